@@ -1,0 +1,54 @@
+"""Configuration of the documentation. The build needs no network."""
+
+import matplotlib as mpl
+
+import mvpa_kfda
+
+mpl.use("Agg")
+
+project = "mvpa_kfda"
+author = "mvpa_kfda developers"
+copyright = "2026, mvpa_kfda developers"
+version = release = mvpa_kfda.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+root_doc = "index"
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "benchmarks/*"]
+default_role = "literal"
+nitpicky = False
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../tutorials",
+    "gallery_dirs": "auto_tutorials",
+    "filename_pattern": r"plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "doc_module": ("mvpa_kfda",),
+    "min_reported_time": 1e6,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "mvpa_kfda"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+html_sidebars = {"install": [], "method": [], "changes": [], "contributing": []}
+html_theme_options = {
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+}

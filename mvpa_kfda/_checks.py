@@ -1,0 +1,166 @@
+"""Input checks at the public edge, and their one wording.
+
+Every message says what was given, what is allowed and what to do. The numeric core
+below the public functions trusts its input and checks nothing.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.multiclass import type_of_target
+
+
+def quoted(values):
+    """Join values for a message, e.g. ``'linear', 'rbf'``."""
+    return ", ".join(repr(value) for value in values)
+
+
+def check_option(name, value, allowed):
+    """Return `value` if it is one of `allowed`, else raise a ValueError."""
+    try:
+        known = value in allowed
+    except TypeError:  # an unhashable value looked up in a dict
+        known = False
+    if not known:
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: {quoted(allowed)}."
+        )
+    return value
+
+
+def check_count(name, value, minimum=0):
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
+            f"least {minimum}."
+        )
+    return int(value)
+
+
+def check_positive(name, value, hint=""):
+    """Return `value` as a float above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(
+            f"Invalid value for {name!r}: {value!r} of type "
+            f"{type(value).__name__}. Allowed: a number above zero.{hint}"
+        )
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a finite number above "
+            f"zero.{hint}"
+        )
+    return float(value)
+
+
+def check_dtype(dtype):
+    """Return the floating type to compute in: float64 or float32."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = dtype
+    return np.dtype(check_option("dtype", name, ("float64", "float32")))
+
+
+def check_array(X, name="X", ndim=2):
+    """Return a real, finite float64 array with `ndim` dimensions."""
+    X = np.asarray(X)
+    if np.iscomplexobj(X):
+        raise ValueError(
+            f"{name} holds complex data; the kernels need real numbers. Decode the "
+            "power or the phase instead, e.g. np.abs(X)."
+        )
+    try:
+        X = X.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numeric; got dtype {X.dtype}.") from None
+    if X.ndim != ndim:
+        raise ValueError(
+            f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
+            f"{X.shape}."
+        )
+    if X.size == 0:
+        raise ValueError(f"{name} is empty: shape {X.shape}.")
+    bad = ~np.isfinite(X)
+    if bad.any():
+        trials = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
+        raise ValueError(
+            f"{name} holds {bad.sum()} NaN or infinite values, in {len(trials)} of "
+            f"{len(X)} trials (first: {trials[0]}). Drop or repair these trials first."
+        )
+    return X
+
+
+def check_gram(K, name="X"):
+    """Return a finite, square, symmetric precomputed kernel matrix."""
+    K = check_array(K, name)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"With kernel='precomputed', {name} must be square, (n_trials, n_trials); "
+            f"got {K.shape}."
+        )
+    check_symmetric(K, f"With kernel='precomputed', {name}")
+    return K
+
+
+def check_symmetric(K, subject):
+    """Raise a ValueError unless K is symmetric up to rounding."""
+    if not np.allclose(K, K.T, rtol=1e-8, atol=1e-8 * np.abs(K).max()):
+        raise ValueError(
+            f"{subject} must be a symmetric kernel matrix; the largest difference "
+            f"between K and its transpose is {np.abs(K - K.T).max():.3g}."
+        )
+
+
+def _missing(values):
+    """Mark None and NaN in an array of any dtype."""
+    if values.dtype.kind in "fc":
+        return np.isnan(values)
+    if values.dtype.kind == "O":
+        return np.array([v is None or v != v for v in values], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def check_per_trial(values, n_trials, name):
+    """Return a 1-D array with one non-missing value per trial."""
+    values = np.asarray(values)
+    if values.ndim != 1 or len(values) != n_trials:
+        raise ValueError(
+            f"{name} must hold one value per trial, shape ({n_trials},); got shape "
+            f"{values.shape}."
+        )
+    missing = _missing(values)
+    if missing.any():
+        raise ValueError(
+            f"{name} is missing (None or NaN) for {missing.sum()} of {n_trials} "
+            "trials; drop these trials first."
+        )
+    if values.dtype.kind == "O":
+        values = np.array([v.item() if hasattr(v, "item") else v for v in values])
+        if values.dtype.kind == "O" or values.ndim != 1:
+            raise ValueError(
+                f"{name} mixes types that cannot be sorted together; use all strings "
+                "or all numbers."
+            )
+    return values
+
+
+def check_labels(y, n_trials, name="y"):
+    """Return the sorted classes and each trial's integer code into them."""
+    y = check_per_trial(y, n_trials, name)
+    if y.dtype.kind == "f" and type_of_target(y).startswith("continuous"):
+        raise ValueError(
+            f"{name} looks continuous ({len(np.unique(y))} distinct values); class "
+            "labels are strings, whole numbers or booleans."
+        )
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} holds one class only ({classes[0]!r}); decoding needs two or more."
+        )
+    if len(classes) == n_trials:
+        raise ValueError(
+            f"{name} holds a different label for each of the {n_trials} trials; every "
+            "class needs two or more trials."
+        )
+    return classes, codes.astype(np.intp)

@@ -1,0 +1,261 @@
+"""What the result objects of all analyses share; the public ones are in `results`."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+
+from . import inference
+from ._checks import check_option
+from ._hdf5 import same_content, write_result_file
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class _Result:
+    """What the results of all analyses share.
+
+    A map has a score at every position of zero or more axes. A new kind of map is a
+    subclass with one field of coordinates per axis and `axes` naming these fields.
+    """
+
+    # Coordinate field -> its column in a table, in the order of the map's dimensions.
+    axes: ClassVar[dict] = {}
+
+    metrics: dict
+    nulls: dict
+    chances: dict
+    classes: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray | None
+    predicted: np.ndarray
+    tests: tuple
+    parameters: dict
+    versions: dict
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        put = object.__setattr__  # the one way to set a field of a frozen object
+        for name in ("classes", "y", "predicted", *self.axes):
+            put(self, name, np.asarray(getattr(self, name)))
+        if self.groups is not None:
+            put(self, "groups", np.asarray(self.groups))
+        put(self, "metrics", {k: _plain(v) for k, v in self.metrics.items()})
+        put(self, "nulls", {k: np.asarray(v) for k, v in self.nulls.items()})
+        put(self, "tests", tuple(np.asarray(test) for test in self.tests))
+        self._check_shapes()
+
+    def _check_shapes(self):
+        """Raise a ValueError unless every map has a value at every position."""
+        shape, n = self.shape, len(self.y)
+        parts = {
+            **{f"metric {k!r}": np.shape(v) for k, v in self.metrics.items()},
+            **{f"null of {k!r}": v.shape[1:] for k, v in self.nulls.items()},
+        }
+        wrong = [k for k, got in parts.items() if got[: len(shape)] != shape]
+        if self.predicted.shape != (*shape, n):
+            wrong.append("predicted")
+        if not self.metrics or set(self.nulls) - set(self.metrics):
+            wrong.append("the metrics' names")
+        if wrong:
+            raise ValueError(
+                f"A {type(self).__name__} with positions {shape} and {n} trials got "
+                f"other shapes for: {', '.join(wrong)}."
+            )
+
+    @property
+    def shape(self):
+        """Number of positions along every axis of the map, a tuple."""
+        return tuple(len(getattr(self, name)) for name in self.axes)
+
+    @property
+    def scoring(self):
+        """Names of the metrics, in the order they were asked for."""
+        return list(self.metrics)
+
+    @property
+    def scores(self):
+        """Scores of the first metric at every position."""
+        return next(iter(self.metrics.values()))
+
+    @property
+    def null(self):
+        """Scores of the first metric under permuted labels, (P, positions...)."""
+        return self.nulls.get(self.scoring[0], np.empty((0, *self.shape)))
+
+    @property
+    def chance(self):
+        """Chance level of the first metric."""
+        return self.chances[self.scoring[0]]
+
+    @property
+    def n_permutations(self):
+        """Number of label permutations, the observed labels not counted."""
+        return max((len(null) for null in self.nulls.values()), default=0)
+
+    @property
+    def folds(self):
+        """Row indices of every fold, a list of (train, test)."""
+        rows = np.arange(len(self.y))
+        return [(np.setdiff1d(rows, test), test) for test in self.tests]
+
+    @property
+    def predictions(self):
+        """Predicted labels, (positions..., n_trials).
+
+        A plain array; a masked one when some trials were in no test set.
+        """
+        missing = self.predicted < 0
+        labels = self.classes[np.where(missing, 0, self.predicted)]
+        return np.ma.masked_array(labels, missing) if missing.any() else labels
+
+    def pvalues(self, correction="none", *, metric=None, threshold=0.05):
+        """Compute permutation p-values.
+
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
+        as the observed labels or higher [1]_.
+
+        Parameters
+        ----------
+        correction : {"none", "max", "fdr", "bonferroni", "cluster", "tfce"}
+            Correction for testing many positions; the corrections are described in
+            `mvpa_kfda.inference`.
+        metric : str or None
+            Name of the metric; None takes the first.
+        threshold : float
+            p-level that forms the clusters, used by "cluster" only.
+
+        Returns
+        -------
+        p : float or array
+            One p-value per position; a float for a single position.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the correction is unknown, or without permutations.
+
+        References
+        ----------
+        .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
+           zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
+        """
+        metric = self._scalar_metric(metric)
+        null = self.nulls.get(metric, ())
+        if len(null) == 0:
+            raise ValueError(
+                "This result has no label permutations, so no p-values; run the "
+                "analysis again with n_permutations=1000 or so."
+            )
+        p = inference.corrected_p_values(
+            np.asarray(self.metrics[metric]), null, correction, threshold=threshold
+        )
+        return _plain(p)
+
+    def to_dataframe(self, corrections=("max",), *, metric=None):
+        """Make a table with one row per position.
+
+        Parameters
+        ----------
+        corrections : sequence of str
+            Corrections to add as columns ``p_<correction>``. A result with a single
+            position has nothing to correct for and leaves them out.
+        metric : str or None
+            The metric of the p-values; None takes the first that is a number.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            The position (``time`` in seconds), every metric that is a number and,
+            with permutations, ``p`` (uncorrected) and one column per correction.
+        """
+        import pandas as pd  # slow to import, and only tables need it
+
+        scalar = [name for name in self.scoring if self._is_scalar(name)]
+        coordinates = [getattr(self, name) for name in self.axes]
+        grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
+        table = dict(zip(self.axes.values(), grid, strict=True))
+        table |= {name: self.metrics[name] for name in scalar}
+        if scalar and self.n_permutations:
+            metric = scalar[0] if metric is None else metric
+            table["p"] = self.pvalues(metric=metric)
+            for name in corrections if self.axes else ():
+                table[f"p_{name}"] = self.pvalues(name, metric=metric)
+        return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
+
+    def save(self, path, overwrite=False):
+        """Save the result to an HDF5 file that `load_result` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write; ``.h5`` is the usual ending.
+        overwrite : bool
+            Replace an existing file.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists and `overwrite` is false.
+        FileNotFoundError
+            If the folder of the file does not exist.
+        """
+        write_result_file(
+            path, type(self).__name__, self._content(), overwrite=overwrite
+        )
+
+    def _content(self):
+        """Map the names of the fields to their values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __eq__(self, other):
+        """Tell whether the other result has the same type and the same fields."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return same_content(self._content(), other._content())
+
+    def __repr__(self):
+        """Describe the result in one line."""
+        name = self.scoring[0]
+        parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
+        if np.isfinite(self.chance):
+            parts[0] += f" (chance {self.chance:.3f})"
+        for axis in self.axes:
+            values = getattr(self, axis)
+            if len(values):
+                span = f"{values[0]:.3f} to {values[-1]:.3f}"
+                parts.append(f"{len(values)} {axis.replace('_', ' ')}, {span}")
+        parts.append(
+            f"{len(self.y)} trials, {len(self.classes)} classes, {len(self.tests)} "
+            f"folds, {self.n_permutations} permutations"
+        )
+        return f"<{type(self).__name__}: {' | '.join(parts)}>"
+
+    def _is_scalar(self, name):
+        """Tell a metric with one number per position from a confusion matrix."""
+        return np.ndim(self.metrics[name]) == len(self.axes)
+
+    def _scalar_metric(self, metric):
+        """Return the name of a metric that has one number per position."""
+        metric = check_option(
+            "metric", self.scoring[0] if metric is None else metric, self.scoring
+        )
+        if not self._is_scalar(metric):
+            allowed = [name for name in self.scoring if self._is_scalar(name)]
+            raise ValueError(
+                f"The metric {metric!r} is not one number per position, so it has no "
+                f"p-value and no curve. Metrics of this result that have: {allowed}."
+            )
+        return metric
+
+
+def _plain(value):
+    """Return an array, or a Python float where there is a single number."""
+    value = np.asarray(value)
+    return float(value) if value.ndim == 0 else value
+
+
+def _peak(scores):
+    """Word the highest score."""
+    if np.ndim(scores) == 0:
+        return f"{scores:.3f}"
+    return f"peak {np.max(scores):.3f}" if np.size(scores) else "without positions"

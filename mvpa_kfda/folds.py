@@ -1,0 +1,266 @@
+"""From `cv` to explicit folds, made once and used for every position and permutation.
+
+The direct step gives the prediction of a model trained on *all rows outside* the test
+set, so a split is fully described by its test set. Splits that train on fewer rows are
+refused here, by name.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+
+import numpy as np
+from sklearn import model_selection as ms
+
+from ._checks import check_count
+
+#: Splitters that never look at the labels, so that labels may be shuffled freely.
+_LABEL_BLIND = (
+    ms.KFold,
+    ms.RepeatedKFold,
+    ms.GroupKFold,
+    ms.LeaveOneOut,
+    ms.LeavePOut,
+    ms.LeaveOneGroupOut,
+    ms.LeavePGroupsOut,
+    ms.ShuffleSplit,
+    ms.GroupShuffleSplit,
+)
+_STRATIFIED = (
+    ms.StratifiedKFold,
+    ms.RepeatedStratifiedKFold,
+    ms.StratifiedGroupKFold,
+    ms.StratifiedShuffleSplit,
+)
+_REFIT = (
+    "The direct method needs every row outside the test set for training. To refit "
+    "the classifier on such splits, use KernelFDA with "
+    "sklearn.model_selection.cross_val_score or mne.decoding.cross_val_multiscore."
+)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The test sets of a cross-validation.
+
+    Attributes
+    ----------
+    tests : tuple of ndarray of int
+        The row indices of each test set; training is on all other rows.
+    n : int
+        The number of rows (trials).
+    sees_labels : bool | None
+        Whether the splitter looked at the labels; None when that is unknown.
+    name : str
+        What the user called it, for messages.
+    """
+
+    tests: tuple
+    n: int
+    sees_labels: bool | None = None
+    name: str = "cv"
+
+    @property
+    def pairs(self):
+        """The folds as a list of (train, test) index arrays."""
+        return [(_complement(test, self.n), test) for test in self.tests]
+
+    @cached_property
+    def is_partition(self):
+        """Whether every row is in exactly one test set."""
+        rows = np.concatenate(self.tests)
+        return len(rows) == self.n and len(np.unique(rows)) == self.n
+
+    @cached_property
+    def blocks(self):
+        """Number the rows (n,) so that rows sharing all their test sets share it.
+
+        For a partition this is the fold; for a hold-out there are two blocks. Labels
+        exchanged within such blocks leave every fold's class counts as they were.
+        """
+        members = [[] for _ in range(self.n)]
+        for number, test in enumerate(self.tests):
+            for row in test:
+                members[row].append(number)
+        numbers = {}
+        keys = [tuple(member) for member in members]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def _complement(test, n):
+    """Return the rows outside a test set."""
+    return np.setdiff1d(np.arange(n), test, assume_unique=True)
+
+
+def make_folds(cv, codes, groups=None, classes=None):
+    """Return the explicit folds of a `cv` argument.
+
+    Parameters
+    ----------
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave-one-group-out when groups are given, else 10-fold stratified. An
+        int is that many stratified folds without shuffling, as in scikit-learn. Or any
+        scikit-learn splitter, or index (or boolean) arrays for training and test.
+    codes : ndarray of int, shape (n,)
+        Class codes; splitters are given these and never the data.
+    groups : ndarray, shape (n,) | None
+        Groups for the splitters that use them.
+    classes : sequence | None
+        Names of the classes, for messages.
+
+    Returns
+    -------
+    folds : Folds
+        The test sets.
+
+    Raises
+    ------
+    ValueError
+        If a class or the groups are too few for the folds, or if a split trains on
+        anything but all rows outside its test set.
+    """
+    cv = _splitter(cv, groups)
+    name = _name(cv)
+    if hasattr(cv, "split"):
+        _check_counts(cv, codes, groups, classes)
+        splits = _split(cv, name, codes, groups)
+    else:
+        splits = cv
+    pairs = [_check_pair(pair, i, name, len(codes)) for i, pair in enumerate(splits)]
+    if not pairs:
+        raise ValueError(f"{name} yields no folds.")
+    tests = tuple(test for _, test in pairs)
+    _check_complements(pairs, name, len(codes))
+    if type(cv) in _STRATIFIED:
+        sees_labels = True
+    elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
+        sees_labels = False
+    else:
+        sees_labels = None
+    return Folds(tests, len(codes), sees_labels, name)
+
+
+def _splitter(cv, groups):
+    """Return a splitter object or the given iterable."""
+    if cv is None:
+        return ms.LeaveOneGroupOut() if groups is not None else ms.StratifiedKFold(10)
+    if isinstance(cv, Integral):
+        if groups is not None:
+            warnings.warn(
+                f"cv={cv} makes stratified folds without regard to the groups; they "
+                "only restrict the label permutations. To keep groups apart, use "
+                f"cv=None (leave one group out) or cv=GroupKFold({cv}).",
+                UserWarning,
+                stacklevel=5,
+            )
+        return ms.StratifiedKFold(check_count("cv", cv, minimum=2))
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        return cv
+    if isinstance(cv, str) or not isinstance(cv, Iterable):
+        raise TypeError(
+            f"Invalid value for 'cv': {cv!r}. Allowed: None, a number of folds, a "
+            "scikit-learn splitter, or an iterable of (train, test) index arrays."
+        )
+    return list(cv)
+
+
+def _name(cv):
+    """Return how to call the splitter in messages."""
+    return "the given cv iterable" if isinstance(cv, list) else f"cv={cv!r}"
+
+
+def _check_counts(cv, codes, groups, classes):
+    """Refuse more folds than the smallest class, or than the groups, can fill."""
+    n_splits = getattr(cv, "n_splits", None) or getattr(cv, "cvargs", {}).get(
+        "n_splits"
+    )
+    if isinstance(cv, (ms.StratifiedKFold, ms.RepeatedStratifiedKFold)):
+        code, count = min(Counter(codes.tolist()).items(), key=lambda item: item[1])
+        if count < n_splits:
+            label = code if classes is None else classes[code]
+            raise ValueError(
+                f"Class {str(label)!r} has {count} trials, fewer than the {n_splits} "
+                f"folds. Use at most cv={count}, a splitter that is not stratified, "
+                "or leave the class out."
+            )
+    n_groups = None if groups is None else len(np.unique(groups))
+    if isinstance(cv, (ms.GroupKFold, ms.StratifiedGroupKFold)):
+        if n_groups is not None and n_groups < n_splits:
+            raise ValueError(
+                f"{cv!r} needs at least {n_splits} groups; got {n_groups} groups. Use "
+                "fewer folds, or cv=None to leave one group out at a time."
+            )
+    if isinstance(cv, ms.LeaveOneGroupOut) and n_groups == 1:
+        raise ValueError(
+            "Leaving one group out needs at least 2 groups; got 1 group. Give other "
+            "groups, or a number of folds as cv."
+        )
+
+
+def _split(cv, name, codes, groups):
+    """Run a splitter on labels and groups alone."""
+    with warnings.catch_warnings():
+        # Groups may be there for the permutations only.
+        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+        try:
+            return list(cv.split(np.zeros((len(codes), 1)), codes, groups))
+        except ValueError as error:
+            raise ValueError(
+                f"{name} cannot split these {len(codes)} trials: {error}"
+            ) from error
+
+
+def _check_pair(pair, number, name, n):
+    """Return one split as two arrays of row indices."""
+    try:
+        train, test = pair
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Fold {number} of {name} is not a pair (train, test) of index arrays."
+        ) from None
+    return tuple(
+        _check_rows(rows, f"The {side} set of fold {number} of {name}", n)
+        for side, rows in (("training", train), ("test", test))
+    )
+
+
+def _check_rows(rows, subject, n):
+    """Return distinct row indices below n."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"{subject} must be a non-empty array of row indices or a boolean mask of "
+            f"length {n}; got shape {rows.shape}, dtype {rows.dtype}."
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"{subject} has indices outside 0..{n - 1}.")
+    if len(np.unique(rows)) < len(rows):
+        raise ValueError(f"{subject} names a trial twice.")
+    return rows.astype(np.intp)
+
+
+def _check_complements(pairs, name, n):
+    """Refuse splits that do not train on all rows outside the test set."""
+    for number, (train, test) in enumerate(pairs):
+        if len(np.intersect1d(train, test)):
+            raise ValueError(
+                f"Fold {number} of {name} trains on some of its own test trials; "
+                "training and test sets must be disjoint."
+            )
+        if len(train) + len(test) != n:
+            raise ValueError(
+                f"Fold {number} of {name} trains on {len(train)} of the "
+                f"{n - len(test)} trials outside its test set. {_REFIT}"
+            )
+
+
+def _is_leave_one_out(tests, n):
+    """Return whether every row is a test set of its own, whoever drew them."""
+    return all(len(test) == 1 for test in tests) and (
+        len(np.unique(np.concatenate(tests))) == n == len(tests)
+    )

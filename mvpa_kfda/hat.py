@@ -1,0 +1,255 @@
+r"""The hat matrix: ridge regression with an unpenalised intercept.
+
+With the centred kernel :math:`K_c = J K J`, :math:`J = I - 11^\top/n`, and a penalty
+:math:`\lambda` in the kernel's feature space,
+
+.. math:: G = 11^\top / n + K_c (K_c + \lambda I)^{-1}
+
+maps label columns to in-sample regression scores. Cross-validation needs only the
+residual maker :math:`I - G`, so that is what a :class:`Hat` holds: formed directly, it
+keeps its digits where subtracting G from I would lose them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from ._checks import check_positive, check_symmetric
+from .kernels import Callable, Linear
+
+_REG_HINT = (
+    " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty."
+)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """An absolute ridge penalty in the kernel's feature space.
+
+    Parameters
+    ----------
+    lam : float
+        The penalty lambda, above zero, in the squared unit of the features for a
+        linear kernel.
+
+    Raises
+    ------
+    ValueError
+        If lam is not a finite number above zero.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Ridge
+    >>> Ridge(2.5)
+    Ridge(lam=2.5)
+    """
+
+    lam: float
+
+    def __post_init__(self):
+        """Check the penalty."""
+        check_positive("lambda", self.lam)
+
+
+def check_reg(reg):
+    """Return `reg` if it is a positive number or a penalty object."""
+    if isinstance(reg, Ridge):
+        return reg
+    return check_positive("reg", reg, hint=_REG_HINT)
+
+
+def resolve_penalty(reg, scale):
+    """Return lambda for a regularisation.
+
+    Parameters
+    ----------
+    reg : float | Ridge
+        A float is relative: lambda = reg * scale.
+    scale : float
+        trace(K_c) / n, the mean squared norm of a centred trial.
+
+    Returns
+    -------
+    lam : float
+        The penalty, above zero.
+    """
+    return float(reg.lam) if isinstance(reg, Ridge) else float(reg) * scale
+
+
+@dataclass(frozen=True)
+class Hat:
+    """The residual maker I - G, dense or as I - U U'.
+
+    Attributes
+    ----------
+    residual : ndarray, shape (n, n) | None
+        I - G when it is held densely.
+    factor : ndarray, shape (n, r) | None
+        U with G = U U' when that is cheaper; its first column is the intercept.
+    lam : float
+        The penalty that was used.
+    """
+
+    residual: np.ndarray | None
+    factor: np.ndarray | None
+    lam: float
+
+    @property
+    def n(self):
+        """The number of trials."""
+        return len(self.factor if self.residual is None else self.residual)
+
+    @property
+    def matrix(self):
+        """The hat matrix G, (n, n)."""
+        if self.residual is None:
+            return self.factor @ self.factor.T
+        return np.eye(self.n) - self.residual
+
+    def residuals(self, T):
+        """Return (I - G) T for columns T (n, m): one product, the cost floor."""
+        if self.residual is None:
+            return T - self.factor @ (self.factor.T @ T)
+        return self.residual @ T
+
+    def residual_blocks(self, index):
+        """Return the blocks of I - G at rows and columns `index` (k, m): (k, m, m)."""
+        if self.residual is None:
+            rows = self.factor[index]  # (k, m, r)
+            return np.eye(index.shape[1]) - rows @ rows.transpose(0, 2, 1)
+        return self.residual[index[:, :, None], index[:, None, :]]
+
+    def reordered(self, order, dtype):
+        """Return the same hat with its trials in another order and precision."""
+        if self.residual is None:
+            factor = np.ascontiguousarray(self.factor[order], dtype=dtype)
+            return Hat(None, factor, self.lam)
+        residual = np.ascontiguousarray(
+            self.residual[order[:, None], order[None, :]], dtype=dtype
+        )
+        return Hat(residual, None, self.lam)
+
+
+def _check_scale(scale, magnitude):
+    """Refuse trials that do not differ beyond rounding."""
+    if not scale > 1e-13 * magnitude:
+        raise ValueError(
+            "The trials do not differ: the kernel matrix is constant up to rounding. "
+            "Check for flat data, or, with a polynomial or rbf kernel whose gamma is a "
+            "number, whether gamma suits the unit of the features."
+        )
+
+
+def hat_from_gram(K, reg):
+    """Return the dense hat of a kernel matrix.
+
+    Parameters
+    ----------
+    K : ndarray, shape (n, n)
+        A symmetric positive semi-definite kernel matrix; it is centred here.
+    reg : float | Ridge
+        See :func:`resolve_penalty`.
+
+    Returns
+    -------
+    hat : Hat
+        With the dense residual maker.
+
+    Raises
+    ------
+    ValueError
+        If the trials do not differ, or the kernel is not positive semi-definite.
+    """
+    n = len(K)
+    means = K.mean(axis=0)
+    Kc = K - means[:, None] - means[None, :] + means.mean()
+    scale = np.trace(Kc) / n
+    _check_scale(scale, np.abs(np.diag(K)).mean())
+    lam = resolve_penalty(reg, scale)
+    # Kc has the constant vector as a null direction. Lifting it by `scale` keeps the
+    # inverse of ordinary size there, so that lam * inverse loses no digits to it.
+    Kc += scale / n
+    Kc.flat[:: n + 1] += lam
+    cholesky, failed = lapack.dpotrf(Kc.T, lower=1, overwrite_a=1)
+    if failed:
+        raise ValueError(
+            "The kernel matrix plus lambda is not positive definite: lambda = "
+            f"{lam:.3g} is too small for this kernel, or the kernel is not positive "
+            "semi-definite. Use a larger reg or another kernel."
+        )
+    inverse, _ = lapack.dpotri(cholesky, lower=1, overwrite_c=1)
+    residual = np.tril(inverse)
+    residual += np.tril(residual, -1).T
+    residual *= lam
+    residual -= lam / (lam + scale) / n
+    return Hat(residual, None, lam)
+
+
+def hat_from_features(X, reg):
+    """Return the low-rank hat of a linear kernel, the primal route.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        Features; cheaper than the kernel route when p + 1 < n / 2.
+    reg : float | Ridge
+        See :func:`resolve_penalty`.
+
+    Returns
+    -------
+    hat : Hat
+        With the factor U (n, p + 1).
+
+    Raises
+    ------
+    ValueError
+        If the trials do not differ, or lambda is too small.
+    """
+    n, p = X.shape
+    Xc = X - X.mean(axis=0)
+    scatter = Xc.T @ Xc
+    scale = np.trace(scatter) / n
+    _check_scale(scale, np.square(X).sum() / n)
+    lam = resolve_penalty(reg, scale)
+    scatter.flat[:: p + 1] += lam
+    cholesky, failed = lapack.dpotrf(scatter, lower=1)
+    if failed:
+        raise ValueError(
+            f"lambda = {lam:.3g} is too small: the scatter matrix of the {p} features "
+            "is singular. Use a larger reg."
+        )
+    factor = np.empty((n, p + 1))
+    factor[:, 0] = n**-0.5
+    factor[:, 1:] = solve_triangular(cholesky, Xc.T, lower=True, check_finite=False).T
+    return Hat(None, factor, lam)
+
+
+def make_hat(X, kernel, reg):
+    """Return the hat of features under a kernel by the cheaper route.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        Features, or the kernel matrix with the precomputed kernel.
+    kernel : kernel object
+        See :mod:`mvpa_kfda.kernels`. Data-dependent widths are fixed here, on all
+        rows and without labels.
+    reg : float | Ridge
+        See :func:`resolve_penalty`.
+
+    Returns
+    -------
+    hat : Hat
+        Dense, or low-rank for a linear kernel with p + 1 < n / 2.
+    """
+    n, p = X.shape
+    if isinstance(kernel, Linear) and 2 * (p + 1) < n:
+        return hat_from_features(X, reg)
+    if kernel.shift_free:
+        # An offset common to all trials drops out, and the digits it costs with it.
+        X = X - X.mean(axis=0)
+    K = kernel.fit(X)(X)
+    if isinstance(kernel, Callable):
+        check_symmetric(K, f"The value of kernel {kernel.function!r}")
+    return hat_from_gram(K, reg)

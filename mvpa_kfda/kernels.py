@@ -1,0 +1,264 @@
+"""Kernels: from features to Gram matrices.
+
+The pairwise kernels are scikit-learn's and so are the meanings of their parameters.
+A kernel is a small immutable object. ``kernel.fit(X)`` returns one whose
+data-dependent numbers (the median width) are fixed, and ``kernel(X, Y)`` the Gram
+matrix. None of this looks at labels.
+"""
+
+from collections.abc import Callable as _CallableType
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from sklearn.metrics.pairwise import (
+    euclidean_distances,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
+
+from ._checks import check_array, check_count, check_option, check_positive, quoted
+
+
+def _check_gamma(gamma, names=()):
+    """Return a kernel width: a positive number, None or one of the names."""
+    if gamma is None:
+        return
+    if isinstance(gamma, str):
+        check_option("gamma", gamma, (*names, None, "a positive number"))
+        return
+    check_positive("gamma", gamma)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Linear kernel, k(x, y) = x'y.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Linear
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    #: Centring the features first changes nothing but the rounding.
+    shift_free: ClassVar[bool] = True
+    #: Whether the numbers only make sense for features of about unit variance.
+    assumes_unit_scale: ClassVar[bool] = False
+
+    def fit(self, X):
+        """Return the kernel itself: nothing depends on the data."""
+        return self
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        return linear_kernel(X, Y)
+
+    def from_inner(self, inner, n_features):
+        """Return the Gram matrix from the (n, n) inner products."""
+        return inner
+
+
+@dataclass(frozen=True)
+class RBF:
+    """Gaussian kernel, k(x, y) = exp(-gamma ||x - y||^2).
+
+    Parameters
+    ----------
+    gamma : float | "median" | None
+        The inverse width, in one over the squared unit of the features.
+        ``"median"`` is one over the median squared distance between two trials,
+        computed without labels from the rows it is given (in the direct functions
+        all rows, in :class:`KernelFDA` the training rows). ``None`` is
+        1 / n_features, as in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If gamma is not positive or is an unknown name.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import RBF
+    >>> RBF(gamma=0.5)([[0.0], [2.0]]).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+
+    gamma: float | str | None = "median"
+    shift_free: ClassVar[bool] = True
+
+    def __post_init__(self):
+        """Check the width."""
+        _check_gamma(self.gamma, names=("median",))
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the width presumes features of about unit variance."""
+        return self.gamma is None
+
+    def fit(self, X):
+        """Return the kernel with its width as a number."""
+        if self.gamma == "median":
+            # Centred, since distances from inner products lose digits to an offset.
+            X = X - X.mean(axis=0)
+            gamma = _median_gamma(euclidean_distances(X, squared=True))
+        else:
+            gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+        return replace(self, gamma=float(gamma))
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
+        return rbf_kernel(X, Y, gamma=kernel.gamma)
+
+    def from_inner(self, inner, n_features):
+        """Return the Gram matrix from the (n, n) inner products."""
+        norms = np.diag(inner)
+        distances = np.maximum(norms[:, None] + norms[None, :] - 2 * inner, 0.0)
+        np.fill_diagonal(distances, 0.0)
+        if self.gamma == "median":
+            gamma = _median_gamma(distances)
+        else:
+            gamma = 1.0 / n_features if self.gamma is None else self.gamma
+        return np.exp(-gamma * distances)
+
+
+def _median_gamma(distances):
+    """Return one over the median squared distance over pairs of different rows."""
+    median = np.median(distances[np.triu_indices(len(distances), k=1)])
+    if not median > 0:
+        raise ValueError(
+            "gamma='median' needs trials that differ: the median squared distance "
+            "between two trials is 0. Give gamma as a number, or check the data."
+        )
+    return 1.0 / median
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Polynomial kernel, k(x, y) = (gamma x'y + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int
+        The degree, 1 or more.
+    gamma : float | None
+        The scale of the inner product. ``None`` is 1 / n_features, as in
+        scikit-learn, which suits features of about unit variance.
+    coef0 : float
+        The constant, 0 or more.
+
+    Raises
+    ------
+    ValueError
+        If degree is below 1, gamma is not positive or coef0 is negative.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Polynomial
+    >>> Polynomial(degree=2, gamma=1.0)([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[144.]])
+    """
+
+    degree: int = 3
+    gamma: float | None = None
+    coef0: float = 1.0
+    shift_free: ClassVar[bool] = False
+
+    def __post_init__(self):
+        """Check the parameters."""
+        check_count("degree", self.degree, minimum=1)
+        _check_gamma(self.gamma)
+        if self.coef0 != 0:
+            check_positive("coef0", self.coef0, hint=" Zero is allowed too.")
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the scale presumes features of about unit variance."""
+        return self.gamma is None
+
+    def fit(self, X):
+        """Return the kernel with its scale as a number."""
+        gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+        return replace(self, gamma=float(gamma))
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        return polynomial_kernel(
+            X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
+        )
+
+    def from_inner(self, inner, n_features):
+        """Return the Gram matrix from the (n, n) inner products."""
+        gamma = 1.0 / n_features if self.gamma is None else self.gamma
+        return (gamma * inner + self.coef0) ** self.degree
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """The features are already a Gram matrix; it is handed through."""
+
+    shift_free: ClassVar[bool] = False
+    assumes_unit_scale: ClassVar[bool] = False
+
+    def fit(self, X):
+        """Return the kernel itself."""
+        return self
+
+    def __call__(self, X, Y=None):
+        """Return the given Gram matrix."""
+        return np.asarray(X)
+
+
+@dataclass(frozen=True)
+class Callable:
+    """Any function ``function(X, Y) -> (n_x, n_y)`` as a kernel."""
+
+    function: _CallableType
+    shift_free: ClassVar[bool] = False
+    assumes_unit_scale: ClassVar[bool] = False
+
+    def fit(self, X):
+        """Return the kernel itself."""
+        return self
+
+    def __call__(self, X, Y=None):
+        """Return the function's Gram matrix, checked for shape and finite values."""
+        Y = X if Y is None else Y
+        K = check_array(self.function(X, Y), f"The value of kernel {self.function!r}")
+        if K.shape != (len(X), len(Y)):
+            raise ValueError(
+                f"kernel {self.function!r} must return one value per pair of rows, "
+                f"shape {(len(X), len(Y))}; got {K.shape}."
+            )
+        return K
+
+
+#: The kernels known by name.
+KERNELS = {
+    "linear": Linear,
+    "rbf": RBF,
+    "polynomial": Polynomial,
+    "precomputed": Precomputed,
+}
+
+
+def check_kernel(kernel):
+    """Return the kernel object for a name, a kernel object or a callable."""
+    if isinstance(kernel, str):
+        return KERNELS[check_option("kernel", kernel, KERNELS)]()
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"Invalid value for 'kernel': the class {kernel.__name__}. Give an "
+            f"instance, e.g. {kernel.__name__}()."
+        )
+    if isinstance(kernel, (*KERNELS.values(), Callable)):
+        return kernel
+    if callable(kernel):
+        return Callable(kernel)
+    raise TypeError(
+        f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(KERNELS)}, a kernel "
+        "object such as RBF(gamma=0.1), or a function of (X, Y)."
+    )

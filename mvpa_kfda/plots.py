@@ -1,0 +1,334 @@
+"""Figures of results. Each function draws into one Axes and returns it.
+
+Matplotlib is imported inside the functions, so that decoding never loads it. The
+colors are Okabe and Ito's, which color-blind readers tell apart.
+"""
+
+import numpy as np
+
+from ._checks import check_option
+from .inference import CORRECTIONS
+from .metrics import METRICS
+
+SCORE_COLOR = "#0072B2"  # blue
+SIGNIFICANT_COLOR = "#D55E00"  # vermilion
+NULL_COLOR = "#BBBBBB"
+
+CORRECTION_LABELS = {
+    "none": "uncorrected",
+    "max": "max-statistic correction",
+    "fdr": "FDR correction",
+    "bonferroni": "Bonferroni correction",
+    "cluster": "cluster correction",
+    "tfce": "TFCE correction",
+}
+
+# Share of the height that is kept free below the curve for the bars of significance.
+BAR_ROOM = 0.12
+
+
+def plot_time(
+    result, *, metric=None, correction="max", alpha=0.05, ax=None, show=False
+):
+    """Plot decoding scores over time.
+
+    Shows the score, chance level, the middle 95 % of the permutations at every time
+    point, and bars under the time points with p <= alpha. A bar reaches half a sample
+    beyond the first and the last significant sample.
+
+    Parameters
+    ----------
+    result : TimeResult
+        The result to draw.
+    metric : str or None
+        Name of the metric; None takes the first.
+    correction : str
+        Correction of the p-values for testing many time points.
+    alpha : float
+        Time points with p <= alpha are marked.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not between 0 and 1, the metric or the correction is unknown,
+        or the metric is not one number per time point.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mvpa_kfda import decode_epochs, simulate_epochs
+    >>> from mvpa_kfda.plots import plot_time
+    >>> result = decode_epochs(simulate_epochs(n_trials=30), step=0.1, cv=5)
+    >>> plot_time(result).get_xlabel()
+    'Time (s)'
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(
+            f"Invalid value for 'alpha': {alpha!r}. Allowed: a number between 0 and 1."
+        )
+    metric = result._scalar_metric(metric)
+    correction = check_option("correction", correction or "none", CORRECTIONS)
+    times, scores = result.times, result.metrics[metric]
+    null = result.nulls.get(metric, ())
+    # Before the figure is made, which an error would leave behind empty.
+    p = result.pvalues(correction, metric=metric) if len(null) else None
+    ax = _axes(ax, figsize=(7.0, 4.2))
+    # In the order of the legend; zorder decides what lies on top.
+    ax.plot(
+        times,
+        scores,
+        color=SCORE_COLOR,
+        lw=1.8,
+        zorder=3,
+        label=metric_label(metric),
+        marker="o" if len(times) == 1 else None,
+    )
+    _draw_chance(ax.axhline, result.chances[metric])
+    if p is not None:
+        low, high = np.percentile(null, [2.5, 97.5], axis=0)
+        label = "95 % of the permutations (2.5 to 97.5 %)"
+        ax.fill_between(
+            times, low, high, color=NULL_COLOR, alpha=0.55, lw=0, label=label
+        )
+        _draw_significance(ax, times, p, alpha, correction)
+    if times[0] <= 0 <= times[-1]:
+        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
+    left, right = _sample_edges(times)[[0, -1]]
+    ax.set(xlabel="Time (s)", ylabel=metric_label(metric), xlim=(left, right))
+    return _finish(ax, result, show)
+
+
+def plot_null(result, *, metric=None, ax=None, show=False):
+    """Plot a score on the histogram of its label permutations.
+
+    Parameters
+    ----------
+    result : DecodingResult
+        The result to draw.
+    metric : str or None
+        Name of the metric; None takes the first.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the result has no permutations, or the metric is not one number.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate
+    >>> from mvpa_kfda.plots import plot_null
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> y = np.repeat(["cat", "dog"], 20)
+    >>> ax = plot_null(cross_validate(X, y, n_permutations=99, random_state=0))
+    >>> ax.get_xlabel()
+    'Accuracy'
+    """
+    metric = result._scalar_metric(metric)
+    observed, p = result.metrics[metric], result.pvalues(metric=metric)
+    null = result.nulls[metric]
+    ax = _axes(ax, figsize=(6.0, 4.0))
+    ax.hist(
+        null,
+        bins=histogram_edges(null),
+        color=NULL_COLOR,
+        edgecolor="white",
+        lw=0.4,
+        label="permuted labels",
+    )
+    _draw_chance(ax.axvline, result.chances[metric])
+    ax.axvline(
+        observed,
+        color=SCORE_COLOR,
+        lw=2.2,
+        label=f"observed, {observed:.3f} (p = {p:.2g})",
+    )
+    ax.set(xlabel=metric_label(metric), ylabel="Permutations")
+    return _finish(ax, result, show)
+
+
+def metric_label(metric):
+    """Return the name of a metric as an axis shows it.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+
+    Returns
+    -------
+    label : str
+        Its name in plain words.
+
+    Examples
+    --------
+    >>> metric_label("balanced_accuracy")
+    'Balanced accuracy'
+    """
+    known = METRICS.get(metric)
+    return known.label if known else metric.replace("_", " ").capitalize()
+
+
+def significant_spans(times, significant):
+    """Find the stretches of contiguous significant samples.
+
+    Parameters
+    ----------
+    times : array, shape (n_times,)
+        Time points in seconds.
+    significant : array of bool, shape (n_times,)
+        Which of them are significant.
+
+    Returns
+    -------
+    spans : array, shape (n_spans, 2)
+        Start and end in seconds, half a sample before the first and after the last
+        significant sample.
+
+    Examples
+    --------
+    >>> significant_spans([0.0, 0.1, 0.2, 0.3], [False, True, True, False])
+    array([[0.05, 0.25]])
+    """
+    flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
+    change = np.diff(flags)
+    edges = _sample_edges(np.asarray(times, dtype=float))
+    return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
+
+
+def histogram_edges(values):
+    """Choose bins that hold equally many of the possible scores each.
+
+    Accuracies are multiples of 1/n. Bins that are no multiple of that hold now
+    one of them and now two, which draws a comb that the data does not have.
+
+    Parameters
+    ----------
+    values : array, shape (m,)
+        The numbers to count.
+
+    Returns
+    -------
+    edges : array, shape (n_bins + 1,)
+        Increasing bin edges around all values.
+
+    Examples
+    --------
+    >>> histogram_edges([0.25, 0.25, 0.5, 0.5, 0.5, 0.75])
+    array([0.125, 0.375, 0.625, 0.875])
+    """
+    values = np.asarray(values, dtype=float)
+    levels = np.unique(values.round(12))
+    if len(levels) == 1:
+        return levels[0] + np.array([-0.5, 0.5]) * max(abs(levels[0]), 1) / 50
+    automatic = np.histogram_bin_edges(values, "fd")
+    step = np.diff(levels).min()
+    steps = (levels - levels[0]) / step
+    if np.abs(steps - steps.round()).max() > 1e-3:
+        return automatic  # no grid
+    width = step * max(1, np.ceil((automatic[1] - automatic[0]) / step - 1e-6))
+    n_bins = int(np.ceil((levels[-1] - levels[0] + step) / width - 1e-6))
+    return levels[0] - step / 2 + width * np.arange(n_bins + 1)
+
+
+def _axes(ax, figsize):
+    """Return the Axes to draw into, those of a new figure if none are given."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=figsize, layout="constrained")[1]
+
+
+def _sample_edges(times):
+    """Return the n + 1 borders halfway between samples."""
+    if len(times) == 1:  # no neighbor tells how long a sample is
+        return times[0] + np.array([-0.005, 0.005])
+    middle = (times[:-1] + times[1:]) / 2
+    return np.concatenate(
+        [[2 * times[0] - middle[0]], middle, [2 * times[-1] - middle[-1]]]
+    )
+
+
+def _draw_chance(draw_line, chance):
+    """Draw the chance level, where the metric has one."""
+    if np.isfinite(chance):
+        draw_line(
+            chance,
+            color="black",
+            lw=1.1,
+            ls=(0, (5, 3)),
+            zorder=2,
+            label=f"chance ({chance:.3g})",
+        )
+
+
+def _draw_significance(ax, times, p, alpha, correction):
+    """Draw bars under the significant samples, below everything else."""
+    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS.get(correction, correction)})"
+    spans = significant_spans(times, p <= alpha)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low - BAR_ROOM * (high - low), high)
+    if len(spans) == 0:
+        ax.plot([], [], " ", label=f"no time point at {label}")
+        return
+    ax.broken_barh(
+        np.column_stack([spans[:, 0], np.diff(spans)[:, 0]]),
+        (0.035, 0.03),
+        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
+        color=SIGNIFICANT_COLOR,
+        lw=0,
+        label=label,
+    )
+
+
+def _describe(result):
+    """Word what the scores were computed from."""
+    parts = [f"{len(result.y)} trials", f"{len(result.classes)} classes"]
+    names = ", ".join(str(name) for name in result.classes)
+    if len(names) <= 25:
+        parts[1] += f" ({names})"
+    parts.append(f"{len(result.tests)} folds")
+    if result.n_permutations:
+        parts.append(f"{result.n_permutations} permutations")
+    return ", ".join(parts)
+
+
+def _finish(ax, result, show):
+    """Add the title and the legend, and show the figure if asked to."""
+    ax.set_title(_describe(result), loc="left", fontsize="medium")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
+        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
+        ncols=2,
+        frameon=False,
+        fontsize="small",
+    )
+    if show:
+        import matplotlib.pyplot as plt
+
+        plt.show()
+    return ax

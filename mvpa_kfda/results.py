@@ -1,0 +1,218 @@
+"""Results of an analysis: frozen objects that hold everything needed to redo it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from . import plots
+from ._hdf5 import read_result_file
+from ._result import _Result
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class DecodingResult(_Result):
+    """Decoding of one set of features, see `cross_validate`.
+
+    Parameters
+    ----------
+    metrics : dict of str -> float or array
+        Name -> score of the observed labels. The confusion matrix is (c, c): true
+        classes in rows, predicted ones in columns.
+    nulls : dict of str -> array, shape (P,)
+        Name -> scores under permuted labels.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial, an index into `classes`.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n,)
+        Predicted class of every trial, an index into `classes`; -1 for a trial that
+        was in no test set.
+    class_scores : array, shape (n, c)
+        Score of every class for every trial; the highest is predicted.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["cat", "dog"], 20)
+    >>> X = rng.normal(size=(40, 5)) + (y == "dog")[:, None]
+    >>> result = cross_validate(X, y, n_permutations=99, random_state=0)
+    >>> result.predictions.shape
+    (40,)
+    >>> result.pvalues() <= 0.05
+    True
+    """
+
+    class_scores: np.ndarray
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        object.__setattr__(self, "class_scores", np.asarray(self.class_scores))
+        super().__post_init__()
+        expected = (len(self.y), len(self.classes))
+        if self.class_scores.shape != expected:
+            raise ValueError(
+                f"class_scores must have shape (n_trials, n_classes) {expected}; got "
+                f"{self.class_scores.shape}."
+            )
+
+    def plot(self, *, metric=None, ax=None, show=False):
+        """Plot the score on the histogram of the permutations.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plots.plot_null(self, metric=metric, ax=ax, show=show)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class TimeResult(_Result):
+    """Decoding at every time point, see `decode_epochs`.
+
+    Parameters
+    ----------
+    times : array, shape (n_times,)
+        Time points in seconds.
+    metrics : dict of str -> array, shape (n_times,)
+        Name -> score of the observed labels. The confusion matrix is (n_times, c, c):
+        true classes in rows, predicted ones in columns.
+    nulls : dict of str -> array, shape (P, n_times)
+        Name -> scores under permuted labels.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial, an index into `classes`.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n_times, n)
+        Predicted class of every trial, an index into `classes`; -1 for a trial that
+        was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_epochs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 10)
+    >>> data = rng.normal(size=(20, 4, 6))  # trials, channels, times
+    >>> data[y == "house", :, 3:] += 2
+    >>> info = mne.create_info(4, sfreq=100.0, ch_types="eeg")
+    >>> epochs = mne.EpochsArray(data * 1e-6, info, tmin=-0.03, verbose=False)
+    >>> result = decode_epochs(epochs, y, cv=5, n_permutations=99, random_state=0)
+    >>> result.scores.shape
+    (6,)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.  , 0.01, 0.02])
+    """
+
+    axes: ClassVar[dict] = {"times": "time"}
+
+    times: np.ndarray
+
+    def plot(self, *, metric=None, correction="max", alpha=0.05, ax=None, show=False):
+        """Plot the score over time.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        correction : str
+            Correction of the p-values for testing many time points.
+        alpha : float
+            Time points with p <= alpha are marked.
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plots.plot_time(
+            self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
+        )
+
+
+RESULTS = {cls.__name__: cls for cls in (DecodingResult, TimeResult)}
+
+
+def load_result(path):
+    """Load a result from the file that its ``save`` wrote.
+
+    Nothing in the file is ever executed: files that hold anything but plain numbers
+    and text are refused.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    result : DecodingResult or TimeResult
+        Equal to the result that was saved.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is not a result file, is damaged, or comes from a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, load_result
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> result = cross_validate(X, np.repeat(["cat", "dog"], 20))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(Path(folder) / "result.h5")
+    ...     load_result(Path(folder) / "result.h5") == result
+    True
+    """
+    name, content = read_result_file(path)
+    if name not in RESULTS:
+        raise ValueError(
+            f"{path} holds a {name}, which this version does not know. Allowed: "
+            f"{', '.join(RESULTS)}."
+        )
+    try:
+        return RESULTS[name](**content)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged: its entries do not make a {name} ({error})."
+        ) from error

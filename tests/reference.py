@@ -1,0 +1,225 @@
+"""A plain kernel Fisher discriminant, refitted for every fold and permutation.
+
+This is the oracle of the test suite. It is written to be believed by reading,
+not to be fast: nothing is shared between folds or permutations, and no result
+of the package is used.
+
+The model lives in the feature space of the kernel. With ``mu`` the mean of the
+training rows, ``mu_k`` and ``n_k`` the mean and size of class ``k``,
+
+    S_b = sum_k n_k (mu_k - mu)(mu_k - mu)'          between-class scatter
+    S_w = sum_k sum_{i in k} (x_i - mu_k)(x_i - mu_k)'    within-class scatter
+    S_b w = alpha (S_w + lambda I) w,      W'(S_w + lambda I) W = I
+
+(Mika et al. 1999 and Baudat & Anouar 2000 give the kernel form.) Scatter
+matrices are sums, not averages. Everything the model needs lies in the span of
+the centred training rows, so all rows are written in an orthonormal basis of
+that span, taken from the eigenvectors of the centred training Gram matrix.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh, solve
+
+
+def training_basis(K_train):
+    """Dual coefficients of an orthonormal basis of the centred training span.
+
+    Returns ``B`` of shape (n_train, r) with ``B' K_c B = I``, where ``K_c`` is
+    the training Gram matrix centred on the training mean.
+    """
+    n = len(K_train)
+    J = np.eye(n) - 1.0 / n
+    K_c = J @ K_train @ J
+    values, vectors = eigh((K_c + K_c.T) / 2)
+    # Directions in which the training rows do not vary carry no information.
+    keep = values > n * np.finfo(float).eps * values[-1]
+    return vectors[:, keep] / np.sqrt(values[keep])
+
+
+def coordinates(B, K_rows, K_train):
+    """Rows, minus the training mean, in the basis ``B``: shape (n_rows, r).
+
+    ``K_rows`` (n_rows, n_train) is the kernel of the rows with the training
+    rows. Only training means are used for centring, also for test rows.
+    """
+    centred = (
+        K_rows
+        - K_rows.mean(axis=1, keepdims=True)
+        - K_train.mean(axis=0, keepdims=True)
+        + K_train.mean()
+    )
+    return centred @ B
+
+
+def scatters(Z, codes):
+    """Between and within class scatter of ``Z`` (n, r): two (r, r) matrices."""
+    between = np.zeros((Z.shape[1], Z.shape[1]))
+    within = np.zeros_like(between)
+    for k in np.unique(codes):
+        members = Z[codes == k]
+        offset = members.mean(axis=0) - Z.mean(axis=0)
+        between += len(members) * np.outer(offset, offset)
+        spread = members - members.mean(axis=0)
+        within += spread.T @ spread
+    return between, within
+
+
+@dataclass(frozen=True)
+class Model:
+    """One trained discriminant.
+
+    Attributes
+    ----------
+    present : (c_present,) classes of the training rows
+    n_classes : all classes, also those absent from the training rows
+    n_train : number of training rows
+    K_train : (n_train, n_train) training Gram matrix, not centred
+    B : (n_train, r) dual coefficients of the basis
+    means : (c_present, r) class means, minus the training mean
+    penalized : (r, r) S_w + lambda I
+    W : (r, d) discriminant directions, d = min(c_present - 1, r)
+    """
+
+    present: np.ndarray
+    n_classes: int
+    n_train: int
+    K_train: np.ndarray
+    B: np.ndarray
+    means: np.ndarray
+    penalized: np.ndarray
+    W: np.ndarray
+
+    def transform(self, K_rows):
+        """Discriminant scores of rows, shape (n_rows, d)."""
+        return coordinates(self.B, K_rows, self.K_train) @ self.W
+
+    def predict(self, K_rows):
+        """Class of the nearest class centroid in discriminant space, (n_rows,)."""
+        scores = self.transform(K_rows)
+        centroids = self.means @ self.W
+        distances = np.zeros((len(scores), len(centroids)))
+        for j, centroid in enumerate(centroids):
+            distances[:, j] = np.sum((scores - centroid) ** 2, axis=1)
+        # argmin takes the first of equal distances, so the first class wins ties.
+        return self.present[np.argmin(distances, axis=1)]
+
+    def class_scores(self, K_rows):
+        """Linear score of every class, shape (n_rows, n_classes).
+
+        x_c'(S_w + lambda I)^-1 m_k - m_k'(S_w + lambda I)^-1 m_k / 2, with the
+        row ``x_c`` and the class mean ``m_k`` both relative to the training
+        mean; -inf for a class that the training rows do not have.
+        """
+        Z = coordinates(self.B, K_rows, self.K_train)
+        out = np.full((len(Z), self.n_classes), -np.inf)
+        for k, mean in zip(self.present, self.means, strict=True):
+            weights = solve(self.penalized, mean)
+            out[:, k] = Z @ weights - mean @ weights / 2
+        return out
+
+    def posterior(self, K_rows):
+        """Probability of every class under equal priors, (n_rows, n_classes).
+
+        The classes are Gaussian with the common covariance
+        (S_w + lambda I) / n_train.
+        """
+        exponent = self.n_train * self.class_scores(K_rows)
+        likelihood = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+        return likelihood / likelihood.sum(axis=1, keepdims=True)
+
+
+def fit(K_train, codes, lam, n_classes):
+    """Train on one Gram matrix (n_train, n_train) and integer codes (n_train,)."""
+    B = training_basis(K_train)
+    Z = coordinates(B, K_train, K_train)
+    between, within = scatters(Z, codes)
+    penalized = within + lam * np.eye(len(within))
+    present = np.unique(codes)
+    means = np.array([Z[codes == k].mean(axis=0) for k in present])
+    # eigh scales its vectors so that W'(S_w + lambda I) W = I, smallest first.
+    vectors = eigh(between, penalized)[1][:, ::-1]
+    return Model(
+        present=present,
+        n_classes=n_classes,
+        n_train=len(codes),
+        K_train=K_train,
+        B=B,
+        means=means,
+        penalized=penalized,
+        W=vectors[:, : len(present) - 1],
+    )
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Out-of-sample results of every (fold, test row) instance.
+
+    Instances follow the folds in order, and the test rows in each fold's order.
+
+    Attributes
+    ----------
+    rows : (m,) the row tested in each instance
+    labels : (P, n) the labels used, one labelling per line
+    predictions : (P, m) predicted codes
+    class_scores : (P, m, c) class scores
+    """
+
+    rows: np.ndarray
+    labels: np.ndarray
+    predictions: np.ndarray
+    class_scores: np.ndarray
+
+    def accuracy(self):
+        """Share of correct instances for each labelling, (P,)."""
+        return np.mean(self.predictions == self.labels[:, self.rows], axis=1)
+
+    def mean_class_scores(self, i=0):
+        """Class scores of labelling ``i`` averaged over instances, (n, c).
+
+        Rows that no fold tests are NaN.
+        """
+        n, c = self.labels.shape[1], self.class_scores.shape[2]
+        out = np.full((n, c), np.nan)
+        for row in np.unique(self.rows):
+            out[row] = self.class_scores[i, self.rows == row].mean(axis=0)
+        return out
+
+
+def reference_cross_validate(K, codes, folds, lam, labels=None):
+    """Cross-validate by training anew for every fold and every labelling.
+
+    Parameters
+    ----------
+    K : (n, n) array
+        Gram matrix, not centred.
+    codes : (n,) array of int
+        Observed classes, 0 to c - 1.
+    folds : list of (train, test) arrays of row numbers
+    lam : float
+        Absolute penalty lambda.
+    labels : (P, n) array of int, optional
+        The labellings to run; only the observed one when left out.
+
+    Returns
+    -------
+    CrossValidation
+    """
+    n_classes = int(np.max(codes)) + 1
+    labels = np.asarray([codes] if labels is None else labels)
+    predictions, class_scores = [], []
+    for labelling in labels:
+        predicted, scored = [], []
+        for train, test in folds:
+            model = fit(K[np.ix_(train, train)], labelling[train], lam, n_classes)
+            predicted.append(model.predict(K[np.ix_(test, train)]))
+            scored.append(model.class_scores(K[np.ix_(test, train)]))
+        predictions.append(np.concatenate(predicted))
+        class_scores.append(np.concatenate(scored))
+    return CrossValidation(
+        rows=np.concatenate([test for _, test in folds]),
+        labels=labels,
+        predictions=np.array(predictions),
+        class_scores=np.array(class_scores),
+    )

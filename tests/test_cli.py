@@ -1,0 +1,289 @@
+"""The command line: same numbers as the functions, one-line errors."""
+
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import mne
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mvpa_kfda
+from mvpa_kfda import decode_epochs, load_result, simulate_epochs
+from mvpa_kfda.cli import main
+
+DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
+
+
+@pytest.fixture(scope="module")
+def epochs():
+    return simulate_epochs(
+        60, 3, snr=1.0, n_channels=16, sfreq=50.0, tmin=-0.1, tmax=0.4, n_blocks=5
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, epochs):
+    """A folder with one good file of epochs and several that are none."""
+    folder = tmp_path_factory.mktemp("files")
+    epochs.save(folder / "words-epo.fif", verbose=False)
+    epochs.average().save(folder / "average-ave.fif", verbose=False)
+    (folder / "text-epo.fif").write_text("not a FIF file\n")
+    (folder / "empty-epo.fif").write_bytes(b"")
+    whole = (folder / "words-epo.fif").read_bytes()
+    (folder / "cut-epo.fif").write_bytes(whole[: len(whole) // 2])
+    (folder / "words.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+def run_process(*arguments, **environment):
+    """Run the command in a process of its own."""
+    code = "import sys; from mvpa_kfda.cli import main; sys.exit(main(sys.argv[1:]))"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_demo_writes_figure_table_and_result(tmp_path, capsys):
+    out = tmp_path / "new" / "folder"
+    assert main(["demo", "--out", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == DEMO_ENDINGS
+    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+    result = load_result(out / "demo.h5")
+    assert len(result.classes) == 3
+    assert result.n_permutations == 1000
+    table = pd.read_csv(out / "demo.csv")
+    assert list(table.columns) == ["time", "accuracy", "p", "p_max"]
+    assert_allclose(table["accuracy"], result.scores, rtol=1e-12, atol=0)
+    assert_allclose(table["p_max"], result.pvalues("max"), rtol=1e-12, atol=0)
+    # What the simulation put in is what the demo finds, and nothing before it.
+    significant = result.times[result.pvalues("max") <= 0.05]
+    assert significant.min() > 0.05
+    assert ((significant > 0.14) & (significant < 0.2)).any()
+    assert ((significant > 0.3) & (significant < 0.45)).any()
+
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    best = result.scores.argmax()
+    assert "180 trials, 3 classes, 32 channels, 101 time points" in printed.out
+    assert f"{result.scores[best]:.3f} at {result.times[best]:.3f} s" in printed.out
+    assert "Above chance: 0.1" in printed.out
+    assert "Took " in printed.out
+
+
+def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
+    picks = epochs.ch_names[:10]
+    arguments = [
+        *("--by", "condition", "--groups", "block", "--picks", *picks),
+        *("--window", "0.06", "--step", "0.04", "--kernel", "rbf", "--reg", "0.7"),
+        *("--scoring", "roc_auc,", "accuracy", "--permutations", "30"),
+        *("--correction", "fdr", "--seed", "4", "--jobs", "1", "--out", tmp_path),
+    ]
+    status = main(["epochs", str(folder / "words-epo.fif"), *map(str, arguments)])
+    printed = capsys.readouterr()
+    assert (status, printed.err) == (0, "")
+    expected = decode_epochs(
+        mne.read_epochs(folder / "words-epo.fif", verbose=False),
+        "condition",
+        groups="block",
+        picks=picks,
+        window=0.06,
+        step=0.04,
+        kernel="rbf",
+        reg=0.7,
+        scoring=["roc_auc", "accuracy"],
+        n_permutations=30,
+        random_state=4,
+    )
+    assert load_result(tmp_path / "words.h5") == expected
+    table = pd.read_csv(tmp_path / "words.csv")
+    assert list(table.columns) == ["time", "roc_auc", "accuracy", "p", "p_fdr"]
+    assert_allclose(table["p_fdr"], expected.pvalues("fdr"), rtol=1e-12, atol=0)
+    assert (tmp_path / "words.png").stat().st_size > 10_000
+    assert "Best roc_auc" in printed.out
+    assert "correction 'fdr'" in printed.out
+
+
+def test_cv_sets_the_number_of_folds(folder, tmp_path):
+    file = str(folder / "words-epo.fif")
+    short = ["--step", "0.1", "--permutations", "0", "--out", str(tmp_path)]
+    assert main(["epochs", file, "--cv", "4", *short]) == 0
+    assert len(load_result(tmp_path / "words.h5").tests) == 4
+
+
+def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
+    file = str(folder / "words-epo.fif")
+    assert main(["epochs", file, "--permutations", "0", "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "words.csv")
+    assert list(table.columns) == ["time", "accuracy"]
+    assert "chance 0.333" in (out := capsys.readouterr().out)
+    assert "Above chance" not in out
+
+
+def test_summary_names_first_and_last_significant_times(folder, tmp_path, capsys):
+    file = str(folder / "words-epo.fif")
+    options = ["--correction", "none", "--permutations", "99", "--out", str(tmp_path)]
+    assert main(["epochs", file, *options]) == 0
+    result = load_result(tmp_path / "words.h5")
+    times = result.times[result.pvalues() <= 0.05]
+    line = next(
+        line for line in capsys.readouterr().out.splitlines() if "Above" in line
+    )
+    spans = line.removeprefix("Above chance: ").split(" (")[0].split(", ")
+    ends = np.array([span.removesuffix(" s").split(" to ") for span in spans])
+    inside = [
+        np.flatnonzero((result.times >= float(a) - 1e-6) & (result.times <= float(b)))
+        for a, b in ends
+    ]
+    assert_array_equal(result.times[np.concatenate(inside)], times)
+    # Neighbors are in one span: the sample after a span's end is not significant.
+    assert all(b[0] - a[-1] > 1 for a, b in pairwise(inside))
+    assert list(pd.read_csv(tmp_path / "words.csv").columns) == [
+        "time",
+        "accuracy",
+        "p",
+    ]
+
+
+def test_nothing_significant_is_said(tmp_path, capsys):
+    noise = simulate_epochs(30, 2, snr=0.0, n_channels=16, sfreq=20.0, tmax=0.3)
+    noise.save(tmp_path / "noise-epo.fif", verbose=False)
+    file, out = str(tmp_path / "noise-epo.fif"), str(tmp_path)
+    assert main(["epochs", file, "--permutations", "10", "--out", out]) == 0
+    assert "Above chance: at no time point" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [("a_epo.fif", "a"), ("b-epo.fif.gz", "b"), ("-epo.fif", "epochs")],
+)
+def test_outputs_are_named_after_the_file(tmp_path, epochs, name, stem):
+    epochs.save(tmp_path / name, verbose=False)
+    out = tmp_path / "out"
+    options = ["--step", "0.2", "--permutations", "0", "--out", str(out)]
+    assert main(["epochs", str(tmp_path / name), *options]) == 0
+    assert {path.name for path in out.iterdir()} == {
+        f"{stem}.png",
+        f"{stem}.csv",
+        f"{stem}.h5",
+    }
+
+
+def test_running_again_replaces_the_output(folder, tmp_path):
+    file = str(folder / "words-epo.fif")
+    for permutations in ("0", "12"):
+        options = ["--step", "0.1", "--permutations", permutations]
+        assert main(["epochs", file, *options, "--out", str(tmp_path)]) == 0
+    assert load_result(tmp_path / "words.h5").n_permutations == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["epochs"], "required: FILE"),
+        (["epochs", "absent-epo.fif"], "no such file: .*absent-epo.fif"),
+        (["epochs", "."], "is not a file of epochs"),
+        (["epochs", "text-epo.fif"], "text-epo.fif is not a file of epochs"),
+        (["epochs", "empty-epo.fif"], "empty-epo.fif is not a file of epochs"),
+        (["epochs", "cut-epo.fif"], "cut-epo.fif is not a file of epochs"),
+        (["epochs", "average-ave.fif"], "average-ave.fif is not a file of epochs"),
+        (["epochs", "words.csv"], "words.csv is not a file of epochs"),
+        (["words", "--by", "color"], "'color' is not a metadata column.*'block'"),
+        (["words", "--groups", "runs"], "'runs' is not a metadata column.*'block'"),
+        (["words", "--picks", "Q9"], "No good channels for picks"),
+        (["words", "--window", "3"], "longer than the epoch"),
+        (["words", "--window", "long"], "--window: invalid float value: 'long'"),
+        (["words", "--step", "-1"], "Invalid value for 'step': -1"),
+        (["words", "--kernel", "cubic"], "invalid choice: 'cubic'.*rbf"),
+        (["words", "--kernel", "precomputed"], "invalid choice: 'precomputed'"),
+        (["words", "--reg", "0"], "Invalid value for 'reg': 0"),
+        (["words", "--cv", "1"], "cv"),
+        (["words", "--cv", "30"], "30"),
+        (["words", "--scoring", "speed"], "Invalid value for 'scoring': 'speed'.*kapp"),
+        (["words", "--scoring", "confusion_matrix"], "Put a single-number metric"),
+        (["words", "--correction", "all"], "invalid choice: 'all'.*tfce"),
+        (["words", "--permutations", "-1"], "Invalid value for 'n_permutations': -1"),
+        (["words", "--seed", "-3"], "-3"),
+        (["words", "--jobs", "0"], "n_jobs"),
+        (["words", "--out", "words.csv"], "words.csv"),
+        (["words", "--out", "words.csv/below"], "words.csv"),
+        (["demo", "--out", "words.csv"], "File exists: words.csv"),
+    ],
+)
+def test_errors_are_one_line_and_status_two(
+    folder, tmp_path, monkeypatch, capsys, arguments, message
+):
+    monkeypatch.chdir(folder)
+    before = sorted(path.name for path in folder.iterdir())
+    if arguments[:1] == ["words"]:
+        arguments = ["epochs", "words-epo.fif", *arguments[1:]]
+        if "--out" not in arguments:
+            arguments += ["--out", str(tmp_path)]
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("mvpa-kfda: error: ")
+    assert re.search(message, lines[0])
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [["demo"], ["epochs", "words-epo.fif"]])
+def test_output_folder_is_tried_before_anything_is_computed(
+    folder, monkeypatch, command
+):
+    def fail(*args, **kwargs):
+        raise AssertionError("computed although the output cannot be written")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
+    assert main([*command, "--out", "words.csv"]) == 2
+
+
+def test_stopping_by_keyboard_leaves_no_traceback(tmp_path, monkeypatch, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mvpa_kfda, "decode_epochs", interrupt)
+    assert main(["demo", "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
+
+
+def test_needs_no_display_and_says_nothing_on_stderr(folder, tmp_path):
+    done = run_process(
+        *("epochs", folder / "words-epo.fif", "--step", "0.1", "--out", tmp_path),
+        MPLBACKEND="tkagg",
+        DISPLAY="",
+        MNE_LOGGING_LEVEL="INFO",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "words.png").exists()
+
+
+def test_status_reaches_the_shell():
+    done = run_process("epochs", "absent-epo.fif")
+    assert done.returncode == 2
+    assert done.stderr == "mvpa-kfda: error: no such file: absent-epo.fif\n"
+    done = run_process("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"mvpa-kfda {mvpa_kfda.__version__}\n"
+
+
+def test_help_names_options_and_metrics(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["epochs", "--help"])
+    printed = capsys.readouterr().out
+    for word in ("--by", "--correction", "roc_auc", "tfce", "polynomial", "replaced"):
+        assert word in printed

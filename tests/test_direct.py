@@ -1,0 +1,181 @@
+"""The direct step: batches, discriminant scores, precision, ties."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+
+from mvpa_kfda import direct
+from mvpa_kfda.folds import make_folds
+from mvpa_kfda.hat import Ridge, hat_from_gram, make_hat
+from mvpa_kfda.kernels import Linear
+
+
+def problem(n=61, p=8, c=4, seed=0):
+    """Return features, unbalanced codes and permuted label vectors, observed first."""
+    rng = np.random.default_rng(seed)
+    codes = np.minimum(rng.geometric(0.5, n) - 1, c - 1)
+    codes[:c] = np.arange(c)
+    X = rng.standard_normal((n, p)) + 2 * rng.standard_normal((c, p))[codes]
+    labels = np.stack([codes, *(rng.permutation(codes) for _ in range(4))])
+    return X, codes, labels
+
+
+def refit_scores(X, codes, train, test, lam, c):
+    """Return class scores of the test rows by refitting in feature space."""
+    scores = np.full((len(test), c), -np.inf)
+    mean = X[train].mean(axis=0)
+    present = np.unique(codes[train])
+    means = {k: X[train][codes[train] == k].mean(axis=0) for k in present}
+    centred = X[train] - np.array([means[k] for k in codes[train]])
+    penalised = centred.T @ centred + lam * np.eye(X.shape[1])
+    for k in present:
+        w = np.linalg.solve(penalised, means[k] - mean)
+        scores[:, k] = (X[test] - mean) @ w - 0.5 * (means[k] - mean) @ w
+    return scores
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [KFold(7), LeaveOneOut(), ShuffleSplit(4, test_size=0.3, random_state=0)],
+    ids=lambda cv: type(cv).__name__,
+)
+@pytest.mark.parametrize("c", [2, 3, 6])
+def test_class_scores_are_those_of_refitted_models(cv, c):
+    X, _, labels = problem(c=c)
+    folds = make_folds(cv, labels[0])
+    plan = direct.prepare(make_hat(X, Linear(), Ridge(3.0)), folds)
+    scored = direct.apply(plan, labels, c, want_scores=True)
+    by_size = sorted(folds.pairs, key=lambda pair: len(pair[1]))
+    np.testing.assert_array_equal(plan.rows, np.concatenate([t for _, t in by_size]))
+    for b, codes in enumerate(labels):
+        expected = np.concatenate(
+            [refit_scores(X, codes, train, test, 3.0, c) for train, test in by_size]
+        )
+        scale = np.abs(expected[np.isfinite(expected)]).max()
+        assert_allclose(
+            scored.class_scores[:, :, b], expected, rtol=1e-8, atol=1e-8 * scale
+        )
+        np.testing.assert_array_equal(scored.predicted[:, b], expected.argmax(axis=1))
+        np.testing.assert_array_equal(scored.true[:, b], codes[plan.rows])
+
+
+def test_absent_classes_are_never_predicted():
+    X, _, _ = problem(n=12, c=3)
+    codes = np.repeat([0, 1, 2], [5, 5, 2])
+    folds = make_folds([(np.arange(10), [10, 11]), (np.arange(2, 12), [0, 1])], codes)
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), folds)
+    two_left = direct.apply(plan, codes[None], 3, want_scores=True)
+    assert np.isneginf(two_left.class_scores[:2, 2, 0]).all()
+    assert np.isfinite(two_left.class_scores[2:]).all()
+    expected = refit_scores(X, codes, *folds.pairs[0], float(plan.hat.lam), 3)
+    assert_allclose(two_left.class_scores[:2, :2, 0], expected[:, :2], rtol=1e-8)
+    one_left = direct.apply(plan, np.repeat([0, 1], [10, 2])[None], 3, True)
+    np.testing.assert_array_equal(one_left.predicted[:2], 0)
+    assert np.isfinite(one_left.class_scores[:2, 0]).all()
+    np.testing.assert_array_equal(
+        direct.discriminant_scores(plan, codes, 3)[:2, 1], 0.0
+    )
+
+
+@pytest.mark.parametrize("c", [2, 3, 5])
+def test_discriminant_scores_are_those_of_the_refitted_discriminants(c):
+    X, codes, _ = problem(c=c)
+    lam = 3.0
+    folds = make_folds(KFold(5), codes)
+    plan = direct.prepare(make_hat(X, Linear(), Ridge(lam)), folds)
+    scores = direct.discriminant_scores(plan, codes, c)
+    class_scores = direct.apply(plan, codes[None], c, True).class_scores[:, :, 0]
+    start = 0
+    for train, test in sorted(folds.pairs, key=lambda pair: len(pair[1])):
+        rows = slice(start, start + len(test))
+        start = rows.stop
+        mean = X[train].mean(axis=0)
+        means = np.array([X[train][codes[train] == k].mean(axis=0) for k in range(c)])
+        centred = X[train] - means[codes[train]]
+        inverse = np.linalg.inv(centred.T @ centred + lam * np.eye(X.shape[1]))
+        # Inner products of discriminant scores are those in (S_w + lambda I)^-1,
+        # within the span of the class means; so are differences of class scores.
+        basis = inverse @ (means - mean).T  # spans the discriminants
+        U = np.linalg.svd(basis, full_matrices=False)[0][:, : c - 1]
+        W = U @ np.linalg.cholesky(
+            np.linalg.inv(U.T @ np.linalg.inv(inverse) @ U)
+        )  # any basis with W'(S_w + lambda I)W = I: equal up to a rotation
+        expected = (X[test] - mean) @ W
+        assert_allclose(
+            scores[rows] @ scores[rows].T, expected @ expected.T, rtol=0, atol=1e-8
+        )
+        centroids = (means - mean) @ W
+        distances = ((expected[:, None] - centroids) ** 2).sum(axis=2)
+        np.testing.assert_array_equal(
+            class_scores[rows].argmax(axis=1), distances.argmin(axis=1)
+        )
+
+
+def test_discriminants_are_ordered_by_class_separation():
+    X, codes, _ = problem(n=200, c=4)
+    folds = make_folds(KFold(2), codes)
+    plan = direct.prepare(make_hat(X, Linear(), 0.1), folds)
+    scores = direct.discriminant_scores(plan, codes, 4)[: len(folds.tests[0])]
+    true = codes[plan.rows][: len(scores)]
+    between = [
+        np.var([column[true == k].mean() for k in range(4)]) for column in scores.T
+    ]
+    assert between == sorted(between, reverse=True)
+
+
+def test_blocks_of_labels_do_not_matter():
+    X, _, labels = problem()
+    folds = make_folds(KFold(7), labels[0])
+    plan = direct.prepare(hat_from_gram(rbf_kernel(X), 0.3), folds)
+    together = direct.apply(plan, labels, 4, True)
+    for b in range(len(labels)):
+        alone = direct.apply(plan, labels[b : b + 1], 4, True)
+        np.testing.assert_array_equal(alone.predicted[:, 0], together.predicted[:, b])
+        assert_allclose(
+            alone.class_scores[:, :, 0],
+            together.class_scores[:, :, b],
+            rtol=1e-9,
+            atol=1e-12,
+        )
+
+
+def test_single_precision_deviates_by_its_rounding():
+    X, _, labels = problem(n=200, p=50)
+    folds = make_folds(KFold(10), labels[0])
+    hat = make_hat(X, Linear(), 0.3)
+    double = direct.apply(direct.prepare(hat, folds), labels, 4, True)
+    single = direct.apply(direct.prepare(hat, folds, "float32"), labels, 4, True)
+    assert single.class_scores.dtype == np.float32
+    scale = np.abs(double.class_scores).max()
+    assert_allclose(single.class_scores, double.class_scores, rtol=0, atol=1e-4 * scale)
+    assert (single.predicted == double.predicted).mean() > 0.999
+
+
+def test_ties_go_to_the_first_class():
+    # Mirror images: the left-out trial at zero is exactly as far from both classes.
+    X = np.array([[-2.0], [-1.0], [1.0], [2.0], [0.0]])
+    folds = make_folds([([0, 1, 2, 3], [4])], np.array([0, 0, 1, 1, 0]))
+    plan = direct.prepare(hat_from_gram(X @ X.T, Ridge(0.7)), folds)
+    for codes in ([0, 0, 1, 1, 0], [1, 1, 0, 0, 0], [1, 1, 0, 0, 1]):
+        scored = direct.apply(plan, np.array([codes]), 2, True)
+        assert scored.predicted[0, 0] == 0
+        difference = np.diff(scored.class_scores[0, :, 0])
+        assert_allclose(difference, 0, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [100, 8])
+def test_a_penalty_too_small_is_refused(p):
+    X, codes, _ = problem(n=40, p=p)
+    folds = make_folds(KFold(2 if p == 100 else 4), codes)
+    hat = hat_from_gram(X @ X.T if p == 100 else rbf_kernel(X), 1e-13)
+    with pytest.raises(ValueError, match=r"lambda = .* too small.*Use a larger reg"):
+        direct.prepare(hat, folds)
+
+
+def test_block_size_is_bounded_by_memory():
+    X, codes, _ = problem()
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), make_folds(KFold(5), codes))
+    assert 128 <= direct.block_size(plan, 4) <= 512
+    assert direct.block_size(plan, 100_000) == 1

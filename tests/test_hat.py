@@ -1,0 +1,120 @@
+"""The hat matrix against its textbook formula."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mvpa_kfda import RBF, Linear, Ridge
+from mvpa_kfda.hat import (
+    check_reg,
+    hat_from_features,
+    hat_from_gram,
+    make_hat,
+    resolve_penalty,
+)
+from mvpa_kfda.kernels import Callable
+
+
+def textbook(K, lam):
+    """Return G = 11'/n + K_c (K_c + lambda I)^-1."""
+    n = len(K)
+    J = np.eye(n) - 1 / n
+    Kc = J @ K @ J
+    return 1 / n + Kc @ np.linalg.inv(Kc + lam * np.eye(n))
+
+
+@pytest.fixture
+def X():
+    """Return features, (30, 6)."""
+    return np.random.default_rng(0).standard_normal((30, 6)) * [1, 2, 3, 4, 5, 6] + 7
+
+
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 1e4])
+def test_both_routes_are_the_textbook_hat(X, lam):
+    G = textbook(X @ X.T, lam)
+    assert_allclose(hat_from_gram(X @ X.T, Ridge(lam)).matrix, G, rtol=0, atol=1e-8)
+    assert_allclose(hat_from_features(X, Ridge(lam)).matrix, G, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF()])
+def test_relative_penalty(X, kernel):
+    K = kernel.fit(X)(X)
+    lam = 0.3 * np.trace(K - K.mean(0)) / len(K)  # trace(JKJ) = trace(KJ)
+    hat = make_hat(X, kernel, 0.3)
+    assert_allclose(hat.lam, lam, rtol=1e-10)
+    assert_allclose(hat.matrix, textbook(K, lam), rtol=0, atol=1e-10)
+    if kernel == Linear():  # the unit of the features does not matter
+        assert_allclose(
+            make_hat(X * 1e-9, kernel, 0.3).matrix, hat.matrix, rtol=0, atol=1e-10
+        )
+
+
+def test_route_follows_the_shape(X):
+    assert make_hat(X, Linear(), 0.3).factor.shape == (30, 7)
+    assert make_hat(X[:14], Linear(), 0.3).factor is None
+    assert make_hat(X, RBF(), 0.3).factor is None
+
+
+@pytest.mark.parametrize(
+    "make", [lambda X: X, lambda X: X @ X.T], ids=["primal", "dual"]
+)
+def test_hat_methods(X, make):
+    data = make(X)
+    hat = (hat_from_features if data is X else hat_from_gram)(data, Ridge(2.0))
+    I_G = np.eye(30) - textbook(X @ X.T, 2.0)
+    T = np.random.default_rng(1).standard_normal((30, 4))
+    assert_allclose(hat.residuals(T), I_G @ T, rtol=0, atol=1e-10)
+    index = np.array([[3, 1, 20], [4, 5, 29]])
+    blocks = hat.residual_blocks(index)
+    for rows, block in zip(index, blocks, strict=True):
+        assert_allclose(block, I_G[np.ix_(rows, rows)], rtol=0, atol=1e-10)
+    order = np.random.default_rng(2).permutation(30)
+    moved = hat.reordered(order, np.float32)
+    assert moved.residuals(T.astype(np.float32)).dtype == np.float32
+    assert_allclose(
+        moved.matrix, (np.eye(30) - I_G)[np.ix_(order, order)], rtol=0, atol=1e-5
+    )
+    assert hat.n == 30
+
+
+def test_small_penalties_keep_their_digits():
+    # 1 - G is tiny here: formed as I - G it would have lost nine digits.
+    X = np.random.default_rng(0).standard_normal((10, 40))
+    J = np.eye(10) - 0.1
+    values, vectors = np.linalg.eigh(J @ X @ X.T @ J)
+    values, vectors = values[1:], vectors[:, 1:]
+    lam = 1e-8 * values.mean()
+    residual = vectors * (lam / (values + lam)) @ vectors.T
+    hat = hat_from_gram(X @ X.T, Ridge(lam))
+    assert_allclose(hat.residual, residual, rtol=1e-6, atol=1e-15)
+
+
+def test_an_offset_costs_no_digits(X):
+    plain = make_hat(X, RBF(), 0.3).matrix
+    shifted = make_hat(X + 1e6, RBF(), 0.3).matrix
+    assert_allclose(shifted, plain, rtol=0, atol=1e-7)
+
+
+def test_bad_penalties(X):
+    for value in (0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=r"'reg'.*above zero.*Ridge\(lam\)"):
+            check_reg(value)
+        with pytest.raises(ValueError, match=r"'lambda'.*above zero"):
+            Ridge(value)
+    for value in ("auto", None, True):
+        with pytest.raises(TypeError, match=r"'reg'.*above zero"):
+            check_reg(value)
+    assert check_reg(Ridge(2.0)) == Ridge(2.0)
+    assert resolve_penalty(0.5, 4.0) == 2.0
+    assert resolve_penalty(Ridge(0.5), 4.0) == 0.5
+
+
+def test_bad_kernel_matrices(X):
+    with pytest.raises(ValueError, match="trials do not differ"):
+        hat_from_gram(np.ones((5, 5)), 0.3)
+    with pytest.raises(ValueError, match="trials do not differ"):
+        hat_from_features(np.full((5, 2), 0.1), 0.3)
+    with pytest.raises(ValueError, match="not positive definite"):
+        hat_from_gram(np.diag([3.0, 2.0, -4.0, 1.0, 6.0]), Ridge(0.1))
+    with pytest.raises(ValueError, match="symmetric kernel matrix"):
+        make_hat(X, Callable(lambda A, B: (A @ B.T) ** 2 + A[:, :1]), 0.3)

@@ -1,0 +1,208 @@
+"""p-values and corrections, compared with brute force and known cases."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from mvpa_kfda.inference import (
+    CORRECTIONS,
+    clusters,
+    corrected_p_values,
+    p_values,
+)
+
+FAMILY_WISE = ("max", "bonferroni", "cluster", "tfce")
+
+
+def noise(shape=(20,), n_permutations=199, seed=0, effect=None):
+    """Return observed scores and a null of the same noise; `effect` adds to a part."""
+    rng = np.random.default_rng(seed)
+    rows = 0.5 + 0.05 * rng.normal(size=(n_permutations + 1, *shape))
+    if effect is not None:
+        rows[0, effect] += 0.3
+    return rows[0], rows[1:]
+
+
+# ---------------------------------------------------------------------------- p-values
+
+
+def test_p_values_count():
+    observed = np.array([3.0, 1.0, 5.0, 0.0])
+    null = np.array([[1.0, 1.0, 1.0, 1.0], [2, 1, 2, 2], [3, 1, 3, 3], [4, 1, 4, 4]])
+    assert_allclose(p_values(observed, null), [0.6, 1.0, 0.2, 1.0], rtol=1e-14, atol=0)
+    assert p_values(3, [1, 2, 3, 4]) == 0.6
+    assert isinstance(p_values(3, [1, 2, 3, 4]), float)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 3, 2)])
+def test_p_values_equal_a_loop(shape):
+    rng = np.random.default_rng(0)
+    observed = rng.integers(0, 6, shape) / 7
+    null = rng.integers(0, 6, (40, *shape)) / 7
+    p = p_values(observed, null)
+    assert np.shape(p) == shape
+    for position in np.ndindex(shape):
+        larger = sum(row[position] >= np.asarray(observed)[position] for row in null)
+        assert np.asarray(p)[position] == (1 + larger) / 41
+
+
+def test_p_values_agree_with_scipys_permutation_test():
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 5, 4).astype(float), rng.integers(1, 6, 4).astype(float)
+    pooled = np.concatenate([a, b])
+    halves = [list(half) for half in itertools.combinations(range(8), 4)]
+    means = np.array([2 * pooled[h].mean() - pooled.mean() * 2 for h in halves])
+    expected = stats.permutation_test(
+        (a, b), lambda x, y: x.mean() - y.mean(), alternative="greater"
+    )
+    # The observed split is the first of the list.
+    assert p_values(means[0], means[1:]) == pytest.approx(expected.pvalue, rel=1e-12)
+
+
+def test_near_ties_are_ties():
+    third = 1 / 3
+    null = np.array([third - 1e-14, third + 1e-14, 0.2, 0.1])
+    assert p_values(third, null) == 3 / 5
+    assert p_values(third + 1e-6, null) == 1 / 5
+    # An observed score of zero: the spread of the null says what is rounding.
+    assert p_values(0.0, np.array([-1e-17, -0.2, 0.1])) == 3 / 4
+    assert p_values(1e-17, np.array([0.0, -0.2, 0.1])) == 3 / 4
+    assert p_values(0.0, np.zeros(4)) == 1.0
+    assert p_values(-0.1, np.array([-0.1 - 1e-16, -0.2])) == 2 / 3
+    # Ties do not depend on the unit of the score.
+    assert p_values(3e-9, np.array([2e-9, 1e-9])) == 1 / 3
+
+
+def test_p_values_refuse():
+    with pytest.raises(ValueError, match="n_permutations=1000"):
+        p_values([0.5], np.empty((0, 1)))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        p_values([0.5, np.nan], np.ones((3, 2)))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        p_values([0.5, 0.5], [[0.5, -np.inf]])
+    with pytest.raises(ValueError, match=r"\(P, \*observed.shape\); got null \(3,\)"):
+        p_values([0.5, 0.5], np.ones(3))
+    with pytest.raises(ValueError, match=r"observed \(\)"):
+        p_values(0.5, 0.5)
+
+
+# ------------------------------------------------------------------------- corrections
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("shape", [(), (12,), (4, 5), (2, 3, 4)])
+def test_every_correction_keeps_the_shape_and_range(correction, shape):
+    observed, null = noise(shape, 39)
+    p = corrected_p_values(observed, null, correction)
+    assert np.shape(p) == shape
+    assert (np.asarray(p) >= 1 / 40).all()
+    assert (np.asarray(p) <= 1).all()
+    if shape == ():
+        assert isinstance(p, float)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_every_correction_finds_a_strong_effect(correction):
+    observed, null = noise(n_permutations=499, effect=slice(5, 9))
+    p = corrected_p_values(observed, null, correction)
+    assert (p[5:9] < 0.05).all()
+    if correction in FAMILY_WISE:
+        assert (np.delete(p, np.s_[4:10]) > 0.05).all()
+
+
+def test_a_single_score_needs_no_correction():
+    null = np.random.default_rng(0).normal(size=99)
+    for correction in ("none", None, "max", "fdr", "bonferroni", "cluster", "tfce"):
+        assert corrected_p_values(2.5, null, correction) == p_values(2.5, null)
+
+
+def test_max_equals_brute_force_and_is_monotone():
+    observed, null = noise((3, 4), 99, effect=0)
+    p = corrected_p_values(observed, null, "max")
+    for position in np.ndindex(3, 4):
+        above = [row.max() >= observed[position] for row in null]
+        assert p[position] == (1 + sum(above)) / 100
+    order = np.argsort(observed, axis=None)
+    assert (np.diff(p.ravel()[order]) <= 0).all()
+    assert (p >= p_values(observed, null)).all()
+    # More positions can only make a family-wise p-value larger.
+    assert (p[:2] >= corrected_p_values(observed[:2], null[:, :2], "max")).all()
+
+
+def test_fdr_and_bonferroni_by_hand():
+    # Uncorrected p = 0.01, 0.04, 0.03, 0.99 of 99 permutations.
+    ranks = np.array([0, 3, 2, 98])
+    null = np.tile(np.arange(99.0)[:, np.newaxis], 4)
+    observed = 99.0 - ranks - 0.5
+    assert_allclose(
+        p_values(observed, null), [0.01, 0.04, 0.03, 0.99], rtol=1e-12, atol=0
+    )
+    bonferroni = corrected_p_values(observed, null, "bonferroni")
+    assert_allclose(bonferroni, [0.04, 0.16, 0.12, 1.0], rtol=1e-12, atol=0)
+    fdr = corrected_p_values(observed, null, "fdr")
+    assert_allclose(fdr, [0.04, 0.16 / 3, 0.16 / 3, 0.99], rtol=1e-12, atol=0)
+
+
+def test_clusters_do_not_depend_on_unit_or_chance_level():
+    observed, null = noise(effect=slice(5, 9))
+    for correction in ("cluster", "tfce"):
+        p = corrected_p_values(observed, null, correction)
+        shift, unit = np.linspace(-3, 3, 20), np.linspace(0.1, 9, 20)
+        moved = corrected_p_values(
+            observed * unit + shift, null * unit + shift, correction
+        )
+        assert_allclose(moved, p, rtol=1e-12, atol=0)
+
+
+def test_observed_and_permuted_rows_are_exchangeable():
+    # Each row in turn plays the observed one; the ranks must be those of one list.
+    observed, null = noise((15,), 19, seed=5)
+    rows = np.concatenate([observed[np.newaxis], null])
+    for correction in ("max", "cluster", "tfce"):
+        smallest = [
+            corrected_p_values(
+                row, np.delete(rows, i, 0), correction, threshold=0.2
+            ).min()
+            for i, row in enumerate(rows)
+        ]
+        ranks = np.arange(1, 21) / 20
+        assert (np.sort(smallest) >= ranks - 1e-12).all()
+        if correction == "max":
+            assert_allclose(np.sort(smallest), ranks, rtol=1e-12, atol=0)
+
+
+def test_positions_without_spread_are_in_no_cluster():
+    observed, null = noise((6,), 19)
+    observed[2], null[:, 2] = 1 / 3, 1 / 3
+    null[4, 2] += 1e-17
+    for correction in ("cluster", "tfce"):
+        assert corrected_p_values(observed, null, correction)[2] == 1.0
+    found = clusters(observed, null, threshold=0.5)
+    assert found
+    assert not any(cluster.mask[2] for cluster in found)
+
+
+def test_no_cluster_at_all():
+    null = np.random.default_rng(0).normal(size=(30, 8))
+    observed = null.min(axis=0) - 1
+    assert clusters(observed, null) == []
+    for correction in ("cluster", "tfce"):
+        assert (corrected_p_values(observed, null, correction) == 1).all()
+
+
+def test_corrections_refuse():
+    observed, null = noise()
+    with pytest.raises(
+        ValueError, match=r"'correction': 'holm'. Allowed: 'none', 'max', 'fdr', 'bonf"
+    ):
+        corrected_p_values(observed, null, "holm")
+    with pytest.raises(ValueError, match="There are no permutations"):
+        corrected_p_values(observed, null[:0], "max")
+    for threshold in (0, -1, 0.6, np.nan):
+        with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
+            corrected_p_values(observed, null, "cluster", threshold=threshold)
+        with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
+            clusters(observed, null, threshold=threshold)

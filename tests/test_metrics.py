@@ -1,0 +1,182 @@
+"""Metrics over permutations against scikit-learn, one label vector at a time."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+from sklearn import metrics as skm
+
+from mvpa_kfda.direct import Scored
+from mvpa_kfda.metrics import (
+    METRICS,
+    chance_level,
+    check_scoring,
+    evaluate,
+    needs_class_scores,
+    roc_auc,
+)
+
+N_LABELS = 7
+#: Twelve test sets: four of 5 rows and eight of 6, from models of so many trials.
+SHAPES = ((4, 5, 63), (8, 6, 62))
+N_TEST = 68
+
+
+def make_scored(n_classes, seed=0, skew=True):
+    """Return predictions that are better than chance, for several label vectors."""
+    rng = np.random.default_rng(seed)
+    p = np.arange(1, n_classes + 1) if skew else np.ones(n_classes)
+    true = rng.choice(n_classes, size=(N_TEST, N_LABELS), p=p / p.sum())
+    class_scores = rng.standard_normal((N_TEST, n_classes, N_LABELS)) * 0.03
+    class_scores += 0.02 * (np.arange(n_classes)[:, None] == true[:, None])
+    return Scored(true, class_scores.argmax(axis=1), class_scores)
+
+
+def sklearn_score(name, true, predicted, n_classes):
+    """Return scikit-learn's value of a metric of predicted labels."""
+    average = "binary" if n_classes == 2 and "macro" not in name else "macro"
+    rate = {"average": average, "zero_division": 0}
+    return {
+        "accuracy": lambda: skm.accuracy_score(true, predicted),
+        "balanced_accuracy": lambda: skm.balanced_accuracy_score(true, predicted),
+        "recall": lambda: skm.recall_score(true, predicted, **rate),
+        "precision": lambda: skm.precision_score(true, predicted, **rate),
+        "f1": lambda: skm.f1_score(true, predicted, **rate),
+        "kappa": lambda: skm.cohen_kappa_score(true, predicted),
+        "confusion_matrix": lambda: skm.confusion_matrix(
+            true, predicted, labels=range(n_classes)
+        ),
+    }[name.removesuffix("_macro")]()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {"roc_auc"}))
+def test_metrics_of_labels_are_scikit_learns(name, n_classes):
+    scored = make_scored(n_classes)
+    values = evaluate([name], scored, SHAPES, n_classes)[name]
+    for b in range(N_LABELS):
+        expected = sklearn_score(
+            name, scored.true[:, b], scored.predicted[:, b], n_classes
+        )
+        assert_allclose(values[b], expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {"roc_auc", "kappa"}))
+def test_a_class_that_is_never_seen_or_never_predicted(name):
+    scored = make_scored(3)
+    true = np.where(scored.true == 0, 1, scored.true)
+    predicted = np.where(scored.predicted == 2, 1, scored.predicted)
+    values = evaluate([name], Scored(true, predicted, None), SHAPES, 3)[name]
+    for b in range(N_LABELS):
+        expected = sklearn_score(name, true[:, b], predicted[:, b], 3)
+        assert_allclose(values[b], expected, rtol=1e-12, atol=1e-15)
+
+
+def test_kappa_is_zero_when_only_one_class_occurs():
+    ones = np.ones((N_TEST, 1), int)
+    assert evaluate(["kappa"], Scored(ones, ones, None), SHAPES, 3)["kappa"] == [0.0]
+
+
+def fold_slices():
+    """Yield (rows, n_train) of every test set."""
+    start = 0
+    for k, m, n_train in SHAPES:
+        for _ in range(k):
+            yield slice(start, start + m), n_train
+            start += m
+
+
+def reference_auc(true, scores, n_classes):
+    """Average scikit-learn's AUC over test sets and classes where it is defined."""
+    per_class = []
+    for k in [1] if n_classes == 2 else range(n_classes):
+        values = []
+        for rows, n_train in fold_slices():
+            positive = true[rows] == k
+            if 0 < positive.sum() < len(positive):
+                posterior = softmax(n_train * scores[rows], axis=1)[:, k]
+                values.append(skm.roc_auc_score(positive, posterior))
+        if values:
+            per_class.append(np.mean(values))
+    return np.mean(per_class)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+def test_auc_is_the_mean_of_scikit_learns_over_test_sets(n_classes):
+    scored = make_scored(n_classes)
+    values = roc_auc(scored.true, scored.class_scores, SHAPES)
+    for b in range(N_LABELS):
+        expected = reference_auc(
+            scored.true[:, b], scored.class_scores[:, :, b], n_classes
+        )
+        assert_allclose(values[b], expected, rtol=1e-12)
+
+
+def test_auc_pools_where_no_test_set_has_two_classes():
+    scored = make_scored(2)
+    values = roc_auc(scored.true, scored.class_scores, ((N_TEST, 1, 67),))
+    difference = scored.class_scores[:, 1] - scored.class_scores[:, 0]
+    for b in range(N_LABELS):
+        expected = skm.roc_auc_score(scored.true[:, b], difference[:, b])
+        assert_allclose(values[b], expected, rtol=1e-12)
+
+
+def test_auc_with_ties_absent_classes_and_certainty():
+    true = np.array([0, 0, 1, 1, 2, 2])[:, None]
+    shapes = ((1, 6, 60),)
+    flat = np.zeros((6, 3, 1))
+    assert roc_auc(true, flat, shapes) == [0.5]
+    noise = 1e-16 * np.random.default_rng(0).standard_normal((6, 3, 1))
+    big = np.where(np.arange(3)[:, None] == true[:, None], 0.0, -1.0)
+    # Scores that differ by rounding are ties; the log odds do not saturate.
+    assert roc_auc(true, 100 * big + noise, shapes) == [1.0]
+    assert roc_auc(true, big, shapes) == roc_auc(true, big + noise, shapes) == [1.0]
+    absent = big.copy()
+    absent[:, 2] = -np.inf  # nothing can be said for the third class
+    assert_allclose(roc_auc(true, absent, shapes), 2.5 / 3, rtol=0, atol=0.09)
+    alone = np.full((6, 3, 1), -np.inf)
+    alone[:, 0] = 0.0  # only one class was there to learn from
+    assert roc_auc(true, alone, shapes) == [0.5]
+    one_class = roc_auc(np.zeros((6, 1), int), flat, shapes)
+    assert one_class == [0.5]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {"confusion_matrix"}))
+def test_chance_is_what_a_guesser_scores(name, n_classes):
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(n_classes), 30 * np.arange(1, n_classes + 1))
+    true = np.tile(codes[:, None], (1, 400))
+    guesses = rng.integers(n_classes, size=true.shape)
+    scores = rng.standard_normal((len(codes), n_classes, 400))
+    shapes = ((1, len(codes), 100),)
+    value = evaluate([name], Scored(true, guesses, scores), shapes, n_classes)[name]
+    error = 4 * value.std() / 20 + 0.002  # and the bias of a ratio
+    assert_allclose(value.mean(), chance_level(name, codes), rtol=0, atol=error)
+
+
+def test_several_at_once_equal_one_by_one():
+    scored = make_scored(3)
+    together = evaluate(list(METRICS), scored, SHAPES, 3)
+    assert list(together) == list(METRICS)
+    for name, value in together.items():
+        alone = evaluate([name], scored, SHAPES, 3)[name]
+        np.testing.assert_array_equal(value, alone)
+    assert together["confusion_matrix"].shape == (N_LABELS, 3, 3)
+
+
+def test_scoring_argument():
+    assert check_scoring("f1") == ["f1"]
+    assert check_scoring(("f1", "roc_auc")) == ["f1", "roc_auc"]
+    assert needs_class_scores(["f1", "roc_auc"])
+    assert not needs_class_scores(["f1"])
+    with pytest.raises(ValueError, match=r"'scoring': 'auc'.*'accuracy'.*'roc_auc'"):
+        check_scoring(["f1", "auc"])
+    with pytest.raises(ValueError, match="a metric twice"):
+        check_scoring(["f1", "f1"])
+    with pytest.raises(ValueError, match="'confusion_matrix' is a table"):
+        check_scoring("confusion_matrix")
+    for value in ([], None, 3, skm.accuracy_score):
+        with pytest.raises(TypeError, match=r"'scoring'.*accuracy"):
+            check_scoring(value)

@@ -1,0 +1,284 @@
+"""Label permutations: which labels change places, how many, and from which seed."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    StratifiedKFold,
+)
+
+from mvpa_kfda.folds import make_folds
+from mvpa_kfda.permutation import Permutations, permute_labels
+
+SEED = 3
+
+
+def rearrangements(codes, blocks):
+    """List all distinct rearrangements within blocks, one by one."""
+    codes, blocks = np.asarray(codes), np.asarray(blocks)
+    found = set()
+    for order in itertools.permutations(range(len(codes))):
+        if (blocks[list(order)] == blocks).all():
+            found.add(tuple(codes[list(order)].tolist()))
+    return found
+
+
+def rows(labels):
+    return [tuple(row) for row in labels.tolist()]
+
+
+def counts_by_block(labels, blocks):
+    """Return the class counts (rows, blocks, classes)."""
+    cells = [
+        [np.bincount(row[blocks == b], minlength=labels.max() + 1) for row in labels]
+        for b in np.unique(blocks)
+    ]
+    return np.swapaxes(np.array(cells), 0, 1)
+
+
+def assert_stays_in_blocks(labels, blocks):
+    counts = counts_by_block(labels, np.asarray(blocks))
+    assert (counts == counts[0]).all()
+
+
+def balanced(n, n_classes=2):
+    return np.arange(n) % n_classes
+
+
+# ------------------------------------------------------------------------- the schemes
+
+
+def test_within_folds_keeps_every_folds_class_counts():
+    codes = np.random.default_rng(0).integers(0, 3, 90)
+    folds = make_folds(StratifiedKFold(5, shuffle=True, random_state=0), codes)
+    found = permute_labels(codes, 50, folds=folds, random_state=SEED)
+    assert found.scheme == "within_folds"
+    assert not found.exact
+    assert found.n_permutations == 50
+    for test in folds.tests:
+        inside = np.isin(np.arange(90), test).astype(int)
+        assert_stays_in_blocks(found.labels, inside)
+    assert len(set(rows(found.labels))) == 51
+
+
+def test_within_folds_and_groups_stays_within_both():
+    codes = balanced(80)
+    groups = np.repeat(["run 1", "run 2"], 40)
+    folds = make_folds(StratifiedKFold(4), codes)
+    found = permute_labels(codes, 50, folds=folds, groups=groups, random_state=SEED)
+    assert found.scheme == "within_folds"
+    assert_stays_in_blocks(found.labels, folds.blocks)
+    assert_stays_in_blocks(found.labels, groups)
+    both = [f"{group} {fold}" for group, fold in zip(groups, folds.blocks, strict=True)]
+    assert_stays_in_blocks(found.labels, both)
+
+
+def test_within_folds_of_a_hold_out_has_two_halves():
+    codes = balanced(40)
+    test = np.arange(12)
+    folds = make_folds([(np.arange(12, 40), test)], codes)
+    found = permute_labels(codes, 30, folds=folds, random_state=SEED)
+    assert found.scheme == "within_folds"
+    assert_stays_in_blocks(found.labels, np.arange(40) < 12)
+    # Labels do move inside both halves.
+    assert (found.labels[1:, :12] != codes[:12]).any()
+    assert (found.labels[1:, 12:] != codes[12:]).any()
+
+
+def test_within_groups_stays_in_groups_and_crosses_folds():
+    codes = np.random.default_rng(0).integers(0, 2, 60)
+    groups = np.repeat([7, 1, 3], 20)
+    folds = make_folds(KFold(6), codes)
+    found = permute_labels(
+        codes,
+        50,
+        folds=folds,
+        groups=groups,
+        permute="within_groups",
+        random_state=SEED,
+    )
+    assert found.scheme == "within_groups"
+    assert_stays_in_blocks(found.labels, groups)
+    in_folds = counts_by_block(found.labels, folds.blocks)
+    assert (in_folds != in_folds[0]).any()
+
+
+def test_groups_exchange_their_labels_as_wholes():
+    sizes = [3, 5, 4, 6, 2, 5, 3, 4, 4, 5]
+    groups = np.repeat(list("jihgfedcba"), sizes)
+    patient = np.repeat([0, 1, 0, 1, 0, 1, 0, 1, 0, 1], sizes)
+    folds = make_folds(LeaveOneGroupOut(), patient, groups)
+    found = permute_labels(patient, 40, folds=folds, groups=groups, random_state=SEED)
+    assert found.scheme == "groups"
+    by_group = np.array([found.labels[:, groups == g].T for g in "abcdefghij"], object)
+    for labels in by_group:  # (trials of the group, rows)
+        assert (labels == labels[0]).all()
+    of_group = np.array([labels[0] for labels in by_group]).T.astype(int)  # (rows, 10)
+    assert (of_group.sum(axis=1) == 5).all()
+    assert len(set(rows(of_group))) > 35
+
+
+def test_free_crosses_folds_and_within_folds_does_not():
+    codes = balanced(40)
+    folds = make_folds(KFold(4), codes)
+    spread = {}
+    for permute in ("free", "within_folds"):
+        found = permute_labels(
+            codes, 200, folds=folds, permute=permute, random_state=SEED
+        )
+        assert (found.labels.sum(axis=1) == 20).all()
+        spread[permute] = counts_by_block(found.labels, folds.blocks)[1:, :, 1].var()
+    assert spread["within_folds"] == 0
+    # The count of one class in a fold is hypergeometric: 10 of 40 trials, 20 of them
+    # in the class.
+    assert spread["free"] == pytest.approx(10 * 0.25 * 30 / 39, rel=0.15)
+
+
+def test_free_gives_every_arrangement_the_same_chance():
+    codes = np.array([0, 0, 1, 1, 1, 2])
+    folds = make_folds(LeaveOneOut(), codes)
+    found = permute_labels(codes, 5, folds=folds, permute="free", random_state=SEED)
+    assert not found.exact
+    many = np.concatenate(
+        [
+            permute_labels(
+                codes, 58, folds=folds, permute="free", random_state=seed
+            ).labels[1:]
+            for seed in range(200)
+        ]
+    )
+    counts = np.unique(many, axis=0, return_counts=True)[1]
+    assert len(counts) == 60  # 6! / (2! 3! 1!)
+    expected = len(many) / 60
+    chi2 = ((counts - expected) ** 2 / expected).sum()
+    assert 30 < chi2 < 100  # 59 degrees of freedom
+
+
+# ------------------------------------------------------------------------- enumeration
+
+
+@pytest.mark.parametrize(
+    ("codes", "permute", "n_distinct"),
+    [
+        ([0, 1, 2, 0, 1, 2], "within_folds", 36),
+        ([0, 0, 1, 2, 1, 0, 1], "within_folds", 36),
+        ([1, 0, 1, 0, 0, 2, 1], "within_groups", 3 * 12),
+        ([0, 1, 0, 1, 2, 2, 1], "free", 210),
+    ],
+)
+def test_enumeration_equals_brute_force(codes, permute, n_distinct):
+    codes = np.array(codes)
+    n = len(codes)
+    groups = np.array([5, 5, 5, 2, 2, 2, 2])[:n]
+    cuts = [np.arange(3), np.arange(3, n)]
+    folds = make_folds([(np.setdiff1d(np.arange(n), c), c) for c in cuts], codes)
+    blocks = {
+        "within_folds": np.repeat([0, 1], [3, n - 3]),
+        "within_groups": groups,
+        "free": np.zeros(n, int),
+    }[permute]
+    needed = groups if permute == "within_groups" else None
+    found = permute_labels(
+        codes, n_distinct - 1, folds=folds, groups=needed, permute=permute
+    )
+    assert found.exact
+    assert (found.labels[0] == codes).all()
+    assert len(found.labels) == n_distinct
+    assert set(rows(found.labels)) == rearrangements(codes, blocks)
+    assert len(set(rows(found.labels))) == n_distinct
+    # More permutations than there are change nothing; one fewer is drawn at random.
+    more = permute_labels(codes, 5000, folds=folds, groups=needed, permute=permute)
+    np.testing.assert_array_equal(more.labels, found.labels)
+    fewer = permute_labels(
+        codes,
+        n_distinct - 2,
+        folds=folds,
+        groups=needed,
+        permute=permute,
+        random_state=SEED,
+    )
+    assert not fewer.exact
+    assert len(fewer.labels) == n_distinct - 1
+    assert set(rows(fewer.labels)) < set(rows(found.labels))
+
+
+def test_enumeration_of_groups():
+    groups = np.repeat([3, 1, 2, 0], [2, 3, 1, 2])
+    codes = np.repeat([0, 1, 1, 0], [2, 3, 1, 2])
+    folds = make_folds(LeaveOneGroupOut(), codes, groups)
+    found = permute_labels(codes, 1000, folds=folds, groups=groups)
+    assert found.exact
+    expected = {
+        tuple(np.repeat(order, [2, 3, 1, 2]).tolist())
+        for order in itertools.permutations([0, 1, 1, 0])
+    }
+    assert len(expected) == 6
+    assert sorted(rows(found.labels)) == sorted(expected)
+
+
+def test_many_blocks_that_allow_one_order_only():
+    codes = np.zeros(200, int)
+    codes[[3, 150]] = 1
+    groups = np.repeat(np.arange(100), 2)
+    folds = make_folds(LeaveOneOut(), codes)
+    found = permute_labels(codes, 10, folds=folds, groups=groups)
+    assert found.exact
+    assert sorted(map(tuple, np.argwhere(found.labels).tolist())) == [
+        (0, 3), (0, 150), (1, 3), (1, 151), (2, 2), (2, 150), (3, 2), (3, 151)
+    ]  # fmt: skip
+
+
+def test_count_of_large_problems_does_not_overflow():
+    codes = balanced(3000, 7)
+    folds = make_folds(10, codes)
+    found = permute_labels(codes, 5, folds=folds, random_state=SEED)
+    assert found.scheme == "within_folds"
+
+
+# --------------------------------------------------------------------- seeds and layout
+
+
+def test_seeds():
+    codes = balanced(60, 3)
+    folds = make_folds(5, codes)
+
+    def draw(seed):
+        return permute_labels(codes, 20, folds=folds, random_state=seed).labels
+
+    np.testing.assert_array_equal(draw(1), draw(1))
+    np.testing.assert_array_equal(draw(1), draw(np.random.default_rng(1)))
+    assert (draw(1) != draw(2)).any()
+    assert (draw(None) != draw(None)).any()
+
+
+def test_layout_and_type():
+    for n_classes, dtype in [(2, np.int8), (128, np.int8), (129, np.int16)]:
+        codes = balanced(4 * n_classes, n_classes)
+        folds = make_folds(LeaveOneOut(), codes)
+        for n_permutations in (0, 3):
+            found = permute_labels(codes, n_permutations, folds=folds)
+            assert isinstance(found, Permutations)
+            assert found.labels.shape == (n_permutations + 1, len(codes))
+            assert found.labels.dtype == dtype
+            assert found.labels.flags.c_contiguous
+            np.testing.assert_array_equal(found.labels[0], codes)
+
+
+def test_no_permutations_is_the_observed_row_for_any_folds():
+    codes = np.tile([0, 1], 2)
+    folds = make_folds(2, codes)
+    found = permute_labels(codes, 0, folds=folds)
+    assert found.n_permutations == 0
+    assert not found.exact
+
+
+def test_the_input_is_not_changed():
+    codes = balanced(30)
+    before = codes.copy()
+    found = permute_labels(codes, 5, folds=make_folds(5, codes), random_state=SEED)
+    found.labels[:] = 0
+    np.testing.assert_array_equal(codes, before)

@@ -1,0 +1,343 @@
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mvpa_kfda.inference import CORRECTIONS
+from mvpa_kfda.metrics import METRICS
+from mvpa_kfda.plots import (
+    CORRECTION_LABELS,
+    histogram_edges,
+    metric_label,
+    plot_null,
+    plot_time,
+    significant_spans,
+)
+from mvpa_kfda.results import DecodingResult, TimeResult
+
+plt.switch_backend("Agg")
+
+N = 40
+TIMES = np.linspace(-0.1, 0.3, 9)
+SHARED = {
+    "chances": {"accuracy": 0.5, "kappa": 0.0, "confusion_matrix": np.nan},
+    "classes": np.array(["face", "house"]),
+    "y": np.arange(N) % 2,
+    "groups": None,
+    "tests": tuple(np.arange(N).reshape(10, 4)),
+    "parameters": {},
+    "versions": {},
+}
+
+
+def time_result(n_permutations=199, times=TIMES):
+    rng = np.random.default_rng(0)
+    accuracy = np.array([0.5, 0.48, 0.5, 0.9, 0.9, 0.52, 0.5, 0.9, 0.5])[: len(times)]
+    nulls = {
+        "accuracy": rng.uniform(0.4, 0.6, (n_permutations, len(times))),
+        "kappa": rng.uniform(-0.2, 0.2, (n_permutations, len(times))),
+    }
+    return TimeResult(
+        **SHARED,
+        times=times,
+        metrics={
+            "accuracy": accuracy,
+            "kappa": 2 * accuracy - 1,
+            "confusion_matrix": np.zeros((len(times), 2, 2)),
+        },
+        nulls=nulls if n_permutations else {},
+        predicted=np.zeros((len(times), N), dtype=int),
+    )
+
+
+def decoding_result(n_permutations=199):
+    null = np.random.default_rng(0).binomial(N, 0.5, n_permutations) / N
+    return DecodingResult(
+        **SHARED,
+        metrics={"accuracy": 0.7, "kappa": 0.4, "confusion_matrix": np.eye(2)},
+        nulls={"accuracy": null, "kappa": 2 * null - 1},
+        predicted=np.zeros(N, dtype=int),
+        class_scores=np.zeros((N, 2)),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def artist(ax, start):
+    """Return the one artist whose label starts so."""
+    handles, labels = ax.get_legend_handles_labels()
+    (found,) = (h for h, text in zip(handles, labels, strict=True) if start in text)
+    return found
+
+
+def bars(ax):
+    """Return the (start, end) seconds of the bars of significance."""
+    paths = artist(ax, "p ≤").get_paths()
+    extents = [path.get_extents() for path in paths]
+    return np.array([[box.x0, box.x1] for box in extents])
+
+
+# ------------------------------------------------------------------------- plot_time
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "kappa"])
+def test_the_curve_the_band_and_chance(metric):
+    result = time_result()
+    ax = plot_time(result, metric=metric)
+    line = artist(ax, METRICS[metric].label)
+    assert_array_equal(line.get_xdata(), TIMES)
+    assert_array_equal(line.get_ydata(), result.metrics[metric])
+    assert set(artist(ax, "chance").get_ydata()) == {result.chances[metric]}
+    band = artist(ax, "95 % of the permutations (2.5 to 97.5 %)")
+    corners = band.get_paths()[0].vertices
+    for t in range(len(TIMES)):
+        here = corners[np.isclose(corners[:, 0], TIMES[t], rtol=0, atol=1e-9), 1]
+        expected = np.percentile(result.nulls[metric][:, t], [2.5, 97.5])
+        assert_allclose([here.min(), here.max()], expected, rtol=1e-12, atol=0)
+
+
+def test_everything_is_named():
+    ax = plot_time(time_result())
+    assert ax.get_xlabel() == "Time (s)"
+    assert ax.get_ylabel() == "Accuracy"
+    assert ax.get_title(loc="left") == (
+        "40 trials, 2 classes (face, house), 10 folds, 199 permutations"
+    )
+    assert legend(ax) == [
+        "Accuracy",
+        "chance (0.5)",
+        "95 % of the permutations (2.5 to 97.5 %)",
+        "p ≤ 0.05 (max-statistic correction)",
+        "onset (0 s)",
+    ]
+    assert plot_time(time_result(), metric="kappa").get_ylabel() == "Cohen's kappa"
+
+
+def test_bars_reach_half_a_sample_beyond_the_significant_ones():
+    ax = plot_time(time_result())
+    # Samples 3, 4 and 7 of every 0.05 s from -0.1 s.
+    expected = [[0.025, 0.125], [0.225, 0.275]]
+    assert_allclose(bars(ax), expected, rtol=0, atol=1e-12)
+
+
+def test_bars_follow_the_correction_and_alpha():
+    result = time_result()
+    for correction in ("none", "fdr", "cluster"):
+        for alpha in (0.05, 0.4):
+            ax = plot_time(result, correction=correction, alpha=alpha)
+            significant = result.pvalues(correction) <= alpha
+            expected = significant_spans(TIMES, significant)
+            assert_allclose(bars(ax), expected, rtol=0, atol=1e-12)
+            text = f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
+            assert text in legend(ax)
+    assert "p ≤ 0.05 (uncorrected)" in legend(plot_time(result, correction=None))
+
+
+def test_bars_lie_below_the_curve_and_the_band():
+    ax = plot_time(time_result())
+    ax.figure.canvas.draw()
+    to_pixels = ax.get_xaxis_transform()
+    path = artist(ax, "p ≤").get_paths()[0]
+    top = to_pixels.transform_path(path).get_extents().y1
+    bottom = to_pixels.transform_path(path).get_extents().y0
+    assert bottom > ax.bbox.y0
+    lowest = min(time_result().null.min(), time_result().scores.min())
+    assert top < ax.transData.transform((0, lowest))[1]
+
+
+def test_no_significant_sample_is_said():
+    ax = plot_time(time_result(), alpha=0.001)
+    assert "no time point at p ≤ 0.001 (max-statistic correction)" in legend(ax)
+    # Only the band is left.
+    assert sum(isinstance(part, PolyCollection) for part in ax.collections) == 1
+
+
+def test_without_permutations_there_is_no_band_and_no_bar():
+    result = time_result(n_permutations=0)
+    ax = plot_time(result)
+    assert legend(ax) == ["Accuracy", "chance (0.5)", "onset (0 s)"]
+    assert len(ax.collections) == 0
+    assert_array_equal(artist(ax, "Accuracy").get_ydata(), result.scores)
+    assert "permutations" not in ax.get_title(loc="left")
+
+
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [(TIMES, True), (TIMES + 0.2, False), (TIMES - 0.5, False), (TIMES + 0.1, True)],
+)
+def test_onset_is_drawn_when_in_range(times, shown):
+    ax = plot_time(time_result(times=times))
+    assert ("onset (0 s)" in legend(ax)) == shown
+    if shown:
+        assert set(artist(ax, "onset").get_xdata()) == {0}
+    step = times[1] - times[0]
+    expected = [times[0] - step / 2, times[-1] + step / 2]
+    assert_allclose(ax.get_xlim(), expected, rtol=0, atol=1e-12)
+
+
+def test_a_single_time_point_is_visible():
+    result = time_result(times=np.array([0.2]))
+    assert artist(plot_time(result), "Accuracy").get_marker() == "o"
+    assert artist(plot_time(time_result()), "Accuracy").get_marker() == "None"
+
+
+def test_long_class_names_are_left_out():
+    classes = np.array(["a very long condition", "another one"])
+    ax = plot_time(replace(time_result(), classes=classes))
+    assert ", 2 classes, 10 folds" in ax.get_title(loc="left")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"metric": "auc"}, "'metric': 'auc'"),
+        ({"metric": "confusion_matrix"}, "'confusion_matrix' is not one number"),
+        ({"correction": "maximum"}, "'correction': 'maximum'"),
+        ({"alpha": 0}, "'alpha': 0"),
+        ({"alpha": 5}, "'alpha': 5"),
+    ],
+)
+@pytest.mark.parametrize("n_permutations", [0, 19])
+def test_bad_options_are_refused_and_leave_no_figure(options, match, n_permutations):
+    with pytest.raises(ValueError, match=match):
+        plot_time(time_result(n_permutations), **options)
+    assert not plt.get_fignums()
+
+
+# ------------------------------------------------------------------------- plot_null
+
+
+def test_the_histogram_counts_all_permutations():
+    result = decoding_result()
+    ax = plot_null(result)
+    counts = [patch.get_height() for patch in ax.patches]
+    edges = [patch.get_x() for patch in ax.patches]
+    edges.append(edges[-1] + ax.patches[-1].get_width())
+    assert sum(counts) == 199
+    assert_array_equal(counts, np.histogram(result.null, edges)[0])
+    assert set(artist(ax, "chance").get_xdata()) == {0.5}
+    assert set(artist(ax, "observed").get_xdata()) == {0.7}
+    p = (1 + (result.null >= 0.7 - 1e-9).sum()) / 200
+    assert f"observed, 0.700 (p = {p:.2g})" in legend(ax)
+    assert ax.get_xlabel() == "Accuracy"
+    assert ax.get_ylabel() == "Permutations"
+    assert ax.get_title(loc="left").endswith("10 folds, 199 permutations")
+
+
+def test_the_histogram_of_another_metric():
+    ax = plot_null(decoding_result(), metric="kappa")
+    assert set(artist(ax, "observed").get_xdata()) == {0.4}
+    assert set(artist(ax, "chance").get_xdata()) == {0.0}
+
+
+def test_no_histogram_without_permutations():
+    with pytest.raises(ValueError, match="n_permutations="):
+        plot_null(decoding_result(n_permutations=0))
+    with pytest.raises(ValueError, match="'confusion_matrix' is not one number"):
+        plot_null(decoding_result(), metric="confusion_matrix")
+    assert not plt.get_fignums()
+
+
+# -------------------------------------------------------------------------- both
+
+
+@pytest.mark.parametrize("make", [time_result, decoding_result])
+def test_the_given_axes_are_used(make):
+    _, axes = plt.subplots(1, 2)
+    assert make().plot(ax=axes[1]) is axes[1]
+    assert len(axes[0].lines) == 0
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize("make", [time_result, decoding_result])
+def test_figures_are_shown_on_request_only(make, monkeypatch):
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
+    make().plot()
+    assert not shown
+    make().plot(show=True)
+    assert shown == [True]
+
+
+def test_the_methods_pass_their_options_on():
+    ax = time_result().plot(metric="kappa", correction="bonferroni", alpha=0.1)
+    assert ax.get_ylabel() == "Cohen's kappa"
+    assert "p ≤ 0.1 (Bonferroni correction)" in legend(ax)
+    assert decoding_result().plot(metric="kappa").get_xlabel() == "Cohen's kappa"
+
+
+@pytest.mark.parametrize("make", [time_result, decoding_result])
+def test_nothing_is_cut_off(make):
+    figure = make().plot().figure
+    figure.canvas.draw()
+    inside = figure.bbox.padded(1)
+    box = figure.get_tightbbox(figure.canvas.get_renderer())
+    box = box.transformed(figure.dpi_scale_trans)
+    assert inside.x0 <= box.x0
+    assert inside.y0 <= box.y0
+    assert box.x1 <= inside.x1
+    assert box.y1 <= inside.y1
+
+
+def test_every_metric_and_correction_has_a_name():
+    assert set(CORRECTION_LABELS) == set(CORRECTIONS)
+    assert {name: metric_label(name) for name in METRICS} == {
+        name: metric.label for name, metric in METRICS.items()
+    }
+    assert metric_label("my_own_score") == "My own score"
+
+
+# ---------------------------------------------------------------------- small helpers
+
+
+@pytest.mark.parametrize(
+    ("significant", "expected"),
+    [
+        ([0, 0, 0, 0], np.empty((0, 2))),
+        ([1, 1, 1, 1], [[-0.5, 7.5]]),
+        ([1, 0, 0, 1], [[-0.5, 0.5], [4.5, 7.5]]),
+        ([0, 1, 0, 0], [[0.5, 2.0]]),
+        ([0, 0, 1, 1], [[2.0, 7.5]]),
+    ],
+)
+def test_spans_of_uneven_samples_end_halfway(significant, expected):
+    spans = significant_spans([0, 1, 3, 6], np.array(significant, dtype=bool))
+    assert_allclose(spans, expected, rtol=0, atol=1e-12)
+
+
+def test_span_of_a_single_sample():
+    assert_allclose(
+        significant_spans([0.2], [True]), [[0.195, 0.205]], rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n", [20, 100, 333])
+def test_bins_hold_equally_many_possible_accuracies(n):
+    null = np.random.default_rng(n).binomial(n, 0.4, 1000) / n
+    edges = histogram_edges(null)
+    assert edges[0] < null.min()
+    assert edges[-1] > null.max()
+    possible = np.arange(2 * n) / n
+    counts = np.histogram(possible, edges)[0]
+    assert set(counts) == {counts[0]}
+    assert 5 < len(counts) < 60
+
+
+def test_bins_of_continuous_and_of_constant_scores():
+    scores = np.random.default_rng(0).normal(size=500)
+    assert_array_equal(histogram_edges(scores), np.histogram_bin_edges(scores, "fd"))
+    for constant in (0.0, 0.5, -3.0):
+        edges = histogram_edges(np.full(10, constant))
+        assert edges[0] < constant < edges[1]
+        assert len(edges) == 2

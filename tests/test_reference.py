@@ -1,0 +1,363 @@
+"""The oracle itself is right: by hand, by theory, and against scikit-learn."""
+
+import numpy as np
+import pytest
+import reference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import KFold
+
+
+class PenalizedClassCovariance(BaseEstimator):
+    """Covariance of one class, ``scale * scatter + ridge * I``.
+
+    scikit-learn adds up ``prior_k * covariance_k``. With equal priors 1 / c,
+    ``scale = c / n`` and ``ridge = lambda / n`` the sum is (S_w + lambda I) / n
+    for any class sizes. Without a scale it is one over the number of rows.
+    """
+
+    def __init__(self, scale=None, ridge=0.0):
+        self.scale = scale
+        self.ridge = ridge
+
+    def fit(self, X, y=None):
+        """Store the penalised covariance of X."""
+        spread = X - X.mean(axis=0)
+        identity = np.eye(X.shape[1])
+        scale = 1 / len(X) if self.scale is None else self.scale
+        self.covariance_ = scale * spread.T @ spread + self.ridge * identity
+        return self
+
+
+def sklearn_lda(X, codes, lam):
+    """Fit scikit-learn's eigen solver, equal priors, the matched penalty."""
+    c = len(np.unique(codes))
+    covariance = PenalizedClassCovariance(scale=c / len(X), ridge=lam / len(X))
+    model = LinearDiscriminantAnalysis(
+        solver="eigen", covariance_estimator=covariance, priors=np.full(c, 1 / c)
+    )
+    return model.fit(X, codes)
+
+
+def make_data(counts, p, seed=0, separation=0.8):
+    """Gaussian classes far from the origin, rows in random order."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    means = separation * rng.standard_normal((len(counts), p))
+    X = 5.0 + means[codes] + rng.standard_normal((len(codes), p))
+    return X, codes
+
+
+def halves(X, codes, n_test=12):
+    """Train on all but the first ``n_test`` rows; linear Gram matrices."""
+    train, test = np.arange(n_test, len(X)), np.arange(n_test)
+    return X[train], codes[train], X[test], X[train] @ X[train].T, X[test] @ X[train].T
+
+
+SHAPES = {
+    "two classes, n > p": ((30, 30), 5),
+    "three balanced, n > p": ((20, 20, 20), 6),
+    "three unbalanced, n > p": ((50, 9, 8), 6),
+    "four unbalanced, n < p": ((20, 12, 8, 6), 90),
+    "more classes than features": ((12, 12, 12, 12, 12), 2),
+}
+shapes = pytest.mark.parametrize(("counts", "p"), SHAPES.values(), ids=SHAPES)
+
+
+def test_by_hand():
+    """One feature, classes {-1, 1}, {4}, {8}, lambda 2: all numbers on paper.
+
+    Mean 3, class means relative to it -3, 1, 5; S_w = 2, S_w + lambda = 4;
+    S_b = 2 * 9 + 1 + 25 = 44; w = 1 / 2.
+    """
+    x_train, codes = np.array([-1.0, 1.0, 4.0, 8.0]), np.array([0, 0, 1, 2])
+    x_test = np.array([3.0, 7.0, 1.9])
+    model = reference.fit(np.outer(x_train, x_train), codes, lam=2.0, n_classes=3)
+    K_test = np.outer(x_test, x_train)
+    expected = [
+        [-9 / 8, -1 / 8, -25 / 8],
+        [-33 / 8, 7 / 8, 15 / 8],
+        [-0.3, -0.4, -4.5],
+    ]
+    assert_allclose(model.class_scores(K_test), expected, rtol=1e-12, atol=1e-12)
+    assert_array_equal(model.predict(K_test), [1, 2, 0])
+    scores = model.transform(K_test)[:, 0]
+    expected = np.array([0, 2, -0.55]) * np.sign(scores[1])
+    assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
+    odds = np.exp(4 * np.array([-9 / 8, -1 / 8, -25 / 8]))
+    posterior = model.posterior(K_test)[0]
+    assert_allclose(posterior, odds / odds.sum(), rtol=1e-12, atol=0)
+
+
+def test_by_hand_two_features():
+    """Orthogonal features: the noisy one is weighed down by its own scatter.
+
+    Feature one has S_w = 4 * 1 and feature two S_w = 4 * 9; lambda is 4. The
+    class means are (-2, -1) and (2, 1), the training mean is zero.
+    """
+    spread = np.array([[1.0, 3.0], [1.0, -3.0], [-1.0, 3.0], [-1.0, -3.0]])
+    center = np.array([2.0, 1.0])
+    X = np.concatenate([spread - center, spread + center])
+    codes = np.repeat([0, 1], 4)
+    model = reference.fit(X @ X.T, codes, lam=4.0, n_classes=2)
+    # S_w + lambda I = diag(8 + 4, 72 + 4)
+    x = np.array([[1.0, -2.0]])
+    product, offset = 2 / 12 - 2 / 76, (4 / 12 + 1 / 76) / 2
+    expected = [[-product - offset, product - offset]]
+    assert_allclose(model.class_scores(x @ X.T), expected, rtol=1e-12, atol=0)
+    # One direction, w proportional to (2/12, 1/76) and w'(S_w + lambda I) w = 1.
+    length = np.sqrt(4 / 12 + 1 / 76)
+    assert_allclose(np.abs(model.transform(x @ X.T)), product / length, rtol=1e-12)
+
+
+@shapes
+@pytest.mark.parametrize("lam", [0.1, 7.0])
+def test_equals_sklearn_lda(counts, p, lam):
+    """Linear kernel, matched penalty: predictions, scores and probabilities."""
+    X, codes = make_data(counts, p)
+    X_train, codes_train, X_test, K_train, K_test = halves(X, codes)
+    lda = sklearn_lda(X_train, codes_train, lam)
+    model = reference.fit(K_train, codes_train, lam, len(counts))
+    assert_array_equal(model.predict(K_test), lda.predict(X_test))
+    posterior = model.posterior(K_test)
+    assert_allclose(posterior, lda.predict_proba(X_test), rtol=1e-7, atol=1e-12)
+
+
+@shapes
+def test_equals_sklearn_lda_when_balanced(counts, p):
+    """With equal class sizes a ridge on the plain covariance is the match.
+
+    Then scikit-learn's total covariance is right as well, and with it the
+    discriminant directions.
+    """
+    X, codes = make_data([15] * len(counts), p)
+    plain = PenalizedClassCovariance(ridge=3.0 / len(X))
+    lda = LinearDiscriminantAnalysis(solver="eigen", covariance_estimator=plain)
+    lda.fit(X, codes)
+    X_test = make_data(counts, p, seed=1)[0]
+    model = reference.fit(X @ X.T, codes, 3.0, len(counts))
+    assert_array_equal(model.predict(X_test @ X.T), lda.predict(X_test))
+    posterior = model.posterior(X_test @ X.T)
+    assert_allclose(posterior, lda.predict_proba(X_test), rtol=1e-7, atol=1e-12)
+    # scikit-learn scales by the covariance, this file by the scatter.
+    theirs = (X_test - X.mean(axis=0)) @ lda.scalings_ / np.sqrt(len(X))
+    ours = model.transform(X_test @ X.T)
+    for j in range(ours.shape[1]):
+        sign = np.sign(ours[:, j] @ theirs[:, j])
+        assert_allclose(ours[:, j], sign * theirs[:, j], rtol=0, atol=1e-9)
+
+
+KERNELS = {
+    "linear": lambda X, Y: X @ Y.T,
+    "rbf": lambda X, Y: rbf_kernel(X, Y, gamma=0.05),
+    "polynomial": lambda X, Y: polynomial_kernel(X, Y, degree=2),
+}
+kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+@shapes
+@kernels
+def test_centroid_rule_equals_score_rule(counts, p, kernel):
+    """The nearest centroid is the largest class score."""
+    X, codes = make_data(counts, p)
+    model = reference.fit(kernel(X[12:], X[12:]), codes[12:], 1.0, len(counts))
+    K_test = kernel(X[:12], X[12:])
+    scores = model.class_scores(K_test)
+    assert_array_equal(model.predict(K_test), scores.argmax(axis=1))
+    # Twice the score falls short of a constant per row by the squared distance.
+    distances = np.sum(
+        (model.transform(K_test)[:, None] - model.means @ model.W) ** 2, axis=2
+    )
+    total = distances + 2 * scores
+    expected = np.broadcast_to(total[:, :1], total.shape)
+    assert_allclose(total, expected, rtol=0, atol=1e-9)
+
+
+@shapes
+@kernels
+def test_basis_keeps_the_geometry(counts, p, kernel):
+    """Coordinates have the inner products of the centred kernel, nothing lost."""
+    X, _ = make_data(counts, p)
+    K_train, K_test = kernel(X[12:], X[12:]), kernel(X[:12], X[12:])
+    B = reference.training_basis(K_train)
+    Z, Z_test = (reference.coordinates(B, rows, K_train) for rows in (K_train, K_test))
+    n = len(K_train)
+    mean = np.full((n, n), 1 / n)
+    expected = K_train - mean @ K_train - K_train @ mean + mean @ K_train @ mean
+    # The basis leaves out directions below the rounding error of the spectrum.
+    tolerance = 1e-9 * np.abs(K_train).max()
+    assert_allclose(Z @ Z.T, expected, rtol=0, atol=tolerance)
+    mean_test = np.full((12, n), 1 / n)
+    expected = (K_test - mean_test @ K_train) @ (np.eye(n) - mean)
+    assert_allclose(Z_test @ Z.T, expected, rtol=0, atol=tolerance)
+    assert Z.shape[1] <= n - 1
+    assert_allclose(Z.mean(axis=0), np.zeros(Z.shape[1]), rtol=0, atol=1e-8)
+
+
+@shapes
+@kernels
+def test_solves_the_dual_eigenproblem(counts, p, kernel):
+    """The lecture-notes form: M a = alpha (N + lambda K_c) a on dual coefficients.
+
+    M and N are written out from columns of the centred Gram matrix, and the
+    between-class ratio of each direction is compared with the eigenvalue.
+    """
+    X, codes = make_data(counts, p)
+    K, lam, n = kernel(X, X), 2.0, len(X)
+    model = reference.fit(K, codes, lam, len(counts))
+    d = min(len(counts) - 1, model.B.shape[1])
+    assert model.W.shape == (model.B.shape[1], d)
+    J = np.eye(n) - 1 / n
+    K_c = J @ K @ J
+    M, N = np.zeros((n, n)), np.zeros((n, n))
+    for k, n_k in enumerate(counts):
+        columns = K_c[:, codes == k]
+        mean = columns.mean(axis=1)
+        M += n_k * np.outer(mean, mean)
+        N += columns @ (np.eye(n_k) - 1 / n_k) @ columns.T
+    A = model.B @ model.W  # (n, d) dual coefficients
+    normed = A.T @ (N + lam * K_c) @ A
+    assert_allclose(normed, np.eye(d), rtol=0, atol=1e-8)
+    left, right = M @ A, (N + lam * K_c) @ A
+    values = np.diag(A.T @ M @ A)
+    assert np.all(np.diff(values) <= 0)
+    assert_allclose(left, right * values, rtol=0, atol=1e-8 * np.abs(left).max())
+
+
+@shapes
+def test_solves_the_primal_eigenproblem(counts, p):
+    """Linear kernel: the same directions from p x p scatter matrices."""
+    X, codes = make_data(counts, p)
+    lam, d = 2.0, min(len(counts) - 1, p)
+    model = reference.fit(X @ X.T, codes, lam, len(counts))
+    X_c = X - X.mean(axis=0)
+    indicator = np.eye(len(counts))[codes]
+    means = np.linalg.lstsq(indicator, X_c, rcond=None)[0]
+    S_b = (indicator @ means).T @ (indicator @ means)
+    S_w = X_c.T @ X_c - S_b
+    values, vectors = eigh(S_b, S_w + lam * np.eye(p))
+    theirs = X_c @ vectors[:, ::-1][:, :d]
+    ours = model.transform(X @ X.T)
+    for j in range(d):
+        sign = np.sign(ours[:, j] @ theirs[:, j])
+        assert_allclose(ours[:, j], sign * theirs[:, j], rtol=0, atol=1e-9)
+    ratio = np.diag(model.W.T @ (model.means.T * counts) @ model.means @ model.W)
+    assert_allclose(ratio, values[::-1][:d], rtol=1e-8, atol=1e-10)
+    W = model.W
+    assert_allclose(W.T @ model.penalized @ W, np.eye(d), rtol=0, atol=1e-10)
+
+
+def test_scatters_add_up():
+    """Between plus within is the scatter around the grand mean."""
+    X, codes = make_data((9, 5, 4), 3)
+    between, within = reference.scatters(X, codes)
+    total = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
+    assert_allclose(between + within, total, rtol=1e-12, atol=1e-12)
+    assert np.linalg.matrix_rank(between) == 2
+    parts = [np.cov(X[codes == k].T, bias=True) * np.sum(codes == k) for k in range(3)]
+    assert_allclose(within, sum(parts), rtol=1e-12, atol=1e-12)
+
+
+def test_absent_class_is_never_predicted():
+    """A class without training rows scores -inf; the others do not notice."""
+    X, codes = make_data((15, 15, 15), 4)
+    codes = codes * 2 % 5  # 0, 2, 4: classes 1 and 3 do not occur
+    K = X @ X.T
+    model = reference.fit(K, codes, 1.0, n_classes=6)
+    dense = reference.fit(K, codes // 2, 1.0, n_classes=3)
+    assert set(model.predict(K)) <= {0, 2, 4}
+    assert_array_equal(model.predict(K), 2 * dense.predict(K))
+    assert np.all(np.isneginf(model.class_scores(K)[:, [1, 3, 5]]))
+    assert_array_equal(model.class_scores(K)[:, [0, 2, 4]], dense.class_scores(K))
+    assert_array_equal(model.posterior(K)[:, [1, 3, 5]], np.zeros((45, 3)))
+    assert_allclose(model.posterior(K).sum(axis=1), np.ones(45), rtol=1e-12, atol=0)
+
+
+def test_only_class_is_always_predicted():
+    """Training rows of one class: that class, score zero, no direction."""
+    X, _ = make_data((6, 6), 3)
+    codes = np.full(12, 1)
+    model = reference.fit(X @ X.T, codes, 1.0, n_classes=2)
+    assert model.transform(X @ X.T).shape == (12, 0)
+    assert_array_equal(model.predict(X @ X.T), codes)
+    scores = model.class_scores(X @ X.T)
+    assert np.all(np.isneginf(scores[:, 0]))
+    assert_allclose(scores[:, 1], np.zeros(12), rtol=0, atol=1e-12)
+
+
+def test_first_class_wins_ties():
+    """A row exactly between two centroids goes to the class with the lower code.
+
+    The model is put together by hand, so that no rounding decides.
+    """
+    model = reference.Model(
+        present=np.array([1, 3]),
+        n_classes=4,
+        n_train=2,
+        K_train=np.zeros((2, 2)),
+        B=np.array([[1.0], [-1.0]]),
+        means=np.array([[2.0], [-2.0]]),
+        penalized=np.eye(1),
+        W=np.eye(1),
+    )
+    K_rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert_array_equal(model.predict(K_rows), [1, 1, 3])
+
+
+def test_cross_validation_keeps_train_and_test_apart():
+    """Each instance equals a model trained by hand on that fold's rows only."""
+    X, codes = make_data((14, 10, 8), 5)
+    K = X @ X.T
+    folds = list(KFold(4, shuffle=True, random_state=0).split(X))
+    labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
+    run = reference.reference_cross_validate(K, codes, folds, 1.5, labels)
+    assert run.predictions.shape == (2, 32)
+    assert run.class_scores.shape == (2, 32, 3)
+    for i, labelling in enumerate(labels):
+        by_row = np.full(32, -1)
+        for train, test in folds:
+            lda = sklearn_lda(X[train], labelling[train], 1.5)
+            by_row[test] = lda.predict(X[test])
+        assert_array_equal(run.predictions[i], by_row[run.rows])
+        expected = np.mean(by_row == labelling)
+        assert_allclose(run.accuracy()[i], expected, rtol=1e-12, atol=0)
+        means = run.mean_class_scores(i)
+        assert_array_equal(means.argmax(axis=1), by_row)
+        assert_array_equal(means[run.rows], run.class_scores[i])
+
+
+def test_test_rows_do_not_reach_the_model():
+    """Neither the test rows' labels nor their own kernel block matter."""
+    X, codes = make_data((12, 12), 4)
+    K = X @ X.T
+    train, test = np.arange(8, 24), np.arange(8)
+    run = reference.reference_cross_validate(K, codes, [(train, test)], 1.0)
+    K_other, codes_other = K.copy(), codes.copy()
+    K_other[np.ix_(test, test)] += 7.0
+    codes_other[test] = 1 - codes[test]
+    other = reference.reference_cross_validate(
+        K_other, codes, [(train, test)], 1.0, labels=[codes_other]
+    )
+    assert_array_equal(run.class_scores, other.class_scores)
+    assert_allclose(run.accuracy() + other.accuracy(), [1.0], rtol=1e-12, atol=0)
+
+
+def test_overlapping_and_missing_rows():
+    """Averages per row, NaN for rows never tested, every instance counts once."""
+    X, codes = make_data((10, 10), 3, separation=0.3)
+    K = X @ X.T
+    tests = [np.array([0, 1, 2]), np.array([2, 5])]
+    folds = [(np.setdiff1d(np.arange(20), test), test) for test in tests]
+    run = reference.reference_cross_validate(K, codes, folds, 1.0)
+    assert_array_equal(run.rows, [0, 1, 2, 2, 5])
+    means = run.mean_class_scores()
+    expected = (run.class_scores[0, 2] + run.class_scores[0, 3]) / 2
+    assert_allclose(means[2], expected, rtol=1e-12, atol=0)
+    assert_array_equal(means[5], run.class_scores[0, 4])
+    untested = np.setdiff1d(np.arange(20), [0, 1, 2, 5])
+    assert np.all(np.isnan(means[untested]))
+    hits = sum(run.predictions[0] == codes[run.rows])
+    assert_allclose(run.accuracy(), [hits / 5], rtol=1e-12, atol=0)

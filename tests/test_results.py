@@ -1,0 +1,689 @@
+import json
+import os
+import pickle
+import stat
+import sys
+from dataclasses import FrozenInstanceError, replace
+
+import h5io
+import h5py
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mvpa_kfda import _hdf5
+from mvpa_kfda.results import RESULTS, DecodingResult, TimeResult, load_result
+
+N, C, P = 12, 3, 19
+PARAMETERS = {
+    "kernel": "RBF(gamma='median')",
+    "reg": 0.3,
+    "tiny": 5e-324,
+    "missing": float("nan"),
+    "endless": -np.inf,
+    "cv": None,
+    "exact": False,
+    "n_permutations": P,
+    "seed": 2**80,
+    "picks": ["Fz", "Oz", ""],
+    "window": (0.1, -0.2, ("a", (), [None, True])),
+    "event_id": {"visuel/gauche": 1, "Größe 大": 2, "": 3},
+    "by code": {1: "one", (2, 3): "two", "__tuple__": [1]},
+    "text": 'quotes "\\" and \n lines \ud800 \x00',
+    "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("ü")],
+    "weights": np.linspace(0, 1, 5, dtype=np.float32)[::2],
+    "nested": {"deep": {"deeper": np.array([[True, False]])}},
+}
+
+
+def shared_fields(shape, *, n_permutations=P, classes=("cat", "dog", "größer")):
+    rng = np.random.default_rng(0)
+    y = np.arange(N) % C
+    nulls = {
+        "roc_auc": rng.random((n_permutations, *shape)),
+        "accuracy": rng.random((n_permutations, *shape)),
+    }
+    return {
+        # Not in alphabetical order: the first one is the one of .scores.
+        "metrics": {
+            "roc_auc": rng.random(shape),
+            "accuracy": rng.random(shape),
+            "confusion_matrix": rng.random((*shape, C, C)),
+        },
+        "nulls": nulls if n_permutations else {},
+        "chances": {"roc_auc": 0.5, "accuracy": 1 / 3, "confusion_matrix": np.nan},
+        "classes": np.array(classes),
+        "y": y,
+        "groups": None,
+        "predicted": rng.integers(C, size=(*shape, N)),
+        "tests": tuple(np.arange(N).reshape(4, 3)),
+        "parameters": dict(PARAMETERS),
+        "versions": {"numpy": "2.0", "mvpa_kfda": "0.1"},
+    }
+
+
+def decoding_result(**kwargs):
+    scores = np.random.default_rng(1).normal(size=(N, C))
+    return DecodingResult(**shared_fields((), **kwargs), class_scores=scores)
+
+
+def time_result(n_times=5, **kwargs):
+    times = -0.1 + 0.05 * np.arange(n_times)
+    return TimeResult(**shared_fields((n_times,), **kwargs), times=times)
+
+
+def with_missing(result):
+    predicted = result.predicted.copy()
+    predicted[..., [0, 4]] = -1
+    return replace(result, predicted=predicted)
+
+
+RESULTS_TO_SAVE = {
+    "decoding": decoding_result(),
+    "time": time_result(),
+    "decoding, masked": with_missing(decoding_result()),
+    "time, masked": with_missing(time_result()),
+    "no permutations": time_result(n_permutations=0),
+    "empty nulls": replace(
+        decoding_result(),
+        nulls={"roc_auc": np.empty((0,)), "accuracy": np.empty((0,))},
+    ),
+    "whole number classes": time_result(classes=(3, 7, 20)),
+    "boolean classes": decoding_result(classes=(False, True, True)),
+    "float classes": decoding_result(classes=(0.1, 0.5, np.inf)),
+    "object classes": decoding_result(classes=np.array(["a", None, 3], dtype=object)),
+    "bytes of another order": time_result(classes=np.array([1, 2, 3], dtype=">i2")),
+    "text groups": replace(time_result(), groups=np.array(["s1", "s22", ""] * 4)),
+    "number groups": replace(time_result(), groups=np.arange(N) // 2),
+    "float32": replace(
+        time_result(), nulls={"roc_auc": np.ones((P, 5), dtype=np.float32)}
+    ),
+    "leave-one-out": replace(
+        decoding_result(), tests=tuple(np.array([i]) for i in range(N))
+    ),
+    "uneven, overlapping tests": replace(
+        decoding_result(), tests=(np.array([5, 1]), np.array([1, 2, 3]), np.array([7]))
+    ),
+    "one time point": time_result(n_times=1),
+}
+
+
+def assert_identical(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, np.ndarray):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert_array_equal(a, b)
+    elif isinstance(a, dict):
+        assert_identical(list(a), list(b))  # the order too
+        assert_identical(list(a.values()), list(b.values()))
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_identical(x, y)
+    else:
+        assert a == b or (a != a and b != b)
+
+
+# ------------------------------------------------------------------------- the object
+
+
+def test_scores_null_and_chance_are_the_first_metrics():
+    one, many = decoding_result(), time_result()
+    assert one.scoring == many.scoring == ["roc_auc", "accuracy", "confusion_matrix"]
+    assert type(one.scores) is float
+    assert one.scores == one.metrics["roc_auc"]
+    assert many.scores is many.metrics["roc_auc"]
+    assert one.null.shape == (P,)
+    assert_array_equal(many.null, many.nulls["roc_auc"])
+    assert one.chance == many.chance == 0.5
+    assert one.n_permutations == many.n_permutations == P
+    assert one.shape == ()
+    assert many.shape == (5,)
+
+
+def test_null_is_empty_without_permutations():
+    assert decoding_result(n_permutations=0).null.shape == (0,)
+    assert time_result(n_permutations=0).null.shape == (0, 5)
+    assert time_result(n_permutations=0).n_permutations == 0
+
+
+@pytest.mark.parametrize("make", [decoding_result, time_result])
+def test_predictions_are_labels_masked_where_never_tested(make):
+    result = make()
+    assert type(result.predictions) is np.ndarray
+    assert_array_equal(result.predictions, result.classes[result.predicted])
+    masked = with_missing(result).predictions
+    expected = np.zeros(result.predicted.shape, dtype=bool)
+    expected[..., [0, 4]] = True
+    assert_array_equal(masked.mask, expected)
+    assert_array_equal(masked.data[~expected], result.predictions[~expected])
+
+
+def test_folds_train_on_the_rows_that_are_not_tested():
+    tests = (np.array([5, 1]), np.array([1, 2, 3]))
+    folds = replace(decoding_result(), tests=tests).folds
+    assert_array_equal(folds[0][0], [0, 2, 3, 4, 6, 7, 8, 9, 10, 11])
+    assert_array_equal(folds[0][1], [5, 1])
+    assert_array_equal(folds[1][0], [0, 4, 5, 6, 7, 8, 9, 10, 11])
+    assert len(folds) == 2
+
+
+def test_uncorrected_p_values_count_the_null():
+    one, many = decoding_result(), time_result()
+    p = one.pvalues()
+    assert type(p) is float
+    assert_allclose(
+        p, (1 + (one.null >= one.scores).sum()) / (1 + P), rtol=1e-12, atol=0
+    )
+    for metric in ("roc_auc", "accuracy"):
+        expected = (1 + (many.nulls[metric] >= many.metrics[metric]).sum(0)) / (1 + P)
+        assert_allclose(many.pvalues(metric=metric), expected, rtol=1e-12, atol=0)
+    assert_array_equal(many.pvalues(None), many.pvalues())
+
+
+def test_corrected_p_values_use_all_time_points():
+    result = time_result()
+    expected = (1 + (result.null.max(axis=1)[:, None] >= result.scores).sum(0)) / 20
+    assert_allclose(result.pvalues("max"), expected, rtol=1e-12, atol=0)
+    assert (result.pvalues("max") > result.pvalues()).any()
+
+
+def test_threshold_reaches_the_clusters():
+    null = np.linspace(0, 1, 100)[:, None].repeat(4, axis=1)
+    result = replace(
+        time_result(n_times=4),
+        metrics={"accuracy": np.array([0.2, 0.9, 0.9, 0.2])},
+        nulls={"accuracy": null},
+    )
+    assert result.pvalues("cluster", threshold=0.2)[1] < 1
+    assert result.pvalues("cluster", threshold=0.01)[1] == 1
+
+
+@pytest.mark.parametrize("make", [decoding_result, time_result])
+def test_p_values_say_what_is_wrong(make):
+    with pytest.raises(ValueError, match=r"no label permutations.*n_permutations="):
+        make(n_permutations=0).pvalues()
+    with pytest.raises(ValueError, match=r"'metric': 'auc'\. Allowed: 'roc_auc', 'acc"):
+        make().pvalues(metric="auc")
+    with pytest.raises(ValueError, match="'confusion_matrix' is not one number"):
+        make().pvalues(metric="confusion_matrix")
+    with pytest.raises(
+        ValueError, match=r"'correction': 'maximum'\. Allowed: 'none', "
+    ):
+        make().pvalues("maximum")
+
+
+def test_table_of_times():
+    result = time_result()
+    table = result.to_dataframe()
+    assert list(table.columns) == ["time", "roc_auc", "accuracy", "p", "p_max"]
+    assert_array_equal(table["time"], result.times)
+    assert_array_equal(table["accuracy"], result.metrics["accuracy"])
+    assert_array_equal(table["p"], result.pvalues())
+    assert_array_equal(table["p_max"], result.pvalues("max"))
+    table = result.to_dataframe(["fdr", "tfce"], metric="accuracy")
+    assert list(table.columns)[-3:] == ["p", "p_fdr", "p_tfce"]
+    assert_array_equal(table["p_fdr"], result.pvalues("fdr", metric="accuracy"))
+
+
+def test_table_without_permutations_has_no_p():
+    table = time_result(n_permutations=0).to_dataframe()
+    assert list(table.columns) == ["time", "roc_auc", "accuracy"]
+
+
+def test_table_of_a_single_position_has_one_row():
+    result = decoding_result()
+    table = result.to_dataframe()
+    assert table.to_dict("records") == [
+        {
+            "roc_auc": result.scores,
+            "accuracy": result.metrics["accuracy"],
+            "p": result.pvalues(),
+        }
+    ]
+
+
+def test_repr_is_one_informative_line():
+    assert repr(decoding_result()) == (
+        f"<DecodingResult: roc_auc {decoding_result().scores:.3f} (chance 0.500) | "
+        "12 trials, 3 classes, 4 folds, 19 permutations>"
+    )
+    text = repr(time_result())
+    assert "\n" not in text
+    assert f"roc_auc peak {time_result().scores.max():.3f} (chance 0.500)" in text
+    assert "5 times, -0.100 to 0.100" in text
+
+
+def test_results_are_frozen():
+    with pytest.raises(FrozenInstanceError, match="y"):
+        decoding_result().y = np.zeros(N)
+
+
+def test_results_are_compared_by_content():
+    assert time_result() == time_result()
+    assert decoding_result() != time_result()
+    for field, value in {
+        "y": np.zeros(N, dtype=int),
+        "times": np.arange(5.0),
+        "groups": np.zeros(N),
+        "parameters": {},
+        "versions": {"numpy": "3"},
+        "chances": {"roc_auc": 0.5, "accuracy": 0.2, "confusion_matrix": np.nan},
+        "tests": tuple(np.arange(N).reshape(3, 4)),
+        "classes": np.array(["cat", "dog", "other"]),
+    }.items():
+        assert replace(time_result(), **{field: value}) != time_result(), field
+    reordered = dict(reversed(time_result().metrics.items()))
+    assert replace(time_result(), metrics=reordered) != time_result()
+
+
+@pytest.mark.parametrize("name", RESULTS_TO_SAVE)
+def test_pickle_round_trip(name):
+    result = RESULTS_TO_SAVE[name]
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [
+        ("metrics", {"accuracy": np.zeros(4)}, "metric 'accuracy'"),
+        ("metrics", {}, "the metrics' names"),
+        ("nulls", {"accuracy": np.zeros((P, 6))}, "null of 'accuracy'"),
+        ("nulls", {"f1": np.zeros((P, 5))}, "the metrics' names"),
+        ("predicted", np.zeros((5, N + 1), dtype=int), "predicted"),
+        ("times", np.arange(6.0), r"positions \(6,\) and 12 trials got"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(field, value, match):
+    with pytest.raises(ValueError, match=match):
+        replace(time_result(), **{field: value})
+
+
+def test_class_scores_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"\(12, 3\); got \(12, 2\)"):
+        replace(decoding_result(), class_scores=np.zeros((N, 2)))
+
+
+# --------------------------------------------------------------------- save and load
+
+
+@pytest.mark.parametrize("name", RESULTS_TO_SAVE)
+def test_save_and_load_restore_every_field(name, tmp_path):
+    result = RESULTS_TO_SAVE[name]
+    path = tmp_path / "résultat 1.h5"
+    result.save(path)
+    loaded = load_result(str(path))
+    assert type(loaded) is type(result)
+    for field in result._content():
+        assert_identical(getattr(loaded, field), getattr(result, field))
+    assert loaded == result
+    assert_identical(loaded.predictions, result.predictions)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_any_ending_will_do(tmp_path):
+    time_result().save(tmp_path / "result")
+    assert load_result(tmp_path / "result") == time_result()
+
+
+def test_names_that_clash_as_paths_stay_apart(tmp_path):
+    arrays = {f"a{sep}b": np.array([i]) for i, sep in enumerate("/. _")}
+    arrays["a"] = {"b": np.array([4])}
+    result = replace(decoding_result(), parameters=arrays)
+    result.save(tmp_path / "result.h5")
+    assert_identical(load_result(tmp_path / "result.h5").parameters, arrays)
+
+
+def test_an_existing_file_is_replaced_only_on_request(tmp_path):
+    path = tmp_path / "result.h5"
+    decoding_result().save(path)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        time_result().save(path)
+    assert load_result(path) == decoding_result()
+    time_result().save(path, overwrite=True)
+    assert load_result(path) == time_result()
+
+
+def test_a_link_to_the_file_stays_a_link(tmp_path):
+    (tmp_path / "link.h5").symlink_to(tmp_path / "real.h5")
+    time_result().save(tmp_path / "link.h5")
+    assert (tmp_path / "link.h5").is_symlink()
+    assert load_result(tmp_path / "real.h5") == time_result()
+
+
+def test_the_file_has_the_usual_permissions(tmp_path):
+    time_result().save(tmp_path / "result.h5")
+    (tmp_path / "other").touch()
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"folder .*none does not exist; make"):
+        time_result().save(tmp_path / "none" / "result.h5")
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        time_result().save(tmp_path, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (object(), "parameters.bad.0: <object .* of type object"),
+        (np.array([object()]), "parameters.bad.0.0: .* of type object"),
+        (1j, "of type complex. Allowed: numbers"),
+        (np.zeros(2, dtype=complex), "dtype complex128. Allowed: plain arrays"),
+        (np.ma.masked_array([1, 2], [0, 1]), "array of type MaskedArray"),
+        (np.zeros(2, dtype="datetime64[s]"), "dtype datetime64"),
+        (np.zeros(2, dtype=[("a", int)]), "dtype .*'a'"),
+        (b"bytes", "of type bytes"),
+    ],
+)
+def test_values_that_cannot_be_restored_are_not_saved(value, match, tmp_path):
+    result = replace(decoding_result(), parameters={"bad": [value]})
+    with pytest.raises(TypeError, match=f"Cannot save .*{match}"):
+        result.save(tmp_path / "result.h5")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_crash_while_writing_leaves_the_old_file(error, tmp_path, monkeypatch):
+    path = tmp_path / "result.h5"
+    decoding_result().save(path)
+
+    def fail(file, *args, **kwargs):
+        file["half"] = np.ones(1000)
+        raise error("disk full")
+
+    monkeypatch.setattr(h5io, "write_hdf5", fail)
+    with pytest.raises(error, match="disk full"):
+        time_result().save(path, overwrite=True)
+    assert os.listdir(tmp_path) == ["result.h5"]
+    assert load_result(path) == decoding_result()
+
+
+# -------------------------------------------------------- files that are not results
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A good result file, to be spoiled."""
+    path = tmp_path / "result.h5"
+    time_result().save(path)
+    return path
+
+
+def test_missing_and_foreign_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*result.h5"):
+        load_result(tmp_path / "result.h5")
+    with pytest.raises(ValueError, match="is not a file; give the name"):
+        load_result(tmp_path)
+    (tmp_path / "empty.h5").touch()
+    with pytest.raises(ValueError, match=r"empty\.h5 is empty, 0 bytes"):
+        load_result(tmp_path / "empty.h5")
+    for name, data in {"text.h5": b"time,p\n0.1,0.5\n", "short.h5": b"\x89HD"}.items():
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ValueError, match=f"{name} is not an HDF5 file; load_res"):
+            load_result(tmp_path / name)
+    h5io.write_hdf5(tmp_path / "foreign.h5", {"a": 1}, title="mnepython")
+    with pytest.raises(ValueError, match="holds no mvpa_kfda result; it holds 'mnep"):
+        load_result(tmp_path / "foreign.h5")
+    h5py.File(tmp_path / "bare.h5", "w").close()
+    with pytest.raises(ValueError, match="holds no mvpa_kfda result; it holds nothing"):
+        load_result(tmp_path / "bare.h5")
+    h5io.write_hdf5(tmp_path / "same.h5", {"a": 1}, title="mvpa_kfda")
+    with pytest.raises(ValueError, match="has no format version"):
+        load_result(tmp_path / "same.h5")
+
+
+def test_truncated_files(saved):
+    data = saved.read_bytes()
+    for size in (8, 9, 96, 600, len(data) // 2, len(data) - 1):
+        saved.write_bytes(data[:size])
+        with pytest.raises(ValueError, match=r"result.h5 is an HDF5 file but damaged"):
+            load_result(saved)
+
+
+def test_newer_files(saved):
+    with h5py.File(saved, "r+") as file:
+        file["mvpa_kfda/key_format_version"][0] = 2
+        file["mvpa_kfda/key_something_new"] = 1.0
+    with pytest.raises(ValueError, match=r"newer version .*\(file format 2; this one"):
+        load_result(saved)
+
+
+def rewrite_header(saved, change, class_name="TimeResult"):
+    """Save the file again with another header; everything else stays as it was."""
+    content = h5io.read_hdf5(saved, title="mvpa_kfda")
+    content["header"] = change(content["header"])
+    content["class_name"] = class_name
+    h5io.write_hdf5(saved, content, True, title="mvpa_kfda", compression=0)
+
+
+def edit(**changes):
+    """Change entries of the header, or remove those that are None."""
+
+    def change(header):
+        content = {**json.loads(header), **changes}
+        return json.dumps({k: v for k, v in content.items() if v != "remove"})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "class_name", "match"),
+    [
+        (str, "TimeResult", None),
+        (str, "VolumeResult", "holds a VolumeResult, which this version does not"),
+        (str, "os.system", "holds a os.system, which this version does not know"),
+        (str, "DecodingResult", "do not make a DecodingResult"),
+        (edit(y="remove"), "TimeResult", "do not make a TimeResult .*'y'"),
+        (edit(other=1), "TimeResult", "do not make a TimeResult .*'other'"),
+        (edit(metrics=3), "TimeResult", "do not make a TimeResult"),
+        (edit(tests=5), "TimeResult", "do not make a TimeResult"),
+        (edit(y={"__array__": "nowhere"}), "TimeResult", "damaged or .*nowhere"),
+        (edit(y={"__text__": ["a"]}), "TimeResult", "damaged or cut short"),
+        (edit(y={"__rows__": 3}), "TimeResult", "damaged or cut short"),
+        (edit(y={"__dict__": [[[], 1]]}), "TimeResult", "damaged or cut short"),
+        (lambda header: header[:-5], "TimeResult", "damaged or cut short"),
+        (lambda header: "[1, 2]", "TimeResult", "do not make a TimeResult"),
+        (lambda header: "[" * 10**6, "TimeResult", "damaged or cut short"),
+    ],
+)
+def test_damaged_headers(saved, change, class_name, match):
+    rewrite_header(saved, change, class_name)
+    if match is None:  # the tool of this test alone spoils nothing
+        assert load_result(saved) == time_result()
+        return
+    with pytest.raises(ValueError, match=match):
+        load_result(saved)
+
+
+def test_bytes_that_are_no_text(saved):
+    with h5py.File(saved, "r+") as file:
+        file["mvpa_kfda/key_header"][:3] = 255
+    with pytest.raises(ValueError, match="damaged or cut short"):
+        load_result(saved)
+
+
+# ------------------------------------------------------------------- malicious files
+
+PLACES = ["mvpa_kfda", *(f"mvpa_kfda/key_{name}" for name in _hdf5.HEADER_KEYS)]
+PLACES += ["mvpa_kfda/key_arrays/key_y", "mvpa_kfda/key_arrays/key_new", "extra"]
+
+
+def put(file, place, title, data=None):
+    """Put a group, or a dataset, of some h5io type in some place of the file."""
+    if place in file:
+        del file[place]
+    if data is None:
+        node = file.create_group(place)
+    else:
+        node = file.create_dataset(
+            place, data=np.frombuffer(data.encode(), dtype=np.uint8)
+        )
+    node.attrs["TITLE"] = title
+
+
+def runs_code(kind, marker):
+    """Return TITLE and data of an entry that makes h5io create the file `marker`."""
+    (marker.parent / "trap_module.py").write_text(
+        f"open({str(marker)!r}, 'w').close()\n"
+        "class Trap:\n"
+        "    def __setstate__(self, state):\n"
+        f"        open({str(marker)!r}, 'w').close()\n"
+    )
+    return {
+        "custom class": ("trap_module.Trap", None),
+        "class": ("class", "trap_module.Trap"),
+        "timezone": ("timezone", f"open({str(marker)!r}, 'w')"),
+    }[kind]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["custom class", "class", "timezone"])
+def test_code_in_a_file_is_never_run(saved, kind, place, monkeypatch):
+    marker = saved.parent / "executed"
+    monkeypatch.syspath_prepend(saved.parent)
+    monkeypatch.delitem(sys.modules, "trap_module", raising=False)
+    with h5py.File(saved, "r+") as file:
+        put(file, place, *runs_code(kind, marker))
+    with pytest.raises(ValueError, match=r"result\.h5 (holds|does not have) .*refused"):
+        load_result(saved)
+    assert not marker.exists()
+    assert "trap_module" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", ["custom class", "class", "timezone"])
+def test_the_traps_are_real(saved, kind, monkeypatch):
+    """What the test above refuses does run code when h5io reads it."""
+    if kind == "custom class" and sys.version_info < (3, 11):
+        kind = "class"  # h5io restores objects from Python 3.11 on
+    marker = saved.parent / "executed"
+    monkeypatch.syspath_prepend(saved.parent)
+    monkeypatch.delitem(sys.modules, "trap_module", raising=False)
+    with h5py.File(saved, "r+") as file:
+        put(file, "mvpa_kfda/key_header", *runs_code(kind, marker))
+    h5io.read_hdf5(saved, title="mvpa_kfda")
+    assert marker.exists()
+    sys.modules.pop("trap_module", None)
+
+
+# What h5io knows or tries; with the plain ones where another one belongs.
+OTHER_TYPES = "pd_dataframe pd_series multiarray csr_matrix list tuple json ascii str "
+OTHER_TYPES += "None void np_int64 np_load date datetime float int ndarray os.system"
+
+
+@pytest.mark.parametrize("title", [*OTHER_TYPES.split(), "", b"class", 3])
+@pytest.mark.parametrize("place", ["mvpa_kfda/key_header", "mvpa_kfda/key_arrays"])
+def test_other_types_are_refused(saved, title, place):
+    with h5py.File(saved, "r+") as file:
+        file[place].attrs["TITLE"] = title
+    with pytest.raises(
+        ValueError, match=r"holds an entry of type .* at /mvpa_kfda/key"
+    ):
+        load_result(saved)
+
+
+def test_entries_without_a_type_are_refused(saved):
+    with h5py.File(saved, "r+") as file:
+        del file["mvpa_kfda/key_arrays/key_y"].attrs["TITLE"]
+    with pytest.raises(ValueError, match=r"holds an entry of type None at .*key_y"):
+        load_result(saved)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["soft", "external"])
+def test_links_are_not_followed(saved, kind, place):
+    other = saved.with_name("other.h5")
+    time_result().save(other)
+    target = place if place in h5py.File(other) else "mvpa_kfda/key_arrays/key_y"
+    with h5py.File(saved, "r+") as file:
+        if place in file:
+            del file[place]
+        file[place] = (
+            h5py.SoftLink("/mvpa_kfda/key_arrays/key_times")
+            if kind == "soft"
+            else h5py.ExternalLink(str(other), target)
+        )
+    with pytest.raises(ValueError, match="holds a link out of its own data"):
+        load_result(saved)
+
+
+def spoil_external_storage(arrays, secret):
+    arrays.create_dataset("key_y", (N,), "i8", external=[(str(secret), 0, 8 * N)])
+
+
+def spoil_virtual(arrays, secret):
+    layout = h5py.VirtualLayout((N,), "i8")
+    layout[:] = h5py.VirtualSource(str(secret), "y", (N,), "i8")
+    arrays.create_virtual_dataset("key_y", layout)
+
+
+def spoil_filter(arrays, secret):
+    arrays.create_dataset("key_y", data=np.zeros(N, dtype=int), compression="gzip")
+
+
+def spoil_object(arrays, secret):
+    arrays.create_dataset("key_y", data=["import os"] * N, dtype=h5py.string_dtype())
+
+
+def spoil_reference(arrays, secret):
+    arrays.create_dataset("key_y", (N,), dtype=h5py.ref_dtype)
+
+
+def spoil_records(arrays, secret):
+    arrays.create_dataset("key_y", data=np.zeros(N, dtype=[("a", "i8")]))
+
+
+def spoil_opaque(arrays, secret):
+    arrays.create_dataset("key_y", data=np.zeros(N, dtype="V8"))
+
+
+def spoil_null(arrays, secret):
+    arrays["key_y"] = h5py.Empty("f8")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [value for name, value in dict(globals()).items() if name.startswith("spoil_")],
+)
+def test_data_that_is_not_plain_numbers_in_the_file_is_refused(saved, spoil):
+    secret = saved.with_name("secret")
+    secret.write_bytes(bytes(8 * N))
+    with h5py.File(saved, "r+") as file:
+        del file["mvpa_kfda/key_arrays/key_y"]
+        spoil(file["mvpa_kfda/key_arrays"], secret)
+        file["mvpa_kfda/key_arrays/key_y"].attrs["TITLE"] = "ndarray"
+    with pytest.raises(ValueError, match=r"key_y that is not plain numbers stored in"):
+        load_result(saved)
+
+
+def test_a_small_file_cannot_ask_for_endless_memory(saved):
+    with h5py.File(saved, "r+") as file:
+        del file["mvpa_kfda/key_arrays/key_y"]
+        node = file.create_dataset("mvpa_kfda/key_arrays/key_y", (10**13,), "f8")
+        node.attrs["TITLE"] = "ndarray"
+    with pytest.raises(ValueError, match="claims more data than the file holds"):
+        load_result(saved)
+
+
+def test_a_group_inside_itself_does_not_hang(saved):
+    with h5py.File(saved, "r+") as file:
+        del file["mvpa_kfda/key_arrays"]
+        file["mvpa_kfda/key_arrays"] = file["mvpa_kfda"]
+    with pytest.raises(ValueError, match="holds an entry of type"):
+        load_result(saved)
+
+
+def test_entries_of_the_wrong_shape(saved):
+    with h5py.File(saved, "r+") as file:
+        put(file, "mvpa_kfda/key_format_version", "int", "1")
+        del file["mvpa_kfda/key_format_version"]
+        node = file.create_dataset("mvpa_kfda/key_format_version", data=1)
+        node.attrs["TITLE"] = "int"
+    with pytest.raises(ValueError, match="key_format_version has the wrong shape"):
+        load_result(saved)
+
+
+def test_every_public_result_can_be_loaded():
+    assert RESULTS == {"DecodingResult": DecodingResult, "TimeResult": TimeResult}
