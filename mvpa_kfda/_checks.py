@@ -7,7 +7,6 @@ below the public functions trusts its input and checks nothing.
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
 
 
 def quoted(values):
@@ -15,16 +14,18 @@ def quoted(values):
     return ", ".join(repr(value) for value in values)
 
 
-def check_option(name, value, allowed):
-    """Return `value` if it is one of `allowed`, else raise a ValueError."""
+def check_option(name, value, allowed, also=()):
+    """Return `value` if it is one of `allowed`, else raise a ValueError.
+
+    `also` words what else the caller takes and has seen to already.
+    """
     try:
         known = value in allowed
-    except TypeError:  # an unhashable value looked up in a dict
+    except (TypeError, ValueError):  # unhashable in a dict, or an array
         known = False
     if not known:
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: {quoted(allowed)}."
-        )
+        choices = ", ".join([quoted(allowed), *also])
+        raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
     return value
 
 
@@ -36,6 +37,17 @@ def check_count(name, value, minimum=0):
             f"least {minimum}."
         )
     return int(value)
+
+
+def check_jobs(n_jobs):
+    """Return a number of workers as joblib takes it."""
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and n_jobs != 0):
+        raise ValueError(
+            f"Invalid value for 'n_jobs': {n_jobs!r}. Allowed: None, or a whole number "
+            "other than 0; -1 takes all processors."
+        )
+    return n_jobs
 
 
 def check_positive(name, value, hint=""):
@@ -117,13 +129,36 @@ def _missing(values):
     if values.dtype.kind in "fc":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.array([v is None or v != v for v in values], dtype=bool)
+        return np.array([_is_missing(v) for v in values], dtype=bool)
     return np.zeros(len(values), dtype=bool)
+
+
+def _is_missing(value):
+    """Tell whether one value is None, NaN or the NA of a data frame."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA will not say whether it differs from itself
+        return True
+    except ValueError:  # an array: of the wrong type, but there
+        return False
+
+
+def _uniform(values, name):
+    """Return an array of objects as one of strings or of numbers."""
+    for kinds in (str, bytes, (Real, np.bool_)):
+        if all(isinstance(value, kinds) for value in values):
+            return np.array(values.tolist())
+    types = sorted({type(value).__name__ for value in values})
+    raise ValueError(
+        f"{name} holds values of type {', '.join(types)}, which cannot be sorted as "
+        "labels; use all strings or all numbers."
+    )
 
 
 def check_per_trial(values, n_trials, name):
     """Return a 1-D array with one non-missing value per trial."""
-    values = np.asarray(values)
+    # A list as objects: NaN among strings would become the string 'nan'.
+    values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if values.ndim != 1 or len(values) != n_trials:
         raise ValueError(
             f"{name} must hold one value per trial, shape ({n_trials},); got shape "
@@ -136,19 +171,15 @@ def check_per_trial(values, n_trials, name):
             "trials; drop these trials first."
         )
     if values.dtype.kind == "O":
-        values = np.array([v.item() if hasattr(v, "item") else v for v in values])
-        if values.dtype.kind == "O" or values.ndim != 1:
-            raise ValueError(
-                f"{name} mixes types that cannot be sorted together; use all strings "
-                "or all numbers."
-            )
+        values = _uniform(values, name)
     return values
 
 
 def check_labels(y, n_trials, name="y"):
     """Return the sorted classes and each trial's integer code into them."""
     y = check_per_trial(y, n_trials, name)
-    if y.dtype.kind == "f" and type_of_target(y).startswith("continuous"):
+    whole = y.dtype.kind not in "fc" or np.isfinite(y) & (y == np.rint(y))
+    if y.dtype.kind == "c" or not np.all(whole):
         raise ValueError(
             f"{name} looks continuous ({len(np.unique(y))} distinct values); class "
             "labels are strings, whole numbers or booleans."
@@ -156,7 +187,8 @@ def check_labels(y, n_trials, name="y"):
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"{name} holds one class only ({classes[0]!r}); decoding needs two or more."
+            f"{name} holds one class only ({classes[0].item()!r}); decoding needs two "
+            "or more."
         )
     if len(classes) == n_trials:
         raise ValueError(

@@ -28,6 +28,7 @@ import numpy as np
 TITLE = "mvpa_kfda"
 FORMAT_VERSION = 1
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+TIME_TYPE = re.compile(r"[mM]8(\[\d*[a-zA-Z]{1,2}\])?")
 HEADER_KEYS = ("format_version", "class_name", "header", "arrays")
 
 
@@ -319,10 +320,14 @@ def _encode_array(array, where, arrays):
             "shape": list(array.shape),
             "width": array.dtype.itemsize // 4 if array.dtype.kind == "U" else None,
         }
+    if type(array) is np.ndarray and array.dtype.kind in "mM":  # e.g. session dates
+        native = array.astype(array.dtype.newbyteorder("="))
+        whole = _encode(native.view(np.int64), where, arrays)
+        return {"__time__": native.dtype.str[1:], "count": whole}
     raise TypeError(
         f"Cannot save {where.strip('.') or 'the result'}: an array of type "
         f"{type(array).__name__} and dtype {array.dtype}. Allowed: plain arrays of "
-        "numbers, booleans or strings."
+        "numbers, booleans, strings or dates."
     )
 
 
@@ -340,6 +345,11 @@ def _decode(value, arrays):
         for i, item in enumerate(items):  # one by one: an item may be a list itself
             array[i] = item
         return array.reshape(value["shape"])
+    if "__time__" in value:
+        # Only ever a type of time: memory must not be read as anything else.
+        if not TIME_TYPE.fullmatch(value["__time__"]):
+            raise ValueError(f"{value['__time__']!r} is no type of time")
+        return arrays[value["count"]["__array__"]].view(value["__time__"])
     if "__scalar__" in value:
         return _decode(value["__scalar__"], arrays)[()]
     if "__rows__" in value:

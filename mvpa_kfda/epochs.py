@@ -1,16 +1,20 @@
 """Decoding of MNE-Python epochs."""
 
+import os
+
 import mne
 import numpy as np
 
 from ._analysis import make_analysis
-from ._checks import check_array, check_option, check_positive
+from ._checks import check_array, check_jobs, check_option, check_positive
 from .hat import check_reg
 from .kernels import Precomputed, check_kernel
 from .results import TimeResult
 from .search import WindowSource, run
 
 _SCALES = ("auto", "channel", None)
+#: The names of MNE-Python's levels of verbosity.
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 def decode_epochs(
@@ -116,6 +120,7 @@ def decode_epochs(
     """
     kernel, reg = _check_kernel(kernel), check_reg(reg)
     check_option("window_mode", window_mode, ("mean", "concatenate"))
+    n_jobs, progress = check_jobs(n_jobs), _progress_wanted(verbose)
     epochs = _check_epochs(epochs)
     analysis = make_analysis(
         _per_epoch(epochs, y, "y"),
@@ -134,7 +139,7 @@ def decode_epochs(
     info, data = _scaled_data(epochs, picks, scale, kernel)
     times = np.array([epochs.times[i : i + width].mean() for i in starts])
     source = WindowSource(data, starts, width, window_mode, times, kernel, reg)
-    outcome = run(source, analysis.task, n_jobs, _progress_wanted(verbose))
+    outcome = run(source, analysis.task, n_jobs, progress)
     parameters = {
         **analysis.parameters,
         "ch_names": list(info["ch_names"]),
@@ -163,7 +168,7 @@ def _check_epochs(epochs):
     if not isinstance(epochs, mne.BaseEpochs):
         hint = (
             " Read the file with mne.read_epochs first."
-            if isinstance(epochs, str)
+            if isinstance(epochs, str | os.PathLike)
             else " For plain arrays there is cross_validate."
         )
         raise TypeError(
@@ -184,9 +189,21 @@ def _per_epoch(epochs, values, name):
     if isinstance(values, str):
         return _metadata_column(epochs, values, name)
     if values is None and name == "y":
-        names = {code: event for event, code in epochs.event_id.items()}
-        return np.array([names[code] for code in epochs.events[:, 2]])
+        return _event_names(epochs)
     return values
+
+
+def _event_names(epochs):
+    """Return the name of every epoch's event."""
+    names = {code: event for event, code in epochs.event_id.items()}
+    codes = epochs.events[:, 2]
+    unknown = sorted(set(codes.tolist()) - set(names))
+    if unknown:
+        raise ValueError(
+            f"epochs.event_id has no name for the event codes {unknown} in "
+            "epochs.events. Give every code a name there, or give y."
+        )
+    return np.array([names[code] for code in codes])
 
 
 def _metadata_column(epochs, column, name):
@@ -228,24 +245,27 @@ def _pick(info, picks):
     """Return the indices of the channels to use; bad ones stay out."""
     # Picking from a one-sample stand-in leaves the rules to MNE and copies no data.
     stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
+    good, why = [], ""
     try:
-        names = stand_in.pick(
-            "data" if picks is None else picks, exclude="bads", verbose=False
-        ).ch_names
-    except ValueError as error:
+        stand_in.pick("data" if picks is None else picks, verbose=False)
+        # MNE-Python keeps bad channels that are named one by one.
+        good = [name for name in stand_in.ch_names if name not in info["bads"]]
+    except (IndexError, ValueError) as error:
+        why = "" if picks is None else f" MNE-Python says: {error}"
+    if not good:
         found = sorted(set(info.get_channel_types()))
         raise ValueError(
-            f"No good channels for picks={picks!r}; the channel types are: "
+            f"picks={picks!r} selects no good channels; the channel types are: "
             f"{', '.join(found)}; bad channels: {info['bads']}. Name the channels or "
-            f"types to use in picks, e.g. picks={found[0]!r}. ({error})"
-        ) from None
-    return [info["ch_names"].index(name) for name in names]
+            f"types to use in picks, e.g. picks={found[0]!r}.{why}"
+        )
+    return [info["ch_names"].index(name) for name in good]
 
 
 def _scaled_data(epochs, picks, scale, kernel):
     """Return the picked info and the data (n_times, n_epochs, n_channels), scaled."""
     if not isinstance(scale, mne.Covariance):
-        check_option("scale", scale, (*_SCALES, "a noise covariance"))
+        check_option("scale", scale, _SCALES, also=("a noise covariance",))
     picks = _pick(epochs.info, picks)
     info = mne.pick_info(epochs.info, picks)
     data = check_array(epochs.get_data(picks=picks), "The epochs' data", ndim=3)
@@ -277,12 +297,21 @@ def _whitener(covariance, info):
             f"{len(info['ch_names'])} channels, e.g. {missing[0]!r}. Pick the channels "
             "it has, or compute it from these epochs."
         )
+    data = _pick(info, None)
+    others = [name for i, name in enumerate(info["ch_names"]) if i not in data]
+    if others:
+        raise ValueError(
+            "A noise covariance in scale whitens data channels only; "
+            f"{', '.join(others)} in picks cannot be whitened. Leave them out of picks "
+            "or use scale='auto'."
+        )
     return mne.cov.compute_whitener(covariance, info, verbose=False)[0]
 
 
 def _progress_wanted(verbose):
     """Return MNE's verbose as yes, no or None."""
     if isinstance(verbose, str):
+        check_option("verbose", verbose.upper(), _LEVELS)
         return verbose.upper() in ("DEBUG", "INFO")
     if verbose is None or isinstance(verbose, bool):
         return verbose

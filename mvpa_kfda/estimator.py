@@ -67,8 +67,8 @@ def _discriminants(K, hat, codes, n_classes):
     axes[:, ~useful] = 0.0
     axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
     means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
-    largest = np.abs(means).argmax(axis=0)
-    signs = np.where(means[largest, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
+    leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
+    signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
     return B @ axes * signs, means * signs, ratio  # (N, c-1), (c, c-1), (c-1,)
 
 
@@ -325,8 +325,8 @@ class KernelFDA(
         -------
         Z : ndarray of shape (n, n_components)
             Discriminant scores, the most discriminant first. The training trials have
-            mean zero and a penalised within-class scatter of one. The sign of a column
-            is such that its centroid farthest from zero is positive.
+            mean zero and a penalised within-class scatter of one. A column is positive
+            towards the second of two classes, else its centroid farthest from zero.
         """
         return self._project(X)
 

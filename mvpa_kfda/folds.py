@@ -181,10 +181,11 @@ def _check_counts(cv, codes, groups, classes):
         code, count = min(Counter(codes.tolist()).items(), key=lambda item: item[1])
         if count < n_splits:
             label = code if classes is None else classes[code]
+            fewer = f"at most cv={count}, " if count > 1 else ""
             raise ValueError(
                 f"Class {str(label)!r} has {count} trials, fewer than the {n_splits} "
-                f"folds. Use at most cv={count}, a splitter that is not stratified, "
-                "or leave the class out."
+                f"folds. Use {fewer}a splitter that is not stratified, or leave the "
+                "class out."
             )
     n_groups = None if groups is None else len(np.unique(groups))
     if isinstance(cv, (ms.GroupKFold, ms.StratifiedGroupKFold)):

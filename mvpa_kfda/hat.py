@@ -10,7 +10,7 @@ residual maker :math:`I - G`, so that is what a :class:`Hat` holds: formed direc
 keeps its digits where subtracting G from I would lose them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -89,11 +89,14 @@ class Hat:
         U with G = U U' when that is cheaper; its first column is the intercept.
     lam : float
         The penalty that was used.
+    scale : float
+        trace(K_c) / n, the mean squared norm of a centred trial.
     """
 
     residual: np.ndarray | None
     factor: np.ndarray | None
     lam: float
+    scale: float
 
     @property
     def n(self):
@@ -124,11 +127,11 @@ class Hat:
         """Return the same hat with its trials in another order and precision."""
         if self.residual is None:
             factor = np.ascontiguousarray(self.factor[order], dtype=dtype)
-            return Hat(None, factor, self.lam)
+            return replace(self, factor=factor)
         residual = np.ascontiguousarray(
             self.residual[order[:, None], order[None, :]], dtype=dtype
         )
-        return Hat(residual, None, self.lam)
+        return replace(self, residual=residual)
 
 
 def _check_scale(scale, magnitude):
@@ -183,7 +186,7 @@ def hat_from_gram(K, reg):
     residual += np.tril(residual, -1).T
     residual *= lam
     residual -= lam / (lam + scale) / n
-    return Hat(residual, None, lam)
+    return Hat(residual, None, lam, scale)
 
 
 def hat_from_features(X, reg):
@@ -222,7 +225,7 @@ def hat_from_features(X, reg):
     factor = np.empty((n, p + 1))
     factor[:, 0] = n**-0.5
     factor[:, 1:] = solve_triangular(cholesky, Xc.T, lower=True, check_finite=False).T
-    return Hat(None, factor, lam)
+    return Hat(None, factor, lam, scale)
 
 
 def make_hat(X, kernel, reg):

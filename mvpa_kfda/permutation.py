@@ -119,8 +119,8 @@ def permute_labels(
 
     "auto" decides in this order:
 
-    1. Labels constant within every one of several groups, and a splitter known not to
-       look at labels: "groups".
+    1. Labels constant within every group, and a splitter known not to look at labels:
+       "groups".
     2. "within_folds", if it leaves at least 100 P rearrangements.
     3. A splitter known not to look at labels: "within_groups" if groups are given,
        otherwise "free".
@@ -329,10 +329,10 @@ def _choose(codes, n_permutations, folds, groups):
 
 
 def _constant_within(codes, groups):
-    """Tell whether there are several groups and each holds one label only."""
+    """Tell whether each group holds one label only."""
     group = _number(groups)
     pairs = _number(group * (int(codes.max()) + 1) + codes)
-    return 0 < group.max() == pairs.max()
+    return pairs.max() == group.max()
 
 
 def _count(units):

@@ -179,3 +179,27 @@ def test_block_size_is_bounded_by_memory():
     plan = direct.prepare(make_hat(X, Linear(), 0.3), make_folds(KFold(5), codes))
     assert 128 <= direct.block_size(plan, 4) <= 512
     assert direct.block_size(plan, 100_000) == 1
+
+
+@pytest.mark.parametrize(("dtype", "too_large"), [("float64", 1e9), ("float32", 1e5)])
+def test_a_penalty_beside_which_the_data_vanish_is_refused(dtype, too_large):
+    X, codes, _ = problem()
+    folds = make_folds(KFold(5), codes)
+    direct.prepare(make_hat(X, Linear(), too_large / 100), folds, dtype)
+    with pytest.raises(ValueError, match=r"lambda = .* too large.*Use a smaller reg"):
+        direct.prepare(make_hat(X, Linear(), too_large), folds, dtype)
+
+
+def test_a_large_penalty_keeps_its_digits():
+    X, codes, _ = problem(c=3)
+    folds = make_folds(KFold(5), codes)
+    hat = make_hat(X, Linear(), 1e4)
+    scored = direct.apply(direct.prepare(hat, folds), codes[None], 3, True)
+    expected = np.concatenate(
+        [
+            refit_scores(X, codes, train, test, hat.lam, 3)
+            for train, test in sorted(folds.pairs, key=lambda pair: len(pair[1]))
+        ]
+    )
+    scale = np.abs(expected).max()
+    assert_allclose(scored.class_scores[:, :, 0], expected, rtol=0, atol=1e-9 * scale)

@@ -70,10 +70,12 @@ def test_near_ties_are_ties():
     # An observed score of zero: the spread of the null says what is rounding.
     assert p_values(0.0, np.array([-1e-17, -0.2, 0.1])) == 3 / 4
     assert p_values(1e-17, np.array([0.0, -0.2, 0.1])) == 3 / 4
+    assert p_values(0.0, np.array([-1e-17, -0.2])) == 2 / 3
     assert p_values(0.0, np.zeros(4)) == 1.0
     assert p_values(-0.1, np.array([-0.1 - 1e-16, -0.2])) == 2 / 3
     # Ties do not depend on the unit of the score.
-    assert p_values(3e-9, np.array([2e-9, 1e-9])) == 1 / 3
+    assert p_values(3e-15, np.array([2e-15, 1e-15])) == 1 / 3
+    assert p_values(3e15, np.array([3e15 - 1, 2e15])) == 2 / 3
 
 
 def test_p_values_refuse():
@@ -177,7 +179,7 @@ def test_observed_and_permuted_rows_are_exchangeable():
 def test_positions_without_spread_are_in_no_cluster():
     observed, null = noise((6,), 19)
     observed[2], null[:, 2] = 1 / 3, 1 / 3
-    null[4, 2] += 1e-17
+    null[4, 2] += 1e-16
     for correction in ("cluster", "tfce"):
         assert corrected_p_values(observed, null, correction)[2] == 1.0
     found = clusters(observed, null, threshold=0.5)

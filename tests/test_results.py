@@ -30,7 +30,13 @@ PARAMETERS = {
     "event_id": {"visuel/gauche": 1, "Größe 大": 2, "": 3},
     "by code": {1: "one", (2, 3): "two", "__tuple__": [1]},
     "text": 'quotes "\\" and \n lines \ud800 \x00',
-    "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("ü")],
+    "scalars": [
+        np.float32(0.1),
+        np.datetime64("2026-01-02"),
+        np.int8(-3),
+        np.bool_(True),
+        np.str_("ü"),
+    ],
     "weights": np.linspace(0, 1, 5, dtype=np.float32)[::2],
     "nested": {"deep": {"deeper": np.array([[True, False]])}},
 }
@@ -95,6 +101,10 @@ RESULTS_TO_SAVE = {
     "bytes of another order": time_result(classes=np.array([1, 2, 3], dtype=">i2")),
     "text groups": replace(time_result(), groups=np.array(["s1", "s22", ""] * 4)),
     "number groups": replace(time_result(), groups=np.arange(N) // 2),
+    "dates": replace(time_result(), groups=np.arange(N).astype("M8[25s]")),
+    "durations": replace(
+        time_result(), groups=np.array([1, "NaT"] * 6, dtype="m8[ns]")
+    ),
     "float32": replace(
         time_result(), nulls={"roc_auc": np.ones((P, 5), dtype=np.float32)}
     ),
@@ -373,7 +383,7 @@ def test_places_that_cannot_be_written(tmp_path):
         (1j, "of type complex. Allowed: numbers"),
         (np.zeros(2, dtype=complex), "dtype complex128. Allowed: plain arrays"),
         (np.ma.masked_array([1, 2], [0, 1]), "array of type MaskedArray"),
-        (np.zeros(2, dtype="datetime64[s]"), "dtype datetime64"),
+        (np.array([b"ab"]), r"dtype \|S2"),
         (np.zeros(2, dtype=[("a", int)]), "dtype .*'a'"),
         (b"bytes", "of type bytes"),
     ],
@@ -469,6 +479,10 @@ def edit(**changes):
     return change
 
 
+def time_of_type(kind):
+    return edit(y={"__time__": kind, "count": {"__array__": "y"}})
+
+
 @pytest.mark.parametrize(
     ("change", "class_name", "match"),
     [
@@ -482,6 +496,8 @@ def edit(**changes):
         (edit(tests=5), "TimeResult", "do not make a TimeResult"),
         (edit(y={"__array__": "nowhere"}), "TimeResult", "damaged or .*nowhere"),
         (edit(y={"__text__": ["a"]}), "TimeResult", "damaged or cut short"),
+        (time_of_type("O8"), "TimeResult", "damaged or .*'O8' is no type of time"),
+        (time_of_type("M8[s],O"), "TimeResult", "damaged or .* no type of time"),
         (edit(y={"__rows__": 3}), "TimeResult", "damaged or cut short"),
         (edit(y={"__dict__": [[[], 1]]}), "TimeResult", "damaged or cut short"),
         (lambda header: header[:-5], "TimeResult", "damaged or cut short"),

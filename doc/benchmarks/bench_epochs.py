@@ -1,0 +1,294 @@
+"""Speed and memory of decoding epochs, as ratios measured in one run.
+
+Run ``python doc/benchmarks/bench_epochs.py``; it takes some minutes and rewrites
+``results_epochs.rst`` beside it, which the documentation includes. Times are medians of
+alternating runs, so that both sides of a ratio see the same machine.
+
+(a) ``decode_epochs`` with 1000 permutations against ONE cross-validation, without any
+    permutation, of scikit-learn's shrinkage LDA in MNE's SlidingEstimator.
+(b) One time point with 1000 permutations against the floor: a single matrix product
+    with as many operations as G times all permuted label columns.
+(c) One time point against refitting: by the textbook (generalised eigenproblem of the
+    dual scatter matrices) and by ``KernelFDA``, which solves a linear system instead.
+"""
+
+import argparse
+import platform
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import mne
+import numpy as np
+import scipy
+import sklearn
+from scipy.linalg import eigh
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from mvpa_kfda import KernelFDA, Ridge, cross_validate, decode_epochs, direct
+from mvpa_kfda.folds import make_folds
+from mvpa_kfda.hat import make_hat
+from mvpa_kfda.kernels import Linear
+
+CV = StratifiedKFold(10)
+RESULTS = Path(__file__).with_name("results_epochs.rst")
+
+
+def make_epochs(n=300, n_channels=64, n_times=100, n_classes=3):
+    """Return epochs of noise with a class difference in the second half."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % n_classes
+    data = rng.standard_normal((n, n_channels, n_times))
+    patterns = rng.standard_normal((n_classes, n_channels))
+    data[:, :, n_times // 2 :] += 0.2 * patterns[y][:, :, None]
+    info = mne.create_info(n_channels, 100.0, "eeg")
+    return mne.EpochsArray(data * 1e-6, info, verbose=False), y
+
+
+def make_features(n, p, n_classes):
+    """Return features of one time point and their labels."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % n_classes
+    return rng.standard_normal((n, p)) + rng.standard_normal((n_classes, p))[y] / 5, y
+
+
+def decode(epochs, y, **kwargs):
+    """Decode with 1000 permutations."""
+    return decode_epochs(
+        epochs, y, cv=CV, n_permutations=1000, random_state=0, verbose=False, **kwargs
+    )
+
+
+def sliding_lda(epochs, y, n_jobs=None):
+    """Cross-validate LDA at every time point, without permutations."""
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1)
+    sliding = mne.decoding.SlidingEstimator(lda, scoring="accuracy", verbose=False)
+    data = epochs.get_data()
+    return mne.decoding.cross_val_multiscore(
+        sliding, data, y, cv=CV, n_jobs=n_jobs, verbose=False
+    )
+
+
+def refit_textbook(X, y, lam):
+    """Cross-validate by solving the dual eigenproblem anew in every fold."""
+    correct = 0
+    for train, test in CV.split(X, y):
+        mean = X[train].mean(axis=0)
+        K = (X[train] - mean) @ (X[train] - mean).T
+        K_test = (X[test] - mean) @ (X[train] - mean).T
+        y_train, classes = y[train], np.unique(y[train])
+        means = np.array([K[y_train == k].mean(axis=0) for k in classes])  # (c, n)
+        counts = np.bincount(y_train)
+        between = (means.T * counts) @ means
+        within = K @ K - between + lam * K
+        within.flat[:: len(K) + 1] += 1e-8 * np.trace(within) / len(K)
+        top = [len(K) - len(classes) + 1, len(K) - 1]
+        alphas = eigh(between, within, subset_by_index=top)[1]
+        distances = (((K_test @ alphas)[:, None] - (means @ alphas)[None]) ** 2).sum(
+            axis=2
+        )
+        correct += (distances.argmin(axis=1) == y[test]).sum()
+    return correct / len(y)
+
+
+def refit_estimator(X, y, lam):
+    """Cross-validate by fitting KernelFDA in every fold."""
+    model = KernelFDA(reg=Ridge(lam))
+    return np.mean(
+        [model.fit(X[tr], y[tr]).score(X[te], y[te]) for tr, te in CV.split(X, y)]
+    )
+
+
+def medians(n_runs, **functions):
+    """Time functions in turn, n_runs times each; return the median seconds."""
+    seconds = {name: [] for name in functions}
+    for _ in range(n_runs):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: float(np.median(values)) for name, values in seconds.items()}
+
+
+def peak_memory(part):
+    """Return the peak memory in MB that a part allocates, run in its own process."""
+    command = [sys.executable, __file__, "--memory", part]
+    return float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def memory_part(part):
+    """Run one part alone and print the peak of what it allocated on top of its data."""
+    X, y = make_features(1000, 1000, 5) if part == "b" else make_epochs()
+    tracemalloc.start()
+    if part == "b":
+        cross_validate(X, y, cv=CV, n_permutations=1000, random_state=0)
+    else:
+        {"decode": decode, "lda": sliding_lda}[part](X, y)
+    print(tracemalloc.get_traced_memory()[1] / 1e6)
+
+
+def part_a(rows):
+    """Time 100 time points with 1000 permutations against one LDA run."""
+    epochs, y = make_epochs()
+    for label, dtype, n_jobs in (
+        ("", "float64", None),
+        (", float32", "float32", None),
+        (", n_jobs=2", "float64", 2),
+    ):
+        t = medians(
+            3,
+            decode=lambda d=dtype, j=n_jobs: decode(epochs, y, dtype=d, n_jobs=j),
+            lda=lambda j=n_jobs: sliding_lda(epochs, y, j),
+        )
+        ratio = t["decode"] / t["lda"]
+        rows.append(
+            f"(a) 300 x 64 x 100, 3 classes, 10 folds, 1000 permutations{label}",
+            f"{t['decode']:.2f} s",
+            f"one unpermuted sliding LDA: {t['lda']:.2f} s",
+            f"{ratio:.2f} of its time",
+        )
+    ours, theirs = peak_memory("decode"), peak_memory("lda")
+    rows.append(
+        "(a) peak memory, the data (15 MB) not counted",
+        f"{ours:.0f} MB",
+        f"one unpermuted sliding LDA: {theirs:.0f} MB",
+        f"{ours / theirs:.1f} times its memory",
+    )
+
+
+def part_b(rows):
+    """Time one large time point against one matrix product."""
+    n, n_permutations, n_classes = 1000, 1000, 5
+    X, y = make_features(n, 1000, n_classes)
+    folds = make_folds(CV, y)
+    rng = np.random.default_rng(0)
+    labels = np.array([rng.permutation(y) for _ in range(n_permutations)])
+    for dtype in ("float64", "float32"):
+        G = rng.standard_normal((n, n)).astype(dtype)
+        T = rng.standard_normal((n, (n_classes - 1) * n_permutations)).astype(dtype)
+        plan = direct.prepare(make_hat(X, Linear(), 0.3), folds, dtype)
+        size = direct.block_size(plan, n_classes)
+
+        def apply(plan=plan, size=size):
+            for start in range(0, n_permutations, size):
+                direct.apply(plan, labels[start : start + size], n_classes)
+
+        t = medians(
+            5,
+            apply=apply,
+            hat=lambda: direct.prepare(make_hat(X, Linear(), 0.3), folds),
+            gemm=lambda G=G, T=T: G @ T,
+        )
+        rows.append(
+            f"(b) n = 1000, 5 classes, 1000 permutations, {dtype}",
+            f"{1e3 * t['apply']:.0f} ms",
+            f"one matrix product: {1e3 * t['gemm']:.0f} ms",
+            f"{t['apply'] / t['gemm']:.2f} times it "
+            f"({(t['apply'] + t['hat']) / t['gemm']:.2f} with the hat matrix)",
+        )
+    rows.append(
+        "(b) peak memory, the features (8 MB) not counted",
+        f"{peak_memory('b'):.0f} MB",
+        "",
+        "",
+    )
+
+
+def part_c(rows):
+    """Time one time point against refitting, for 5 and 10 classes."""
+    against_refitting(rows, 5)
+    against_refitting(rows, 10)
+
+
+def against_refitting(rows, n_classes, n_permutations=100):
+    """Time one time point against refitting."""
+    X, y = make_features(1000, 1000, n_classes)
+    lam = make_hat(X, Linear(), 0.3).lam
+    t = medians(
+        3,
+        direct=lambda: cross_validate(X, y, cv=CV),
+        permuted=lambda: cross_validate(
+            X, y, cv=CV, n_permutations=n_permutations, random_state=0
+        ),
+        estimator=lambda: refit_estimator(X, y, lam),
+    )
+    t |= medians(1, textbook=lambda: refit_textbook(X, y, lam))
+    for name in ("textbook", "estimator"):
+        refit, kind = t[name], {"estimator": "KernelFDA"}.get(name, "textbook KFDA")
+        rows.append(
+            f"(c) n = p = 1000, {n_classes} classes, one cross-validation",
+            f"{1e3 * t['direct']:.0f} ms",
+            f"refitting, {kind}: {refit:.2f} s",
+            f"{refit / t['direct']:.0f} times faster",
+        )
+        rows.append(
+            f"(c) the same with {n_permutations} permutations",
+            f"{1e3 * t['permuted']:.0f} ms",
+            f"refitting, {kind}: {refit * (n_permutations + 1):.0f} s (one run "
+            f"x {n_permutations + 1})",
+            f"{refit * (n_permutations + 1) / t['permuted']:.0f} times faster",
+        )
+    added = (t["permuted"] - t["direct"]) / n_permutations
+    rows.append(
+        f"(c) each further permutation, {n_classes} classes",
+        f"{1e3 * added:.2f} ms",
+        f"refitting, textbook KFDA: {t['textbook']:.1f} s",
+        f"{t['textbook'] / added:.0f} times faster",
+    )
+
+
+class Table:
+    """Rows of a reStructuredText table, printed as they come."""
+
+    def __init__(self):
+        self.rows = []
+
+    def append(self, *row):
+        self.rows.append(row)
+        print(" | ".join(row), flush=True)
+
+    def write(self, path, machine):
+        lines = [
+            ".. Written by bench_epochs.py.",
+            "",
+            f"Measured on {machine}.",
+            "",
+            ".. list-table::",
+            "   :header-rows: 1",
+            "",
+        ]
+        for row in (("Problem", "mvpa_kfda", "Against", "Ratio"), *self.rows):
+            lines += [
+                f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)
+            ]
+        path.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    """Run all parts and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--memory", choices=("decode", "lda", "b"))
+    parser.add_argument("--threads", type=int, help="BLAS threads, for both sides")
+    args = parser.parse_args()
+    if args.memory:
+        memory_part(args.memory)
+        return
+    table = Table()
+    with threadpool_limits(args.threads):
+        blas = max(pool["num_threads"] for pool in threadpool_info())
+        for part in (part_a, part_b, part_c):
+            part(table)
+    machine = (
+        f"{blas} {platform.machine()} cores; Python {platform.python_version()}, NumPy "
+        f"{np.__version__}, SciPy {scipy.__version__}, scikit-learn "
+        f"{sklearn.__version__}, MNE-Python {mne.__version__}"
+    )
+    table.write(RESULTS, machine)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Are p-values uniform on pure noise? Simulations over many data sets, hence slow."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+from sklearn.model_selection import (
+    GroupKFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    StratifiedKFold,
+)
+
+from mvpa_kfda import cross_validate
+from mvpa_kfda.inference import p_values
+
+pytestmark = pytest.mark.slow
+
+
+def features(rng, groups=None, spread=2.0):
+    """Return noise; trials of a group share an offset if there are groups."""
+    if groups is None:
+        return rng.normal(size=(40, 8))
+    offsets = spread * rng.normal(size=(groups.max() + 1, 8))
+    return offsets[groups] + rng.normal(size=(len(groups), 8))
+
+
+def stratified(rng):
+    return features(rng), np.arange(40) % 2, {"cv": StratifiedKFold(10)}
+
+
+def stratified_unbalanced(rng):
+    y = rng.permutation(np.repeat(["a", "b", "c"], [20, 12, 8]))
+    return features(rng), y, {"cv": StratifiedKFold(4, shuffle=True, random_state=0)}
+
+
+def leave_one_out(rng):
+    return features(rng), np.arange(40) % 2, {"cv": LeaveOneOut()}
+
+
+def leave_one_run_out(rng):
+    # Runs differ in level and in how many trials of each class they hold.
+    groups = np.repeat(np.arange(5), 8)
+    y = (np.arange(40) % 8 < groups + 2).astype(int)
+    options = {"cv": LeaveOneGroupOut(), "groups": groups}
+    return features(rng, groups), y, options
+
+
+def runs_across_folds(rng):
+    groups = np.repeat(np.arange(5), 8)
+    y = (np.arange(40) % 8 < groups + 2).astype(int)
+    return features(rng, groups), y, {"cv": LeaveOneOut(), "groups": groups}
+
+
+def between_subjects(rng):
+    groups = np.repeat(np.arange(12), rng.integers(3, 7, 12))
+    y = rng.permutation(np.arange(12) % 2)[groups]
+    return features(rng, groups), y, {"cv": GroupKFold(4), "groups": groups}
+
+
+PROBLEMS = {
+    "stratified": (stratified, "within_folds"),
+    "stratified, unbalanced": (stratified_unbalanced, "within_folds"),
+    "leave one out": (leave_one_out, "free"),
+    "leave one run out": (leave_one_run_out, "within_folds"),
+    "runs across folds": (runs_across_folds, "within_groups"),
+    "between subjects": (between_subjects, "groups"),
+}
+
+
+def simulate(problem, n_data, n_permutations, **options):
+    """Decode many data sets of noise; return the results."""
+    results = []
+    for seed in range(n_data):
+        X, y, given = problem(np.random.default_rng(seed))
+        given = {**given, "n_permutations": n_permutations, "random_state": seed}
+        results.append(cross_validate(X, y, **given, **options))
+    return results
+
+
+def p_without_ties(results):
+    """Return p-values with ties broken at random: uniform if the test is right.
+
+    Accuracies of few trials are coarse, so the p-values themselves are not uniform but
+    a little too large.
+    """
+    rng = np.random.default_rng(0)
+    p = []
+    for result in results:
+        larger = (result.null > result.scores + 1e-9).sum()
+        tied = (abs(result.null - result.scores) <= 1e-9).sum()
+        p.append((larger + rng.uniform() * (1 + tied)) / (1 + len(result.null)))
+    return np.array(p)
+
+
+@pytest.mark.parametrize(("problem", "scheme"), PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+def test_p_values_are_uniform_on_noise(problem, scheme, scoring):
+    results = simulate(problem, 400, 99, scoring=scoring)
+    assert {result.parameters["permute"] for result in results} == {scheme}
+    assert kstest(p_without_ties(results), "uniform").pvalue > 0.01
+    p = np.array([result.pvalues() for result in results])
+    for alpha in (0.05, 0.1, 0.2, 0.5):
+        margin = 3 * np.sqrt(alpha * (1 - alpha) / len(p))
+        assert (p <= alpha).mean() < alpha + margin
+
+
+@pytest.mark.parametrize("problem", [between_subjects, leave_one_run_out])
+def test_forgetting_the_groups_finds_effects_in_noise(problem):
+    # Why the blocks matter: the same data with labels shuffled freely.
+    p = p_without_ties(simulate(problem, 200, 99, permute="free"))
+    assert kstest(p, "uniform").pvalue < 1e-4
+
+
+def bias(n_data, **options):
+    """Return the mean of (observed - mean of the null), and its standard error."""
+    results = simulate(stratified, n_data, 40, **options)
+    gap = np.array([result.scores - result.null.mean() for result in results])
+    return gap.mean(), gap.std() / np.sqrt(n_data)
+
+
+@pytest.mark.filterwarnings("ignore:permute='free'")
+def test_free_shuffling_over_stratified_folds_is_biased():
+    mean, error = bias(4000, permute="free")
+    # 40 trials, 2 classes, 10 folds: 0.006 was expected.
+    assert mean > 3 * error
+    assert mean == pytest.approx(0.006, abs=3 * error)
+
+
+def test_shuffling_within_stratified_folds_is_not_biased():
+    mean, error = bias(4000)
+    assert error < 0.002
+    assert abs(mean) < 2 * error
+
+
+def test_error_falls_with_the_number_of_permutations():
+    # 12 trials, 6 of each class: all 924 arrangements can be listed.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    X[y == 1, 0] += 1.0
+    options = {"cv": LeaveOneOut(), "permute": "free", "scoring": "roc_auc"}
+    listed = cross_validate(X, y, n_permutations=5000, **options)
+    assert listed.parameters["exact"]
+    assert len(listed.null) == 923
+    exact = listed.pvalues()
+    errors = {}
+    for n_permutations in (50, 200, 800):
+        p = [
+            cross_validate(
+                X, y, n_permutations=n_permutations, random_state=seed, **options
+            ).pvalues()
+            for seed in range(200)
+        ]
+        errors[n_permutations] = np.sqrt(np.mean((np.array(p) - exact) ** 2))
+        expected = np.sqrt(exact * (1 - exact) / n_permutations)
+        assert errors[n_permutations] == pytest.approx(expected, rel=0.25)
+    assert errors[800] < errors[200] < errors[50]
+    assert exact == p_values(listed.scores, listed.null)

@@ -1,0 +1,202 @@
+"""
+Decode EEG epochs over time
+===========================
+
+When can a class of stimuli be read from the EEG? This tutorial decodes three classes at
+every time point, tests the scores with label permutations, and compares what different
+corrections, windows and metrics show. The data are simulated, so we know the answer:
+classes differ from about 100 ms after the stimulus on, most at 170 and 380 ms.
+"""
+
+# %%
+# Simulated epochs
+# ----------------
+#
+# `simulate_epochs` places dipoles in a spherical head and lets MNE-Python compute
+# what 32 EEG channels see. Some dipoles answer to the stimulus, and some of these
+# answer differently for each class. The background is ongoing activity with a 10 Hz
+# rhythm.
+
+# sphinx_gallery_thumbnail_number = 2
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mvpa_kfda import (
+    KernelFDA,
+    Ridge,
+    decode_epochs,
+    load_result,
+    simulate_epochs,
+)
+
+epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
+print(epochs)
+print(epochs.metadata.head())
+
+# %%
+# The classes are hard to tell apart by eye. Here are the means of each class at one
+# channel, and the trials they come from.
+
+channel = epochs.ch_names.index("PO4")
+fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+ax.plot(epochs.times, 1e6 * epochs.get_data()[::6, channel].T, color="0.85", lw=0.6)
+for name, color in zip(epochs.event_id, ["#0072B2", "#D55E00", "#009E73"], strict=True):
+    mean = 1e6 * epochs[name].get_data()[:, channel].mean(axis=0)
+    ax.plot(epochs.times, mean, color=color, lw=2, label=name)
+ax.axvline(0, color="black", lw=0.8)
+ax.set(xlabel="Time (s)", ylabel="PO4 (µV)", xlim=epochs.times[[0, -1]])
+ax.set_title("Every sixth trial, and the means of the classes", fontsize="medium")
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False, ncols=3)
+
+# %%
+# Decode
+# ------
+#
+# One call cross-validates a classifier at each of the 101 time points, for the
+# observed labels and for 1000 permutations of them. That is a million refitted models
+# in principle, but nothing is refitted: see :doc:`/method`.
+
+result = decode_epochs(epochs, n_permutations=1000, random_state=0)
+print(result)
+print(f"Labels were exchanged {result.parameters['permute']!r}.")
+result.plot(correction="max")
+
+# %%
+# The gray band holds the middle 95 % of the permuted scores at each time point. The
+# bars mark significant time points after a correction for all 101 of them. Both
+# bursts of class information are found, and nothing before the stimulus.
+#
+# Corrections
+# -----------
+#
+# Corrections answer different questions (see :doc:`/guide`). ``"max"`` lets you speak
+# about single time points. ``"cluster"`` and ``"tfce"`` gain power from effects that
+# last, but a cluster is significant as a whole. ``"fdr"`` allows some false alarms
+# among the time points it finds, and without a correction they are to be expected.
+
+corrections = ["none", "fdr", "cluster", "tfce", "max", "bonferroni"]
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+for row, correction in enumerate(corrections):
+    significant = result.pvalues(correction) <= 0.05
+    ax.plot(
+        result.times[significant],
+        np.full(significant.sum(), row),
+        "s",
+        color="#D55E00",
+        ms=4,
+    )
+    print(f"{correction:>10}: {significant.sum():3d} time points with p <= 0.05")
+ax.axvline(0, color="black", lw=0.8)
+ax.set(xlabel="Time (s)", xlim=result.times[[0, -1]], ylim=(5.6, -0.6))
+ax.set_yticks(range(len(corrections)), corrections)
+ax.set_title("Time points with p ≤ 0.05", fontsize="medium")
+ax.spines[["top", "right"]].set_visible(False)
+ax.grid(axis="y", color="0.9")
+
+# %%
+# With 1000 permutations no p-value can be smaller than 1/1001. Times 101 time points
+# that is more than 0.05, so Bonferroni's correction cannot find anything here. The
+# maximum statistic controls the same error without this limit.
+#
+# Windows
+# -------
+#
+# Single samples are noisy. Averaging over 50 ms steadies the scores, at the price of
+# a blurred onset. A window's time is its centre.
+
+windowed = decode_epochs(
+    epochs, window=0.05, step=0.02, n_permutations=1000, random_state=0
+)
+fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+ax.plot(result.times, result.scores, color="0.6", lw=1.2, label="single samples")
+ax.plot(windowed.times, windowed.scores, color="#0072B2", lw=2, label="50 ms windows")
+ax.axhline(result.chance, color="black", ls="--", lw=1, label="chance")
+ax.axvline(0, color="black", lw=0.8)
+ax.set(xlabel="Time (s)", ylabel="Accuracy", xlim=result.times[[0, -1]])
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False)
+for shown, name in ((result, "single samples"), (windowed, "50 ms windows")):
+    first = shown.times[shown.pvalues("max") <= 0.05].min()
+    print(f"{name}: peak {shown.scores.max():.2f}, first significant at {first:.3f} s")
+
+# %%
+# Groups and several metrics
+# --------------------------
+#
+# Trials of one recording block resemble each other. With ``groups`` a whole block is
+# left out at a time, and labels are exchanged within blocks. Several metrics come
+# from the same predictions at almost no cost. The first one is `result.scores`.
+
+by_block = decode_epochs(
+    epochs,
+    "condition",
+    groups="block",
+    scoring=["accuracy", "roc_auc", "confusion_matrix"],
+    n_permutations=1000,
+    random_state=0,
+)
+print(by_block)
+by_block.plot(metric="roc_auc", correction="cluster")
+
+# %%
+# The confusion matrix at the best time point shows which classes are mixed up. True
+# classes are in rows.
+
+best = by_block.scores.argmax()
+confusion = by_block.metrics["confusion_matrix"][best]
+fig, ax = plt.subplots(figsize=(4, 3.4), layout="constrained")
+ax.imshow(confusion, cmap="Blues", vmin=0)
+for i, j in np.ndindex(confusion.shape):
+    color = "white" if confusion[i, j] > confusion.max() / 2 else "black"
+    ax.text(j, i, f"{confusion[i, j]:.0f}", ha="center", va="center", color=color)
+ticks = range(len(by_block.classes))
+ax.set_xticks(ticks, by_block.classes)
+ax.set_yticks(ticks, by_block.classes)
+ax.set(xlabel="Predicted", ylabel="True")
+ax.set_title(f"Trials at {by_block.times[best]:.2f} s", fontsize="medium")
+
+# %%
+# Keep the result
+# ---------------
+#
+# A table for other programs, and a file that holds everything needed to redo the
+# analysis: scores, permutations' scores, predictions, folds, parameters and versions.
+
+import tempfile
+from pathlib import Path
+
+print(by_block.to_dataframe().iloc[best])
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "decoding.h5"
+    by_block.save(path)
+    loaded = load_result(path)
+print(loaded == by_block)
+print(loaded.parameters)
+
+# %%
+# The same numbers by retraining
+# ------------------------------
+#
+# `KernelFDA` is the same classifier, trained the ordinary way. In MNE-Python's
+# `SlidingEstimator` it is refitted for each fold and time point. With an absolute
+# penalty the accuracies agree exactly.
+
+from mne.decoding import SlidingEstimator, cross_val_multiscore
+from sklearn.model_selection import LeaveOneGroupOut
+
+few = epochs.copy().crop(0.1, 0.3, verbose=False)
+direct = decode_epochs(few, "condition", groups="block", reg=Ridge(1e-9))
+retrained = cross_val_multiscore(
+    SlidingEstimator(KernelFDA(reg=Ridge(1e-9)), scoring="accuracy", verbose=False),
+    few.get_data(),
+    few.metadata["condition"].to_numpy(),
+    groups=few.metadata["block"].to_numpy(),
+    cv=LeaveOneGroupOut(),
+    verbose=False,
+).mean(axis=0)
+print(f"Largest difference: {np.abs(direct.scores - retrained).max():.1e}")
+
+# %%
+# The blocks are equally large here, so that the mean over folds is the accuracy over
+# all trials.
