@@ -181,7 +181,6 @@ def _check_adjacency(adjacency, shape):
         return None
     n_positions = int(np.prod(shape))
     graph = sparse.csr_array(adjacency).astype(bool)
-    graph.eliminate_zeros()
     if graph.shape != (n_positions, n_positions):
         raise ValueError(
             f"adjacency must have shape ({n_positions}, {n_positions}), one row per "

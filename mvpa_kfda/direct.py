@@ -31,8 +31,8 @@ the cross-product and the scoring rule are derived in the documentation.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, helmert
 
+from ._rules import best_classes, class_rule, contrasts, discriminant_axes
 from .hat import Hat
 
 #: The smallest eigenvalue of I - G_te,te that double precision still resolves well.
@@ -181,11 +181,6 @@ def _invert(blocks, lam):
     return np.linalg.inv(blocks)
 
 
-def contrasts(n_classes):
-    """Return Q (c, c - 1): orthonormal columns that sum to zero."""
-    return helmert(n_classes).T
-
-
 def block_size(plan, n_classes):
     """Return how many label vectors to process at a time, for speed and memory."""
     itemsize = plan.batches[0].solve.itemsize
@@ -235,8 +230,8 @@ def apply(plan, labels, n_classes, want_scores=False):
         codes_te = codes[batch.take].reshape(batch.k, batch.m, n_labels)
         fitted, A = _out_of_sample(batch, T, R, A0)
         counts = totals - _count(codes_te, n_classes, dtype)  # (c, k, B)
-        W, b = _rule(A, counts, Q)
-        best = _score(fitted, W, b, None if scores is None else scores[out])
+        W, b = class_rule(A, counts, Q)
+        best = best_classes(fitted, W, b, None if scores is None else scores[out])
         predicted[out] = best.reshape(-1, n_labels)
         true[out] = codes_te.reshape(-1, n_labels)
     return Scored(true, predicted, scores)
@@ -282,77 +277,6 @@ def _out_of_sample(batch, T, R, A0):
     return E, A
 
 
-def _rule(A, counts, Q):
-    """Return the weights W (q, c, k, B) and offsets b (c, k, B) of the class scores."""
-    dtype = A.dtype
-    n_train = counts.sum(axis=0)  # (k, B)
-    mean = np.einsum("cq,ckb->qkb", Q, counts) / n_train
-    missing = counts == 0
-    if missing.any():
-        # q_k of an absent class is a null direction of A and orthogonal to every
-        # other d_j: filling it makes A invertible and changes no other score.
-        A = A + np.einsum("ckb,ci,cj->ijkb", missing.astype(dtype), Q, Q)
-    D = Q.T[:, :, None, None] - mean[:, None]  # (q, c, k, B)
-    W = _solve(A.copy(), D.copy())
-    spread = np.where(missing, 0, (D * W).sum(axis=0))  # (c, k, B)
-    with np.errstate(divide="ignore"):
-        shrink = np.where(missing, 0, 1 / counts - 1 / n_train)
-    b = 0.5 * (shrink - spread) - (mean[:, None] * W).sum(axis=0)
-    # A head start, far below the scores but above their rounding, settles near ties.
-    eps = np.finfo(dtype).eps
-    start = eps**0.75 * np.abs(spread - shrink).max(axis=0)
-    start += 64 * eps * spread.max(axis=0)
-    b -= np.arange(len(Q), dtype=dtype)[:, None, None] * start
-    b[missing] = -np.inf
-    if np.isnan(b).any():
-        raise ValueError(
-            "lambda is too small: the training trials of some fold are fitted exactly. "
-            "Use a larger reg."
-        )
-    return W, b
-
-
-def _solve(A, D):
-    """Solve A X = D by elimination for A (q, q, ...) positive definite, D (q, c, ...).
-
-    The matrices are tiny and there is one for every fold and permutation: plain
-    elimination over whole arrays is faster than one LAPACK call for each.
-    """
-    q = len(A)
-    for j in range(q):
-        for i in range(j + 1, q):
-            factor = A[i, j] / A[j, j]
-            A[i, j + 1 :] -= factor * A[j, j + 1 :]
-            D[i] -= factor * D[j]
-    for j in reversed(range(q)):
-        for i in range(j + 1, q):
-            D[j] -= A[j, i] * D[i]
-        D[j] /= A[j, j]
-    return D
-
-
-def _score(fitted, W, b, scores):
-    """Return the best class (k, m, B) and write all class scores into `scores`."""
-    k, m, q, n_labels = fitted.shape
-    best = np.zeros((k, m, n_labels), np.int8 if len(b) < 128 else np.int16)
-    term = np.empty((k, m, n_labels), fitted.dtype)
-    top = None
-    for c in range(len(b)):
-        score = fitted[:, :, 0] * W[0, c][:, None]
-        for i in range(1, q):
-            np.multiply(fitted[:, :, i], W[i, c][:, None], out=term)
-            score += term
-        score += b[c][:, None]
-        if scores is not None:
-            scores[:, c] = score.reshape(-1, n_labels)
-        if top is None:
-            top = score
-        else:
-            np.copyto(best, c, where=score > top)
-            np.maximum(top, score, out=top)
-    return best
-
-
 def discriminant_scores(plan, labels, n_classes):
     r"""Return the discriminant scores of every test row for one label vector.
 
@@ -396,21 +320,6 @@ def discriminant_scores(plan, labels, n_classes):
         for fold in range(batch.k):
             counts = totals - np.bincount(codes_te[fold], minlength=n_classes)
             mean = counts @ Q / counts.sum()
-            axes = _discriminant_axes(A[:, :, fold, 0], counts, Q)
+            axes = discriminant_axes(A[:, :, fold, 0], counts, Q)
             found.append((fitted[fold, :, :, 0] - mean) @ axes)
     return np.concatenate(found)
-
-
-def _discriminant_axes(A, counts, Q):
-    """Return Theta D of one fold (q, q): rotation and scaling to discriminants."""
-    total = counts.sum()
-    mean = counts @ Q / total
-    C = (Q.T * counts) @ Q - total * np.outer(mean, mean)
-    fill = (Q.T * (counts == 0)) @ Q  # the null directions of C and A, see _rule
-    alpha2, axes = eigh((C - A + (C - A).T) / 2, C + fill)
-    alpha2, axes = alpha2[::-1], axes[:, ::-1]
-    # eigh scales axes' C axes = I; W'(S_w + lambda I) W = I needs this on top.
-    useful = alpha2 > 1e-12
-    scale = np.zeros(len(alpha2))
-    scale[useful] = 1 / np.sqrt(alpha2[useful] * (1 - alpha2[useful]))
-    return axes * scale

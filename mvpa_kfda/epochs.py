@@ -255,7 +255,7 @@ def _pick(info, picks):
     if not good:
         found = sorted(set(info.get_channel_types()))
         raise ValueError(
-            f"picks={picks!r} selects no good channels; the channel types are: "
+            f"No good channels for picks={picks!r}; the channel types are: "
             f"{', '.join(found)}; bad channels: {info['bads']}. Name the channels or "
             f"types to use in picks, e.g. picks={found[0]!r}.{why}"
         )
@@ -274,18 +274,20 @@ def _scaled_data(epochs, picks, scale, kernel):
     if isinstance(scale, mne.Covariance):
         return info, data @ _whitener(scale, info).T
     if scale == "channel":
-        data /= _nonzero(data.std(axis=(0, 1)))
+        data /= _deviation(data, axis=(0, 1))
     elif scale == "auto":
         types = np.array(info.get_channel_types())
         if len(set(types)) > 1 or kernel.assumes_unit_scale:
             for kind in set(types):
-                data[:, :, types == kind] /= _nonzero(data[:, :, types == kind].std())
+                data[:, :, types == kind] /= _deviation(data[:, :, types == kind])
     return info, data
 
 
-def _nonzero(deviation):
-    """Return standard deviations with 1 in place of 0: flat channels stay flat."""
-    return np.where(deviation > 0, deviation, 1.0)
+def _deviation(data, axis=None):
+    """Return standard deviations, and 1 for what is flat up to rounding."""
+    deviation = data.std(axis=axis)
+    rounding = 1e-12 * np.abs(data).max(axis=axis)
+    return np.where(deviation > rounding, deviation, 1.0)
 
 
 def _whitener(covariance, info):

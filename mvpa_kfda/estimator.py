@@ -18,7 +18,7 @@ where :math:`\rho` is the ratio of between-class to penalised within-class scatt
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh
+from scipy.linalg import eigh
 from scipy.special import log_softmax
 from sklearn.base import (
     BaseEstimator,
@@ -45,20 +45,19 @@ def _discriminants(K, hat, codes, n_classes):
     T = Y @ contrasts(n_classes)
     T -= T.mean(axis=0)
     B = hat.residuals(T) / hat.lam
-    # Columns of T and of B sum to zero; what the inverse leaves of a sum is rounding,
-    # which an uncentred kernel would magnify.
+    # The columns of B sum to zero; what the inverse leaves of a sum is rounding, which
+    # an uncentred kernel would magnify.
     B -= B.mean(axis=0)
     fitted = K @ B
-    fitted -= fitted.mean(axis=0)
     P = T.T @ fitted
     A = hat.lam * (T.T @ B)
-    try:
-        ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
-    except LinAlgError:
+    total = T.T @ T
+    if not np.abs(P + A - total).max() < 1e-6 * total.max():
         raise ValueError(
-            f"lambda = {hat.lam:.3g} is too small: the training trials are fitted "
-            "exactly. Use a larger reg."
-        ) from None
+            f"lambda = {hat.lam:.3g} is too small for this kernel: in double precision "
+            "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
+        )
+    ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
     ratio, axes = ratio[::-1], axes[:, ::-1]
     # Where the classes differ by rounding only, there is no direction to scale.
     possible = max(ratio[0], 1 - (1 + np.trace(hat.residual)) / len(K))

@@ -12,9 +12,13 @@ training rows, ``mu_k`` and ``n_k`` the mean and size of class ``k``,
     S_b w = alpha (S_w + lambda I) w,      W'(S_w + lambda I) W = I
 
 (Mika et al. 1999 and Baudat & Anouar 2000 give the kernel form.) Scatter
-matrices are sums, not averages. Everything the model needs lies in the span of
-the centred training rows, so all rows are written in an orthonormal basis of
-that span, taken from the eigenvectors of the centred training Gram matrix.
+matrices are sums, not averages.
+
+Two routes lead to the answers. Discriminant scores and nearest centroids take
+all rows to an orthonormal basis of the centred training rows, found from the
+eigenvectors of their Gram matrix, and solve the eigenproblem above there. Class
+scores solve one linear system in dual coefficients and need no eigenvectors.
+The two share nothing but the centred kernel, so each checks the other.
 """
 
 from dataclasses import dataclass
@@ -23,34 +27,30 @@ import numpy as np
 from scipy.linalg import eigh, solve
 
 
-def training_basis(K_train):
-    """Dual coefficients of an orthonormal basis of the centred training span.
+def center(K_rows, K_train):
+    """Kernel of rows with training rows, both minus the training mean.
 
-    Returns ``B`` of shape (n_train, r) with ``B' K_c B = I``, where ``K_c`` is
-    the training Gram matrix centred on the training mean.
+    ``K_rows`` is (n_rows, n_train). Only training means are used, also for test
+    rows.
     """
-    n = len(K_train)
-    J = np.eye(n) - 1.0 / n
-    K_c = J @ K_train @ J
-    values, vectors = eigh((K_c + K_c.T) / 2)
-    # Directions in which the training rows do not vary carry no information.
-    keep = values > n * np.finfo(float).eps * values[-1]
-    return vectors[:, keep] / np.sqrt(values[keep])
-
-
-def coordinates(B, K_rows, K_train):
-    """Rows, minus the training mean, in the basis ``B``: shape (n_rows, r).
-
-    ``K_rows`` (n_rows, n_train) is the kernel of the rows with the training
-    rows. Only training means are used for centring, also for test rows.
-    """
-    centred = (
+    return (
         K_rows
         - K_rows.mean(axis=1, keepdims=True)
         - K_train.mean(axis=0, keepdims=True)
         + K_train.mean()
     )
-    return centred @ B
+
+
+def training_basis(K_c):
+    """Dual coefficients of an orthonormal basis of the centred training rows.
+
+    ``K_c`` (n_train, n_train) is the centred training Gram matrix. Returns ``B``
+    of shape (n_train, r) with ``B' K_c B = I``.
+    """
+    values, vectors = eigh((K_c + K_c.T) / 2)
+    # Directions in which the training rows do not vary carry no information.
+    keep = values > len(K_c) * np.finfo(float).eps * values[-1]
+    return vectors[:, keep] / np.sqrt(values[keep])
 
 
 def scatters(Z, codes):
@@ -66,6 +66,30 @@ def scatters(Z, codes):
     return between, within
 
 
+def class_weights(K_c, codes, lam):
+    """Dual coefficients of (S_w + lambda I)^-1 m_k and half their product with m_k.
+
+    ``m_k`` is a class mean minus the training mean: ``m_k = X_c' b_k``, where
+    ``b_k`` is 1 / n_k for the members of the class, minus 1 / n for all rows. With
+    ``S_w = X_c' C X_c``, ``C`` the projection that takes out class means,
+
+        (S_w + lambda I) X_c' a = X_c' (C K_c + lambda I) a
+
+    so ``a_k`` solves ``(C K_c + lambda I) a_k = b_k``. Returns the coefficients
+    (n, c_present) and the halved products (c_present,).
+    """
+    n = len(codes)
+    C = np.eye(n)
+    b = []
+    for k in np.unique(codes):
+        member = (codes == k).astype(float)
+        C -= np.outer(member, member) / member.sum()
+        b.append(member / member.sum() - 1 / n)
+    b = np.array(b).T
+    a = solve(C @ K_c + lam * np.eye(n), b)
+    return a, np.sum(b * (K_c @ a), axis=0) / 2
+
+
 @dataclass(frozen=True)
 class Model:
     """One trained discriminant.
@@ -74,33 +98,34 @@ class Model:
     ----------
     present : (c_present,) classes of the training rows
     n_classes : all classes, also those absent from the training rows
-    n_train : number of training rows
     K_train : (n_train, n_train) training Gram matrix, not centred
     B : (n_train, r) dual coefficients of the basis
-    means : (c_present, r) class means, minus the training mean
-    penalized : (r, r) S_w + lambda I
-    W : (r, d) discriminant directions, d = min(c_present - 1, r)
+    penalized : (r, r) S_w + lambda I in the basis
+    W : (r, d) discriminant directions in the basis, d = min(c_present - 1, r)
+    centroids : (c_present, d) class means of the discriminant scores
+    weights : (n_train, c_present) dual coefficients of the class scores
+    offsets : (c_present,) what the class scores subtract
     """
 
     present: np.ndarray
     n_classes: int
-    n_train: int
     K_train: np.ndarray
     B: np.ndarray
-    means: np.ndarray
     penalized: np.ndarray
     W: np.ndarray
+    centroids: np.ndarray
+    weights: np.ndarray
+    offsets: np.ndarray
 
     def transform(self, K_rows):
         """Discriminant scores of rows, shape (n_rows, d)."""
-        return coordinates(self.B, K_rows, self.K_train) @ self.W
+        return center(K_rows, self.K_train) @ self.B @ self.W
 
     def predict(self, K_rows):
         """Class of the nearest class centroid in discriminant space, (n_rows,)."""
         scores = self.transform(K_rows)
-        centroids = self.means @ self.W
-        distances = np.zeros((len(scores), len(centroids)))
-        for j, centroid in enumerate(centroids):
+        distances = np.zeros((len(scores), len(self.centroids)))
+        for j, centroid in enumerate(self.centroids):
             distances[:, j] = np.sum((scores - centroid) ** 2, axis=1)
         # argmin takes the first of equal distances, so the first class wins ties.
         return self.present[np.argmin(distances, axis=1)]
@@ -112,11 +137,9 @@ class Model:
         row ``x_c`` and the class mean ``m_k`` both relative to the training
         mean; -inf for a class that the training rows do not have.
         """
-        Z = coordinates(self.B, K_rows, self.K_train)
-        out = np.full((len(Z), self.n_classes), -np.inf)
-        for k, mean in zip(self.present, self.means, strict=True):
-            weights = solve(self.penalized, mean)
-            out[:, k] = Z @ weights - mean @ weights / 2
+        out = np.full((len(K_rows), self.n_classes), -np.inf)
+        products = center(K_rows, self.K_train) @ self.weights
+        out[:, self.present] = products - self.offsets
         return out
 
     def posterior(self, K_rows):
@@ -125,30 +148,33 @@ class Model:
         The classes are Gaussian with the common covariance
         (S_w + lambda I) / n_train.
         """
-        exponent = self.n_train * self.class_scores(K_rows)
+        exponent = len(self.K_train) * self.class_scores(K_rows)
         likelihood = np.exp(exponent - exponent.max(axis=1, keepdims=True))
         return likelihood / likelihood.sum(axis=1, keepdims=True)
 
 
 def fit(K_train, codes, lam, n_classes):
     """Train on one Gram matrix (n_train, n_train) and integer codes (n_train,)."""
-    B = training_basis(K_train)
-    Z = coordinates(B, K_train, K_train)
+    K_c = center(K_train, K_train)
+    present = np.unique(codes)
+    B = training_basis(K_c)
+    Z = K_c @ B  # the training rows in the basis, (n_train, r)
     between, within = scatters(Z, codes)
     penalized = within + lam * np.eye(len(within))
-    present = np.unique(codes)
-    means = np.array([Z[codes == k].mean(axis=0) for k in present])
     # eigh scales its vectors so that W'(S_w + lambda I) W = I, smallest first.
     vectors = eigh(between, penalized)[1][:, ::-1]
+    W = vectors[:, : len(present) - 1]
+    weights, offsets = class_weights(K_c, codes, lam)
     return Model(
         present=present,
         n_classes=n_classes,
-        n_train=len(codes),
         K_train=K_train,
         B=B,
-        means=means,
         penalized=penalized,
-        W=vectors[:, : len(present) - 1],
+        W=W,
+        centroids=np.array([(Z[codes == k] @ W).mean(axis=0) for k in present]),
+        weights=weights,
+        offsets=offsets,
     )
 
 

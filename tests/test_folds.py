@@ -78,6 +78,11 @@ def test_blocks_number_rows_that_share_their_test_sets():
     np.testing.assert_array_equal(overlap, np.repeat([0, 1, 2], 8))
 
 
+def test_as_many_test_rows_as_trials_are_not_yet_a_partition():
+    overlap = [(range(12, 24), range(12)), (np.r_[:6, 18:24], range(6, 18))]
+    assert not make_folds(overlap, CODES).is_partition
+
+
 def test_splits_that_do_not_train_on_all_other_rows_are_refused():
     with pytest.raises(
         ValueError,

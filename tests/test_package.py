@@ -1,0 +1,258 @@
+"""The package as a whole: imports, public names, docstrings, metadata, layers."""
+
+import ast
+import configparser
+import importlib
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numpydoc.docscrape import ClassDoc, FunctionDoc
+from numpydoc.validate import validate
+
+import mvpa_kfda
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "mvpa_kfda"
+MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
+PUBLIC = sorted(mvpa_kfda.__all__)
+
+#: Modules that may load MNE-Python, matplotlib or h5io; all others are the core.
+OUTER = {
+    *("_hdf5", "_result", "arrays", "cli", "epochs", "plots", "results", "simulate")
+}
+CORE = sorted(set(MODULES) - OUTER)
+HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5io"}
+
+#: What numpydoc checks in every docstring: it exists, its sections are in order, and
+#: its parameters and return value are all there, with types, under the right names.
+DOCSTRING_CHECKS = {
+    *("GL06", "GL07", "GL08", "SS03", "PR01", "PR02", "PR03", "PR04", "RT01", "YD01")
+}
+
+
+def read_settings():
+    """Settings of the tools, from pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def read_metadata():
+    """Metadata and options, from setup.cfg."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def documented_names():
+    """Names in the tables of the API reference, without the package."""
+    text = (ROOT / "doc" / "api.rst").read_text()
+    return re.findall(r"(?m)^   ([A-Za-z][\w.]+)$", text)
+
+
+def find(name):
+    """Look up ``name`` or ``module.name`` in the package."""
+    module, _, attribute = name.rpartition(".")
+    path = f"mvpa_kfda.{module}" if module else "mvpa_kfda"
+    return getattr(importlib.import_module(path), attribute)
+
+
+def described():
+    """Names whose parameters are described: functions, classes to make, methods."""
+    names = []
+    for name in documented_names():
+        found = find(name)
+        if name in PUBLIC or inspect.isfunction(found):
+            names.append(name)
+        # Kernels and penalties are handed over, not called: one line says enough.
+        if name in PUBLIC and not hasattr(found, "from_inner"):
+            names += [
+                f"{name}.{method}"
+                for method, function in inspect.getmembers(found, inspect.isfunction)
+                if not method.startswith("_")
+                and function.__module__.startswith("mvpa_kfda")
+            ]
+    return names
+
+
+def find_described(name):
+    """Look up a name from `described`, methods included."""
+    first, _, method = name.partition(".")
+    return getattr(find(first), method) if method and first in PUBLIC else find(name)
+
+
+def parse(found):
+    """Parse a docstring into its numpydoc sections."""
+    kind = ClassDoc if inspect.isclass(found) else FunctionDoc
+    return kind(found)
+
+
+def imported_packages():
+    """Third-party packages that the package imports, at any depth of its code."""
+    packages = set()
+    for path in PACKAGE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                packages |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                packages.add(node.module.partition(".")[0])
+    return packages - set(sys.stdlib_module_names)
+
+
+def functions_with_length():
+    """Every function and the lines of its body, docstring and comments left out."""
+    for path in PACKAGE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                if body:
+                    length = body[-1].end_lineno - body[0].lineno + 1
+                    yield f"{path.stem}.{node.name}", length
+
+
+# ------------------------------------------------------------------------- imports
+
+
+def test_core_modules_load_nothing_heavy():
+    # One after the other in one process: the first to load something gives its name.
+    code = (
+        "import importlib, sys\n"
+        f"for module in {CORE}:\n"
+        "    importlib.import_module(f'mvpa_kfda.{module}')\n"
+        f"    print(module, *(set(sys.modules) & {HEAVY}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[:-1] == CORE
+
+
+def test_every_public_name_can_be_imported():
+    assert len(PUBLIC) <= 20
+    for name in PUBLIC:
+        found = getattr(mvpa_kfda, name)
+        assert found.__name__ == name
+        assert name in dir(mvpa_kfda)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        mvpa_kfda.no_such_name  # noqa: B018
+
+
+# -------------------------------------------------------------------- documentation
+
+
+def test_every_public_name_is_in_the_api_reference():
+    documented = documented_names()
+    assert len(set(documented)) == len(documented)
+    assert set(PUBLIC) == {name for name in documented if "." not in name}
+    for name in documented:
+        assert callable(find(name))
+
+
+@pytest.mark.parametrize("name", described())
+def test_docstring_is_complete(name):
+    found = find_described(name)
+    checks = set(DOCSTRING_CHECKS)
+    if {p.kind for p in inspect.signature(found).parameters.values()} == {
+        inspect.Parameter.KEYWORD_ONLY
+    }:
+        checks.remove("PR03")  # their order means nothing
+    errors = validate(f"{found.__module__}.{found.__qualname__}")["errors"]
+    assert [error for error in errors if error[0] in checks] == []
+
+
+@pytest.mark.parametrize("name", described())
+def test_defaults_in_docstring_are_those_of_the_signature(name):
+    found = find_described(name)
+    parameters = inspect.signature(found).parameters
+    for documented in parse(found)["Parameters"]:
+        stated = re.search(r"default=(.+)$", documented.type)
+        if stated:
+            default = repr(parameters[documented.name].default).replace("'", '"')
+            assert stated.group(1).strip().replace("'", '"') == default
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in documented_names() if inspect.isclass(find(name))]
+)
+def test_every_field_of_a_class_is_described(name):
+    found = find(name)
+    described = parse(found)["Parameters"] + parse(found)["Attributes"]
+    names = {part.strip() for entry in described for part in entry.name.split(",")}
+    assert set(inspect.signature(found).parameters) <= names
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_docstring_has_an_example(name):
+    assert ">>>" in inspect.getdoc(getattr(mvpa_kfda, name))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tutorials").glob("*.py")), ids=str)
+def test_tutorial_compiles_and_has_a_title(path):
+    tree = ast.parse(path.read_text())
+    title, rule = ast.get_docstring(tree).splitlines()[:2]
+    assert set(rule) == {"="}
+    assert len(rule) >= len(title) > 0
+    compile(tree, str(path), "exec")
+
+
+def test_readme_figure_is_there_and_small():
+    (figure,) = re.findall(r"image:: (\S+)", (ROOT / "README.rst").read_text())
+    assert 10_000 < (ROOT / figure).stat().st_size < 150_000
+
+
+def test_readme_and_contributing_give_the_same_test_command():
+    pattern = r"(?m)^    python3 -m venv .*pytest$"
+    readme, contributing = (
+        re.findall(pattern, (ROOT / name).read_text())
+        for name in ("README.rst", "CONTRIBUTING.rst")
+    )
+    assert len(readme) == 1
+    assert readme == contributing
+
+
+# ------------------------------------------------------------------ metadata, layers
+
+
+def test_version_is_the_one_in_the_metadata():
+    assert read_metadata()["metadata"]["version"] == "attr: mvpa_kfda.__version__"
+    installed = [
+        distribution.version
+        for distribution in importlib.metadata.distributions(name="mvpa-kfda")
+    ]
+    assert set(installed) <= {mvpa_kfda.__version__}
+
+
+def test_requirements_are_what_is_imported():
+    lines = read_metadata()["options"]["install_requires"].splitlines()
+    required = {re.split("[<>=]", line)[0] for line in lines if line.strip()}
+    names = {"sklearn": "scikit-learn"}
+    imported = {names.get(name, name) for name in imported_packages()} - {"mvpa_kfda"}
+    assert imported <= required
+    # The fMRI side of the package builds on these two.
+    assert required - imported <= {"nibabel", "nilearn"}
+
+
+def test_every_module_is_in_a_layer_and_every_core_module_under_the_ban():
+    layers, core, *_ = read_settings()["tool"]["importlinter"]["contracts"]
+    listed = [name.strip() for line in layers["layers"] for name in line.split("|")]
+    assert sorted(listed) == MODULES
+    assert sorted(core["source_modules"]) == [f"mvpa_kfda.{name}" for name in CORE]
+    # scikit-learn may load pandas by itself; the core still must not ask for it.
+    assert set(core["forbidden_modules"]) == HEAVY | {"pandas"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_is_short(module):
+    assert len((PACKAGE / f"{module}.py").read_text().splitlines()) < 400
+
+
+def test_functions_are_short():
+    assert {name: n for name, n in functions_with_length() if n > 60} == {}
