@@ -87,9 +87,11 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     # Not tempfile: its files are readable by their owner only, and stay so when moved.
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with h5py.File(draft, "x") as file:
+        # The format of HDF5 1.10 has checksums, which find most damage on reading.
+        with h5py.File(draft, "x", libver="v110") as file:
             # Uncompressed, so that a reader can check sizes before it allocates.
             h5io.write_hdf5(file, content, title=TITLE, compression=0)
+            file.visititems(_fix_title_length)
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(draft, target)
@@ -159,6 +161,11 @@ def _flatten(fields):
     return json.dumps(_encode(fields, "", arrays)), arrays
 
 
+def _fix_title_length(_, node):
+    """Move a type's name out of the heap, where damage can hang the HDF5 library."""
+    node.attrs["TITLE"] = np.bytes_(node.attrs["TITLE"])
+
+
 def _check_signature(path):
     """Tell folders, empty files and files of other kinds apart."""
     if not path.is_file():
@@ -226,11 +233,13 @@ def _children(group, where):
 
 def _check_node(node, kind):
     """Return a node if it is plain data of the one expected type."""
-    title = node.attrs.get("TITLE")
-    if isinstance(title, bytes):
-        title = title.decode()
+    title = None
+    if "TITLE" in node.attrs:
+        stored = node.attrs.get_id("TITLE")
+        if stored.dtype.kind == "S" and stored.shape == ():
+            title = node.attrs["TITLE"].decode()
     wanted = h5py.Group if kind == "dict" else h5py.Dataset
-    if not isinstance(title, str) or title != kind or not isinstance(node, wanted):
+    if title != kind or not isinstance(node, wanted):
         raise _RefusedError(
             f"holds an entry of type {title!r} at {node.name}, where a result file "
             f"has {kind!r}. It is refused: loading it could run foreign code."

@@ -175,7 +175,8 @@ def _check_epochs(epochs):
             f"epochs must be an mne.Epochs object; got {type(epochs).__name__}.{hint}"
         )
     if not epochs.preload:
-        epochs = epochs.copy().load_data(verbose=False)
+        with mne.use_log_level("WARNING"):
+            epochs = epochs.copy().load_data()
     if len(epochs) == 0:
         raise ValueError(
             "epochs is empty: no epoch is left to decode. epochs.drop_log tells why "

@@ -14,7 +14,8 @@ Optimal scoring turns the regression into discriminants. Its eigenproblem
 
 where :math:`\rho` is the ratio of between-class to penalised within-class scatter. With
 :math:`v^\top A v = 1`, the dual coefficients :math:`B v / \alpha` are scaled so that
-:math:`W^\top (S_w + \lambda I) W = I`. No step subtracts nearly equal numbers.
+:math:`W^\top (S_w + \lambda I) W = I`. No step subtracts nearly equal numbers, and
+:math:`P + A = T_c^\top T_c` fails only where rounding has spoiled the inverse.
 """
 
 import numpy as np

@@ -123,22 +123,28 @@ class WindowSource:
         n, p = self.data.shape[1:]
         if isinstance(self.kernel, Linear) and 2 * (p * self.width + 1) < n:
             return False  # the primal route is cheaper still
-        steps = np.diff(self.starts)
-        # A step drops and adds `step` samples where a fresh window adds `width`.
-        return len(steps) > 0 and 2 * steps.max() < self.width
+        if len(self.starts) < 2:
+            return False
+        # The windows of a block then have samples in common, and together take fewer
+        # than 3 times the products of one of them.
+        step = np.diff(self.starts).max()
+        return bool((self.block_length - 1) * step < self.width)
 
     def _running_inner(self, block):
-        """Yield the inner products (n, n) of each window, by adding and dropping."""
-        first = self.starts[block[0]]
-        inner = sum(self._sample_inner(t) for t in range(first, first + self.width))
-        yield inner
-        for position in block[1:]:
-            old, new = self.starts[position - 1], self.starts[position]
-            inner = inner.copy()
-            for t in range(old, new):
-                inner -= self._sample_inner(t)
-                inner += self._sample_inner(t + self.width)
-            yield inner
+        """Yield the inner products (n, n) of each window, from what windows share.
+
+        Samples are only ever added, never taken away again: a difference would leave
+        the rounding errors of a large sample in the windows after it.
+        """
+        starts = self.starts[block.start : block.stop]
+        last, stop = starts[-1], starts[0] + self.width
+        shared = sum(self._sample_inner(t) for t in range(last, stop))
+        for start in starts:
+            for t in range(stop, start + self.width):
+                shared += self._sample_inner(t)
+            stop = start + self.width
+            early = (self._sample_inner(t) for t in range(start, last))
+            yield sum(early, start=shared.copy())
 
     def _sample_inner(self, t):
         """Return the inner products (n, n) of one sample's features."""
@@ -221,11 +227,14 @@ def run(source, task, n_jobs=None, verbose=None):
     blocks = source.blocks()
     if effective_n_jobs(n_jobs) == 1:
         parts = (_run_block(source, block, task) for block in blocks)
-    else:
+        return _collect(_progress(parts, blocks, verbose), source.shape)
+    # Here too: workers that are threads of this process share its BLAS, and the first
+    # one to finish a block would lift the limit for the others.
+    with threadpool_limits(limits=1, user_api="blas"):
         parts = Parallel(n_jobs=n_jobs, return_as="generator")(
             delayed(_run_block_alone)(source, block, task) for block in blocks
         )
-    return _collect(_progress(parts, blocks, verbose), source.shape)
+        return _collect(_progress(parts, blocks, verbose), source.shape)
 
 
 def _run_block_alone(source, block, task):

@@ -48,8 +48,9 @@ def training_basis(K_c):
     of shape (n_train, r) with ``B' K_c B = I``.
     """
     values, vectors = eigh((K_c + K_c.T) / 2)
-    # Directions in which the training rows do not vary carry no information.
-    keep = values > len(K_c) * np.finfo(float).eps * values[-1]
+    # Directions in which the training rows do not vary, but for rounding, carry
+    # no information.
+    keep = values > 1e-13 * values[-1]
     return vectors[:, keep] / np.sqrt(values[keep])
 
 
@@ -69,9 +70,10 @@ def scatters(Z, codes):
 def class_weights(K_c, codes, lam):
     """Dual coefficients of (S_w + lambda I)^-1 m_k and half their product with m_k.
 
-    ``m_k`` is a class mean minus the training mean: ``m_k = X_c' b_k``, where
-    ``b_k`` is 1 / n_k for the members of the class, minus 1 / n for all rows. With
-    ``S_w = X_c' C X_c``, ``C`` the projection that takes out class means,
+    With ``X_c`` the centred training rows, a class mean minus the training mean
+    is ``m_k = X_c' b_k``, ``b_k`` being 1 / n_k for the members of the class and
+    else zero. With ``S_w = X_c' C X_c``, ``C`` the projection that takes out class
+    means,
 
         (S_w + lambda I) X_c' a = X_c' (C K_c + lambda I) a
 
@@ -84,7 +86,7 @@ def class_weights(K_c, codes, lam):
     for k in np.unique(codes):
         member = (codes == k).astype(float)
         C -= np.outer(member, member) / member.sum()
-        b.append(member / member.sum() - 1 / n)
+        b.append(member / member.sum())
     b = np.array(b).T
     a = solve(C @ K_c + lam * np.eye(n), b)
     return a, np.sum(b * (K_c @ a), axis=0) / 2

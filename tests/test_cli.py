@@ -252,6 +252,15 @@ def test_output_folder_is_tried_before_anything_is_computed(
     assert main([*command, "--out", "words.csv"]) == 2
 
 
+def test_error_of_several_lines_is_printed_as_one(tmp_path, monkeypatch, capsys):
+    def fail(*args, **kwargs):
+        raise ValueError("first line,\n    second line")
+
+    monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "mvpa-kfda: error: first line, second line\n"
+
+
 def test_stopping_by_keyboard_leaves_no_traceback(tmp_path, monkeypatch, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
@@ -264,7 +273,7 @@ def test_stopping_by_keyboard_leaves_no_traceback(tmp_path, monkeypatch, capsys)
 def test_needs_no_display_and_says_nothing_on_stderr(folder, tmp_path):
     done = run_process(
         *("epochs", folder / "words-epo.fif", "--step", "0.1", "--out", tmp_path),
-        MPLBACKEND="tkagg",
+        MPLBACKEND="module://a_backend_that_cannot_be_loaded",
         DISPLAY="",
         MNE_LOGGING_LEVEL="INFO",
     )

@@ -35,8 +35,8 @@ def sensors():
 
 
 def random_graph(n=30, density=0.05):
-    graph = sparse.random_array((n, n), density=density, rng=1)
-    return graph + graph.T
+    graph = np.random.default_rng(1).random((n, n)) < density
+    return sparse.csr_array(graph | graph.T)
 
 
 GEOMETRIES = {
@@ -161,7 +161,7 @@ def test_maps_and_adjacency_are_checked(function):
     with pytest.raises(ValueError, match=r"shape \(m, \*positions\).*got \(6,\)"):
         function(maps[0])
     with pytest.raises(ValueError, match=r"\(6, 6\), one row .* got \(5, 5\)"):
-        function(maps, sparse.eye_array(5))
+        function(maps, np.eye(5))
     one_way = np.eye(6)
     one_way[0, 1] = 1
     with pytest.raises(ValueError, match="adjacency must be symmetric"):

@@ -305,6 +305,7 @@ def test_reduced_rank(n_components):
         rtol=1e-14,
         atol=0,
     )
+    assert_allclose(model.means_, full.means_[:, :n_components], rtol=1e-12, atol=1e-14)
     distances = np.square(Z[:, None] - model.means_[None]).sum(axis=2)
     assert_array_equal(model.predict(X_new), distances.argmin(axis=1))
     scores = 0.5 * (np.square(Z).sum(axis=1, keepdims=True) - distances)
@@ -391,6 +392,15 @@ def test_equal_class_means_predict_the_first_class():
     assert_allclose(model.predict_proba(X), 0.5, rtol=1e-12, atol=0)
     # A kernel that sees the interaction separates what a line cannot.
     assert KernelFDA(Polynomial(degree=2)).fit(X, y).score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial"])
+def test_class_means_equal_up_to_rounding(kernel):
+    rows = np.random.default_rng(0).standard_normal((15, 4))
+    X, y = np.concatenate([rows, rows[::-1], rows]), np.repeat([0, 1, 2], 15)
+    model = KernelFDA(kernel).fit(X, y)
+    assert_array_equal(model.transform(X), 0.0)
+    assert_array_equal(model.predict(X), 0)
 
 
 # --- kernels and units ---------------------------------------------------------
@@ -700,6 +710,22 @@ def test_bad_precomputed_kernel():
     model.fit(K, y)
     with pytest.raises(ValueError, match="expecting 30 features"):
         model.predict(linear_kernel(X_new, X[:-1]))
+
+
+def test_rounding_is_not_passed_off_as_a_result():
+    X, y, _ = make_data((100, 100, 100), 20)
+    with pytest.raises(ValueError, match="lost to rounding"):
+        KernelFDA(reg=1e-12).fit(X, y)
+
+
+def test_tiny_penalty_with_more_features_than_trials():
+    """There the scores tend to 1 / lambda times a limit, and no digit is lost."""
+    X, y, X_new = make_data((15, 15, 15), 100)
+    limit, scores = (
+        model.lambda_ * scores_of(model, X_new)
+        for model in (KernelFDA(reg=reg).fit(X, y) for reg in (1e-8, 1e-12))
+    )
+    assert_allclose(scores, limit, rtol=1e-5, atol=1e-5 * np.abs(limit).max())
 
 
 def test_constant_data_is_refused_with_an_absolute_penalty_too():

@@ -440,7 +440,8 @@ def test_missing_and_foreign_files(tmp_path):
     h5py.File(tmp_path / "bare.h5", "w").close()
     with pytest.raises(ValueError, match="holds no mvpa_kfda result; it holds nothing"):
         load_result(tmp_path / "bare.h5")
-    h5io.write_hdf5(tmp_path / "same.h5", {"a": 1}, title="mvpa_kfda")
+    with h5py.File(tmp_path / "same.h5", "w") as file:
+        put(file, "mvpa_kfda", "dict")
     with pytest.raises(ValueError, match="has no format version"):
         load_result(tmp_path / "same.h5")
 
@@ -462,11 +463,11 @@ def test_newer_files(saved):
 
 
 def rewrite_header(saved, change, class_name="TimeResult"):
-    """Save the file again with another header; everything else stays as it was."""
-    content = h5io.read_hdf5(saved, title="mvpa_kfda")
-    content["header"] = change(content["header"])
-    content["class_name"] = class_name
-    h5io.write_hdf5(saved, content, True, title="mvpa_kfda", compression=0)
+    """Put another header into the file; everything else stays as it was."""
+    with h5py.File(saved, "r+") as file:
+        header = bytes(file["mvpa_kfda/key_header"][:]).decode()
+        put(file, "mvpa_kfda/key_header", "unicode", change(header))
+        put(file, "mvpa_kfda/key_class_name", "unicode", class_name)
 
 
 def edit(**changes):
@@ -537,7 +538,7 @@ def put(file, place, title, data=None):
         node = file.create_dataset(
             place, data=np.frombuffer(data.encode(), dtype=np.uint8)
         )
-    node.attrs["TITLE"] = title
+    node.attrs["TITLE"] = np.bytes_(title)
 
 
 def runs_code(kind, marker):
@@ -589,7 +590,9 @@ OTHER_TYPES = "pd_dataframe pd_series multiarray csr_matrix list tuple json asci
 OTHER_TYPES += "None void np_int64 np_load date datetime float int ndarray os.system"
 
 
-@pytest.mark.parametrize("title", [*OTHER_TYPES.split(), "", b"class", 3])
+@pytest.mark.parametrize(
+    "title", [*map(np.bytes_, OTHER_TYPES.split()), "", "text of any length", 3, [b"x"]]
+)
 @pytest.mark.parametrize("place", ["mvpa_kfda/key_header", "mvpa_kfda/key_arrays"])
 def test_other_types_are_refused(saved, title, place):
     with h5py.File(saved, "r+") as file:
@@ -669,7 +672,7 @@ def test_data_that_is_not_plain_numbers_in_the_file_is_refused(saved, spoil):
     with h5py.File(saved, "r+") as file:
         del file["mvpa_kfda/key_arrays/key_y"]
         spoil(file["mvpa_kfda/key_arrays"], secret)
-        file["mvpa_kfda/key_arrays/key_y"].attrs["TITLE"] = "ndarray"
+        file["mvpa_kfda/key_arrays/key_y"].attrs["TITLE"] = np.bytes_("ndarray")
     with pytest.raises(ValueError, match=r"key_y that is not plain numbers stored in"):
         load_result(saved)
 
@@ -678,7 +681,7 @@ def test_a_small_file_cannot_ask_for_endless_memory(saved):
     with h5py.File(saved, "r+") as file:
         del file["mvpa_kfda/key_arrays/key_y"]
         node = file.create_dataset("mvpa_kfda/key_arrays/key_y", (10**13,), "f8")
-        node.attrs["TITLE"] = "ndarray"
+        node.attrs["TITLE"] = np.bytes_("ndarray")
     with pytest.raises(ValueError, match="claims more data than the file holds"):
         load_result(saved)
 
@@ -696,7 +699,7 @@ def test_entries_of_the_wrong_shape(saved):
         put(file, "mvpa_kfda/key_format_version", "int", "1")
         del file["mvpa_kfda/key_format_version"]
         node = file.create_dataset("mvpa_kfda/key_format_version", data=1)
-        node.attrs["TITLE"] = "int"
+        node.attrs["TITLE"] = np.bytes_("int")
     with pytest.raises(ValueError, match="key_format_version has the wrong shape"):
         load_result(saved)
 

@@ -1,0 +1,847 @@
+"""The array entry from outside: arguments, shapes, folds, refusals.
+
+That the numbers equal a discriminant retrained on every fold is shown for many designs
+in ``test_oracle.py``; here the estimator of the package retrains where a kind of folds
+has to be checked, and the rest is what a user meets.
+"""
+
+import inspect
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import model_selection as ms
+from sklearn.metrics import accuracy_score
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+
+from mvpa_kfda import (
+    RBF,
+    DecodingResult,
+    KernelFDA,
+    Linear,
+    Polynomial,
+    Ridge,
+    cross_validate,
+)
+from mvpa_kfda.kernels import check_kernel
+from mvpa_kfda.metrics import METRICS
+
+NAMES = np.array(["cat", "dog", "house"])
+PENALTY = Ridge(4.0)
+
+
+def make_data(n=60, p=5, n_classes=3, seed=0):
+    """Overlapping classes in random order, away from the origin."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.arange(n) % n_classes)
+    means = rng.standard_normal((n_classes, p))
+    return 2.0 + means[codes] + rng.standard_normal((n, p)), codes
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_data()
+
+
+def same(one, other):
+    """Assert that two results hold the same numbers, whatever the labels' type."""
+    assert_array_equal(one.predicted, other.predicted)
+    assert_array_equal(one.class_scores, other.class_scores)
+    assert_array_equal(one.null, other.null)
+    assert one.scores == other.scores
+
+
+# --------------------------------------------------------------- what goes in and out
+
+
+def test_signature_is_the_documented_one():
+    parameters = inspect.signature(cross_validate).parameters
+    assert [(p.name, p.default) for p in parameters.values()] == [
+        ("X", inspect.Parameter.empty),
+        ("y", inspect.Parameter.empty),
+        ("groups", None),
+        ("kernel", "linear"),
+        ("reg", 0.3),
+        ("cv", None),
+        ("scoring", "accuracy"),
+        ("n_permutations", 0),
+        ("permute", "auto"),
+        ("random_state", None),
+        ("batch_size", None),
+        ("dtype", "float64"),
+    ]
+    kinds = [p.kind for p in parameters.values()]
+    assert kinds[:2] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 2
+    assert set(kinds[2:]) == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_result_has_the_documented_shapes_and_types(data):
+    X, codes = data
+    result = cross_validate(
+        X,
+        NAMES[codes],
+        scoring=["accuracy", "roc_auc", "confusion_matrix"],
+        n_permutations=25,
+        random_state=3,
+    )
+    assert type(result) is DecodingResult
+    assert type(result.scores) is float
+    assert result.scores == result.metrics["accuracy"]
+    assert type(result.metrics["roc_auc"]) is float
+    assert result.metrics["confusion_matrix"].shape == (3, 3)
+    assert result.metrics["confusion_matrix"].sum() == 60
+    assert result.scores == pytest.approx(
+        np.trace(result.metrics["confusion_matrix"]) / 60, rel=1e-15
+    )
+    assert result.predictions.shape == (60,)
+    assert result.predictions.dtype == NAMES.dtype
+    assert type(result.predictions) is np.ndarray
+    assert result.class_scores.shape == (60, 3)
+    assert result.class_scores.dtype == np.float64
+    assert_array_equal(result.classes, NAMES)
+    assert_array_equal(result.predictions, NAMES[result.class_scores.argmax(axis=1)])
+    assert result.scores == accuracy_score(NAMES[codes], result.predictions)
+    assert result.null.shape == (25,)
+    assert result.null.dtype == np.float64
+    assert result.nulls["roc_auc"].shape == (25,)
+    assert "confusion_matrix" not in result.nulls
+    assert result.chance == 1 / 3
+    assert result.pvalues() == (1 + np.sum(result.null >= result.scores)) / 26
+    assert result.parameters["n_features"] == 5
+    assert result.parameters["random_state"] == 3
+    assert set(result.versions) >= {"mvpa_kfda", "numpy", "scipy", "scikit-learn"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (lambda codes: NAMES[codes], ["cat", "dog", "house"]),
+        (lambda codes: codes * 5 - 3, [-3, 2, 7]),
+        (lambda codes: codes.astype(np.int8), [0, 1, 2]),
+        (lambda codes: codes.astype(float), [0.0, 1.0, 2.0]),
+        (lambda codes: NAMES[codes].tolist(), ["cat", "dog", "house"]),
+        (lambda codes: tuple(codes.tolist()), [0, 1, 2]),
+        (lambda codes: NAMES[codes].astype(object), ["cat", "dog", "house"]),
+        (lambda codes: list(NAMES[codes].astype(bytes)), [b"cat", b"dog", b"house"]),
+        (lambda codes: pd.Series(NAMES[codes], index=codes), ["cat", "dog", "house"]),
+        (lambda codes: pd.Categorical(NAMES[codes]), ["cat", "dog", "house"]),
+        (lambda codes: pd.Series(codes, dtype="Int64"), [0, 1, 2]),
+    ],
+)
+def test_labels_of_many_types_name_the_same_classes(data, labels, classes):
+    X, codes = data
+    options = {"n_permutations": 5, "random_state": 0}
+    result = cross_validate(X, labels(codes), **options)
+    assert result.classes.tolist() == classes
+    same(result, cross_validate(X, codes, **options))
+
+
+def test_boolean_labels_are_two_classes():
+    X, codes = make_data(n_classes=2)
+    result = cross_validate(X, codes == 1)
+    assert result.classes.tolist() == [False, True]
+    assert result.predictions.dtype == bool
+    same(result, cross_validate(X, codes))
+    same(result, cross_validate(X, (codes == 1).tolist()))
+    mixed = np.array([bool(c) if i % 2 else int(c) for i, c in enumerate(codes)], "O")
+    same(result, cross_validate(X, mixed))  # True and 1 are one class
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.ndarray.tolist,
+        pd.DataFrame,
+        np.asfortranarray,
+        lambda X: pd.DataFrame(X).astype(object),
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    ],
+)
+def test_features_of_many_types_give_the_same(data, convert):
+    X, codes = data
+    before = X.copy()
+    result = cross_validate(convert(X), codes, n_permutations=5, random_state=0)
+    expected = cross_validate(X, codes, n_permutations=5, random_state=0)
+    assert_array_equal(result.predicted, expected.predicted)
+    assert_allclose(result.class_scores, expected.class_scores, rtol=1e-10, atol=0)
+    assert_array_equal(result.null, expected.null)
+    assert_array_equal(X, before)
+
+
+def test_whole_numbers_and_float32_features(data):
+    X, codes = data
+    counts = np.rint(X * 3)
+    expected = cross_validate(counts, codes)
+    same(expected, cross_validate(counts.astype(np.int16), codes))
+    same(expected, cross_validate(counts.astype(np.float32), codes))
+
+
+# ----------------------------------------------------------------- kernel, reg, dtype
+
+
+def median_width(X):
+    distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    return 1 / np.median(distances[np.triu_indices(len(X), 1)])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gram"),
+    [
+        ("linear", lambda X: X @ X.T),
+        (Linear(), lambda X: X @ X.T),
+        ("rbf", lambda X: rbf_kernel(X, gamma=median_width(X))),
+        (RBF(gamma=0.2), lambda X: rbf_kernel(X, gamma=0.2)),
+        (RBF(gamma=None), lambda X: rbf_kernel(X, gamma=1 / 5)),
+        ("polynomial", lambda X: (X @ X.T / 5 + 1) ** 3),
+        (Polynomial(2, 0.5, 0.0), lambda X: (X @ X.T / 2) ** 2),
+        (laplacian_kernel, laplacian_kernel),
+        (lambda X, Y: X @ Y.T + 7, lambda X: X @ X.T),
+    ],
+)
+def test_precomputed_equals_kernel(data, kernel, gram):
+    X, codes = data
+    options = {"n_permutations": 9, "random_state": 0}
+    result = cross_validate(X, codes, kernel=kernel, **options)
+    K = gram(X)
+    other = cross_validate(K, codes, kernel="precomputed", **options)
+    assert_array_equal(result.predicted, other.predicted)
+    assert_allclose(result.class_scores, other.class_scores, rtol=1e-7, atol=1e-12)
+    assert_array_equal(result.null, other.null)
+    # A constant added to a kernel, and its scale with a relative penalty, do not count.
+    shifted = cross_validate(1e3 * (K + 1), codes, kernel="precomputed", **options)
+    assert_array_equal(result.predicted, shifted.predicted)
+    assert other.parameters["n_features"] == 60
+    assert other.parameters["kernel"] == "Precomputed()"
+
+
+@pytest.mark.parametrize("p", [5, 80])
+def test_relative_penalty_is_of_the_mean_squared_norm(p):
+    X, codes = make_data(p=p)
+    scale = np.square(X - X.mean(axis=0)).sum() / len(X)
+    relative = cross_validate(X, codes, reg=0.7)
+    absolute = cross_validate(X, codes, reg=Ridge(0.7 * scale))
+    assert_allclose(relative.class_scores, absolute.class_scores, rtol=1e-9, atol=1e-13)
+    volts = cross_validate(X * 1e-6, codes, reg=0.7)
+    assert_allclose(relative.class_scores, volts.class_scores, rtol=1e-9, atol=1e-13)
+    other = cross_validate(X, codes, reg=0.1)
+    assert not np.allclose(relative.class_scores, other.class_scores, rtol=1e-2)
+
+
+def test_a_tiny_penalty_is_fine_where_the_features_allow_it(data):
+    """With few features lambda = 0 would do; it is the limit of small ones."""
+    X, codes = data
+    tiny = cross_validate(X, codes, reg=Ridge(1e-300))
+    small = cross_validate(X, codes, reg=Ridge(1e-9))
+    assert_allclose(tiny.class_scores, small.class_scores, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match=r"lambda = 1e-300 is too small.*larger reg"):
+        cross_validate(np.hstack([X] * 12), codes, reg=Ridge(1e-300))
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "f1"])
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_batch_size_never_changes_anything(scoring, n_classes, dtype):
+    X, codes = make_data(n=108, n_classes=n_classes)
+    options = {"n_permutations": 66, "random_state": 0, "scoring": scoring}
+    options["dtype"] = dtype
+    expected = cross_validate(X, codes, **options)
+    assert len(np.unique(expected.null)) > 3
+    for batch_size in (1, 7, 64, 1000):
+        result = cross_validate(X, codes, batch_size=batch_size, **options)
+        same(result, expected)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial"])
+@pytest.mark.parametrize("p", [5, 90])
+def test_float32_is_close(kernel, p):
+    """Measured over 8 seeds: scores within 3e-5 of the largest, one null trial off."""
+    X, codes = make_data(n=90, p=p)
+    options = {"n_permutations": 100, "random_state": 0, "kernel": kernel}
+    double = cross_validate(X, codes, **options)
+    single = cross_validate(X, codes, dtype="float32", **options)
+    largest = np.abs(double.class_scores).max()
+    difference = np.abs(single.class_scores - double.class_scores).max()
+    assert 0 < difference < 1e-4 * largest
+    assert np.mean(single.predicted == double.predicted) >= 0.99
+    assert_allclose(single.null, double.null, rtol=0, atol=1 / 90 + 1e-9)
+    same(single, cross_validate(X, codes, dtype=np.float32, **options))
+    assert single.parameters["dtype"] == "float32"
+
+
+# ------------------------------------------------------------------------------ folds
+
+
+def retrained(X, codes, pairs, groups=None):
+    """Class scores averaged over the folds, and the accuracy of all test rows."""
+    total = np.zeros((len(X), codes.max() + 1))
+    times, hits = np.zeros(len(X)), []
+    for train, test in pairs:
+        model = KernelFDA(reg=PENALTY).fit(X[train], codes[train])
+        total[test] += model.decision_function(X[test])
+        times[test] += 1
+        hits.extend(model.predict(X[test]) == codes[test])
+    tested = times > 0
+    total[tested] /= times[tested][:, None]
+    total[~tested] = np.nan
+    return total, np.mean(hits)
+
+
+RUNS = np.repeat(np.arange(6), 10)
+BLIND = [
+    ms.KFold(7),
+    ms.KFold(6, shuffle=True, random_state=0),
+    ms.LeaveOneOut(),
+    ms.RepeatedKFold(n_splits=5, n_repeats=2, random_state=0),
+    ms.ShuffleSplit(n_splits=4, test_size=13, random_state=0),
+    ms.GroupKFold(3),
+    ms.LeaveOneGroupOut(),
+    ms.LeavePGroupsOut(2),
+    ms.GroupShuffleSplit(3, test_size=2, random_state=0),
+]
+SEEING = [
+    ms.StratifiedKFold(4),
+    ms.RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0),
+    ms.StratifiedShuffleSplit(n_splits=3, test_size=12, random_state=0),
+    ms.StratifiedGroupKFold(3),
+]
+OTHER = [ms.PredefinedSplit(np.r_[np.full(20, -1), np.arange(40) % 4])]
+
+
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
+@pytest.mark.parametrize("cv", BLIND + SEEING + OTHER, ids=lambda cv: repr(cv)[:30])
+def test_folds_equal_retraining(data, cv):
+    X, codes = data
+    pairs = list(cv.split(X, codes, RUNS))
+    class_scores, accuracy = retrained(X, codes, pairs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # splitters that ignore groups stay silent
+        result = cross_validate(X, codes, cv=cv, groups=RUNS, reg=PENALTY)
+    assert_allclose(result.class_scores, class_scores, rtol=1e-8, atol=1e-12)
+    assert result.scores == pytest.approx(accuracy, rel=1e-12)
+    tested = ~np.isnan(class_scores).any(axis=1)
+    assert_array_equal(result.predicted[tested], class_scores[tested].argmax(axis=1))
+    assert_array_equal(result.predicted[~tested], -1)
+    for (train, test), (train_used, test_used) in zip(pairs, result.folds, strict=True):
+        assert_array_equal(np.sort(test), np.sort(test_used))
+        assert_array_equal(np.sort(train), np.sort(train_used))
+    assert type(cv).__name__ in result.parameters["cv"]
+    assert result.parameters["n_folds"] == len(pairs)
+
+
+def test_cv_none_and_int_are_stratified(data):
+    X, codes = data
+    same(cross_validate(X, codes), cross_validate(X, codes, cv=ms.StratifiedKFold(10)))
+    same(cross_validate(X, codes, cv=10), cross_validate(X, codes))
+    five = cross_validate(X, codes, cv=np.int64(5))
+    same(five, cross_validate(X, codes, cv=ms.StratifiedKFold(5)))
+    assert len(five.folds) == 5
+
+
+def test_cv_none_with_groups_leaves_one_group_out(data):
+    X, codes = data
+    result = cross_validate(X, codes, groups=RUNS)
+    same(result, cross_validate(X, codes, groups=RUNS, cv=ms.LeaveOneGroupOut()))
+    assert [set(RUNS[test]) for _, test in result.folds] == [{g} for g in range(6)]
+    named = cross_validate(X, codes, groups=[f"run {g}" for g in RUNS])
+    same(result, named)
+
+
+def test_int_cv_with_groups_warns_at_the_caller(data):
+    X, codes = data
+    with pytest.warns(UserWarning, match=r"cv=5 makes stratified folds.*GroupKFold\(5"):
+        result = cross_validate(X, codes, groups=RUNS, cv=5)
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        cross_validate(X, codes, groups=RUNS, cv=5)
+    assert [str(w.filename) for w in record] == [__file__]
+    same(result, cross_validate(X, codes, cv=5))
+
+
+def test_iterables_generators_and_masks_are_the_same_folds(data):
+    X, codes = data
+    splitter = ms.KFold(5, shuffle=True, random_state=1)
+    pairs = list(splitter.split(X))
+    masks = [tuple(np.isin(np.arange(60), rows) for rows in pair) for pair in pairs]
+    expected = cross_validate(X, codes, cv=splitter)
+    same(expected, cross_validate(X, codes, cv=pairs))
+    same(expected, cross_validate(X, codes, cv=splitter.split(X)))
+    same(expected, cross_validate(X, codes, cv=tuple(pairs)))
+    lists = [(train.tolist(), test.tolist()) for train, test in pairs]
+    same(expected, cross_validate(X, codes, cv=lists))
+    same(expected, cross_validate(X, codes, cv=masks))
+    reverse = cross_validate(X, codes, cv=pairs[::-1])
+    assert_array_equal(reverse.predicted, expected.predicted)
+
+
+def test_hold_out_masks_what_was_never_tested(data):
+    X, codes = data
+    test = np.arange(5, 60, 3)
+    train = np.setdiff1d(np.arange(60), test)
+    result = cross_validate(X, NAMES[codes], cv=[(train, test)], reg=PENALTY)
+    class_scores, accuracy = retrained(X, codes, [(train, test)])
+    assert isinstance(result.predictions, np.ma.MaskedArray)
+    assert_array_equal(np.flatnonzero(result.predictions.mask), train)
+    assert_array_equal(result.predicted[train], -1)
+    assert np.isnan(result.class_scores[train]).all()
+    assert_allclose(result.class_scores[test], class_scores[test], rtol=1e-9, atol=0)
+    assert result.scores == pytest.approx(accuracy, rel=1e-12)
+    assert result.scores == np.mean(result.predictions[test] == NAMES[codes][test])
+
+
+class NamedSplitter:
+    """A splitter of the user's own that leaves every third trial out."""
+
+    def split(self, X, y=None, groups=None):
+        """Yield three folds."""
+        for k in range(3):
+            test = np.arange(len(X)) % 3 == k
+            yield np.flatnonzero(~test), np.flatnonzero(test)
+
+    def __repr__(self):
+        return "NamedSplitter()"
+
+
+def test_a_splitter_of_ones_own(data):
+    X, codes = data
+    result = cross_validate(X, codes, cv=NamedSplitter(), n_permutations=10)
+    assert result.parameters["cv"] == "cv=NamedSplitter()"
+    assert result.parameters["permute"] == "within_folds"
+    assert len(result.folds) == 3
+
+
+ROWS = np.arange(60)
+
+
+@pytest.mark.parametrize(
+    ("cv", "match"),
+    [
+        (
+            ms.TimeSeriesSplit(4),
+            r"Fold 0 of cv=TimeSeriesSplit\(.*trains on 12 of the 48 .*use KernelFDA",
+        ),
+        (
+            ms.ShuffleSplit(3, test_size=10, train_size=20),
+            r"Fold 0 of cv=ShuffleSplit\(.*trains on 20 of the 50 .*use KernelFDA",
+        ),
+        ([(ROWS, ROWS[:5])], "Fold 0 of the given cv iterable trains on some of its"),
+        ([(ROWS[5:], ROWS[:5]), (ROWS[5:], ROWS[:6])], "Fold 1 .*some of its own test"),
+        ([(ROWS[6:], ROWS[:5])], "trains on 54 of the 55 trials outside its test set"),
+        ([(ROWS[5:], [])], "test set of fold 0 .*must be a non-empty array"),
+        ([([], ROWS)], "training set of fold 0 .*must be a non-empty array"),
+        ([(ROWS[5:], ROWS[:5] - 1)], r"test set .*indices outside 0\.\.59"),
+        ([(ROWS[5:] + 1, ROWS[:5])], r"training set .*indices outside 0\.\.59"),
+        ([(ROWS[5:], [0, 1, 2, 3, 3])], "names a trial twice"),
+        ([(ROWS[5:], ROWS[:5] / 2)], "row indices or a boolean mask of length 60"),
+        ([(ROWS[5:] > 9, ROWS < 5)], r"boolean mask of length 60; got shape \(55,\)"),
+        ((ROWS[5:], ROWS[:5]), r"Fold 0 .*is not a pair \(train, test\)"),
+        ([], "yields no folds"),
+        (1, "Invalid value for 'cv': 1. Allowed: a whole number of at least 2"),
+        (True, "Invalid value for 'cv': True"),
+        (-5, "Invalid value for 'cv': -5"),
+        (21, "has 20 trials, fewer than the 21 folds. Use at most cv=20"),
+        (2.5, r"Invalid value for 'cv': 2\.5. Allowed: None, a number of folds"),
+        ("kfold", "Invalid value for 'cv': 'kfold'"),
+        (ms.KFold(61), "cv=KFold.* cannot split these 60 trials"),
+        (ms.LeaveOneGroupOut(), "LeaveOneGroupOut.* cannot split .*groups"),
+        (ms.GroupKFold(3), "GroupKFold.* cannot split .*groups"),
+    ],
+)
+def test_folds_that_do_not_work_are_refused_by_name(data, cv, match):
+    X, codes = data
+    with pytest.raises((ValueError, TypeError), match=match):
+        cross_validate(X, codes, cv=cv)
+
+
+def test_a_class_too_small_for_the_folds_is_named(data):
+    X, codes = data
+    y = np.where(np.arange(60) < 4, "rare", NAMES[codes])
+    with pytest.raises(
+        ValueError,
+        match=r"Class 'rare' has 4 trials, fewer than the 10 folds. Use at m",
+    ):
+        cross_validate(X, y)
+    y[:3] = "cat"
+    with pytest.raises(
+        ValueError, match=r"Class 'rare' has 1 trials, .*Use a splitter that is not str"
+    ):
+        cross_validate(X, y)
+    cv = ms.RepeatedStratifiedKFold(n_splits=5)
+    with pytest.raises(ValueError, match="Class 'rare' has 1 trials"):
+        cross_validate(X, y, cv=cv)
+    assert cross_validate(X, y, cv=ms.KFold(5)).scores > 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "cv", "match"),
+    [
+        (RUNS, ms.GroupKFold(7), r"GroupKFold.* needs at least 7 groups; got 6 groups"),
+        (RUNS, ms.StratifiedGroupKFold(7), "needs at least 7 groups; got 6"),
+        (np.zeros(60), None, "Leaving one group out needs at least 2 groups; got 1"),
+        (np.zeros(60), ms.LeaveOneGroupOut(), "needs at least 2 groups; got 1 group"),
+        (RUNS, ms.LeavePGroupsOut(6), "LeavePGroupsOut.* cannot split"),
+        (RUNS[:50], None, r"groups must hold one value per trial, shape \(60,\); got"),
+        ("run", None, r"groups must hold one value per trial.*got shape \(\)"),
+        (np.c_[RUNS, RUNS], None, r"groups must hold .*got shape \(60, 2\)"),
+        ([*RUNS[:59], None], None, "groups is missing .*for 1 of 60"),
+        ([*RUNS[:59], np.nan], None, "groups is missing .*for 1 of 60"),
+        ([*RUNS[:59], "x"], None, "groups holds values of type int"),
+    ],
+)
+def test_groups_that_do_not_work(data, groups, cv, match):
+    X, codes = data
+    with pytest.raises(ValueError, match=match):
+        cross_validate(X, codes, groups=groups, cv=cv)
+
+
+# ----------------------------------------------------------------------- permutations
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups", "scheme"),
+    [
+        (ms.StratifiedKFold(5), None, "within_folds"),
+        (None, None, "within_folds"),
+        (ms.LeaveOneOut(), None, "free"),
+        (None, RUNS, "within_folds"),
+        (ms.LeaveOneOut(), np.repeat(np.arange(30), 2), "within_groups"),
+    ],
+)
+def test_what_auto_shuffles_is_recorded(data, cv, groups, scheme):
+    X, codes = data
+    result = cross_validate(X, codes, cv=cv, groups=groups, n_permutations=30)
+    assert result.parameters["permute"] == scheme
+    assert result.parameters["exact"] is False
+    assert result.null.shape == (30,)
+
+
+def test_few_permutations_are_all_used():
+    X, codes = make_data(n=8, n_classes=2)
+    cv = ms.StratifiedKFold(2)
+    one = cross_validate(X, codes, cv=cv, n_permutations=100, random_state=1)
+    two = cross_validate(X, codes, cv=cv, n_permutations=1000, random_state=2)
+    assert one.null.shape == (
+        6 * 6 - 1,
+    )  # (4 over 2) in either fold, less the observed
+    assert_array_equal(one.null, two.null)
+    assert one.parameters["exact"] is True
+    assert one.parameters["n_permutations"] == one.n_permutations == 35
+    assert one.pvalues() == (1 + np.sum(one.null >= one.scores - 1e-9)) / 36
+
+
+def test_without_permutations(data):
+    X, codes = data
+    result = cross_validate(X, codes, n_permutations=0)
+    assert result.null.shape == (0,)
+    assert result.nulls == {}
+    with pytest.raises(ValueError, match=r"has no label permutations.*n_permutations="):
+        result.pvalues()
+    with_null = cross_validate(X, codes, n_permutations=3)
+    assert_array_equal(result.class_scores, with_null.class_scores)
+
+
+def test_random_states_repeat(data):
+    X, codes = data
+
+    def null(random_state):
+        result = cross_validate(
+            X, codes, n_permutations=40, random_state=random_state, scoring="roc_auc"
+        )
+        seed = result.parameters["random_state"]
+        assert type(seed) is int
+        again = cross_validate(
+            X, codes, n_permutations=40, random_state=seed, scoring="roc_auc"
+        )
+        assert_array_equal(again.null, result.null)
+        return result.null
+
+    assert_array_equal(null(5), null(np.int64(5)))
+    assert not np.array_equal(null(5), null(6))
+    for kind in (np.random.default_rng, np.random.RandomState):
+        assert_array_equal(null(kind(5)), null(kind(5)))
+        assert not np.array_equal(null(kind(5)), null(kind(6)))
+    generator = np.random.default_rng(5)
+    assert not np.array_equal(null(generator), null(generator))
+    assert not np.array_equal(null(None), null(None))
+
+
+def test_global_random_state_is_left_alone(data):
+    X, codes = data
+    np.random.seed(0)  # noqa: NPY002 - the legacy state is what must not move
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    cross_validate(X, codes, n_permutations=5)
+    assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    ("y", "cv", "permute"),
+    [
+        (["a"] * 38 + ["c"] + ["b"], ms.LeaveOneOut(), "free"),
+        (["a"] * 39 + ["b"], ms.LeaveOneOut(), "free"),
+        (["a"] * 39 + ["b"], ms.KFold(2), "free"),
+        (["a"] * 20 + ["b"] * 20, ms.KFold(2), "free"),
+        (["a"] * 37 + ["b", "b", "c"], ms.ShuffleSplit(5, random_state=0), "free"),
+        (["a"] * 20 + ["b"] * 20, [([0], np.arange(1, 40))], "free"),
+        (["a", "b"] * 20, [([0, 39], np.arange(1, 39))], "within_folds"),
+    ],
+)
+@pytest.mark.parametrize("p", [3, 50])
+def test_no_score_is_ever_nan(y, cv, permute, p):
+    """Classes missing from training or test sets, observed and permuted."""
+    X, _ = make_data(n=40, p=p)
+    result = cross_validate(
+        X,
+        y,
+        cv=cv,
+        scoring=[name for name in METRICS if METRICS[name].scalar],
+        n_permutations=60,
+        permute=permute,
+        random_state=0,
+    )
+    for name, score in result.metrics.items():
+        assert np.isfinite(score), name
+        assert np.isfinite(result.nulls[name]).all(), name
+    tested = np.unique(np.concatenate([test for _, test in result.folds]))
+    assert not np.isnan(result.class_scores[tested]).any()
+    assert_array_equal(result.predicted[tested] >= 0, True)
+
+
+def test_a_class_absent_from_training_is_never_predicted():
+    X, _ = make_data(n=40)
+    y = np.array(["a"] * 20 + ["b"] * 19 + ["c"])
+    result = cross_validate(X, y, cv=ms.LeaveOneOut())
+    assert_array_equal(result.class_scores[39] == -np.inf, [False, False, True])
+    assert result.predictions[39] != "c"
+    assert np.isfinite(result.class_scores[:39]).all()
+
+
+# -------------------------------------------------------------------------- bad input
+
+GOOD_X, GOOD_Y = make_data()
+GRAM = GOOD_X @ GOOD_X.T
+
+
+def with_value(array, value, dtype=None):
+    """Return a copy with one other value, in row 7."""
+    array = np.array(array, dtype=dtype or np.asarray(array).dtype)
+    array[(7,) * array.ndim if array.shape[-1] > 7 else (7, 0)] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        (with_value(GOOD_X, np.nan), r"X holds 1 NaN.*in 1 of 60 trials \(first: 7\)"),
+        (with_value(GOOD_X, np.inf), "X holds 1 NaN or infinite values"),
+        (with_value(GOOD_X, -np.inf), "X holds 1 NaN or infinite values"),
+        (GOOD_X * (1 + 0j), "X holds complex data.*np.abs"),
+        (GOOD_X[:, 0], r"X must have 2 dimensions, trials first; got 1, shape \(60,\)"),
+        (GOOD_X[:, :, None], "X must have 2 dimensions.*got 3"),
+        (3.0, "X must have 2 dimensions"),
+        (np.empty((0, 5)), r"X is empty: shape \(0, 5\)"),
+        (np.empty((60, 0)), r"X is empty: shape \(60, 0\)"),
+        (with_value(GOOD_X, "a", object), "X must be numeric; got dtype object"),
+        (with_value(GOOD_X, None, object), "X holds 1 NaN"),
+        (np.full((60, 5), "a"), "X must be numeric; got dtype <U1"),
+        (None, "X must (be numeric|have 2 dimensions)"),
+        (np.ones((60, 5)), "The trials do not differ.*Check for flat data"),
+        (np.full((60, 5), 0.1), "The trials do not differ"),
+        (np.full((60, 100), 0.1), "The trials do not differ"),
+        (GOOD_X[:50], r"y must hold one value per trial, shape \(50,\); got shape"),
+    ],
+)
+def test_bad_features(X, match):
+    with pytest.raises(ValueError, match=match):
+        cross_validate(X, GOOD_Y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "polynomial", RBF(gamma=2.0)])
+def test_features_that_do_not_differ_under_any_kernel(kernel):
+    with pytest.raises(ValueError, match=r"(do not|that) differ.*data"):
+        cross_validate(np.full((60, 5), 0.1), GOOD_Y, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [
+        (np.zeros(60), r"y holds one class only \(0\.0\); decoding needs two"),
+        (["a"] * 60, r"y holds one class only \('a'\)"),
+        (np.arange(60), "y holds a different label for each of the 60 trials"),
+        (GOOD_X[:, 0], r"y looks continuous \(60 distinct values\); class labels are"),
+        (GOOD_X[GOOD_Y, 0], r"y looks continuous \(3 distinct"),
+        (np.where(GOOD_Y, 1.0, np.inf), "y looks continuous"),
+        (GOOD_Y + 1j, "y looks continuous"),
+        (
+            with_value(GOOD_Y, np.nan, float),
+            r"y is missing \(None or NaN\) for 1 of 60",
+        ),
+        (with_value(GOOD_Y, None, object), "y is missing .*drop these trials"),
+        (["a", np.nan] * 30, "y is missing .*for 30 of 60"),
+        (pd.Series(["a", pd.NA] * 30, dtype="string"), "y is missing .*for 30 of 60"),
+        (pd.Series([1, pd.NA, 0] * 20, dtype="Int64"), "y is missing .*for 20 of 60"),
+        (pd.Categorical(["a", None, "b"] * 20), "y is missing .*for 20 of 60"),
+        (
+            ["a", 1] * 30,
+            "y holds values of type int, str, .*all strings or all numbers",
+        ),
+        (np.array(["1", 1] * 30, dtype=object), "y holds values of type int, str"),
+        ([("a", 1), ("b", 2)] * 30, r"y must hold one value per trial.*\(60, 2\)"),
+        (
+            GOOD_Y[:59],
+            r"y must hold one value per trial, shape \(60,\); got shape \(59",
+        ),
+        (GOOD_Y[:, None], r"y must hold one value per trial.*got shape \(60, 1\)"),
+        (pd.DataFrame({"y": GOOD_Y}), r"y must hold .*got shape \(60, 1\)"),
+        ("word", r"y must hold one value per trial.*got shape \(\)"),
+        (None, r"y must hold one value per trial.*got shape \(\)"),
+        ({"a", "b"}, "y must hold one value per trial"),
+    ],
+)
+def test_bad_labels(y, match):
+    with pytest.raises(ValueError, match=match):
+        cross_validate(GOOD_X, y)
+
+
+@pytest.mark.parametrize(
+    ("K", "match"),
+    [
+        (GRAM[:, :50], r"kernel='precomputed', X must be square.*got \(60, 50\)"),
+        (GOOD_X, r"X must be square, \(n_trials, n_trials\); got \(60, 5\)"),
+        (
+            GRAM + np.triu(np.full((60, 60), 0.1)),
+            "must be a symmetric kernel matrix; .*",
+        ),
+        (with_value(GRAM, np.nan), "X holds 1 NaN or infinite"),
+        (GRAM - 5 * np.eye(60), "not positive definite.*not positive semi-definite"),
+        (np.ones((60, 60)), "The trials do not differ"),
+        (np.zeros((60, 60)), "The trials do not differ"),
+        (GRAM * 1j, "X holds complex data"),
+        (GRAM[None], "X must have 2 dimensions"),
+    ],
+)
+def test_bad_precomputed_kernel(K, match):
+    with pytest.raises(ValueError, match=match):
+        cross_validate(K, GOOD_Y, kernel="precomputed")
+
+
+@pytest.mark.parametrize(
+    "K",
+    [
+        -GRAM,
+        ((GOOD_X[:, None] - GOOD_X[None]) ** 2).sum(axis=2),  # distances are no kernel
+    ],
+)
+def test_negative_kernel_is_called_by_its_name(K):
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        cross_validate(K, GOOD_Y, kernel="precomputed")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        (
+            {"kernel": "foo"},
+            ValueError,
+            "'kernel': 'foo'. Allowed: 'linear', 'rbf', 'po",
+        ),
+        ({"kernel": RBF}, TypeError, r"the class RBF. Give an instance, e.g. RBF\(\)"),
+        ({"kernel": None}, TypeError, "Invalid value for 'kernel': None"),
+        ({"kernel": 3}, TypeError, "Invalid value for 'kernel': 3. Allowed: 'linear'"),
+        (
+            {"kernel": lambda X, Y: X[:, :3]},
+            ValueError,
+            r"shape \(60, 60\); got \(60, 3",
+        ),
+        ({"kernel": lambda X, Y: X @ Y.T * np.nan}, ValueError, "NaN or infinite"),
+        (
+            {"kernel": lambda X, Y: np.arange(3600.0).reshape(60, 60)},
+            ValueError,
+            "symm",
+        ),
+        ({"reg": 0}, ValueError, r"Invalid value for 'reg': 0\. Allowed: .*above zero"),
+        ({"reg": -1}, ValueError, "Invalid value for 'reg': -1"),
+        ({"reg": np.nan}, ValueError, "Invalid value for 'reg': nan"),
+        ({"reg": np.inf}, ValueError, "Invalid value for 'reg': inf"),
+        ({"reg": "foo"}, TypeError, "Invalid value for 'reg': 'foo' of type str"),
+        ({"reg": None}, TypeError, "Invalid value for 'reg': None"),
+        ({"reg": True}, TypeError, "Invalid value for 'reg': True"),
+        (
+            {"kernel": "rbf", "reg": 1e-13},
+            ValueError,
+            "lambda = .* is too small.*larger",
+        ),
+        ({"scoring": "foo"}, ValueError, "'scoring': 'foo'. Allowed: 'accuracy', 'bal"),
+        ({"scoring": ["accuracy", "foo"]}, ValueError, "Invalid value for 'scoring'"),
+        ({"scoring": []}, TypeError, r"Invalid value for 'scoring': \[\]"),
+        ({"scoring": None}, TypeError, "Invalid value for 'scoring': None"),
+        ({"scoring": accuracy_score}, TypeError, "Invalid value for 'scoring'"),
+        ({"scoring": ["f1", "f1"]}, ValueError, "names a metric twice"),
+        (
+            {"scoring": "confusion_matrix"},
+            ValueError,
+            "Put a single-number metric first",
+        ),
+        (
+            {"permute": "foo"},
+            ValueError,
+            "'permute': 'foo'. Allowed: 'auto', 'within_f",
+        ),
+        ({"permute": np.arange(2)}, ValueError, "Invalid value for 'permute': array"),
+        ({"permute": "groups"}, ValueError, "permute='groups' needs groups"),
+        ({"n_permutations": -1}, ValueError, "Invalid value for 'n_permutations': -1"),
+        (
+            {"n_permutations": 9.0},
+            ValueError,
+            r"Invalid value for 'n_permutations': 9\.",
+        ),
+        ({"n_permutations": True}, ValueError, "Invalid value for 'n_permutations'"),
+        (
+            {"batch_size": 0},
+            ValueError,
+            "'batch_size': 0. Allowed: a whole number of at",
+        ),
+        ({"batch_size": 2.0}, ValueError, "Invalid value for 'batch_size'"),
+        (
+            {"dtype": "float16"},
+            ValueError,
+            "'dtype': 'float16'. Allowed: 'float64', 'fl",
+        ),
+        ({"dtype": "foo"}, ValueError, "Invalid value for 'dtype': 'foo'"),
+        ({"dtype": int}, ValueError, "Invalid value for 'dtype': 'int64'"),
+        ({"random_state": -1}, ValueError, "Invalid value for 'random_state': -1"),
+        ({"random_state": 1.5}, TypeError, r"Invalid value for 'random_state': 1\.5"),
+        ({"random_state": "foo"}, TypeError, "Invalid value for 'random_state': 'foo'"),
+    ],
+)
+def test_bad_options(options, error, match):
+    with pytest.raises(error, match=match):
+        cross_validate(GOOD_X, GOOD_Y, **options)
+
+
+@pytest.mark.parametrize("lam", [0, -1.0, np.nan, np.inf])
+def test_bad_ridge(lam):
+    with pytest.raises(ValueError, match="Invalid value for 'lambda'"):
+        Ridge(lam)
+
+
+def test_bad_options_are_found_without_looking_at_the_data():
+    """A typo in a long call is told before hours of computing."""
+    X = np.broadcast_to(np.float64(1.0), (60, 10))  # flat: would fail in the loop
+    with pytest.raises(ValueError, match="'scoring'"):
+        cross_validate(X, GOOD_Y, scoring="foo")
+    with pytest.raises(ValueError, match="'kernel'"):
+        cross_validate(X, GOOD_Y, kernel="foo")
+
+
+def test_corrections_are_checked_by_name():
+    result = cross_validate(GOOD_X, GOOD_Y, n_permutations=20, random_state=0)
+    with pytest.raises(ValueError, match=r"'foo'\. Allowed: 'none', "):
+        result.pvalues("foo")
+    assert isinstance(result.pvalues("max"), float)
+
+
+def test_kernel_objects_are_recorded():
+    result = cross_validate(GOOD_X, GOOD_Y, kernel=RBF(gamma=0.5), reg=Ridge(2.0))
+    assert result.parameters["kernel"] == repr(check_kernel(RBF(gamma=0.5)))
+    assert result.parameters["reg"] == "Ridge(lam=2.0)"

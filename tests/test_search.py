@@ -1,0 +1,465 @@
+"""The run loop and its sources: positions in, maps out, whoever computes them."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.pairwise import laplacian_kernel
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate, search
+from mvpa_kfda.folds import make_folds
+from mvpa_kfda.hat import make_hat
+from mvpa_kfda.kernels import Callable
+from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.search import FeatureSource, Task, WindowSource, run
+
+N, P, T = 36, 6, 14
+CODES = np.random.default_rng(9).permutation(np.arange(N) % 3)
+KERNELS = [
+    Linear(),
+    RBF(),
+    RBF(gamma=None),
+    Polynomial(),
+    Polynomial(2, gamma=0.1, coef0=0.0),
+]
+
+
+def make_data(seed=0, n=N, p=P):
+    """Samples first, (T, n, p); classes differ, samples differ in size and mean."""
+    rng = np.random.default_rng(seed)
+    means = rng.standard_normal((3, p))[CODES] if n == N else 0
+    size = rng.uniform(0.5, 2.0, (T, 1, 1))
+    return size * (
+        rng.standard_normal((T, n, p)) + means + rng.uniform(0, 3, (T, 1, 1))
+    )
+
+
+def make_source(width=1, step=1, mode="concatenate", kernel=None, data=None, reg=0.3):
+    data = make_data() if data is None else data
+    starts = np.arange(0, len(data) - width + 1, step)
+    times = (starts + (width - 1) / 2) / 100
+    return WindowSource(data, starts, width, mode, times, kernel or Linear(), reg)
+
+
+def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
+    folds = make_folds(5, CODES)
+    labels = permute_labels(CODES, n_permutations, folds=folds, random_state=0).labels
+    return Task(labels, 3, folds, list(scoring), np.dtype("float64"), **options)
+
+
+TASK = make_task()
+
+
+def features(source, position):
+    """Features of a window, put together sample by sample."""
+    start = source.starts[position]
+    samples = [source.data[t] for t in range(start, start + source.width)]
+    if source.mode == "mean":
+        return sum(samples) / len(samples)
+    return np.hstack(samples)
+
+
+def same(one, other):
+    """Assert that two outcomes are equal bit for bit."""
+    assert one.metrics.keys() == other.metrics.keys()
+    for name in one.metrics:
+        assert_array_equal(one.metrics[name], other.metrics[name])
+    assert one.nulls.keys() == other.nulls.keys()
+    for name in one.nulls:
+        assert_array_equal(one.nulls[name], other.nulls[name])
+    assert_array_equal(one.predicted, other.predicted)
+    assert_array_equal(one.class_scores, other.class_scores)
+
+
+# ---------------------------------------------------------------------------- sources
+
+
+def test_feature_source_is_one_position_without_axes():
+    X = make_data()[0]
+    source = FeatureSource(X, Linear(), 0.3)
+    assert source.shape == ()
+    assert source.blocks() == [range(1)]
+    assert source.where(0) == ""
+    (hat,) = source.hats(range(1))
+    assert_array_equal(hat.matrix, make_hat(X, Linear(), 0.3).matrix)
+    outcome = run(source, TASK, n_jobs=1, verbose=False)
+    assert outcome.metrics["accuracy"].shape == ()
+    assert outcome.nulls["accuracy"].shape == (20,)
+    assert outcome.predicted.shape == (N,)
+    assert outcome.class_scores.shape == (N, 3)
+
+
+@pytest.mark.parametrize("n_positions", [1, 3, 4, 5, 8, 14])
+def test_blocks_hold_every_position_once_in_order(n_positions):
+    source = make_source(width=T + 1 - n_positions)
+    assert source.shape == (n_positions,)
+    blocks = source.blocks()
+    assert [i for block in blocks for i in block] == list(range(n_positions))
+    assert {len(block) for block in blocks[:-1]} <= {source.block_length}
+    assert 1 <= len(blocks[-1]) <= source.block_length
+
+
+def test_where_names_the_time():
+    assert make_source(width=4).where(2) == "At 0.035 s: "
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, Callable(laplacian_kernel)], ids=repr)
+@pytest.mark.parametrize("mode", ["mean", "concatenate"])
+@pytest.mark.parametrize(("width", "step"), [(1, 1), (3, 1), (4, 1), (8, 2), (4, 3)])
+@pytest.mark.parametrize("reg", [0.3, Ridge(2.0)], ids=repr)
+def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg):
+    source = make_source(width, step, mode, kernel, reg=reg)
+    for block in source.blocks():
+        hats = list(source.hats(block))
+        assert len(hats) == len(block)
+        for position, hat in zip(block, hats, strict=True):
+            expected = make_hat(features(source, position), kernel, reg)
+            assert_allclose(hat.matrix, expected.matrix, rtol=0, atol=1e-10)
+            assert hat.lam == pytest.approx(expected.lam, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mode", "width", "step", "p", "sums"),
+    [
+        (Linear(), "concatenate", 4, 1, P, True),
+        (Linear(), "concatenate", 7, 2, P, True),
+        (Linear(), "concatenate", 6, 2, P, False),  # four windows share no sample
+        (Linear(), "concatenate", 3, 1, P, False),
+        (Linear(), "concatenate", 1, 1, P, False),
+        (Linear(), "mean", 4, 1, P, False),
+        (Linear(), "concatenate", 4, 1, 4, False),  # 2 * (16 + 1) < 36: primal
+        (Linear(), "concatenate", T, 1, P, False),  # one window: nothing to share
+        (RBF(), "concatenate", 4, 1, 4, True),
+        (Polynomial(), "concatenate", 4, 1, 4, True),
+        (Callable(laplacian_kernel), "concatenate", 4, 1, P, False),
+    ],
+)
+def test_sums_are_used_where_they_pay(kernel, mode, width, step, p, sums):
+    source = make_source(width, step, mode, kernel, make_data(p=p))
+    assert bool(source._sums_kernels) is sums
+    hat = next(source.hats(range(1)))
+    primal = isinstance(kernel, Linear) and (p * width if mode != "mean" else p) < 17
+    assert (hat.residual is None) is primal
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize(("width", "step"), [(4, 1), (10, 3), (9, 1), (7, 2)])
+def test_running_sums_equal_fresh_ones(kernel, width, step):
+    source = make_source(width, step, kernel=kernel)
+    assert source._sums_kernels
+    for block in source.blocks():
+        for position, inner in zip(block, source._running_inner(block), strict=True):
+            X = features(source, position)
+            if kernel.shift_free:
+                X = X - X.mean(axis=0)
+            largest = np.abs(X @ X.T).max()
+            assert_allclose(inner, X @ X.T, rtol=0, atol=1e-10 * largest)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.05)], ids=repr)
+def test_a_large_sample_leaves_nothing_behind(kernel):
+    """An artefact in one sample does not disturb the windows after it."""
+    data = make_data()
+    data[5] *= 1e8
+    source = make_source(4, 1, kernel=kernel, data=data)
+    assert source._sums_kernels
+    for block in source.blocks():
+        for position, inner in zip(block, source._running_inner(block), strict=True):
+            X = features(source, position)
+            X = X - X.mean(axis=0)
+            assert_allclose(inner, X @ X.T, rtol=0, atol=1e-12 * np.abs(X @ X.T).max())
+    outcome = run(source, TASK, 1, False)
+    for position in range(6, 11):
+        one = FeatureSource(features(source, position), kernel, 0.3)
+        expected = run(one, TASK, 1, False)
+        assert_array_equal(outcome.predicted[position], expected.predicted)
+
+
+def test_running_sums_are_kept_apart():
+    """A window handed out earlier does not change when the next one is formed."""
+    source = make_source(5, 1)
+    kept = list(source._running_inner(range(4)))
+    copies = [inner.copy() for inner in source._running_inner(range(4))]
+    for inner, copy in zip(kept, copies, strict=True):
+        assert_array_equal(inner, copy)
+
+
+# ----------------------------------------------------------------------- the run loop
+
+
+@pytest.mark.parametrize("mode", ["mean", "concatenate"])
+def test_maps_equal_single_positions(mode):
+    source = make_source(3, 2, mode)
+    outcome = run(source, TASK, n_jobs=1, verbose=False)
+    n_positions = len(source.starts)
+    assert outcome.metrics["accuracy"].shape == (n_positions,)
+    assert outcome.nulls["roc_auc"].shape == (20, n_positions)
+    assert outcome.predicted.shape == (n_positions, N)
+    assert outcome.class_scores.shape == (n_positions, N, 3)
+    for i in range(n_positions):
+        one = cross_validate(
+            features(source, i),
+            CODES,
+            cv=5,
+            scoring=TASK.scoring,
+            n_permutations=20,
+            random_state=0,
+        )
+        assert outcome.metrics["accuracy"][i] == one.scores
+        assert_array_equal(outcome.predicted[i], one.predicted)
+        assert_array_equal(outcome.nulls["accuracy"][:, i], one.null)
+        assert_allclose(
+            outcome.nulls["roc_auc"][:, i], one.nulls["roc_auc"], rtol=0, atol=1e-12
+        )
+        assert_allclose(
+            outcome.class_scores[i], one.class_scores, rtol=1e-9, atol=1e-12
+        )
+    assert len(np.unique(outcome.predicted, axis=0)) > 1
+
+
+@dataclass(frozen=True)
+class GridSource:
+    """A map of two axes, as a user may write one."""
+
+    X: np.ndarray
+    shape: tuple = (2, 3)
+
+    def blocks(self):
+        return [range(2), range(2, 3), range(3, 6)]
+
+    def hats(self, block):
+        for position in block:
+            yield make_hat(self.X[position], Linear(), 0.3)
+
+    def where(self, position):
+        return f"At cell {np.unravel_index(position, self.shape)}: "
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_source_may_have_any_axes(n_jobs):
+    X = make_data()[:6]
+    task = make_task(["accuracy", "confusion_matrix"])
+    outcome = run(GridSource(X), task, n_jobs=n_jobs, verbose=False)
+    assert outcome.metrics["accuracy"].shape == (2, 3)
+    assert outcome.metrics["confusion_matrix"].shape == (2, 3, 3, 3)
+    assert outcome.nulls.keys() == {"accuracy"}
+    assert outcome.nulls["accuracy"].shape == (20, 2, 3)
+    assert outcome.predicted.shape == (2, 3, N)
+    assert outcome.class_scores.shape == (2, 3, N, 3)
+    for i, cell in enumerate(np.ndindex(2, 3)):
+        one = run(FeatureSource(X[i], Linear(), 0.3), task, 1, False)
+        assert outcome.metrics["accuracy"][cell] == one.metrics["accuracy"]
+        assert_array_equal(
+            outcome.metrics["confusion_matrix"][cell], one.metrics["confusion_matrix"]
+        )
+        assert_array_equal(
+            outcome.nulls["accuracy"][(..., *cell)], one.nulls["accuracy"]
+        )
+        assert_array_equal(outcome.predicted[cell], one.predicted)
+        assert_array_equal(outcome.class_scores[cell], one.class_scores)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF()], ids=repr)
+def test_outcome_does_not_depend_on_workers(kernel):
+    data = np.rint(2 * make_data())
+    data[:, 1::2] = data[:, ::2]  # duplicated trials: many exact ties
+    source = make_source(3, 1, kernel=kernel, data=data)
+    expected = run(source, TASK, n_jobs=1, verbose=False)
+    same(run(source, TASK, n_jobs=2, verbose=False), expected)
+    for n_jobs in (2, 3, -1):
+        with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
+            same(run(source, TASK, verbose=False), expected)
+
+
+def test_outcome_does_not_depend_on_batches():
+    source = make_source(2)
+    expected = run(source, make_task(["accuracy", "f1"]), 1, False)
+    for batch_size in (1, 6, 19, 20, 21):
+        task = make_task(["accuracy", "f1"], batch_size=batch_size)
+        same(run(source, task, 1, False), expected)
+
+
+def test_without_permutations():
+    outcome = run(make_source(), make_task(n_permutations=0), 1, False)
+    assert outcome.nulls["accuracy"].shape == (0, T)
+    assert_array_equal(
+        outcome.metrics["accuracy"],
+        run(make_source(), TASK, 1, False).metrics["accuracy"],
+    )
+
+
+def test_trials_in_several_test_sets_are_averaged_and_others_marked():
+    X = make_data()[0]
+    rows = np.arange(N)
+    tests = [rows[:10], rows[5:15], rows[12:20]]
+    pairs = [(np.setdiff1d(rows, test), test) for test in tests]
+    folds = make_folds(pairs, CODES)
+    task = replace(TASK, folds=folds, labels=CODES[None], scoring=["accuracy"])
+    outcome = run(FeatureSource(X, Linear(), Ridge(3.0)), task, 1, False)
+    parts = [
+        run(
+            FeatureSource(X, Linear(), Ridge(3.0)),
+            replace(task, folds=make_folds([pair], CODES)),
+            1,
+            False,
+        )
+        for pair in pairs
+    ]
+    stacked = np.stack([part.class_scores for part in parts])
+    tested = rows[:20]
+    assert_allclose(
+        outcome.class_scores[tested],
+        np.nanmean(stacked[:, tested], axis=0),
+        rtol=1e-10,
+        atol=1e-14,
+    )
+    assert np.isnan(outcome.class_scores[20:]).all()
+    assert_array_equal(outcome.predicted[20:], -1)
+    assert_array_equal(
+        outcome.predicted[tested], outcome.class_scores[tested].argmax(axis=1)
+    )
+    hits = [np.mean(part.predicted[t] == CODES[t]) for part, t in zip(parts, tests)]  # noqa: B905
+    assert outcome.metrics["accuracy"] == pytest.approx(
+        np.average(hits, weights=[10, 10, 8]), rel=1e-12
+    )
+
+
+# ---------------------------------------------------------------- workers and threads
+
+
+def test_one_job_is_a_plain_loop(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("joblib is not needed for one job")
+
+    monkeypatch.setattr(search, "Parallel", refuse)
+    run(make_source(), TASK, n_jobs=1, verbose=False)
+    run(make_source(), TASK, n_jobs=None, verbose=False)
+    with joblib.parallel_config(n_jobs=2, backend="threading"):
+        with pytest.raises(AssertionError, match="joblib is not needed"):
+            run(make_source(), TASK, n_jobs=None, verbose=False)
+        run(make_source(), TASK, n_jobs=1, verbose=False)
+
+
+def blas_threads():
+    return [
+        pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
+    ]
+
+
+def test_parallel_config_is_respected_with_one_blas_thread_each(monkeypatch):
+    seen, run_block = [], search._run_block
+
+    def watch(*args):
+        time.sleep(0.02)  # long enough for the other worker to get a block
+        seen.append((threading.get_ident(), *blas_threads()))
+        return run_block(*args)
+
+    monkeypatch.setattr(search, "_run_block", watch)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with joblib.parallel_config(n_jobs=2, backend="threading"):
+            run(make_source(), TASK, verbose=False)
+        assert blas_threads() == before
+    assert len(seen) == len(make_source().blocks())
+    workers = {ident for ident, *_ in seen}
+    assert len(workers) == 2
+    assert threading.get_ident() not in workers
+    assert all(threads == [1] * len(before) for _, *threads in seen)
+
+
+def test_outcome_does_not_depend_on_blas_threads():
+    """Large enough that BLAS does split its work."""
+    rng = np.random.default_rng(0)
+    n = 360
+    codes = np.arange(n) % 3
+    counts = rng.poisson(3, (3, n, 40)) + (codes == 1)[:, None]
+    counts[:, n // 2 :] = counts[:, : n // 2]
+    source = make_source(data=counts.astype(float))
+    folds = make_folds(10, codes)
+    labels = permute_labels(codes, 200, folds=folds, random_state=0).labels
+    task = replace(TASK, labels=labels, folds=folds)
+    outcomes = []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            outcomes.append(run(source, task, 1, False))
+    one, two = outcomes
+    assert_array_equal(one.predicted, two.predicted)
+    assert_array_equal(one.nulls["accuracy"], two.nulls["accuracy"])
+    assert_allclose(one.nulls["roc_auc"], two.nulls["roc_auc"], rtol=0, atol=1e-12)
+
+
+# ----------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_name_the_position(n_jobs):
+    data = make_data()
+    data[9] = data[9, :1]  # all trials alike
+    with pytest.raises(
+        ValueError, match=r"^At 0\.090 s: The trials do not differ"
+    ) as info:
+        run(make_source(data=data), TASK, n_jobs=n_jobs, verbose=False)
+    assert type(info.value) is ValueError
+
+
+def test_every_kind_of_error_names_the_position():
+    source = make_source(kernel=RBF(), reg=1e-14)
+    with pytest.raises(ValueError, match=r"^At 0\.000 s: lambda = .* is too small"):
+        run(source, TASK, n_jobs=1, verbose=False)
+    with pytest.raises(ValueError, match=r"^At cell .*: The trials do not differ"):
+        run(GridSource(np.ones((6, N, 2))), TASK, n_jobs=1, verbose=False)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=None), Polynomial()], ids=repr)
+@pytest.mark.parametrize("value", [0.0, 0.1])
+def test_a_blanked_stretch_is_found_in_windows(kernel, value):
+    """Artefacts are often blanked: nothing of the samples before may seep in."""
+    data = make_data()
+    data[6:12] = value
+    source = make_source(4, 1, kernel=kernel, data=data)
+    assert source._sums_kernels
+    # Windows of samples 6 to 9, 7 to 10 and 8 to 11; the first one's centre is 0.075 s.
+    with pytest.raises(ValueError, match=r"^At 0\.075 s: The trials do not differ"):
+        run(source, TASK, n_jobs=1, verbose=False)
+
+
+def test_errors_of_a_kernel_function_name_the_position():
+    def half(X, Y):
+        return (X @ Y.T)[:, : len(Y) // 2]
+
+    with pytest.raises(ValueError, match=r"^At 0\.000 s: kernel .*half.* must return"):
+        run(make_source(kernel=Callable(half)), TASK, n_jobs=1, verbose=False)
+
+
+# --------------------------------------------------------------------------- progress
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_bar_counts_positions(capfd, n_jobs):
+    run(make_source(), TASK, n_jobs=n_jobs, verbose=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert f"{T}/{T}" in err
+    assert "position" in err
+    run(make_source(), TASK, n_jobs=n_jobs, verbose=False)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_bar_waits_when_nothing_was_said(capfd, monkeypatch):
+    run(make_source(), TASK, n_jobs=1, verbose=None)
+    assert capfd.readouterr() == ("", "")
+    run_block = search._run_block
+
+    def slow(*args):
+        time.sleep(0.06)
+        return run_block(*args)
+
+    monkeypatch.setattr(search, "_run_block", slow)
+    monkeypatch.setattr(search, "_PATIENCE", 1e-3)
+    run(make_source(), TASK, n_jobs=1, verbose=None)
+    assert f"{T}/{T}" in capfd.readouterr().err
