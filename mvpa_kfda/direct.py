@@ -37,9 +37,9 @@ from .hat import Hat
 
 #: The smallest eigenvalue of I - G_te,te that double precision still resolves well.
 _SINGULAR = 1e-10
-#: The largest lambda, in units of trace(K_c)/n, that leaves eight digits of the scores
-#: in double precision and three in single.
-_LARGEST = {"float64": 1e8, "float32": 1e4}
+#: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
+#: scores in double precision and three in single.
+_LARGEST = {"float64": 1e6, "float32": 1e3}
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
 #: with columns enough for the matrix product, and never large in memory.
 _CACHE_BYTES, _MEMORY_BYTES = 2**20, 2**25

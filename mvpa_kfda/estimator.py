@@ -31,7 +31,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._checks import check_count, check_gram, check_symmetric
-from .direct import contrasts
+from ._rules import contrasts
 from .hat import check_reg, hat_from_gram
 from .kernels import Callable, Precomputed, check_kernel
 

@@ -22,13 +22,10 @@ from ._checks import check_array, check_count, check_option, check_positive, quo
 
 
 def _check_gamma(gamma, names=()):
-    """Return a kernel width: a positive number, None or one of the names."""
-    if gamma is None:
-        return
-    if isinstance(gamma, str):
-        check_option("gamma", gamma, (*names, None, "a positive number"))
-        return
-    check_positive("gamma", gamma)
+    """Raise unless gamma is a positive number, None or one of the names."""
+    if gamma is not None and gamma not in names:
+        others = quoted((*names, None))
+        check_positive("gamma", gamma, hint=f" Or one of {others}.")
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,11 @@ def test_bad_kernels(X):
         check_kernel(3)
     with pytest.raises(ValueError, match="'gamma': -1"):
         RBF(-1)
-    with pytest.raises(ValueError, match=r"'gamma': 'scott'.*'median'"):
-        RBF("scott")
+    for name in ("scott", "a number"):
+        with pytest.raises(TypeError, match=rf"'gamma': '{name}'.*'median'"):
+            RBF(name)
+    with pytest.raises(TypeError, match="'gamma': 'median'"):
+        Polynomial(gamma="median")
     with pytest.raises(ValueError, match="'degree': 0"):
         Polynomial(0)
     with pytest.raises(ValueError, match="'coef0': -1"):

@@ -3,7 +3,8 @@ import os
 import pickle
 import stat
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
+from typing import ClassVar
 
 import h5io
 import h5py
@@ -12,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import _hdf5
+from mvpa_kfda._result import _Result
 from mvpa_kfda.results import RESULTS, DecodingResult, TimeResult, load_result
 
 N, C, P = 12, 3, 19
@@ -28,7 +30,9 @@ PARAMETERS = {
     "picks": ["Fz", "Oz", ""],
     "window": (0.1, -0.2, ("a", (), [None, True])),
     "event_id": {"visuel/gauche": 1, "Größe 大": 2, "": 3},
-    "by code": {1: "one", (2, 3): "two", "__tuple__": [1]},
+    "by code": {1: "one", (2, 3): "two"},
+    "like a tag": {"__tuple__": [1]},
+    "arrays": (np.arange(2), np.arange(3, dtype=np.uint8), np.ones(2)),
     "text": 'quotes "\\" and \n lines \ud800 \x00',
     "scalars": [
         np.float32(0.1),
@@ -253,6 +257,28 @@ def test_table_of_a_single_position_has_one_row():
     ]
 
 
+def test_a_map_of_two_axes_needs_only_their_names():
+    @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+    class Square(_Result):
+        axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
+
+        train_times: np.ndarray
+        test_times: np.ndarray
+
+    shared = shared_fields((2, 3))
+    result = Square(**shared, train_times=[0.1, 0.2], test_times=[1, 2, 3])
+    table = result.to_dataframe()
+    assert len(table) == 6
+    row = table[(table["train_time"] == 0.2) & (table["test_time"] == 3)].iloc[0]
+    assert row["accuracy"] == result.metrics["accuracy"][1, 2]
+    assert row["p"] == result.pvalues()[1, 2]
+    assert result.null.shape == (P, 2, 3)
+    assert result.predictions.shape == (2, 3, N)
+    assert "2 train times, 0.100 to 0.200 | 3 test times, 1.000 to 3.000" in repr(
+        result
+    )
+
+
 def test_repr_is_one_informative_line():
     assert repr(decoding_result()) == (
         f"<DecodingResult: roc_auc {decoding_result().scores:.3f} (chance 0.500) | "
@@ -283,6 +309,9 @@ def test_results_are_compared_by_content():
         "classes": np.array(["cat", "dog", "other"]),
     }.items():
         assert replace(time_result(), **{field: value}) != time_result(), field
+    less = {name: null.astype(np.float32) for name, null in time_result().nulls.items()}
+    more = {name: null.astype(np.float64) for name, null in less.items()}
+    assert replace(time_result(), nulls=less) != replace(time_result(), nulls=more)
     reordered = dict(reversed(time_result().metrics.items()))
     assert replace(time_result(), metrics=reordered) != time_result()
 
@@ -591,7 +620,8 @@ OTHER_TYPES += "None void np_int64 np_load date datetime float int ndarray os.sy
 
 
 @pytest.mark.parametrize(
-    "title", [*map(np.bytes_, OTHER_TYPES.split()), "", "text of any length", 3, [b"x"]]
+    "title",
+    [*map(np.bytes_, OTHER_TYPES.split()), "", "any length", 3, np.array([b"x"])],
 )
 @pytest.mark.parametrize("place", ["mvpa_kfda/key_header", "mvpa_kfda/key_arrays"])
 def test_other_types_are_refused(saved, title, place):
