@@ -36,6 +36,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "capture_repr": (),
+    "remove_config_comments": True,
     "show_signature": False,
     "doc_module": ("mvpa_kfda",),
     "min_reported_time": 1e6,

@@ -135,7 +135,13 @@ class Hat:
 
 
 def _check_scale(scale, magnitude):
-    """Refuse trials that do not differ beyond rounding."""
+    """Refuse trials that do not differ beyond rounding, and negative kernels."""
+    if scale < -1e-13 * magnitude:
+        raise ValueError(
+            f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
+            "Give similarities, which are largest between a trial and itself, and not "
+            "distances."
+        )
     if not scale > 1e-13 * magnitude:
         raise ValueError(
             "The trials do not differ: the kernel matrix is constant up to rounding. "

@@ -26,6 +26,14 @@ def _divide(a, b):
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
 
 
+def _total(values):
+    """Sum over the first axis in order, so that no digit depends on how many B are.
+
+    A plain sum of a single column is formed in another order than that of several.
+    """
+    return np.add.accumulate(values, axis=0)[-1]
+
+
 def _rates(confusion):
     """Return per-class recall, precision and F1, (c, B), from (c, c, B) counts."""
     hits = np.einsum("kkb->kb", confusion)
@@ -37,7 +45,7 @@ def _rates(confusion):
 def _seen_mean(values, confusion):
     """Average over the classes that occur, as labels or as predictions."""
     seen = (confusion.sum(axis=1) + confusion.sum(axis=0)) > 0
-    return (values * seen).sum(axis=0) / seen.sum(axis=0)
+    return _total(values * seen) / seen.sum(axis=0)
 
 
 def _macro(rate):
@@ -62,7 +70,7 @@ def _accuracy(confusion):
 
 def _balanced_accuracy(confusion):
     present = confusion.sum(axis=1) > 0
-    return (_rates(confusion)[0] * present).sum(axis=0) / present.sum(axis=0)
+    return _total(_rates(confusion)[0] * present) / present.sum(axis=0)
 
 
 def _kappa(confusion):
@@ -239,7 +247,7 @@ def roc_auc(true, class_scores, shapes):
     columns = [_mean_auc(odds[k], true == k, shapes) for k in wanted]
     aucs, counts = (np.array(values) for values in zip(*columns, strict=True))
     counted = counts > 0  # (columns, B)
-    total = (aucs * counted).sum(axis=0)
+    total = _total(aucs * counted)
     return np.where(
         counted.any(axis=0), total / np.maximum(counted.sum(axis=0), 1), 0.5
     )
@@ -281,7 +289,7 @@ def _mean_auc(scores, positive, shapes):
         auc, defined = _auc(
             scores[rows].reshape(k, m, -1), positive[rows].reshape(k, m, -1)
         )
-        total = total + auc.sum(axis=0)
+        total = total + _total(auc)
         count = count + defined.sum(axis=0)
     pooled = np.flatnonzero(count == 0)
     mean = total / np.maximum(count, 1)

@@ -144,7 +144,7 @@ class WindowSource:
                 shared += self._sample_inner(t)
             stop = start + self.width
             early = (self._sample_inner(t) for t in range(start, last))
-            yield sum(early, start=shared.copy())
+            yield sum(early, start=shared)  # a new array in all but the last window
 
     def _sample_inner(self, t):
         """Return the inner products (n, n) of one sample's features."""

@@ -145,6 +145,7 @@ def test_boolean_labels_are_two_classes():
     assert result.predictions.dtype == bool
     same(result, cross_validate(X, codes))
     same(result, cross_validate(X, (codes == 1).tolist()))
+    same(result, cross_validate(X, list(codes == 1)))
     mixed = np.array([bool(c) if i % 2 else int(c) for i, c in enumerate(codes)], "O")
     same(result, cross_validate(X, mixed))  # True and 1 are one class
 
@@ -334,6 +335,8 @@ def test_cv_none_and_int_are_stratified(data):
     X, codes = data
     same(cross_validate(X, codes), cross_validate(X, codes, cv=ms.StratifiedKFold(10)))
     same(cross_validate(X, codes, cv=10), cross_validate(X, codes))
+    most = cross_validate(X, codes, cv=20)  # as many as a class has trials
+    assert len(most.folds) == 20
     five = cross_validate(X, codes, cv=np.int64(5))
     same(five, cross_validate(X, codes, cv=ms.StratifiedKFold(5)))
     assert len(five.folds) == 5

@@ -484,6 +484,7 @@ def test_covariance_must_cover_the_channels(mixed):
         (0.03, None, 3, range(10)),
         (0.03, 0.02, 3, range(0, 10, 2)),
         (0.024, 0.034, 2, range(0, 11, 3)),
+        (0.026, 0.019, 3, range(0, 10, 2)),
         (0.001, 0.001, 1, range(12)),
         (0.12, 0.01, 12, [0]),
         (None, 0.05, 1, [0, 5, 10]),

@@ -58,7 +58,7 @@ def decoding_result(n_permutations=199):
     return DecodingResult(
         **SHARED,
         metrics={"accuracy": 0.7, "kappa": 0.4, "confusion_matrix": np.eye(2)},
-        nulls={"accuracy": null, "kappa": 2 * null - 1},
+        nulls={"accuracy": null, "kappa": 2 * null - 0.9},
         predicted=np.zeros(N, dtype=int),
         class_scores=np.zeros((N, 2)),
     )
@@ -129,6 +129,12 @@ def test_bars_reach_half_a_sample_beyond_the_significant_ones():
     # Samples 3, 4 and 7 of every 0.05 s from -0.1 s.
     expected = [[0.025, 0.125], [0.225, 0.275]]
     assert_allclose(bars(ax), expected, rtol=0, atol=1e-12)
+
+
+def test_p_equal_to_alpha_is_significant():
+    result = time_result()
+    alpha = result.pvalues("max").min()
+    assert len(bars(plot_time(result, alpha=alpha))) == 2
 
 
 def test_bars_follow_the_correction_and_alpha():
@@ -239,6 +245,9 @@ def test_the_histogram_of_another_metric():
     ax = plot_null(decoding_result(), metric="kappa")
     assert set(artist(ax, "observed").get_xdata()) == {0.4}
     assert set(artist(ax, "chance").get_xdata()) == {0.0}
+    p = decoding_result().pvalues(metric="kappa")
+    assert p != decoding_result().pvalues()
+    assert f"observed, 0.400 (p = {p:.2g})" in legend(ax)
 
 
 def test_no_histogram_without_permutations():

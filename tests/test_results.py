@@ -269,9 +269,9 @@ def test_a_map_of_two_axes_needs_only_their_names():
     result = Square(**shared, train_times=[0.1, 0.2], test_times=[1, 2, 3])
     table = result.to_dataframe()
     assert len(table) == 6
-    row = table[(table["train_time"] == 0.2) & (table["test_time"] == 3)].iloc[0]
-    assert row["accuracy"] == result.metrics["accuracy"][1, 2]
-    assert row["p"] == result.pvalues()[1, 2]
+    row = table[(table["train_time"] == 0.2) & (table["test_time"] == 1)].iloc[0]
+    assert row["accuracy"] == result.metrics["accuracy"][1, 0]
+    assert row["p"] == result.pvalues()[1, 0]
     assert result.null.shape == (P, 2, 3)
     assert result.predictions.shape == (2, 3, N)
     assert "2 train times, 0.100 to 0.200 | 3 test times, 1.000 to 3.000" in repr(

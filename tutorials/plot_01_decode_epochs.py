@@ -34,7 +34,7 @@ print(epochs)
 print(epochs.metadata.head())
 
 # %%
-# The classes are hard to tell apart by eye. Here are the means of each class at one
+# In single trials the classes are hard to tell apart. Here are the means of each class
 # channel, and the trials they come from.
 
 channel = epochs.ch_names.index("PO4")
