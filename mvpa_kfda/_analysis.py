@@ -110,7 +110,7 @@ def make_analysis(
     parameters = {
         "kernel": repr(kernel),
         "reg": repr(reg),
-        "cv": folds.name,
+        "cv": folds.name.removeprefix("cv="),
         "n_folds": len(folds.tests),
         "scoring": scoring,
         "n_permutations": permutations.n_permutations,

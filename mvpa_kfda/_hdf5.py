@@ -12,7 +12,8 @@ a file is walked before h5io sees it: anything but the layout below is refused. 
         key_arrays                      dict
             key_<name>                  ndarray: numbers or booleans
 
-JSON keeps what h5io loses: the order of dict keys, booleans, tuples, empty strings.
+JSON keeps what h5io loses: the order of dict keys, booleans, empty strings. The type of
+an entry is its TITLE attribute, as h5io has it, but of fixed length.
 """
 
 import json

@@ -159,7 +159,7 @@ def _run_demo(arguments):
     result = decode_epochs(
         epochs, n_permutations=1000, random_state=0, verbose=_progress()
     )
-    _report(result, epochs, "simulated EEG", arguments.out / "demo", "max", start)
+    _report(result, "simulated EEG", arguments.out / "demo", "max", start)
 
 
 def _run_epochs(arguments):
@@ -186,7 +186,7 @@ def _run_epochs(arguments):
         verbose=_progress(),
     )
     stem = arguments.out / _stem(arguments.file)
-    _report(result, epochs, arguments.file.name, stem, arguments.correction, start)
+    _report(result, arguments.file.name, stem, arguments.correction, start)
 
 
 def _progress():
@@ -222,21 +222,23 @@ def _check_out(folder):
         pass
 
 
-def _report(result, epochs, name, stem, correction, start):
+def _report(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
     import matplotlib
 
     matplotlib.use("Agg")  # draws into files; needs no display
-    with_null = result.n_permutations > 0
-    figure = result.plot(correction=correction, alpha=ALPHA).figure
+    import matplotlib.pyplot as plt
+
     files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
-    figure.savefig(files[0], dpi=150)
+    result.save(files[2], overwrite=True)  # first, as the others can be made from it
     corrections = [] if correction == "none" else [correction]
     result.to_dataframe(corrections).to_csv(files[1], index=False)
-    result.save(files[2], overwrite=True)
+    figure = result.plot(correction=correction, alpha=ALPHA).figure
+    figure.savefig(files[0], dpi=150)
+    plt.close(figure)
 
     best = int(np.argmax(result.scores))
-    n_channels = len(epochs.ch_names)
+    n_channels = len(result.parameters["ch_names"])
     print(
         f"Decoded {name}: {len(result.y)} trials, {len(result.classes)} classes, "
         f"{n_channels} channels, {len(result.times)} time points, "
@@ -246,7 +248,7 @@ def _report(result, epochs, name, stem, correction, start):
         f"Best {result.scoring[0]}: {result.scores[best]:.3f} at "
         f"{result.times[best]:.3f} s (chance {result.chance:.3f})"
     )
-    if with_null:
+    if result.n_permutations:
         spans = _word_spans(result.times, result.pvalues(correction) <= ALPHA)
         print(
             f"Above chance: {spans} (p <= {ALPHA}, correction {correction!r}, "

@@ -409,7 +409,7 @@ class NamedSplitter:
 def test_a_splitter_of_ones_own(data):
     X, codes = data
     result = cross_validate(X, codes, cv=NamedSplitter(), n_permutations=10)
-    assert result.parameters["cv"] == "cv=NamedSplitter()"
+    assert result.parameters["cv"] == "NamedSplitter()"
     assert result.parameters["permute"] == "within_folds"
     assert len(result.folds) == 3
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pandas as pd
@@ -53,8 +54,9 @@ def run_process(*arguments, **environment):
 
 
 def test_demo_writes_figure_table_and_result(tmp_path, capsys):
-    out = tmp_path / "new" / "folder"
+    out, open_before = tmp_path / "new" / "folder", plt.get_fignums()
     assert main(["demo", "--out", str(out)]) == 0
+    assert plt.get_fignums() == open_before
     assert {path.name for path in out.iterdir()} == DEMO_ENDINGS
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
 
@@ -109,6 +111,7 @@ def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert list(table.columns) == ["time", "roc_auc", "accuracy", "p", "p_fdr"]
     assert_allclose(table["p_fdr"], expected.pvalues("fdr"), rtol=1e-12, atol=0)
     assert (tmp_path / "words.png").stat().st_size > 10_000
+    assert "10 channels" in printed.out
     assert "Best roc_auc" in printed.out
     assert "correction 'fdr'" in printed.out
 

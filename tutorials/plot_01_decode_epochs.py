@@ -35,7 +35,7 @@ print(epochs.metadata.head())
 
 # %%
 # In single trials the classes are hard to tell apart. Here are the means of each class
-# channel, and the trials they come from.
+# at one channel, and some of the trials they come from.
 
 channel = epochs.ch_names.index("PO4")
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
