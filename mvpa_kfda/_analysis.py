@@ -2,6 +2,7 @@
 
 import platform
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from numbers import Integral
 
@@ -145,5 +146,11 @@ def _versions():
     return {
         "mvpa_kfda": __version__,
         "python": platform.python_version(),
-        **{name: version(name) for name in _PACKAGES},
+        **{name: _version(name) for name in _PACKAGES},
     }
+
+
+@cache
+def _version(name):
+    """Return a package's version; looking it up takes a millisecond or two."""
+    return version(name)

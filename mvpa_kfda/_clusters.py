@@ -1,6 +1,6 @@
 """Connected sets of positions in statistic maps, and threshold-free enhancement.
 
-Maps come stacked, shape (m, *positions), one per permutation, and are labelled all at
+Maps come stacked, shape (m, positions...), one per permutation, and are labelled all at
 once. Only large values form clusters.
 """
 
@@ -19,7 +19,7 @@ def find_clusters(maps, threshold, adjacency=None):
 
     Parameters
     ----------
-    maps : array, shape (m, *positions)
+    maps : array, shape (m, positions...)
         Statistic maps. Clusters never reach from one map to another.
     threshold : float
         Positions with a larger value are in a cluster.
@@ -30,7 +30,7 @@ def find_clusters(maps, threshold, adjacency=None):
 
     Returns
     -------
-    labels : array of int, shape (m, *positions)
+    labels : array of int, shape (m, positions...)
         Number of the cluster of each position, from 1 over all maps; 0 is no cluster.
     masses : array, shape (n_clusters,)
         Sum of the map over each cluster; cluster k is at index k - 1.
@@ -64,7 +64,7 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
 
     Parameters
     ----------
-    maps : array, shape (m, *positions)
+    maps : array, shape (m, positions...)
         Statistic maps, in units of about one standard deviation.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
         As in :func:`find_clusters`.
@@ -79,7 +79,7 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
 
     Returns
     -------
-    scores : array, shape (m, *positions)
+    scores : array, shape (m, positions...)
         Enhanced maps; zero where a map is not above the lowest threshold.
 
     Raises
@@ -129,7 +129,7 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
 
 
 def _label(above, edges):
-    """Label the clusters of (m, *positions) booleans from 1, and count them."""
+    """Label the clusters of (m, positions...) booleans from 1, and count them."""
     if edges is not None:
         return _label_graph(above, *edges)
     structure = ndimage.generate_binary_structure(above.ndim, 1)

@@ -124,7 +124,7 @@ class KernelFDA(
         The sorted class labels.
     n_features_in_ : int
         The number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, when X had string column names.
     priors_ : ndarray of shape (n_classes,)
         The class probabilities.

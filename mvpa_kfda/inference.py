@@ -1,7 +1,7 @@
 """From observed scores and their permutation null to p-values.
 
-Every function takes the observed scores, shape (*positions), and the null, shape
-(P, *positions): the scores of the same positions under P label permutations. The same
+Every function takes the observed scores, shape (positions...), and the null, shape
+(P, positions...): the scores of the same positions under P label permutations. The same
 permutations must have been used at every position, otherwise the null of a maximum or
 of a cluster means nothing. Large scores are the interesting ones: all tests are
 one-sided.
@@ -34,14 +34,14 @@ def p_values(observed, null):
 
     Parameters
     ----------
-    observed : float or array, shape (*positions)
+    observed : float or array, shape (positions...)
         Observed scores.
-    null : array, shape (P, *positions)
+    null : array, shape (P, positions...)
         Scores under P label permutations, the observed labels not among them.
 
     Returns
     -------
-    p : float or array, shape (*positions)
+    p : float or array, shape (positions...)
         p-values between 1 / (P + 1) and 1.
 
     Raises
@@ -81,9 +81,9 @@ def corrected_p_values(
 
     Parameters
     ----------
-    observed : float or array, shape (*positions)
+    observed : float or array, shape (positions...)
         Observed scores.
-    null : array, shape (P, *positions)
+    null : array, shape (P, positions...)
         Scores under P label permutations, the same ones at every position.
     correction : str or None, default="none"
         "none" (or None): p-values as they are.
@@ -105,7 +105,7 @@ def corrected_p_values(
 
     Returns
     -------
-    p : float or array, shape (*positions)
+    p : float or array, shape (positions...)
         Corrected p-values.
 
     Raises
@@ -155,7 +155,7 @@ class Cluster:
 
     Attributes
     ----------
-    mask : array of bool, shape (*positions)
+    mask : array of bool, shape (positions...)
         True where the cluster is.
     mass : float
         Sum of the standardised scores in the cluster.
@@ -173,9 +173,9 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05):
 
     Parameters
     ----------
-    observed : array, shape (*positions)
+    observed : array, shape (positions...)
         Observed scores.
-    null : array, shape (P, *positions)
+    null : array, shape (P, positions...)
         Scores under P label permutations, the same ones at every position.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
         As in :func:`corrected_p_values`.
@@ -250,7 +250,7 @@ CORRECTIONS = {
 
 
 def _p(observed, null):
-    """Count: the p-values of observed (*positions) in a null that fits or is (P, 1..).
+    """Count the p-values of observed (positions...) in a null that fits or is (P, 1..).
 
     The largest score in sight sets the size of a tie; copies of the null are avoided.
     """
@@ -293,7 +293,7 @@ def _test_clusters(observed, null, adjacency, threshold):
 
 
 def _standardise(observed, null):
-    """Return z-scores (P + 1, *positions), observed first; 0 where all rows tie."""
+    """Return z-scores (P + 1, positions...), observed first; 0 where all rows tie."""
     scores = np.concatenate([observed[np.newaxis], null])
     scores -= scores.mean(axis=0)
     sd = scores.std(axis=0)

@@ -225,12 +225,14 @@ def run(source, task, n_jobs=None, verbose=None):
         The map. It does not depend on n_jobs.
     """
     blocks = source.blocks()
-    if effective_n_jobs(n_jobs) == 1:
-        parts = (_run_block(source, block, task) for block in blocks)
-        return _collect(_progress(parts, blocks, verbose), source.shape)
-    # Here too: workers that are threads of this process share its BLAS, and the first
-    # one to finish a block would lift the limit for the others.
+    # One BLAS thread: the matrices of a position are too small to share, and sums in
+    # another order would make the last digits depend on n_jobs. The limit is set here
+    # too, because workers that are threads of this process share its BLAS, and the
+    # first one to finish a block would lift it for the others.
     with threadpool_limits(limits=1, user_api="blas"):
+        if effective_n_jobs(n_jobs) == 1:
+            parts = (_run_block(source, block, task) for block in blocks)
+            return _collect(_progress(parts, blocks, verbose), source.shape)
         parts = Parallel(n_jobs=n_jobs, return_as="generator")(
             delayed(_run_block_alone)(source, block, task) for block in blocks
         )

@@ -66,6 +66,7 @@ def decoding_result(n_permutations=199):
 
 @pytest.fixture(autouse=True)
 def _close_figures():
+    plt.close("all")  # those of other tests
     yield
     plt.close("all")
 
