@@ -265,7 +265,7 @@ def _keep_freed_memory():
     worker that is a small one, and half the time would go into handing the same
     megabytes back and forth. The array is never touched, so it costs nothing.
     """
-    np.empty(2**25 - 2**16, np.uint8)
+    np.empty(2**24, np.uint8)
 
 
 def _run_position(hat, task):

@@ -150,7 +150,7 @@ def part_a(rows):
     for label, dtype, n_jobs in (
         ("", "float64", None),
         (", float32", "float32", None),
-        (", n_jobs=2", "float64", 2),
+        (", n_jobs=2, starting the workers included", "float64", 2),
     ):
         t = medians(
             3,
