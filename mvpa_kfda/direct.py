@@ -183,8 +183,11 @@ def _invert(blocks, lam):
 
 def block_size(plan, n_classes):
     """Return how many label vectors to process at a time, for speed and memory."""
-    itemsize = plan.batches[0].solve.itemsize
-    bytes_each = max(len(plan.rows), len(plan.order)) * (n_classes - 1) * itemsize
+    # A label vector takes n values per contrast, and every fold a small matrix.
+    rows = max(len(plan.rows), len(plan.order))
+    n_folds = sum(batch.k for batch in plan.batches)
+    values = (rows + n_folds * n_classes) * (n_classes - 1)
+    bytes_each = values * plan.batches[0].solve.itemsize
     fast = np.clip(_CACHE_BYTES // bytes_each, 128, 512)
     return int(max(1, min(fast, _MEMORY_BYTES // bytes_each)))
 
