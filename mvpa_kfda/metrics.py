@@ -14,6 +14,7 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from scipy.stats import rankdata
@@ -262,22 +263,24 @@ def _log_odds(class_scores, shapes):
     log = class_scores.transpose(1, 0, 2) * n_train[:, None].astype(class_scores.dtype)
     if len(log) == 2:
         return np.stack([log[0] - log[1], log[1] - log[0]])
-    # Against the sum of the others: relative to the best of all for every class but
-    # the best itself, and relative to the second best for that one.
-    best = log.argmax(axis=0)[None]
-    top = np.take_along_axis(log, best, axis=0)
-    shares = np.exp(log - top)
-    others = shares.sum(axis=0) - shares
-    np.put_along_axis(others, best, 1.0, axis=0)
-    odds = log - top - np.log(others)
-    rest = log.copy()
-    np.put_along_axis(rest, best, -np.inf, axis=0)
-    second = rest.max(axis=0, keepdims=True)
-    alone = np.isneginf(second)  # one class only was there to learn from
-    shift = np.where(alone, 0, second)
-    tail = np.log(np.maximum(np.exp(rest - shift).sum(axis=0, keepdims=True), 1))
-    np.put_along_axis(odds, best, top - shift - tail, axis=0)
+    log -= log.max(axis=0)
+    with np.errstate(divide="ignore"):
+        odds = log - np.log(_over_others(np.add, np.exp(log)))
+    certain = np.isposinf(odds)  # all others underflow: the best of them is their sum
+    if certain.any():
+        odds[certain] = (log - _over_others(np.maximum, log))[certain]
     return odds
+
+
+def _over_others(combine, values):
+    """Return, for every entry along the first axis, the sum or maximum of the others.
+
+    From running totals from either end: nothing is subtracted, so no digit is lost.
+    """
+    before = list(accumulate(values[:-1], combine))
+    after = list(accumulate(values[:0:-1], combine))[::-1]
+    middle = map(combine, before[:-1], after[1:])
+    return np.stack([after[0], *middle, before[-1]])
 
 
 def _mean_auc(scores, positive, shapes):
@@ -313,11 +316,13 @@ def _auc(scores, positive):
 
 def _merge_near_ties(scores):
     """Round scores that differ by rounding only to the same number."""
-    finite = np.isfinite(scores)
-    scale = np.abs(np.where(finite, scores, 0)).max(axis=1, keepdims=True)
     digits = 1e10 if scores.dtype == np.float64 else 1e5
-    rounded = np.rint(scores / np.where(scale > 0, scale, 1) * digits)
-    return np.where(finite, rounded, scores)
+    scale = np.maximum(scores.max(axis=1), -scores.min(axis=1))
+    if not np.isfinite(scale).all():
+        finite = np.where(np.isfinite(scores), scores, 0)
+        scale = np.abs(finite).max(axis=1)
+    factor = np.where(scale > 0, digits / np.where(scale > 0, scale, 1), 1)
+    return np.rint(scores * factor[:, None].astype(scores.dtype))
 
 
 def evaluate(scoring, scored, shapes, n_classes):
