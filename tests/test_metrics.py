@@ -142,6 +142,21 @@ def test_auc_with_ties_absent_classes_and_certainty():
     assert one_class == [0.5]
 
 
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_auc_ranks_trials_that_are_all_but_certain(k):
+    # As probabilities all four would be 1; as sums of exponentials they overflow.
+    margins = np.array([40.0, 30.0, 20.0, 10.0])
+    scores = np.full((4, 3, 1), 0.0)
+    scores[:, k, 0] = margins
+    scores[:, k - 1, 0] = 1.0
+    true = np.full((4, 1), k)
+    true[2:] = k - 1 if k else 2
+    for n_train in (1, 100):
+        per_class = roc_auc(true, scores, ((1, 4, n_train),))
+        # Class k is ranked without error, and so is its rival, from the other end.
+        assert per_class == [1.0]
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {"confusion_matrix"}))
 def test_chance_is_what_a_guesser_scores(name, n_classes):
