@@ -81,6 +81,7 @@ def make_analysis(
     random_state,
     dtype,
     batch_size=None,
+    keep_class_scores=False,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
@@ -107,7 +108,15 @@ def make_analysis(
         permute=permute,
         random_state=seed,
     )
-    task = Task(permutations.labels, len(classes), folds, scoring, dtype, batch_size)
+    task = Task(
+        permutations.labels,
+        len(classes),
+        folds,
+        scoring,
+        dtype,
+        batch_size,
+        keep_class_scores,
+    )
     parameters = {
         "kernel": repr(kernel),
         "reg": repr(reg),

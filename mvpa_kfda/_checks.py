@@ -4,6 +4,8 @@ Every message says what was given, what is allowed and what to do. The numeric c
 below the public functions trusts its input and checks nothing.
 """
 
+import inspect
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,6 +14,15 @@ import numpy as np
 def quoted(values):
     """Join values for a message, e.g. ``'linear', 'rbf'``."""
     return ", ".join(repr(value) for value in values)
+
+
+def warn(message, category=RuntimeWarning):
+    """Warn at the first caller outside this package, however deep the call is."""
+    package = __name__.partition(".")[0] + "."
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def check_option(name, value, allowed, also=()):
@@ -76,7 +87,20 @@ def check_dtype(dtype):
 
 def check_array(X, name="X", ndim=2):
     """Return a real, finite float64 array with `ndim` dimensions."""
-    X = np.asarray(X)
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} is a sparse matrix; give a dense one: X.toarray().")
+    if np.ma.is_masked(X):
+        raise ValueError(
+            f"{name} is a masked array with masked values, which cannot be left out "
+            "one by one. Drop these trials or features, or fill the values."
+        )
+    try:
+        X = np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            f"{name} is no array: its rows differ in length. Every trial needs the "
+            "same features."
+        ) from None
     if np.iscomplexobj(X):
         raise ValueError(
             f"{name} holds complex data; the kernels need real numbers. Decode the "
@@ -85,7 +109,10 @@ def check_array(X, name="X", ndim=2):
     try:
         X = X.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numeric; got dtype {X.dtype}.") from None
+        raise ValueError(
+            f"{name} must be numeric; got dtype {X.dtype}. Convert it, and fill or "
+            "drop missing values."
+        ) from None
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
@@ -172,7 +199,19 @@ def check_per_trial(values, n_trials, name):
         )
     if values.dtype.kind == "O":
         values = _uniform(values, name)
-    return values
+    if values.dtype.kind == "S":
+        values = _decoded(values, name)
+    return values.astype(str) if values.dtype.kind == "T" else values
+
+
+def _decoded(values, name):
+    """Return bytes as strings."""
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{name} holds bytes that are no UTF-8 text; give strings or numbers."
+        ) from None
 
 
 def check_labels(y, n_trials, name="y"):

@@ -351,6 +351,9 @@ def _decode(value, arrays):
         return arrays[value["__array__"]]
     if "__text__" in value:
         width, items = value["width"], _decode(value["__text__"], arrays)
+        # numpy's own text is never wider than four times its longest item.
+        if width is not None and width > 4 * max(1, *map(len, items), 1):
+            raise ValueError("its text is wider than its strings")
         array = np.empty(len(items), dtype=object if width is None else f"U{width:d}")
         for i, item in enumerate(items):  # one by one: an item may be a list itself
             array[i] = item

@@ -54,7 +54,8 @@ class _Result:
         wrong = [k for k, got in parts.items() if got[: len(shape)] != shape]
         if self.predicted.shape != (*shape, n):
             wrong.append("predicted")
-        if not self.metrics or set(self.nulls) - set(self.metrics):
+        names = set(self.metrics)
+        if not names or set(self.nulls) - names or names - set(self.chances):
             wrong.append("the metrics' names")
         if wrong:
             raise ValueError(
@@ -156,7 +157,7 @@ class _Result:
 
         Parameters
         ----------
-        corrections : sequence of str
+        corrections : str or sequence of str
             Corrections to add as columns ``p_<correction>``. A result with a single
             position has nothing to correct for and leaves them out.
         metric : str or None
@@ -170,6 +171,10 @@ class _Result:
         """
         import pandas as pd  # slow to import, and only tables need it
 
+        if isinstance(corrections, str):
+            corrections = [corrections]
+        for name in corrections:
+            check_option("corrections", name, inference.CORRECTIONS)
         scalar = [name for name in self.scoring if self._is_scalar(name)]
         coordinates = [getattr(self, name) for name in self.axes]
         grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []

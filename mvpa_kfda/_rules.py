@@ -45,12 +45,15 @@ def class_rule(A, counts, Q):
 
 
 def _solve(A, D):
-    """Solve A X = D by elimination for A (q, q, ...) positive definite, D (q, c, ...).
+    """Solve A X = D for A (q, q, ...) positive definite, D (q, c, ...).
 
-    The matrices are tiny and there is one for every fold and permutation: plain
+    There is one matrix for every fold and permutation. While they are tiny, plain
     elimination over whole arrays is faster than one LAPACK call for each.
     """
     q = len(A)
+    if q > 12:
+        X = np.linalg.solve(*(np.moveaxis(x, (0, 1), (-2, -1)) for x in (A, D)))
+        return np.ascontiguousarray(np.moveaxis(X, (-2, -1), (0, 1)))
     for j in range(q):
         for i in range(j + 1, q):
             factor = A[i, j] / A[j, j]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from . import __version__
-from .inference import CORRECTIONS
+from .inference import CORRECTIONS, smallest_p_value
 from .kernels import KERNELS
 from .metrics import METRICS
 
@@ -19,7 +19,13 @@ ALPHA = 0.05
 EPOCHS_OPTIONS = (
     ("--by", "COLUMN", str, None, "metadata column of the classes; else event names"),
     ("--groups", "COLUMN", str, None, "metadata column of the groups, e.g. runs"),
-    ("--picks", "P", str, None, "channel names or types; else all good data channels"),
+    (
+        "--picks",
+        "P",
+        str,
+        None,
+        "channels, e.g. Cz,Pz or misc; else all good data channels",
+    ),
     ("--window", "S", float, None, "window length in seconds; else single samples"),
     ("--step", "S", float, None, "step from window to window in seconds"),
     ("--reg", "R", float, 0.3, "ridge penalty relative to the variance of a trial"),
@@ -173,7 +179,7 @@ def _run_epochs(arguments):
         epochs,
         arguments.by,
         groups=arguments.groups,
-        picks=arguments.picks,
+        picks=_split_commas(arguments.picks),
         window=arguments.window,
         step=arguments.step,
         kernel=arguments.kernel,
@@ -187,6 +193,13 @@ def _run_epochs(arguments):
     )
     stem = arguments.out / _stem(arguments.file)
     _report(result, arguments.file.name, stem, arguments.correction, start)
+
+
+def _split_commas(picks):
+    """Take names apart at commas; a name may hold spaces."""
+    if picks is None:
+        return None
+    return [name.strip() for item in picks for name in item.split(",")]
 
 
 def _progress():
@@ -250,6 +263,9 @@ def _report(result, name, stem, correction, start):
     )
     if result.n_permutations:
         spans = _word_spans(result.times, result.pvalues(correction) <= ALPHA)
+        least = smallest_p_value(result.n_permutations, len(result.times), correction)
+        if least > ALPHA:
+            spans = "out of reach, more permutations are needed"
         print(
             f"Above chance: {spans} (p <= {ALPHA}, correction {correction!r}, "
             f"{result.n_permutations} permutations)"

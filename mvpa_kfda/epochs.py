@@ -88,9 +88,9 @@ def decode_epochs(
         Seed of the permutations.
     n_jobs : int | None
         Workers over blocks of time points, as in joblib. The result does not depend
-        on it.
+        on it. Starting workers takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which permutations are processed, see :func:`cross_validate`.
+        Precision in which labels are processed, see :func:`cross_validate`.
     verbose : bool | str | int | None
         True (or a level of INFO or below) shows a progress bar, False none, None only
         on runs of more than a few seconds.
@@ -135,7 +135,7 @@ def decode_epochs(
         random_state=random_state,
         dtype=dtype,
     )
-    starts, width = _windows(epochs, window, step)
+    starts, width, step = _windows(epochs, window, step)
     info, data = _scaled_data(epochs, picks, scale, kernel)
     times = np.array([epochs.times[i : i + width].mean() for i in starts])
     source = WindowSource(data, starts, width, window_mode, times, kernel, reg)
@@ -145,7 +145,7 @@ def decode_epochs(
         "ch_names": list(info["ch_names"]),
         "scale": scale if isinstance(scale, str | None) else "covariance",
         "window": width / epochs.info["sfreq"],
-        "step": step,
+        "step": step / epochs.info["sfreq"],
         "window_mode": window_mode,
         "sfreq": float(epochs.info["sfreq"]),
     }
@@ -224,7 +224,7 @@ def _metadata_column(epochs, column, name):
 
 
 def _windows(epochs, window, step):
-    """Return each window's first sample and the samples per window."""
+    """Return each window's first sample, and samples per window and per step."""
     sfreq, n_times = epochs.info["sfreq"], len(epochs.times)
     lengths = {}
     for name, seconds in (("window", window), ("step", step)):
@@ -232,14 +232,15 @@ def _windows(epochs, window, step):
             lengths[name] = 1
             continue
         check_positive(name, seconds, hint=" It is in seconds.")
-        lengths[name] = max(1, round(seconds * sfreq))
+        lengths[name] = max(1, int(seconds * sfreq + 0.5 + 1e-9))  # half goes up
     width = lengths["window"]
     if width > n_times:
         raise ValueError(
             f"window={window} s is {width} samples at {sfreq:g} Hz, longer than the "
             f"epoch: {n_times} samples, {n_times / sfreq:g} s."
         )
-    return np.arange(0, n_times - width + 1, lengths["step"]), width
+    step = lengths["step"]
+    return np.arange(0, n_times - width + 1, step), width, step
 
 
 def _pick(info, picks):

@@ -15,7 +15,7 @@ from numbers import Integral
 import numpy as np
 from sklearn import model_selection as ms
 
-from ._checks import check_count
+from ._checks import check_count, warn
 
 #: Splitters that never look at the labels, so that labels may be shuffled freely.
 _LABEL_BLIND = (
@@ -129,11 +129,13 @@ def make_folds(cv, codes, groups=None, classes=None):
         splits = _split(cv, name, codes, groups)
     else:
         splits = cv
-    pairs = [_check_pair(pair, i, name, len(codes)) for i, pair in enumerate(splits)]
-    if not pairs:
+    tests = tuple(
+        _check_split(pair, number, name, len(codes))
+        for number, pair in enumerate(splits)
+    )
+    if not tests:
         raise ValueError(f"{name} yields no folds.")
-    tests = tuple(test for _, test in pairs)
-    _check_complements(pairs, name, len(codes))
+    _warn_of_absent_classes(tests, codes, classes, name)
     if type(cv) in _STRATIFIED:
         sees_labels = True
     elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
@@ -149,17 +151,16 @@ def _splitter(cv, groups):
         return ms.LeaveOneGroupOut() if groups is not None else ms.StratifiedKFold(10)
     if isinstance(cv, Integral):
         if groups is not None:
-            warnings.warn(
+            warn(
                 f"cv={cv} makes stratified folds without regard to the groups; they "
                 "only restrict the label permutations. To keep groups apart, use "
                 f"cv=None (leave one group out) or cv=GroupKFold({cv}).",
                 UserWarning,
-                stacklevel=5,
             )
         return ms.StratifiedKFold(check_count("cv", cv, minimum=2))
-    if hasattr(cv, "split") and not isinstance(cv, str):
+    if hasattr(cv, "split") and not isinstance(cv, str | type):
         return cv
-    if isinstance(cv, str) or not isinstance(cv, Iterable):
+    if isinstance(cv, str | type) or not isinstance(cv, Iterable):
         raise TypeError(
             f"Invalid value for 'cv': {cv!r}. Allowed: None, a number of folds, a "
             "scikit-learn splitter, or an iterable of (train, test) index arrays."
@@ -207,25 +208,25 @@ def _split(cv, name, codes, groups):
         # Groups may be there for the permutations only.
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
         try:
-            return list(cv.split(np.zeros((len(codes), 1)), codes, groups))
+            yield from cv.split(np.zeros((len(codes), 1)), codes, groups)
         except ValueError as error:
             raise ValueError(
                 f"{name} cannot split these {len(codes)} trials: {error}"
             ) from error
 
 
-def _check_pair(pair, number, name, n):
-    """Return one split as two arrays of row indices."""
+def _check_split(pair, number, name, n):
+    """Return the row indices of a split's test set, once the split is in order."""
     try:
         train, test = pair
     except (TypeError, ValueError):
         raise ValueError(
             f"Fold {number} of {name} is not a pair (train, test) of index arrays."
         ) from None
-    return tuple(
-        _check_rows(rows, f"The {side} set of fold {number} of {name}", n)
-        for side, rows in (("training", train), ("test", test))
-    )
+    train = _check_rows(train, f"The training set of fold {number} of {name}", n)
+    test = _check_rows(test, f"The test set of fold {number} of {name}", n)
+    _check_complement(train, test, number, name, n)
+    return test
 
 
 def _check_rows(rows, subject, n):
@@ -245,19 +246,37 @@ def _check_rows(rows, subject, n):
     return rows.astype(np.intp)
 
 
-def _check_complements(pairs, name, n):
-    """Refuse splits that do not train on all rows outside the test set."""
-    for number, (train, test) in enumerate(pairs):
-        if len(np.intersect1d(train, test)):
-            raise ValueError(
-                f"Fold {number} of {name} trains on some of its own test trials; "
-                "training and test sets must be disjoint."
+def _check_complement(train, test, number, name, n):
+    """Refuse a split that does not train on all rows outside the test set."""
+    if len(np.intersect1d(train, test)):
+        raise ValueError(
+            f"Fold {number} of {name} trains on some of its own test trials; "
+            "training and test sets must be disjoint."
+        )
+    if len(train) + len(test) != n:
+        raise ValueError(
+            f"Fold {number} of {name} trains on {len(train)} of the "
+            f"{n - len(test)} trials outside its test set. {_REFIT}"
+        )
+
+
+def _warn_of_absent_classes(tests, codes, classes, name):
+    """Warn where a model has never seen a class of the observed labels."""
+    totals = np.bincount(codes)
+    for number, test in enumerate(tests):
+        absent = np.flatnonzero(
+            totals == np.bincount(codes[test], minlength=len(totals))
+        )
+        if len(absent):
+            label = absent[0] if classes is None else classes[absent[0]]
+            warn(
+                f"All trials of class {str(label)!r} are in the test set of fold "
+                f"{number} of {name}: its model has never seen the class and cannot "
+                "predict it. Use shuffled or stratified folds, or groups that hold "
+                "several classes.",
+                UserWarning,
             )
-        if len(train) + len(test) != n:
-            raise ValueError(
-                f"Fold {number} of {name} trains on {len(train)} of the "
-                f"{n - len(test)} trials outside its test set. {_REFIT}"
-            )
+            return
 
 
 def _is_leave_one_out(tests, n):

@@ -21,6 +21,8 @@ from .kernels import Callable, Linear
 _REG_HINT = (
     " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty."
 )
+#: How far kernel values must vary, relative to their size, to leave six digits.
+_SMALLEST_SPREAD = 1e-10
 
 
 @dataclass(frozen=True)
@@ -136,17 +138,22 @@ class Hat:
 
 def _check_scale(scale, magnitude):
     """Refuse trials that do not differ beyond rounding, and negative kernels."""
+    if not np.isfinite(scale):
+        raise ValueError(
+            "The kernel matrix overflows double precision. Rescale the features."
+        )
     if scale < -1e-13 * magnitude:
         raise ValueError(
             f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
             "Give similarities, which are largest between a trial and itself, and not "
             "distances."
         )
-    if not scale > 1e-13 * magnitude:
+    if not scale > _SMALLEST_SPREAD * magnitude:
         raise ValueError(
             "The trials do not differ: the kernel matrix is constant up to rounding. "
-            "Check for flat data, or, with a polynomial or rbf kernel whose gamma is a "
-            "number, whether gamma suits the unit of the features."
+            "Check for flat data. A polynomial or rbf kernel also needs a gamma that "
+            "suits the unit of the features: gamma=None, 1 / n_features, presumes "
+            "features of about unit variance; divide them by their standard deviation."
         )
 
 

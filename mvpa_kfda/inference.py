@@ -22,6 +22,7 @@ __all__ = [
     "corrected_p_values",
     "find_clusters",
     "p_values",
+    "smallest_p_value",
     "tfce",
 ]
 
@@ -147,6 +148,32 @@ def corrected_p_values(
     correct = CORRECTIONS[correction]
     p = correct(observed, null, adjacency=adjacency, threshold=threshold)
     return _float_if_single(p)
+
+
+def smallest_p_value(n_permutations, n_positions=1, correction="none"):
+    """Return the smallest p-value that so many permutations can give.
+
+    Parameters
+    ----------
+    n_permutations : int
+        Number of permutations P.
+    n_positions : int, default=1
+        Number of positions that are tested.
+    correction : str, default="none"
+        As in :func:`corrected_p_values`.
+
+    Returns
+    -------
+    p : float
+        1 / (P + 1), times the number of positions for "bonferroni".
+
+    Examples
+    --------
+    >>> smallest_p_value(999)
+    0.001
+    """
+    tests = n_positions if correction == "bonferroni" else 1
+    return min(1.0, tests / (n_permutations + 1))
 
 
 @dataclass(frozen=True, eq=False)

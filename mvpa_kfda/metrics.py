@@ -266,14 +266,17 @@ def _log_odds(class_scores, shapes):
     log -= log.max(axis=0)
     with np.errstate(divide="ignore"):
         odds = log - np.log(_over_others(np.add, np.exp(log)))
-    certain = np.isposinf(odds)  # all others underflow: the best of them is their sum
+    # Where a class is all but certain the others underflow: there, add up logarithms.
+    limit = -0.9 * np.log(np.finfo(log.dtype).tiny)
+    certain = (odds > limit).any(axis=0)
     if certain.any():
-        odds[certain] = (log - _over_others(np.maximum, log))[certain]
+        log = log[:, certain]
+        odds[:, certain] = log - _over_others(np.logaddexp, log)
     return odds
 
 
 def _over_others(combine, values):
-    """Return, for every entry along the first axis, the sum or maximum of the others.
+    """Return, for every entry along the first axis, the sum of all others.
 
     From running totals from either end: nothing is subtracted, so no digit is lost.
     """

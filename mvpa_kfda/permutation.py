@@ -7,20 +7,20 @@ and only when the trials that swap labels are exchangeable. Both are rules about
 *blocks*: labels change places inside a block and never leave it.
 """
 
-import inspect
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln
 
-from ._checks import check_count, check_option, check_per_trial
+from ._checks import check_count, check_option, check_per_trial, warn
 
-#: "auto" prefers to shuffle within folds when that leaves at least this many times
-#: more rearrangements than permutations are asked for: drawing with replacement then
-#: hardly ever repeats one.
+#: "auto" prefers to shuffle within folds when that leaves this many times more
+#: rearrangements than permutations: drawing with replacement then hardly repeats one.
 FAR_MORE = 100
+
+#: Folds with fewer trials leave too many labels in their place for a powerful test.
+SMALLEST_FOLD = 10
 
 #: With fewer rearrangements than this, no p-value can reach 0.05.
 FEWEST = 20
@@ -121,7 +121,9 @@ def permute_labels(
 
     1. Labels constant within every group, and a splitter known not to look at labels:
        "groups".
-    2. "within_folds", if it leaves at least 100 P rearrangements.
+    2. "within_folds", if it leaves at least 100 P rearrangements; for a splitter known
+       not to look at labels only if the folds are a partition into 10 trials or more,
+       since shuffling within smaller ones costs power and gains nothing.
     3. A splitter known not to look at labels: "within_groups" if groups are given,
        otherwise "free".
     4. "within_folds", if it leaves 20 rearrangements or more. The test is still valid,
@@ -174,13 +176,19 @@ def permute_labels(
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
     if scheme == permute and scheme != "within_folds" and folds.sees_labels:
-        _warn(
+        warn(
             f"permute={scheme!r} with {folds.name} gives a biased test: this splitter "
             "draws its folds from the observed labels, but the permuted labels do not "
             "fit these folds in the same way. The p-values come out too small. Use "
             "permute='within_folds', or a splitter that does not look at the labels."
         )
     exact = count <= n_permutations + 1
+    if count < FEWEST and exact:
+        warn(
+            f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
+            f"no p-value can be below 1/{count}. Use larger folds or more groups.",
+            UserWarning,
+        )
     shuffled = _enumerate(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     return Permutations(labels, scheme, exact)
@@ -211,15 +219,6 @@ def _generator(random_state):
             f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a "
             "whole number of at least 0 or a numpy.random.Generator."
         ) from None
-
-
-def _warn(message):
-    """Warn at the first caller outside this package, however deep the call is."""
-    package = __name__.partition(".")[0] + "."
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 # ------------------------------------------------------------------- the four schemes
@@ -305,7 +304,9 @@ def _choose(codes, n_permutations, folds, groups):
     if constant and label_free:
         return "groups"
     count = _count(_within_folds(codes, folds, groups))
-    if count >= FAR_MORE * n_permutations:
+    smallest = min(len(test) for test in folds.tests)
+    roomy = folds.is_partition and smallest >= SMALLEST_FOLD
+    if count >= FAR_MORE * n_permutations and (roomy or not label_free):
         return "within_folds"
     if label_free:
         return "free" if groups is None else "within_groups"

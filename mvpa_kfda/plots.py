@@ -7,7 +7,7 @@ colors are Okabe and Ito's, which color-blind readers tell apart.
 import numpy as np
 
 from ._checks import check_option
-from .inference import CORRECTIONS
+from .inference import CORRECTIONS, smallest_p_value
 from .metrics import METRICS
 
 SCORE_COLOR = "#0072B2"  # blue
@@ -97,10 +97,13 @@ def plot_time(
     if p is not None:
         low, high = np.percentile(null, [2.5, 97.5], axis=0)
         label = "95 % of the permutations (2.5 to 97.5 %)"
+        across = times
+        if len(times) == 1:  # a band of its own width instead of none
+            across, low, high = _sample_edges(times), low.repeat(2), high.repeat(2)
         ax.fill_between(
-            times, low, high, color=NULL_COLOR, alpha=0.55, lw=0, label=label
+            across, low, high, color=NULL_COLOR, alpha=0.55, lw=0, label=label
         )
-        _draw_significance(ax, times, p, alpha, correction)
+        _draw_significance(ax, times, p, alpha, correction, len(null))
     if times[0] <= 0 <= times[-1]:
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
     left, right = _sample_edges(times)[[0, -1]]
@@ -284,14 +287,18 @@ def _draw_chance(draw_line, chance):
         )
 
 
-def _draw_significance(ax, times, p, alpha, correction):
+def _draw_significance(ax, times, p, alpha, correction, n_permutations):
     """Draw bars under the significant samples, below everything else."""
     label = f"p ≤ {alpha:g} ({CORRECTION_LABELS.get(correction, correction)})"
     spans = significant_spans(times, p <= alpha)
     low, high = ax.get_ylim()
     ax.set_ylim(low - BAR_ROOM * (high - low), high)
     if len(spans) == 0:
-        ax.plot([], [], " ", label=f"no time point at {label}")
+        least = smallest_p_value(n_permutations, len(times), correction)
+        none = f"no time point at {label}"
+        if least > alpha:
+            none = f"{label} is out of reach with {n_permutations} permutations"
+        ax.plot([], [], " ", label=none)
         return
     ax.broken_barh(
         np.column_stack([spans[:, 0], np.diff(spans)[:, 0]]),

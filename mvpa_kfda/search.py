@@ -172,6 +172,8 @@ class Task:
         The precision in which permutations are processed.
     batch_size : int | None
         Permutations per block; None chooses by cache size.
+    keep_class_scores : bool
+        Whether the outcome is to hold the class scores.
     """
 
     labels: np.ndarray
@@ -180,6 +182,7 @@ class Task:
     scoring: list
     dtype: np.dtype
     batch_size: int | None = None
+    keep_class_scores: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,15 +197,15 @@ class Outcome:
         Scores of the permuted labels, (P, *shape), of the single-number metrics.
     predicted : ndarray of int, shape (*shape, n)
         Predicted classes of the observed labels, -1 for trials never tested.
-    class_scores : ndarray, shape (*shape, n, c)
+    class_scores : ndarray, shape (*shape, n, c) | None
         Class scores of the observed labels, averaged over the folds that test a trial;
-        NaN for trials never tested.
+        NaN for trials never tested. None unless the task keeps them.
     """
 
     metrics: dict
     nulls: dict
     predicted: np.ndarray
-    class_scores: np.ndarray
+    class_scores: np.ndarray | None
 
 
 def run(source, task, n_jobs=None, verbose=None):
@@ -233,10 +236,18 @@ def run(source, task, n_jobs=None, verbose=None):
         if effective_n_jobs(n_jobs) == 1:
             parts = (_run_block(source, block, task) for block in blocks)
             return _collect(_progress(parts, blocks, verbose), source.shape)
-        parts = Parallel(n_jobs=n_jobs, return_as="generator")(
+        parts = _parallel(n_jobs)(
             delayed(_run_block_alone)(source, block, task) for block in blocks
         )
         return _collect(_progress(parts, blocks, verbose), source.shape)
+
+
+def _parallel(n_jobs):
+    """Return joblib's workers, handing over blocks as they come where they can."""
+    try:
+        return Parallel(n_jobs=n_jobs, return_as="generator")
+    except ValueError:  # this backend, multiprocessing for one, returns all at once
+        return Parallel(n_jobs=n_jobs)
 
 
 def _run_block_alone(source, block, task):
@@ -253,8 +264,8 @@ def _run_block(source, block, task):
         try:
             parts.append(_run_position(next(hats), task))
         except ValueError as error:
-            # The only errors left at this depth: flat data and a lambda too small.
-            raise ValueError(f"{source.where(position)}{error}") from None
+            # Flat data, a lambda too small, or an error of the user's own kernel.
+            raise ValueError(f"{source.where(position)}{error}") from error
     return parts
 
 
@@ -286,7 +297,8 @@ def _run_position(hat, task):
             nulls[name].append(values[name])
     nulls = {name: np.concatenate(values) for name, values in nulls.items()}
     class_scores = _per_trial(plan, observed.class_scores[:, :, 0])
-    return observed_scores, nulls, _winners(class_scores), class_scores
+    kept = class_scores if task.keep_class_scores else None
+    return observed_scores, nulls, _winners(class_scores), kept
 
 
 def _per_trial(plan, class_scores):
@@ -302,7 +314,7 @@ def _per_trial(plan, class_scores):
 def _winners(class_scores):
     """Return the best class of every trial, -1 for trials never tested."""
     tested = ~np.isnan(class_scores).any(axis=1)
-    return np.where(tested, class_scores.argmax(axis=1), -1)
+    return np.where(tested, class_scores.argmax(axis=1), -1).astype(np.int32)
 
 
 def _progress(parts, blocks, verbose):
@@ -332,5 +344,5 @@ def _collect(parts, shape):
         metrics={name: stack([o[name] for o in observed], 0) for name in observed[0]},
         nulls={name: stack([null[name] for null in nulls], 1) for name in nulls[0]},
         predicted=stack(predicted, 0),
-        class_scores=stack(class_scores, 0),
+        class_scores=None if class_scores[0] is None else stack(class_scores, 0),
     )

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn import model_selection as ms
 from sklearn.metrics import accuracy_score
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
@@ -124,7 +125,7 @@ def test_result_has_the_documented_shapes_and_types(data):
         (lambda codes: NAMES[codes].tolist(), ["cat", "dog", "house"]),
         (lambda codes: tuple(codes.tolist()), [0, 1, 2]),
         (lambda codes: NAMES[codes].astype(object), ["cat", "dog", "house"]),
-        (lambda codes: list(NAMES[codes].astype(bytes)), [b"cat", b"dog", b"house"]),
+        (lambda codes: list(NAMES[codes].astype(bytes)), ["cat", "dog", "house"]),
         (lambda codes: pd.Series(NAMES[codes], index=codes), ["cat", "dog", "house"]),
         (lambda codes: pd.Categorical(NAMES[codes]), ["cat", "dog", "house"]),
         (lambda codes: pd.Series(codes, dtype="Int64"), [0, 1, 2]),
@@ -848,3 +849,16 @@ def test_kernel_objects_are_recorded():
     result = cross_validate(GOOD_X, GOOD_Y, kernel=RBF(gamma=0.5), reg=Ridge(2.0))
     assert result.parameters["kernel"] == repr(check_kernel(RBF(gamma=0.5)))
     assert result.parameters["reg"] == "Ridge(lam=2.0)"
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "match"),
+    [
+        (csr_array(GOOD_X), TypeError, r"sparse matrix.*X\.toarray"),
+        (np.ma.masked_greater(GOOD_X, 1.0), ValueError, "X is a masked array"),
+        ([[1.0, 2.0], [3.0]] * 30, ValueError, "rows differ in length"),
+    ],
+)
+def test_features_that_are_no_plain_array(X, error, match):
+    with pytest.raises(error, match=match):
+        cross_validate(X, GOOD_Y)

@@ -161,8 +161,13 @@ def test_nothing_significant_is_said(tmp_path, capsys):
     noise = simulate_epochs(30, 2, snr=0.0, n_channels=16, sfreq=20.0, tmax=0.3)
     noise.save(tmp_path / "noise-epo.fif", verbose=False)
     file, out = str(tmp_path / "noise-epo.fif"), str(tmp_path)
-    assert main(["epochs", file, "--permutations", "10", "--out", out]) == 0
+    assert main(["epochs", file, "--permutations", "20", "--out", out]) == 0
     assert "Above chance: at no time point" in capsys.readouterr().out
+    assert main(["epochs", file, "--permutations", "10", "--out", out]) == 0
+    assert "Above chance: out of reach, more permutations" in capsys.readouterr().out
+    command = ["epochs", file, "--permutations", "0", "--out", out]
+    assert main([*command, "--picks", f"{noise.ch_names[0]}, {noise.ch_names[1]}"]) == 0
+    assert "2 channels" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def refit_scores(X, codes, train, test, lam, c):
     [KFold(7), LeaveOneOut(), ShuffleSplit(4, test_size=0.3, random_state=0)],
     ids=lambda cv: type(cv).__name__,
 )
-@pytest.mark.parametrize("c", [2, 3, 6])
+@pytest.mark.parametrize("c", [2, 3, 6, 15])
 def test_class_scores_are_those_of_refitted_models(cv, c):
     X, _, labels = problem(c=c)
     folds = make_folds(cv, labels[0])

@@ -141,3 +141,23 @@ def test_an_int_ignores_groups_and_says_so():
 def test_bad_cv(cv, error, match):
     with pytest.raises(error, match=match):
         make_folds(cv, CODES)
+
+
+def test_a_class_absent_from_a_training_set_is_pointed_out():
+    codes = np.repeat([0, 1, 2], 8)
+    with pytest.warns(UserWarning, match="class 'b' are in the test set of fold 1 of"):
+        make_folds(
+            [(range(2, 24), [0, 1]), (np.r_[:8, 16:24], range(8, 16))],
+            codes,
+            classes=["a", "b", "c"],
+        )
+    with pytest.warns(UserWarning, match=r"class '0' .* fold 0 of cv=KFold"):
+        make_folds(ms.KFold(3), codes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_folds(ms.StratifiedKFold(3), codes)
+
+
+def test_a_splitter_class_is_no_splitter():
+    with pytest.raises(TypeError, match=r"'cv': <class .*KFold'>"):
+        make_folds(ms.KFold, CODES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mvpa_kfda import RBF, Linear, Ridge
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.hat import (
     check_reg,
     hat_from_features,
@@ -114,6 +114,13 @@ def test_bad_kernel_matrices(X):
         hat_from_gram(np.ones((5, 5)), 0.3)
     with pytest.raises(ValueError, match="trials do not differ"):
         hat_from_features(np.full((5, 2), 0.1), 0.3)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="overflows double precision"),
+    ):
+        hat_from_features(X * 1e200, 0.3)
+    with pytest.raises(ValueError, match="trials do not differ"):
+        make_hat(X * 1e-7, Polynomial(), 0.3)
     with pytest.raises(ValueError, match="not positive definite"):
         hat_from_gram(np.diag([3.0, 2.0, -4.0, 1.0, 6.0]), Ridge(0.1))
     with pytest.raises(ValueError, match="symmetric kernel matrix"):

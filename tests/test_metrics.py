@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
 from mvpa_kfda.direct import Scored
 from mvpa_kfda.metrics import (
     METRICS,
+    _log_odds,
     chance_level,
     check_scoring,
     evaluate,
@@ -195,3 +196,18 @@ def test_scoring_argument():
     for value in ([], None, 3, skm.accuracy_score):
         with pytest.raises(TypeError, match=r"'scoring'.*accuracy"):
             check_scoring(value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_log_odds_keep_their_digits_however_certain(dtype):
+    # Up to and past where exponentials of the others underflow.
+    rng = np.random.default_rng(0)
+    top = -np.log(np.finfo(dtype).tiny)
+    gap = np.linspace(0.5 * top, 1.2 * top, 200)
+    scores = -gap[:, None] + rng.random((200, 6))
+    scores[:, 2] = 0.0
+    odds = _log_odds(scores[:, :, None].astype(dtype), ((1, 200, 1),))
+    for k in range(6):
+        others = np.delete(scores.astype(dtype).astype(float), k, axis=1)
+        expected = scores[:, k] - logsumexp(others, axis=1)
+        assert_allclose(odds[k, :, 0], expected, rtol=4 * np.finfo(dtype).eps)

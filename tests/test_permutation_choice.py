@@ -10,6 +10,7 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneGroupOut,
     LeaveOneOut,
+    RepeatedKFold,
     RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedGroupKFold,
@@ -47,11 +48,40 @@ def test_auto_shuffles_within_groups_when_there_are_groups():
 
 
 def test_auto_wants_far_more_rearrangements_than_permutations():
-    codes = np.tile([0, 1], 8)  # 4 folds of 2 + 2: 6^4 = 1296 rearrangements
-    folds = make_folds(KFold(4), codes)
-    few = permute_labels(codes, 12, folds=folds, random_state=SEED)
-    many = permute_labels(codes, 13, folds=folds, random_state=SEED)
+    codes = np.tile([0, 1], 10)  # 2 folds of 5 + 5: 252^2 = 63504 rearrangements
+    folds = make_folds(KFold(2), codes)
+    few = permute_labels(codes, 635, folds=folds, random_state=SEED)
+    many = permute_labels(codes, 636, folds=folds, random_state=SEED)
     assert (few.scheme, many.scheme) == ("within_folds", "free")
+
+
+@pytest.mark.parametrize(
+    ("cv", "scheme"),
+    [
+        (KFold(6), "within_folds"),  # folds of 10
+        (KFold(7), "free"),  # of 8 or 9
+        (RepeatedKFold(n_splits=2, n_repeats=2, random_state=0), "free"),
+        (StratifiedKFold(15), "within_folds"),  # which must not be shuffled freely
+    ],
+)
+def test_auto_does_not_shuffle_within_small_folds_without_need(cv, scheme):
+    codes = np.tile([0, 1], 30)
+    folds = make_folds(cv, codes)
+    assert permute_labels(codes, 9, folds=folds, random_state=SEED).scheme == scheme
+
+
+@pytest.mark.parametrize(("n_pairs", "warns"), [(2, True), (3, False)])
+def test_few_arrangements_are_pointed_out(n_pairs, warns):
+    codes = np.tile([0, 1], n_pairs)  # 6 or 20 arrangements
+    folds = make_folds(LeaveOneOut(), codes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        permuted = permute_labels(codes, 1000, folds=folds)
+    assert permuted.exact
+    messages = [str(warning.message) for warning in caught]
+    expected = ["only 6 distinct arrangements"] if warns else []
+    assert len(messages) == len(expected)
+    assert all(map(str.__contains__, messages, expected))
 
 
 def test_auto_stays_within_folds_when_the_labels_were_seen():

@@ -163,9 +163,24 @@ def test_bars_lie_below_the_curve_and_the_band():
     assert top < ax.transData.transform((0, lowest))[1]
 
 
+def test_a_level_out_of_reach_is_said():
+    label = "p ≤ 0.001 (max-statistic correction) is out of reach with 199 permutations"
+    assert label in legend(plot_time(time_result(), alpha=0.001))
+
+
+def test_a_single_time_point_has_a_band():
+    result = time_result(times=TIMES[:1])
+    band = artist(plot_time(result), "95 %").get_paths()[0].get_extents()
+    low, high = np.percentile(result.null[:, 0], [2.5, 97.5])
+    assert_allclose([band.y0, band.y1], [low, high], rtol=1e-12)
+    assert band.width > 0
+
+
 def test_no_significant_sample_is_said():
-    ax = plot_time(time_result(), alpha=0.001)
-    assert "no time point at p ≤ 0.001 (max-statistic correction)" in legend(ax)
+    result = time_result()
+    chance = replace(result, metrics=result.metrics | {"accuracy": result.null[0]})
+    ax = plot_time(chance, alpha=0.006)
+    assert "no time point at p ≤ 0.006 (max-statistic correction)" in legend(ax)
     # Only the band is left.
     assert sum(isinstance(part, PolyCollection) for part in ax.collections) == 1
 

@@ -736,3 +736,17 @@ def test_entries_of_the_wrong_shape(saved):
 
 def test_every_public_result_can_be_loaded():
     assert RESULTS == {"DecodingResult": DecodingResult, "TimeResult": TimeResult}
+
+
+def test_table_takes_one_correction_by_name_and_checks_it():
+    result = time_result()
+    assert "p_fdr" in result.to_dataframe("fdr")
+    with pytest.raises(ValueError, match=r"'corrections': 'holm'.*'fdr'"):
+        result.to_dataframe(["holm"])
+
+
+def test_text_wider_than_its_strings_is_refused():
+    text = {"__text__": ["a", "bc"], "shape": [2], "width": 2}
+    assert_array_equal(_hdf5._decode(text, {}), ["a", "bc"])
+    with pytest.raises(ValueError, match="wider than its strings"):
+        _hdf5._decode(text | {"width": 500_000_000}, {})

@@ -49,6 +49,7 @@ def make_source(width=1, step=1, mode="concatenate", kernel=None, data=None, reg
 def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
     folds = make_folds(5, CODES)
     labels = permute_labels(CODES, n_permutations, folds=folds, random_state=0).labels
+    options = {"keep_class_scores": True} | options
     return Task(labels, 3, folds, list(scoring), np.dtype("float64"), **options)
 
 
@@ -463,3 +464,22 @@ def test_progress_bar_waits_when_nothing_was_said(capfd, monkeypatch):
     monkeypatch.setattr(search, "_PATIENCE", 1e-3)
     run(make_source(), TASK, n_jobs=1, verbose=None)
     assert f"{T}/{T}" in capfd.readouterr().err
+
+
+def test_a_backend_without_generators_gives_the_same():
+    source = make_source()
+    with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
+        together = run(source, TASK, n_jobs=2, verbose=False)
+    alone = run(source, TASK, n_jobs=1, verbose=False)
+    assert_array_equal(together.nulls["accuracy"], alone.nulls["accuracy"])
+
+
+def test_an_error_of_the_users_kernel_keeps_its_traceback():
+    def broken(X, Y):
+        raise ValueError("inside the kernel")
+
+    X = np.random.default_rng(0).standard_normal((N, 4))
+    source = FeatureSource(X, Callable(broken), 0.3)
+    with pytest.raises(ValueError, match="inside the kernel") as caught:
+        run(source, TASK, verbose=False)
+    assert isinstance(caught.value.__cause__, ValueError)
