@@ -65,7 +65,7 @@ PROBLEMS = {
     "stratified": (stratified, "within_folds"),
     "stratified, unbalanced": (stratified_unbalanced, "within_folds"),
     "leave one out": (leave_one_out, "free"),
-    "leave one run out": (leave_one_run_out, "within_folds"),
+    "leave one run out": (leave_one_run_out, "within_groups"),
     "runs across folds": (runs_across_folds, "within_groups"),
     "between subjects": (between_subjects, "groups"),
 }
