@@ -139,6 +139,7 @@ def decode_epochs(
     info, data = _scaled_data(epochs, picks, scale, kernel)
     times = np.array([epochs.times[i : i + width].mean() for i in starts])
     source = WindowSource(data, starts, width, window_mode, times, kernel, reg)
+    _check_not_flat(source)
     outcome = run(source, analysis.task, n_jobs, progress)
     parameters = {
         **analysis.parameters,
@@ -283,6 +284,17 @@ def _scaled_data(epochs, picks, scale, kernel):
             for kind in set(types):
                 data[:, :, types == kind] /= _deviation(data[:, :, types == kind])
     return info, data
+
+
+def _check_not_flat(source):
+    """Refuse windows in which all epochs are alike, before anything is computed."""
+    flat = (source.data == source.data[:, :1]).all(axis=(1, 2))
+    for position, start in enumerate(source.starts):
+        if flat[start : start + source.width].all():
+            raise ValueError(
+                f"{source.where(position)}The trials do not differ: flat data, or a "
+                "baseline of one sample. Leave such times out with epochs.crop."
+            )
 
 
 def _deviation(data, axis=None):

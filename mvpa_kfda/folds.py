@@ -184,9 +184,9 @@ def _check_counts(cv, codes, groups, classes):
             label = code if classes is None else classes[code]
             fewer = f"at most cv={count}, " if count > 1 else ""
             raise ValueError(
-                f"Class {str(label)!r} has {count} trials, fewer than the {n_splits} "
-                f"folds. Use {fewer}a splitter that is not stratified, or leave the "
-                "class out."
+                f"Class {str(label)!r} has {count} trial{'s' * (count != 1)}, fewer "
+                f"than the {n_splits} folds. Use {fewer}a splitter that is not "
+                "stratified, or leave the class out."
             )
     n_groups = None if groups is None else len(np.unique(groups))
     if isinstance(cv, (ms.GroupKFold, ms.StratifiedGroupKFold)):

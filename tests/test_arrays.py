@@ -468,7 +468,7 @@ def test_a_class_too_small_for_the_folds_is_named(data):
         cross_validate(X, y)
     y[:3] = "cat"
     with pytest.raises(
-        ValueError, match=r"Class 'rare' has 1 trials, .*Use a splitter that is not str"
+        ValueError, match=r"Class 'rare' has 1 trial, .*Use a splitter that is not str"
     ):
         cross_validate(X, y)
     cv = ms.RepeatedStratifiedKFold(n_splits=5)

@@ -861,7 +861,7 @@ def rare_face():
         (put((..., 2), 5e-6), r"At -0\.010 s: The trials do not differ.*flat data"),
         (put(..., 0.0), r"At -0\.030 s: The trials do not differ"),
         (lambda: make_epochs()["face"], r"y holds one class only \('face'\)"),
-        (rare_face, "Class 'face' has 1 trials, fewer than the 10 folds"),
+        (rare_face, "Class 'face' has 1 trial, fewer than the 10 folds"),
         (lambda: make_epochs()[:0], "epochs is empty.*drop_log"),
         (lambda: make_epochs().drop(range(48), verbose=False), "epochs is empty"),
     ],
@@ -1026,3 +1026,21 @@ def test_unknown_correction_lists_the_choices(epochs):
 def test_flat_data_is_named_by_workers_too():
     with pytest.raises(ValueError, match=r"^At -0\.010 s: The trials do not differ"):
         decode_epochs(put((..., 2), 5e-6)(), n_jobs=2)
+
+
+def test_flat_times_are_found_before_anything_is_computed(monkeypatch):
+    data = np.random.default_rng(0).standard_normal((20, 3, 9))
+    data[:, :, 7:] = 0.5
+    epochs = mne.EpochsArray(data, mne.create_info(3, 10.0, "eeg"), verbose=False)
+    y = np.arange(20) % 2
+
+    def compute(*_, **__):
+        raise AssertionError("computed something")
+
+    monkeypatch.setattr("mvpa_kfda.epochs.run", compute)
+    with pytest.raises(
+        ValueError, match=r"At 0\.700 s: The trials do not differ.*crop"
+    ):
+        decode_epochs(epochs, y, cv=5)
+    with pytest.raises(AssertionError, match="computed something"):
+        decode_epochs(epochs, y, cv=5, window=0.3)  # each window has other samples too
