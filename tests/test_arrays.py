@@ -472,7 +472,7 @@ def test_a_class_too_small_for_the_folds_is_named(data):
     ):
         cross_validate(X, y)
     cv = ms.RepeatedStratifiedKFold(n_splits=5)
-    with pytest.raises(ValueError, match="Class 'rare' has 1 trials"):
+    with pytest.raises(ValueError, match="Class 'rare' has 1 trial, "):
         cross_validate(X, y, cv=cv)
     assert cross_validate(X, y, cv=ms.KFold(5)).scores > 0
 
