@@ -226,7 +226,8 @@ def hat_from_features(X, reg):
     Xc = X - X.mean(axis=0)
     scatter = Xc.T @ Xc
     scale = np.trace(scatter) / n
-    _check_scale(scale, np.square(X).sum() / n)
+    # Centring comes before squaring here, so an offset costs half as many digits.
+    _check_scale(scale, _SMALLEST_SPREAD * np.square(X).sum() / n)
     lam = resolve_penalty(reg, scale)
     scatter.flat[:: p + 1] += lam
     cholesky, failed = lapack.dpotrf(scatter, lower=1)

@@ -95,6 +95,13 @@ def test_an_offset_costs_no_digits(X):
     assert_allclose(shifted, plain, rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("n", [30, 12], ids=["primal", "dual"])
+def test_an_offset_that_leaves_enough_digits_is_accepted(X, n):
+    plain = make_hat(X[:n], Linear(), 0.3).matrix
+    shifted = make_hat(X[:n] + 1e8, Linear(), 0.3).matrix
+    assert_allclose(shifted, plain, rtol=0, atol=1e-6)
+
+
 def test_bad_penalties(X):
     for value in (0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=r"'reg'.*above zero.*Ridge\(lam\)"):
