@@ -1,7 +1,7 @@
 """Connected sets of positions in statistic maps, and threshold-free enhancement.
 
-Maps come stacked, shape (m, positions...), one per permutation, and are labelled all at
-once. Only large values form clusters.
+Maps come stacked, shape (m, positions...), one per permutation, and are labelled many
+at once. Only large values form clusters.
 """
 
 import numpy as np
@@ -10,8 +10,20 @@ from scipy.sparse.csgraph import connected_components
 
 from ._checks import check_positive
 
-#: Graph clusters are searched in batches of maps with about this many nodes or edges.
-_BATCH = 2_000_000
+#: Stacks of maps are worked on in batches of about this many values. They stay in the
+#: processor's cache, and the temporaries stay small however many maps there are.
+_BATCH = 500_000
+
+
+def batches(n_maps, n_values):
+    """Yield slices of `n_maps` maps: as many as fit a batch, with `n_values` in each.
+
+    What is computed per batch must not depend on the batch; a slice holds at least one
+    map.
+    """
+    step = max(1, _BATCH // max(1, n_values))
+    for first in range(0, n_maps, step):
+        yield slice(first, min(first + step, n_maps))
 
 
 def find_clusters(maps, threshold, adjacency=None):
@@ -114,18 +126,27 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
         raise ValueError(f"start must be zero or a positive number; got {start!r}.")
     edges = _check_adjacency(adjacency, maps.shape[1:])
     scores = np.zeros(maps.shape)
+    for rows in batches(len(maps), maps[0].size):
+        _enhance(maps[rows], scores[rows], edges, (start, step), (e_power, h_power))
+    return scores
+
+
+def _enhance(maps, scores, edges, grid, powers):
+    """Add to the scores of a few maps what each height gives their positions."""
+    (start, step), (e_power, h_power) = grid, powers
     peaks = maps.reshape(len(maps), -1).max(axis=1)
     heights = np.arange(start, peaks.max(initial=start), step)
     # The first slice reaches down to zero, the others to the height before.
     slices = np.diff(heights, prepend=0.0)
-    for height, dh in zip(heights, slices, strict=True):
+    for height, weight in zip(heights, heights**h_power * slices, strict=True):
+        if weight == 0:  # at height 0, which takes the longest to label
+            continue
         tall = np.flatnonzero(peaks > height)
         labels, n_clusters = _label(maps[tall] > height, edges)
         extents = np.bincount(labels.ravel(), minlength=n_clusters + 1)
-        gains = height**h_power * dh * extents**e_power
+        gains = weight * extents**e_power
         gains[0] = 0.0  # label 0 is everything below the height
         scores[tall] += gains[labels]
-    return scores
 
 
 def _label(above, edges):
@@ -141,10 +162,9 @@ def _label_graph(above, i, j):
     """Do as `_label` for a graph whose edges join the positions i and j."""
     flat = above.reshape(len(above), -1)
     labels = np.zeros(flat.shape, dtype=np.int32)
-    batch = max(1, _BATCH // max(flat.shape[1], len(i)))
     n_clusters = 0
-    for first in range(0, len(flat), batch):
-        part = flat[first : first + batch]
+    for rows in batches(len(flat), max(flat.shape[1], len(i))):
+        part = flat[rows]
         # The positions above, of all maps of the batch, are the nodes of one graph.
         node = np.cumsum(part).reshape(part.shape) - 1
         row, edge = np.nonzero(part[:, i] & part[:, j])
@@ -154,7 +174,7 @@ def _label_graph(above, i, j):
             shape = (n_nodes, n_nodes)
             graph = sparse.coo_array((np.ones(len(row), dtype=bool), ends), shape)
             n_found, component = connected_components(graph, directed=False)
-            labels[first : first + batch][part] = component + 1 + n_clusters
+            labels[rows][part] = component + 1 + n_clusters
             n_clusters += n_found
     return labels.reshape(above.shape), n_clusters
 

@@ -5,6 +5,10 @@ Every function takes the observed scores, shape (positions...), and the null, sh
 permutations must have been used at every position, otherwise the null of a maximum or
 of a cluster means nothing. Large scores are the interesting ones: all tests are
 one-sided.
+
+The null of a map may be large. A float32 null is used as it is, in memory or
+memory-mapped, and the observed scores are then compared at its precision; any other is
+taken as float64. No copy of the null is made. A `NullSummary` can replace the null.
 """
 
 from dataclasses import dataclass
@@ -12,22 +16,33 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import false_discovery_control, norm
 
-from ._checks import check_option, check_positive
+from ._checks import check_option
 from ._clusters import find_clusters, tfce
+from ._null import (
+    FullNull,
+    against_maximum,
+    as_precise_as,
+    check_finite,
+    check_level,
+    count_p,
+    standardise,
+)
+from ._null_summary import NullCollector, NullSummary, summarize_null
 
 __all__ = [
     "CORRECTIONS",
     "Cluster",
+    "NullCollector",
+    "NullSummary",
     "clusters",
     "corrected_p_values",
     "find_clusters",
     "p_values",
+    "p_values_from_summary",
     "smallest_p_value",
+    "summarize_null",
     "tfce",
 ]
-
-#: Scores that differ by less than this, relative to their size, are ties.
-TIE = 1e-10
 
 
 def p_values(observed, null):
@@ -37,7 +52,7 @@ def p_values(observed, null):
     ----------
     observed : float or array, shape (positions...)
         Observed scores.
-    null : array, shape (P, positions...)
+    null : array or memmap, shape (P, positions...)
         Scores under P label permutations, the observed labels not among them.
 
     Returns
@@ -59,7 +74,7 @@ def p_values(observed, null):
 
     Scores that are equal but for rounding count as ties, hence as ">=". "Equal" is
     measured against the largest absolute score of that position, so that it also works
-    for an observed score of zero.
+    for an observed score of zero: to 1e-10 of it, with a float32 null to 5e-7.
 
     References
     ----------
@@ -72,7 +87,8 @@ def p_values(observed, null):
     >>> p_values(0.7, np.array([0.5, 0.7, 0.4]))
     0.5
     """
-    return _float_if_single(_p(*_check_scores(observed, null)))
+    null = FullNull(observed, null)
+    return _float_if_single(_none(null.observed, null))
 
 
 def corrected_p_values(
@@ -84,7 +100,7 @@ def corrected_p_values(
     ----------
     observed : float or array, shape (positions...)
         Observed scores.
-    null : array, shape (P, positions...)
+    null : array or memmap, shape (P, positions...)
         Scores under P label permutations, the same ones at every position.
     correction : str or None, default="none"
         "none" (or None): p-values as they are.
@@ -142,12 +158,59 @@ def corrected_p_values(
     >>> corrected_p_values(observed, null, "max")
     array([0.92, 0.01, 0.01])
     """
-    correction = "none" if correction is None else correction
-    check_option("correction", correction, CORRECTIONS)
-    observed, null = _check_scores(observed, null)
-    correct = CORRECTIONS[correction]
-    p = correct(observed, null, adjacency=adjacency, threshold=threshold)
-    return _float_if_single(p)
+    correct = _correction(correction)
+    null = FullNull(observed, null, adjacency, threshold)
+    return _float_if_single(correct(null.observed, null, adjacency, threshold))
+
+
+def p_values_from_summary(
+    observed, summary, correction="none", *, adjacency=None, threshold=0.05
+):
+    """Compute p-values as `corrected_p_values`, from a summary of the null.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores, the same that the summary was made with.
+    summary : NullSummary
+        What was kept of the null.
+    correction : str or None, default="none"
+        As in :func:`corrected_p_values`. "cluster" and "tfce" need a summary made with
+        clusters.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
+        As in :func:`corrected_p_values`, the same that the summary was made with.
+    threshold : float, default=0.05
+        As in :func:`corrected_p_values`, the same that the summary was made with.
+
+    Returns
+    -------
+    p : float or array, shape (positions...)
+        Corrected p-values, exactly those of the whole null.
+
+    Raises
+    ------
+    ValueError
+        If the correction is not known, if the summary does not hold what it needs, or
+        if the scores, the adjacency or the threshold are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> observed = np.array([0.5, 0.9, 0.9])
+    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
+    >>> p_values_from_summary(observed, summarize_null(observed, null), "max")
+    array([0.92, 0.01, 0.01])
+    """
+    correct = _correction(correction)
+    observed = as_precise_as(summary.maximum.dtype, observed)
+    check_finite(observed)
+    if observed.shape != summary.exceedances.shape:
+        raise ValueError(
+            f"The summary is of positions {summary.exceedances.shape}, observed has "
+            f"shape {observed.shape}; give the scores that the summary was made with."
+        )
+    _check_kept(summary, correction, threshold)
+    return _float_if_single(correct(observed, summary, adjacency, threshold))
 
 
 def smallest_p_value(n_permutations, n_positions=1, correction="none"):
@@ -202,7 +265,7 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05):
     ----------
     observed : array, shape (positions...)
         Observed scores.
-    null : array, shape (P, positions...)
+    null : array or memmap, shape (P, positions...)
         Scores under P label permutations, the same ones at every position.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
         As in :func:`corrected_p_values`.
@@ -228,41 +291,43 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05):
     >>> [(found.mask, found.p_value) for found in clusters(observed, null)]
     [(array([False,  True,  True]), 0.01)]
     """
-    observed, null = _check_scores(observed, null)
-    labels, masses, p = _test_clusters(observed, null, adjacency, threshold)
+    null = FullNull(observed, null, adjacency, threshold)
+    labels, masses, p = _test_clusters(null.observed, null, adjacency, threshold)
     order = np.argsort(-masses, kind="stable")
     return [Cluster(labels == k + 1, float(masses[k]), float(p[k])) for k in order]
 
 
 # -------------------------------------------------------------- corrections, by name
+# Each takes the observed scores and a FullNull or NullSummary, which have the same
+# attributes.
 
 
-def _none(observed, null, **_):
-    return _p(observed, null)
+def _none(observed, null, *_):
+    return count_p(null.exceedances, null.n_permutations)
 
 
-def _max(observed, null, **_):
-    return _against_maximum(observed, null)
+def _max(observed, null, *_):
+    return against_maximum(observed, null.maximum, null.maximum.dtype)
 
 
-def _bonferroni(observed, null, **_):
-    return np.minimum(1.0, _p(observed, null) * observed.size)
+def _bonferroni(observed, null, *_):
+    return np.minimum(1.0, _none(observed, null) * observed.size)
 
 
-def _fdr(observed, null, **_):
-    p = _p(observed, null)
+def _fdr(observed, null, *_):
+    p = _none(observed, null)
     return false_discovery_control(p.ravel()).reshape(p.shape)
 
 
-def _cluster(observed, null, *, adjacency, threshold):
+def _cluster(observed, null, adjacency, threshold):
     labels, _, p = _test_clusters(observed, null, adjacency, threshold)
     return np.concatenate([[1.0], p])[labels]
 
 
-def _tfce(observed, null, *, adjacency, **_):
-    z, shape = _standardise(observed, null), observed.shape
-    scores = tfce(z.reshape(len(z), *(shape or (1,))), adjacency).reshape(z.shape)
-    return _against_maximum(scores[0], scores[1:])
+def _tfce(observed, null, adjacency, _):
+    z = standardise(observed[np.newaxis], null.moments)
+    scores = tfce(z, adjacency).reshape(observed.shape)
+    return against_maximum(scores, null.tfce_maximum, null.maximum.dtype)
 
 
 #: The corrections for the number of positions, by name.
@@ -275,77 +340,46 @@ CORRECTIONS = {
     "tfce": _tfce,
 }
 
-
-def _p(observed, null):
-    """Count the p-values of observed (positions...) in a null that fits or is (P, 1..).
-
-    The largest score in sight sets the size of a tie; copies of the null are avoided.
-    """
-    as_large = null >= observed - TIE * _size(observed, null)
-    return (1 + np.count_nonzero(as_large, axis=0)) / (1 + len(null))
+#: What a summary must hold for the corrections that need more than the rest.
+_KEPT = {"cluster": "cluster_maximum", "tfce": "tfce_maximum"}
 
 
-def _size(observed, null):
-    """Return the largest absolute score of each position."""
-    largest = np.maximum(null.max(axis=0), -null.min(axis=0))
-    return np.maximum(np.abs(observed), largest)
+def _correction(name):
+    """Return the function of a correction."""
+    name = "none" if name is None else name
+    return CORRECTIONS[check_option("correction", name, CORRECTIONS)]
+
+
+def _test_clusters(observed, null, adjacency, threshold):
+    """Return the labels of the observed clusters, their masses and p-values."""
+    height = norm.isf(check_level(threshold))
+    z = standardise(observed[np.newaxis], null.moments)
+    labels, masses = find_clusters(z, height, adjacency)
+    p = against_maximum(masses, null.cluster_maximum, null.maximum.dtype)
+    return labels.reshape(observed.shape), masses, p
 
 
 def _float_if_single(p):
     return np.asarray(p) if np.ndim(p) else float(p)
 
 
-def _against_maximum(values, null):
-    """Compare each value with the null of the maximum over all positions."""
-    largest = null.reshape(len(null), -1).max(axis=1)
-    return _p(values, largest.reshape(-1, *(1,) * values.ndim))
-
-
-def _test_clusters(observed, null, adjacency, threshold):
-    """Return the labels of the observed clusters, their masses and p-values."""
-    if check_positive("threshold", threshold) > 0.5:
+def _check_kept(summary, correction, threshold):
+    """Raise a ValueError unless the summary holds what a correction needs."""
+    needed = _KEPT.get(correction)
+    if needed is None:
+        return
+    if summary.moments is None or getattr(summary, needed) is None:
+        n, shape = summary.n_permutations, summary.exceedances.shape
+        size = n * summary.exceedances.size * 4 / 1e9
         raise ValueError(
-            f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "
-            "and up to 0.5, such as 0.05."
+            f"The correction {correction!r} needs the whole null, which was not kept. "
+            f"Run the analysis again with null='full', which keeps {n} permutations "
+            f"of positions {shape} in {size:.2g} GB, or with null='stream', which "
+            "keeps the largest cluster of each permutation."
         )
-    z = _standardise(observed, null)
-    maps = z.reshape(len(z), *(observed.shape or (1,)))
-    height = norm.isf(threshold)
-    labels, masses = find_clusters(maps[:1], height, adjacency)
-    null_labels, null_masses = find_clusters(maps[1:], height, adjacency)
-    # A permutation without any cluster has a largest mass of zero.
-    null_mass = np.concatenate([[0.0], null_masses])[null_labels]
-    p = _against_maximum(masses, null_mass)
-    return labels[0].reshape(observed.shape), masses, p
-
-
-def _standardise(observed, null):
-    """Return z-scores (P + 1, positions...), observed first; 0 where all rows tie."""
-    scores = np.concatenate([observed[np.newaxis], null])
-    scores -= scores.mean(axis=0)
-    sd = scores.std(axis=0)
-    flat = sd <= TIE * _size(observed, null)
-    return np.where(flat, 0.0, scores / np.where(flat, 1.0, sd))
-
-
-# ------------------------------------------------------------------------------ checks
-
-
-def _check_scores(observed, null):
-    observed = np.asarray(observed, dtype=float)
-    null = np.asarray(null, dtype=float)
-    if null.shape[1:] != observed.shape or null.ndim == 0:
+    if correction == "cluster" and check_level(threshold) != summary.threshold:
         raise ValueError(
-            "null must hold one row per permutation, shape (P, *observed.shape); got "
-            f"null {null.shape} and observed {observed.shape}."
+            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
+            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
+            "which allows any threshold."
         )
-    if len(null) == 0:
-        raise ValueError(
-            "There are no permutations to compare the scores with. Run the analysis "
-            "again with n_permutations=1000 or another number above zero."
-        )
-    if not (np.isfinite(observed).all() and np.isfinite(null).all()):
-        raise ValueError(
-            "Scores must be finite; observed or null holds NaN or infinite values."
-        )
-    return observed, null

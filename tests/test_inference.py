@@ -134,6 +134,11 @@ def test_max_equals_brute_force_and_is_monotone():
     assert (p[:2] >= corrected_p_values(observed[:2], null[:, :2], "max")).all()
 
 
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_scores_that_are_all_zero_are_ties(correction):
+    assert (corrected_p_values(np.zeros(3), np.zeros((4, 3)), correction) == 1).all()
+
+
 def test_fdr_and_bonferroni_by_hand():
     # Uncorrected p = 0.01, 0.04, 0.03, 0.99 of 99 permutations.
     ranks = np.array([0, 3, 2, 98])

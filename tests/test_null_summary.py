@@ -1,0 +1,378 @@
+"""Nulls in float32, on disk, in batches or summarized give the p-values of float64."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from mvpa_kfda import _clusters
+from mvpa_kfda._hdf5 import read_result_file, write_result_file
+from mvpa_kfda._null import FullNull
+from mvpa_kfda.inference import (
+    CORRECTIONS,
+    NullCollector,
+    NullSummary,
+    clusters,
+    corrected_p_values,
+    p_values,
+    p_values_from_summary,
+    summarize_null,
+)
+
+SHAPES = [(), (1,), (9,), (4, 5), (2, 3, 4)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def accuracies(shape, n_permutations=60, n_trials=90, seed=0):
+    """Return observed and permuted accuracies k / n, the observed ones with effect."""
+    rng = np.random.default_rng(seed)
+    rows = rng.binomial(n_trials, 0.5, (n_permutations + 1, *shape)) / n_trials
+    rows[0].flat[: rows[0].size // 2] += 9 / n_trials
+    return rows[0], rows[1:]
+
+
+def fold_means(shape, n_permutations=60, seed=0):
+    """Return means over ten folds of the AUC of 6 against 5 trials, ties halved."""
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, 61, (10, n_permutations + 1, *shape))
+    rows = np.mean(pairs / 60, axis=0)
+    return rows[0], rows[1:]
+
+
+def neighbours(n_positions, seed=0):
+    graph = np.random.default_rng(seed).random((n_positions, n_positions)) < 0.2
+    return sparse.csr_array(graph | graph.T)
+
+
+def on_disk(null, path):
+    """Return the null as float32, memory-mapped."""
+    np.save(path, null.astype(np.float32))
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(_clusters, "_BATCH", 500)
+
+
+# --------------------------------------------------------- all ways to the p-values
+
+
+@shapes
+@pytest.mark.parametrize("scores", [accuracies, fold_means])
+@pytest.mark.parametrize("graph", [False, True])
+def test_every_kind_of_null_gives_the_same_p_values(
+    shape, scores, graph, tmp_path, small_batches
+):
+    for seed in range(3):
+        observed, null = scores(shape, seed=seed)
+        adjacency = neighbours(observed.size, seed) if graph else None
+        options = {"adjacency": adjacency, "threshold": 0.2}
+        mapped = on_disk(null, tmp_path / f"{seed}.npy")
+        summaries = [
+            summarize_null(observed, rows, with_clusters=True, **options)
+            for rows in (null, mapped)
+        ]
+        for correction in CORRECTIONS:
+            p = corrected_p_values(observed, null, correction, **options)
+            for rows in (null.astype(np.float32), mapped, np.asfortranarray(mapped)):
+                same = corrected_p_values(observed, rows, correction, **options)
+                assert_array_equal(same, p)
+            for summary in summaries:
+                same = p_values_from_summary(observed, summary, correction, **options)
+                assert_array_equal(same, p)
+                assert type(same) is type(p)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_summary_and_null_agree_on_scores_of_any_kind(correction, small_batches):
+    for seed in range(20):
+        rows = np.random.default_rng(seed).normal(size=(40, 3, 4))
+        rows[:, 1, 1] = 0.3  # a position without spread
+        for scores in (rows, rows.astype(np.float32)):
+            observed, null = scores[0], scores[1:]
+            summary = summarize_null(observed, null, with_clusters=True, threshold=0.3)
+            p = corrected_p_values(observed, null, correction, threshold=0.3)
+            same = p_values_from_summary(observed, summary, correction, threshold=0.3)
+            assert_array_equal(same, p)
+
+
+def test_clusters_of_a_float32_null():
+    observed, null = accuracies((5, 6), seed=2)
+    found = clusters(observed, null, threshold=0.2)
+    same = clusters(observed, null.astype(np.float32), threshold=0.2)
+    assert len(found) == len(same) > 1
+    for cluster, other in zip(found, same, strict=True):
+        assert_array_equal(cluster.mask, other.mask)
+        assert cluster.mass == pytest.approx(other.mass, rel=1e-5)
+        assert cluster.p_value == other.p_value
+
+
+def test_summary_by_hand():
+    observed = np.array([0.6, 0.5, 0.9])
+    null = np.array([[0.6, 0.4, 0.8], [0.7, 0.5, 0.1], [0.2, 0.6, 0.3]])
+    summary = summarize_null(observed, null)
+    assert summary.n_permutations == 3
+    assert_array_equal(summary.exceedances, [2, 2, 0])
+    assert_array_equal(summary.maximum, [0.8, 0.7, 0.6])
+    assert summary.moments is summary.cluster_maximum is summary.tfce_maximum is None
+    assert_array_equal(p_values_from_summary(observed, summary), [0.75, 0.75, 0.25])
+    p = p_values_from_summary(observed, summary, "max")
+    assert_array_equal(p, [1.0, 1.0, 0.25])
+
+
+def test_cluster_maximum_by_hand():
+    # Mean 0 and sd 1 at both positions; a cluster is what lies above z = 0.
+    rows = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
+    summary = summarize_null(rows[0], rows[1:], with_clusters=True, threshold=0.5)
+    assert_allclose(summary.moments, [[0, 0], [1, 1]], rtol=0, atol=1e-12)
+    assert_allclose(summary.cluster_maximum, [2.0, 1.0, 1.0], rtol=1e-12, atol=0)
+    summary = summarize_null(rows[1], rows[[0, 2, 3]], with_clusters=True)
+    assert_array_equal(summary.cluster_maximum, [0.0, 0.0, 0.0])
+
+
+# ---------------------------------------------------------------------- ties, float32
+
+
+def test_equal_ratios_of_counts_tie_in_float32():
+    for n in range(1, 2001):
+        hits = np.arange(n + 1.0)
+        # Three ways to compute a ratio, which differ by rounding.
+        ratio, product, rest = hits / n, hits * (1 / n), 1 - (n - hits) / n
+        null = np.stack([product, rest, ratio - 1 / n, ratio + 1 / n])
+        for rows in (null, null.astype(np.float32)):
+            assert_array_equal(FullNull(ratio, rows).exceedances, np.full(n + 1, 3))
+
+
+def test_float32_and_float64_agree_on_many_accuracies():
+    rng = np.random.default_rng(0)
+    for n in (7, 60, 333, 1024, 1999, 2000):
+        observed = rng.binomial(n, 0.5, 200) / n
+        null = rng.binomial(n, 0.5, (99, 200)) / n
+        for correction in ("none", "max", "fdr", "bonferroni"):
+            p = corrected_p_values(observed, null, correction)
+            same = corrected_p_values(observed, null.astype(np.float32), correction)
+            assert_array_equal(same, p)
+
+
+def test_differences_above_the_precision_are_no_ties_in_float32():
+    null = np.array([0.5 - 2e-6, 0.5 + 2e-6, 0.25], dtype=np.float32)
+    assert p_values(0.5, null) == 2 / 4
+    null = np.array([0.5 - 1e-7, 0.5 + 2e-6, 0.25], dtype=np.float32)
+    assert p_values(0.5, null) == 3 / 4
+    # What is a tie is a matter of size, not of unit.
+    assert p_values(0.5e-20, null * np.float32(1e-20)) == 3 / 4
+    assert p_values(0.0, np.array([-1e-8, -0.5, 0.2], dtype=np.float32)) == 3 / 4
+
+
+def test_other_dtypes_are_taken_as_float64():
+    observed, null = 0.5, np.array([0.5 - 2.0**-11, 0.25, 0.75])
+    for dtype in (np.float16, np.longdouble, ">f8"):
+        scores = FullNull(observed, null.astype(dtype))
+        assert scores.null.dtype == np.float64
+        assert scores.exceedances == 1
+    assert FullNull(observed, null.astype(">f4")).null.dtype == np.float32
+    assert p_values(1, [0, 1, 2]) == 3 / 4
+
+
+def test_positions_without_spread_are_flat_in_float32():
+    observed, null = accuracies((6,), 19)
+    observed[2], null[:, 2] = 1 / 3, 1 / 3
+    null = null.astype(np.float32)
+    null[4, 2] = np.nextafter(null[4, 2], np.float32(1))  # equal but for rounding
+    mean, sd = FullNull(observed, null).moments
+    assert sd[2] == 0
+    assert (np.delete(sd, 2) > 0.01).all()
+    assert mean[2] == pytest.approx(1 / 3, rel=1e-7)
+    for correction in ("cluster", "tfce"):
+        assert corrected_p_values(observed, null, correction)[2] == 1.0
+
+
+# ------------------------------------------------------------------- batches, memory
+
+
+@shapes
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_batches_change_nothing(shape, dtype, monkeypatch):
+    rows = np.random.default_rng(0).normal(0.5, 0.03, (71, *shape)).astype(dtype)
+    whole = summarize_null(rows[0], rows[1:], with_clusters=True)
+    exact = rows.astype(float)
+    assert_allclose(whole.moments[0], exact.mean(axis=0), rtol=1e-12, atol=0)
+    assert_allclose(whole.moments[1], exact.std(axis=0), rtol=1e-12, atol=0)
+    for batch in (1, 50, 333):
+        monkeypatch.setattr(_clusters, "_BATCH", batch)
+        parts = summarize_null(rows[0], rows[1:], with_clusters=True)
+        assert_array_equal(parts.exceedances, whole.exceedances)
+        assert_array_equal(parts.maximum, whole.maximum)
+        # A single position is added up pairwise, so only there rounding may differ.
+        rtol = 1e-12 if whole.exceedances.size == 1 else 0
+        for name in ("moments", "cluster_maximum", "tfce_maximum"):
+            value, expected = getattr(parts, name), getattr(whole, name)
+            assert_allclose(value, expected, rtol=rtol, atol=rtol)
+
+
+def test_batches_cover_every_map_once(monkeypatch):
+    monkeypatch.setattr(_clusters, "_BATCH", 10)
+    assert list(_clusters.batches(5, 4)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(_clusters.batches(2, 40)) == [slice(0, 1), slice(1, 2)]
+    assert list(_clusters.batches(3, 0)) == [slice(0, 3)]
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("kind", ["float64", "float32", "memmap"])
+def test_no_temporary_is_as_large_as_the_null(correction, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(_clusters, "_BATCH", 5_000)
+    rows = np.random.default_rng(0).normal(size=(1500, 20, 20)).astype(np.float32)
+    null = on_disk(rows, tmp_path / "null.npy") if kind == "memmap" else rows
+    null = null.astype(np.float64) if kind == "float64" else null
+    corrected_p_values(rows[0], null[:9], correction)  # what is loaded once is loaded
+    tracemalloc.start()
+    corrected_p_values(rows[0], null, correction)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # As booleans alone, the null would take 600 kB.
+    assert peak < 400_000
+
+
+# ------------------------------------------------------------------ built in parts
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@shapes
+def test_collector_equals_the_summary_of_the_whole(shape, dtype):
+    observed, null = accuracies(shape)
+    null = null.astype(dtype)
+    collector = NullCollector(shape, len(null))
+    # From the last to the first; then the rest at once.
+    places = [*reversed(range(shape[0])[2:]), np.s_[:2]] if shape else [()]
+    for place in places:
+        where = place if isinstance(place, tuple) else (place,)
+        collector.add(place, observed[place], null[(slice(None), *where)])
+    summary, whole = collector.summary(), summarize_null(observed, null)
+    assert_array_equal(summary.exceedances, whole.exceedances)
+    assert_array_equal(summary.maximum, whole.maximum)
+    assert summary.maximum.dtype == whole.maximum.dtype == dtype
+    assert summary.n_permutations == whole.n_permutations
+    for correction in ("none", "max", "fdr", "bonferroni"):
+        p = p_values_from_summary(observed, summary, correction)
+        assert_array_equal(p, corrected_p_values(observed, null, correction))
+
+
+def test_collector_refuses():
+    observed, null = accuracies((3, 4))
+    with pytest.raises(
+        ValueError, match=r"'n_permutations': 0\. Allowed: a whole numb"
+    ):
+        NullCollector((3, 4), 0)
+    collector = NullCollector((3, 4), 60)
+    with pytest.raises(ValueError, match="12 of 12 positions were not added yet"):
+        collector.summary()
+    collector.add(0, observed[0], null[:, 0])
+    with pytest.raises(ValueError, match="8 of 12 positions were not added yet"):
+        collector.summary()
+    with pytest.raises(
+        ValueError, match=r"part slice\(None, 2, .*\) were added before"
+    ):
+        collector.add(np.s_[:2], observed[:2], null[:, :2])
+    with pytest.raises(ValueError, match=r"part 1 must have shape \(60, 4\); got \(59"):
+        collector.add(1, observed[1], null[1:, 1])
+    with pytest.raises(ValueError, match=r"shape \(60, 4\); got \(60,\)"):
+        collector.add(1, observed[1, 0], null[:, 1, 0])
+    with pytest.raises(ValueError, match="part 1 is float32, the parts before were fl"):
+        collector.add(1, observed[1], null[:, 1].astype(np.float32))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        collector.add(1, observed[1], np.full((60, 4), np.nan))
+    # What was refused has left no trace.
+    collector.add(np.s_[1:], observed[1:], null[:, 1:])
+    expected = summarize_null(observed, null)
+    assert_array_equal(collector.summary().exceedances, expected.exceedances)
+    assert_array_equal(collector.summary().maximum, expected.maximum)
+
+
+# ------------------------------------------------------------------ kept in a file
+
+
+@pytest.mark.parametrize("with_clusters", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_summary_survives_a_result_file(with_clusters, dtype, tmp_path):
+    observed, null = accuracies((3, 4))
+    summary = summarize_null(
+        observed, null.astype(dtype), with_clusters=with_clusters, threshold=0.1
+    )
+    arrays = summary.to_arrays()
+    assert all(value is not None for value in arrays.values())
+    assert len(arrays) == (7 if with_clusters else 4)
+    path = tmp_path / "summary.h5"
+    write_result_file(path, "Summary", {"null": arrays})
+    restored = NullSummary.from_arrays(read_result_file(path)[1]["null"])
+    assert restored.threshold == 0.1
+    assert restored.maximum.dtype == dtype
+    for name in CORRECTIONS if with_clusters else ("none", "max"):
+        p = p_values_from_summary(observed, restored, name, threshold=0.1)
+        assert_array_equal(p, corrected_p_values(observed, null, name, threshold=0.1))
+
+
+def test_arrays_of_a_summary_are_checked():
+    arrays = summarize_null(*accuracies((3, 4)), with_clusters=True).to_arrays()
+    with pytest.raises(ValueError, match="missing or not known are 'maximum', 'sums'"):
+        NullSummary.from_arrays(
+            {**{k: v for k, v in arrays.items() if k != "maximum"}, "sums": 1}
+        )
+    for name in ("maximum", "moments", "cluster_maximum", "tfce_maximum"):
+        with pytest.raises(ValueError, match=rf"needs {name} of shape \("):
+            NullSummary.from_arrays({**arrays, name: arrays[name][:1]})
+    with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
+        NullSummary.from_arrays({**arrays, "threshold": 0.7})
+
+
+# ------------------------------------------------------------------------- refusals
+
+
+def test_summary_without_clusters_says_what_to_do():
+    observed, null = accuracies((40, 50), 25)
+    summary = summarize_null(observed, null)
+    for correction in ("cluster", "tfce"):
+        with pytest.raises(
+            ValueError,
+            match=rf"'{correction}' needs the whole null.*null='full', which keeps 25 "
+            r"permutations of positions \(40, 50\) in 0.0002 GB.*null='stream'",
+        ):
+            p_values_from_summary(observed, summary, correction)
+
+
+def test_summary_keeps_one_threshold():
+    observed, null = accuracies((3, 4))
+    summary = summarize_null(observed, null, with_clusters=True, threshold=0.1)
+    with pytest.raises(
+        ValueError, match=r"threshold=0.1, and only.*got 0.05.*null='full', which all"
+    ):
+        p_values_from_summary(observed, summary, "cluster")
+    with pytest.raises(ValueError, match=r"Invalid value for 'threshold': 0\.6"):
+        p_values_from_summary(observed, summary, "cluster", threshold=0.6)
+    # The others have no threshold.
+    p = p_values_from_summary(observed, summary, "tfce")
+    assert_array_equal(p, corrected_p_values(observed, null, "tfce"))
+
+
+def test_summaries_refuse():
+    observed, null = accuracies((3, 4))
+    summary = summarize_null(observed, null)
+    with pytest.raises(ValueError, match=r"positions \(3, 4\), observed has shape \(4"):
+        p_values_from_summary(observed.T, summary)
+    with pytest.raises(ValueError, match=r"'correction': 'holm'\. Allowed: 'none', '"):
+        p_values_from_summary(observed, summary, "holm")
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        p_values_from_summary(observed * np.nan, summary)
+    with pytest.raises(ValueError, match="Invalid value for 'threshold': -1"):
+        summarize_null(observed, null, threshold=-1)
+    with pytest.raises(ValueError, match="There are no permutations"):
+        summarize_null(observed, null[:0])
+    for broken in (np.nan, np.inf, -np.inf):
+        rows = null.astype(np.float32)
+        rows[7, 1, 2] = broken
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            summarize_null(observed, rows)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        p_values(1e300, np.ones(3, dtype=np.float32))
