@@ -76,6 +76,16 @@ def check_positive(name, value, hint=""):
     return float(value)
 
 
+def check_finite(name, value, hint=""):
+    """Return `value` as a finite float."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not np.isfinite(value):
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a finite number.{hint}"
+        )
+    return float(value)
+
+
 def check_dtype(dtype):
     """Return the floating type to compute in: float64 or float32."""
     try:
@@ -185,6 +195,11 @@ def _uniform(values, name):
 def check_per_trial(values, n_trials, name):
     """Return a 1-D array with one non-missing value per trial."""
     # A list as objects: NaN among strings would become the string 'nan'.
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is masked for {np.ma.count_masked(values)} of {n_trials} trials; "
+            "drop these trials first."
+        )
     values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if values.ndim != 1 or len(values) != n_trials:
         raise ValueError(

@@ -87,10 +87,33 @@ class Plan:
     rows: np.ndarray
 
     @property
+    def n_rows(self):
+        """The number of trials."""
+        return len(self.order)
+
+    @property
+    def dtype(self):
+        """The precision in which labels are processed."""
+        return self.hat.dtype
+
+    @property
     def shapes(self):
         """The (folds, test rows, training rows) of every batch."""
-        n = len(self.order)
-        return tuple((batch.k, batch.m, n - batch.m) for batch in self.batches)
+        return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
+
+    def block_size(self, n_classes, want_scores=False):
+        """Return how many label vectors to process at a time, for speed and memory."""
+        # A label vector takes n values per contrast, and every fold a small matrix.
+        rows = max(len(self.rows), len(self.order))
+        n_folds = sum(batch.k for batch in self.batches)
+        values = (rows + n_folds * n_classes) * (n_classes - 1)
+        bytes_each = values * self.dtype.itemsize
+        fast = np.clip(_CACHE_BYTES // bytes_each, 128, 512)
+        return int(max(1, min(fast, _MEMORY_BYTES // bytes_each)))
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the predictions, all in one piece, see :func:`apply`."""
+        yield apply(self, labels, n_classes, want_scores)
 
 
 @dataclass(frozen=True)
@@ -119,8 +142,8 @@ def prepare(hat, folds, dtype="float64"):
     ----------
     hat : Hat
         From :mod:`mvpa_kfda.hat`.
-    folds : Folds
-        From :func:`mvpa_kfda.folds.make_folds`.
+    folds : Folds | None
+        From :func:`mvpa_kfda.folds.make_folds`; None for one model of all trials.
     dtype : str | dtype
         The precision in which labels are processed; the factors are always computed
         in double precision.
@@ -137,6 +160,9 @@ def prepare(hat, folds, dtype="float64"):
         rounding would decide the predictions.
     """
     _check_not_too_large(hat, np.dtype(dtype).name)
+    if folds is None:
+        order = np.arange(hat.n)
+        return Plan(hat.reordered(order, dtype), order, (), order[:0])
     sizes = np.array([len(test) for test in folds.tests])
     groups = [
         np.stack([folds.tests[i] for i in np.flatnonzero(sizes == size)])
@@ -181,17 +207,6 @@ def _invert(blocks, lam):
     return np.linalg.inv(blocks)
 
 
-def block_size(plan, n_classes):
-    """Return how many label vectors to process at a time, for speed and memory."""
-    # A label vector takes n values per contrast, and every fold a small matrix.
-    rows = max(len(plan.rows), len(plan.order))
-    n_folds = sum(batch.k for batch in plan.batches)
-    values = (rows + n_folds * n_classes) * (n_classes - 1)
-    bytes_each = values * plan.batches[0].solve.itemsize
-    fast = np.clip(_CACHE_BYTES // bytes_each, 128, 512)
-    return int(max(1, min(fast, _MEMORY_BYTES // bytes_each)))
-
-
 def apply(plan, labels, n_classes, want_scores=False):
     """Predict every test row for every label vector.
 
@@ -216,32 +231,76 @@ def apply(plan, labels, n_classes, want_scores=False):
     Near ties (within rounding of the scores) go to the class that sorts first, so that
     the prediction does not depend on the order of floating-point operations.
     """
-    dtype = plan.batches[0].solve.dtype
-    codes, T, R = _regress(plan, labels, n_classes, dtype)
-    Q = contrasts(n_classes).astype(dtype)
-    A0 = _cross(T[None], R[None])  # (q, q, 1, B)
-    totals = _count(codes[None], n_classes, dtype)  # (c, 1, B)
+    regression = regress(plan, labels, n_classes)
     small = np.int8 if n_classes < 128 else np.int16
     n_test, n_labels = len(plan.rows), len(labels)
     true = np.empty((n_test, n_labels), small)
     predicted = np.empty((n_test, n_labels), small)
-    scores = np.empty((n_test, n_classes, n_labels), dtype) if want_scores else None
-    start = 0
-    for batch in plan.batches:
-        out = slice(start, start + batch.k * batch.m)
-        start = out.stop
-        codes_te = codes[batch.take].reshape(batch.k, batch.m, n_labels)
-        fitted, A = _out_of_sample(batch, T, R, A0)
-        counts = totals - _count(codes_te, n_classes, dtype)  # (c, k, B)
-        W, b = class_rule(A, counts, Q)
-        best = best_classes(fitted, W, b, None if scores is None else scores[out])
-        predicted[out] = best.reshape(-1, n_labels)
-        true[out] = codes_te.reshape(-1, n_labels)
+    scores = (
+        np.empty((n_test, n_classes, n_labels), plan.dtype) if want_scores else None
+    )
+    for model in fold_models(plan, regression):
+        T = regression.T[model.batch.take].reshape(model.residuals.shape)
+        fitted = np.subtract(T, model.residuals, out=model.residuals)
+        part = None if scores is None else scores[model.rows]
+        best = best_classes(fitted, model.W, model.b, part)
+        predicted[model.rows] = best.reshape(-1, n_labels)
+        true[model.rows] = model.codes.reshape(-1, n_labels)
     return Scored(true, predicted, scores)
 
 
-def _regress(plan, labels, n_classes, dtype):
-    """Return codes (n, B), contrast-coded labels T and residuals R, (n, q, B)."""
+@dataclass(frozen=True)
+class Regression:
+    """The regression of B label vectors on all trials, in the plan's order.
+
+    Attributes
+    ----------
+    codes : ndarray of int, shape (n, B)
+        Class codes.
+    T, R : ndarray, shape (n, q, B)
+        The q = c - 1 contrasts of the labels, and their in-sample residuals.
+    A : ndarray, shape (q, q, 1, B)
+        T'R over all trials.
+    counts : ndarray, shape (c, 1, B)
+        Trials of each class.
+    """
+
+    codes: np.ndarray
+    T: np.ndarray
+    R: np.ndarray
+    A: np.ndarray
+    counts: np.ndarray
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """The models of one batch of k folds with m test rows, for B label vectors.
+
+    Attributes
+    ----------
+    batch : FoldBatch
+        The folds.
+    rows : slice
+        Where their test rows are among all test rows.
+    codes : ndarray of int, shape (k, m, B)
+        The labels the test rows carry.
+    residuals : ndarray, shape (k, m, q, B)
+        The test rows' out-of-sample residuals; nobody else holds the array.
+    W, b : ndarray, shape (q, c, k, B) and (c, k, B)
+        Weights and offsets of the class scores.
+    """
+
+    batch: FoldBatch
+    rows: slice
+    codes: np.ndarray
+    residuals: np.ndarray
+    W: np.ndarray
+    b: np.ndarray
+
+
+def regress(plan, labels, n_classes):
+    """Regress the contrasts of all label vectors (B, n) on all trials."""
+    dtype = plan.dtype
     codes = np.ascontiguousarray(labels.T[plan.order])
     Q = contrasts(n_classes).astype(dtype)
     n, n_labels = codes.shape
@@ -249,7 +308,22 @@ def _regress(plan, labels, n_classes, dtype):
     for i in range(n_classes - 1):
         T[:, i] = Q[:, i].take(codes)
     R = plan.hat.residuals(T.reshape(n, -1)).reshape(T.shape)
-    return codes, T, R
+    A = _cross(T[None], R[None])
+    return Regression(codes, T, R, A, _count(codes[None], n_classes, dtype))
+
+
+def fold_models(plan, regression):
+    """Yield the :class:`FoldModels` of every batch of folds."""
+    n_classes = len(regression.counts)
+    Q = contrasts(n_classes).astype(plan.dtype)
+    start = 0
+    for batch in plan.batches:
+        rows = slice(start, start + batch.k * batch.m)
+        start = rows.stop
+        codes = regression.codes[batch.take].reshape(batch.k, batch.m, -1)
+        E, A = _out_of_sample(batch, regression)
+        counts = regression.counts - _count(codes, n_classes, plan.dtype)  # (c, k, B)
+        yield FoldModels(batch, rows, codes, E, *class_rule(A, counts, Q))
 
 
 def _cross(left, right):
@@ -270,14 +344,12 @@ def _count(codes, n_classes, dtype):
     ).astype(dtype)
 
 
-def _out_of_sample(batch, T, R, A0):
-    """Return the test rows' scores (k, m, q, B) and each fold's A (q, q, k, B)."""
-    shape = (batch.k, batch.m, *T.shape[1:])
-    R_te = R[batch.take].reshape(shape)
+def _out_of_sample(batch, regression):
+    """Return the test rows' residuals E (k, m, q, B) and each fold's A (q, q, k, B)."""
+    shape = (batch.k, batch.m, *regression.R.shape[1:])
+    R_te = regression.R[batch.take].reshape(shape)
     E = (batch.solve @ R_te.reshape(batch.k, batch.m, -1)).reshape(shape)
-    A = A0 - _cross(R_te, E)
-    np.subtract(T[batch.take].reshape(shape), E, out=E)
-    return E, A
+    return E, regression.A - _cross(R_te, E)
 
 
 def discriminant_scores(plan, labels, n_classes):
@@ -312,17 +384,16 @@ def discriminant_scores(plan, labels, n_classes):
     .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
        kernel FDA. ESANN. Its scaling D and its training scores are misprinted.
     """
-    codes, T, R = _regress(plan, np.asarray(labels)[None], n_classes, np.float64)
-    A0 = _cross(T[None], R[None])
-    totals = _count(codes[None], n_classes, np.float64)[:, 0, 0]
+    regression = regress(plan, np.asarray(labels)[None], n_classes)
+    totals = regression.counts[:, 0, 0]
     Q = contrasts(n_classes)
     found = []
     for batch in plan.batches:
-        fitted, A = _out_of_sample(batch, T, R, A0)
-        codes_te = codes[batch.take].reshape(batch.k, batch.m)
+        E, A = _out_of_sample(batch, regression)
+        fitted = regression.T[batch.take].reshape(E.shape) - E
+        codes = regression.codes[batch.take].reshape(batch.k, batch.m)
         for fold in range(batch.k):
-            counts = totals - np.bincount(codes_te[fold], minlength=n_classes)
-            mean = counts @ Q / counts.sum()
+            counts = totals - np.bincount(codes[fold], minlength=n_classes)
             axes = discriminant_axes(A[:, :, fold, 0], counts, Q)
-            found.append((fitted[fold, :, :, 0] - mean) @ axes)
+            found.append((fitted[fold, ..., 0] - counts @ Q / counts.sum()) @ axes)
     return np.concatenate(found)

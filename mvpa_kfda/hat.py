@@ -106,6 +106,11 @@ class Hat:
         return len(self.factor if self.residual is None else self.residual)
 
     @property
+    def dtype(self):
+        """The precision of the matrices."""
+        return (self.factor if self.residual is None else self.residual).dtype
+
+    @property
     def matrix(self):
         """The hat matrix G, (n, n)."""
         if self.residual is None:

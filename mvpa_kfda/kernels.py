@@ -259,3 +259,14 @@ def check_kernel(kernel):
         f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(KERNELS)}, a kernel "
         "object such as RBF(gamma=0.1), or a function of (X, Y)."
     )
+
+
+def check_feature_kernel(kernel):
+    """Return a kernel object that computes from features."""
+    kernel = check_kernel(kernel)
+    if isinstance(kernel, Precomputed):
+        raise ValueError(
+            "Invalid value for 'kernel': 'precomputed'. The data hold features; give a "
+            "kernel to compute from them, or call cross_validate with your own matrix."
+        )
+    return kernel

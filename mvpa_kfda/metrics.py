@@ -14,39 +14,25 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
-from scipy.stats import rankdata
 
 from ._checks import check_option
-
-
-def _divide(a, b):
-    """Return a / b, and 0 where b is 0, as scikit-learn's zero_division=0 does."""
-    return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
-
-
-def _total(values):
-    """Sum over the first axis in order, so that no digit depends on how many B are.
-
-    A plain sum of a single column is formed in another order than that of several.
-    """
-    return np.add.accumulate(values, axis=0)[-1]
+from ._roc import divide, roc_auc, total_in_order
 
 
 def _rates(confusion):
     """Return per-class recall, precision and F1, (c, B), from (c, c, B) counts."""
     hits = np.einsum("kkb->kb", confusion)
     true, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
-    recall, precision = _divide(hits, true), _divide(hits, predicted)
-    return recall, precision, _divide(2 * hits, true + predicted)
+    recall, precision = divide(hits, true), divide(hits, predicted)
+    return recall, precision, divide(2 * hits, true + predicted)
 
 
 def _seen_mean(values, confusion):
     """Average over the classes that occur, as labels or as predictions."""
     seen = (confusion.sum(axis=1) + confusion.sum(axis=0)) > 0
-    return _total(values * seen) / seen.sum(axis=0)
+    return total_in_order(values * seen) / seen.sum(axis=0)
 
 
 def _macro(rate):
@@ -71,13 +57,13 @@ def _accuracy(confusion):
 
 def _balanced_accuracy(confusion):
     present = confusion.sum(axis=1) > 0
-    return _total(_rates(confusion)[0] * present) / present.sum(axis=0)
+    return total_in_order(_rates(confusion)[0] * present) / present.sum(axis=0)
 
 
 def _kappa(confusion):
     total = confusion.sum(axis=(0, 1))
     expected = (confusion.sum(axis=0) * confusion.sum(axis=1)).sum(axis=0) / total
-    return _divide(np.einsum("kkb->b", confusion) - expected, total - expected)
+    return divide(np.einsum("kkb->b", confusion) - expected, total - expected)
 
 
 def _confusion_matrix(confusion):
@@ -123,6 +109,9 @@ class Metric:
     label: str
     scalar: bool = True
 
+
+#: Bytes of flags that are made and counted at a time.
+_CACHE_BYTES = 2**20
 
 #: The metrics known by name.
 METRICS = {
@@ -176,7 +165,7 @@ def needs_class_scores(scoring):
     return any(METRICS[name].from_confusion is None for name in scoring)
 
 
-def chance_level(name, codes):
+def chance_level(name, codes, n_classes=None):
     """Return the expected score of guessing every class equally often.
 
     Parameters
@@ -185,13 +174,16 @@ def chance_level(name, codes):
         A metric.
     codes : ndarray of int, shape (n,)
         Class codes of the trials.
+    n_classes : int | None
+        The number of classes that may be guessed; None: those up to the last one.
 
     Returns
     -------
     chance : float
         E.g. 1 / n_classes for accuracy, 0.5 for the ROC AUC.
     """
-    return float(METRICS[name].chance(np.bincount(codes) / len(codes)))
+    counts = np.bincount(codes, minlength=n_classes or 0)
+    return float(METRICS[name].chance(counts / len(codes)))
 
 
 def confusion_matrix(true, predicted, n_classes):
@@ -219,115 +211,6 @@ def confusion_matrix(true, predicted, n_classes):
     return counts.reshape(n_classes, n_classes, n_labels)
 
 
-def roc_auc(true, class_scores, shapes):
-    """Area under the ROC curve: of the second class, or one-vs-rest macro.
-
-    With two classes the difference of their scores is ranked; with more, each class's
-    posterior probability (as its log odds, which do not saturate), like
-    scikit-learn's ``"roc_auc_ovr"`` on :meth:`KernelFDA.predict_proba`.
-
-    Parameters
-    ----------
-    true : ndarray of int, shape (n_test, B)
-        Class codes.
-    class_scores : ndarray, shape (n_test, c, B)
-        Scores per class.
-    shapes : sequence of (k, m, n_train)
-        The test rows in order: k test sets of m rows each, predicted by models of
-        n_train trials, batch after batch.
-
-    Returns
-    -------
-    auc : ndarray, shape (B,)
-        The mean over the test sets that hold both trials of a class and of the rest,
-        and over classes. Where no test set does (leave-one-out), all test rows are
-        ranked together. 0.5 where even that is undefined.
-    """
-    odds = _log_odds(class_scores, shapes)  # per column: (n_test, B)
-    wanted = [1] if len(odds) == 2 else range(len(odds))
-    columns = [_mean_auc(odds[k], true == k, shapes) for k in wanted]
-    aucs, counts = (np.array(values) for values in zip(*columns, strict=True))
-    counted = counts > 0  # (columns, B)
-    total = _total(aucs * counted)
-    return np.where(
-        counted.any(axis=0), total / np.maximum(counted.sum(axis=0), 1), 0.5
-    )
-
-
-def _log_odds(class_scores, shapes):
-    """Return each class's log posterior odds, (c, n_test, B).
-
-    The log posterior is n_train times the class score, up to a constant.
-    """
-    n_train = np.concatenate([np.full(k * m, n) for k, m, n in shapes])
-    log = class_scores.transpose(1, 0, 2) * n_train[:, None].astype(class_scores.dtype)
-    if len(log) == 2:
-        return np.stack([log[0] - log[1], log[1] - log[0]])
-    log -= log.max(axis=0)
-    with np.errstate(divide="ignore"):
-        odds = log - np.log(_over_others(np.add, np.exp(log)))
-    # Where a class is all but certain the others underflow: there, add up logarithms.
-    limit = -0.9 * np.log(np.finfo(log.dtype).tiny)
-    certain = (odds > limit).any(axis=0)
-    if certain.any():
-        log = log[:, certain]
-        odds[:, certain] = log - _over_others(np.logaddexp, log)
-    return odds
-
-
-def _over_others(combine, values):
-    """Return, for every entry along the first axis, the sum of all others.
-
-    From running totals from either end: nothing is subtracted, so no digit is lost.
-    """
-    before = list(accumulate(values[:-1], combine))
-    after = list(accumulate(values[:0:-1], combine))[::-1]
-    middle = map(combine, before[:-1], after[1:])
-    return np.stack([after[0], *middle, before[-1]])
-
-
-def _mean_auc(scores, positive, shapes):
-    """Return the mean AUC over test sets, and over how many, both (B,)."""
-    total, count, start = 0.0, 0, 0
-    for k, m, _ in shapes:
-        rows = slice(start, start + k * m)
-        start = rows.stop
-        auc, defined = _auc(
-            scores[rows].reshape(k, m, -1), positive[rows].reshape(k, m, -1)
-        )
-        total = total + _total(auc)
-        count = count + defined.sum(axis=0)
-    pooled = np.flatnonzero(count == 0)
-    mean = total / np.maximum(count, 1)
-    if len(pooled):
-        auc, defined = _auc(scores[None, :, pooled], positive[None, :, pooled])
-        mean[pooled], count[pooled] = auc[0], defined[0]
-    return mean, count
-
-
-def _auc(scores, positive):
-    """Return the AUC over axis 1, (k, m, B) to (k, B), 0 where undefined."""
-    n_positive = positive.sum(axis=1)
-    pairs = n_positive * (positive.shape[1] - n_positive)
-    defined = pairs > 0
-    if not defined.any():
-        return np.zeros(pairs.shape), defined
-    ranks = rankdata(_merge_near_ties(scores), axis=1)
-    wins = (ranks * positive).sum(axis=1) - n_positive * (n_positive + 1) / 2
-    return _divide(wins, pairs), defined
-
-
-def _merge_near_ties(scores):
-    """Round scores that differ by rounding only to the same number."""
-    digits = 1e10 if scores.dtype == np.float64 else 1e5
-    scale = np.maximum(scores.max(axis=1), -scores.min(axis=1))
-    if not np.isfinite(scale).all():
-        finite = np.where(np.isfinite(scores), scores, 0)
-        scale = np.abs(finite).max(axis=1)
-    factor = np.where(scale > 0, digits / np.where(scale > 0, scale, 1), 1)
-    return np.rint(scores * factor[:, None].astype(scores.dtype))
-
-
 def evaluate(scoring, scored, shapes, n_classes):
     """Compute several metrics of the same predictions.
 
@@ -345,16 +228,45 @@ def evaluate(scoring, scored, shapes, n_classes):
     Returns
     -------
     scores : dict of str to ndarray
-        (B,) for each metric, (B, c, c) for the confusion matrix.
+        (B,) for each metric, (B, c, c) for the confusion matrix. With predictions at
+        several positions, (n_test, ..., B), these follow: (B, ...) and (B, ..., c, c).
     """
+    predicted = scored.predicted
     if scoring == ["accuracy"]:  # the common case needs no table
-        return {"accuracy": (scored.true == scored.predicted).mean(axis=0)}
-    confusion = confusion_matrix(scored.true, scored.predicted, n_classes)
+        hits = count_equal(scored.true, predicted)
+        return {"accuracy": np.moveaxis(hits / len(predicted), -1, 0)}
+    positions = predicted.shape[1:]
+    true, predicted = (
+        np.broadcast_to(codes, predicted.shape).reshape(len(codes), -1)
+        for codes in (scored.true, predicted)
+    )
+    confusion = confusion_matrix(true, predicted, n_classes)
     scores = {}
     for name in scoring:
         if METRICS[name].from_confusion is None:
-            scores[name] = roc_auc(scored.true, scored.class_scores, shapes)
+            class_scores = scored.class_scores
+            class_scores = class_scores.reshape(*class_scores.shape[:2], -1)
+            value = roc_auc(true, class_scores, shapes)
         else:
             value = METRICS[name].from_confusion(confusion)
-            scores[name] = np.moveaxis(value, -1, 0)
+        value = value.reshape(*value.shape[:-1], *positions)
+        value = np.moveaxis(value, -1, 0)  # (B, c, c, ...) for the confusion matrix
+        if not METRICS[name].scalar:
+            value = np.moveaxis(value, (1, 2), (-2, -1))
+        scores[name] = value
     return scores
+
+
+def count_equal(true, predicted):
+    """Count equal entries of many columns, (n, ...) with (n, ...) to (...).
+
+    Sums of at most 127 rows fit in a byte, and a few rows in the cache, which makes
+    them many times faster.
+    """
+    counts = np.zeros(predicted.shape[1:], np.intp)
+    rows = int(np.clip(_CACHE_BYTES // max(1, counts.size), 8, 127))
+    for start in range(0, len(predicted), rows):
+        some = slice(start, start + rows)
+        equal = (true[some] == predicted[some]).view(np.int8)
+        counts += equal.sum(axis=0, dtype=np.int8)
+    return counts

@@ -7,13 +7,12 @@ and only when the trials that swap labels are exchangeable. Both are rules about
 *blocks*: labels change places inside a block and never leave it.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 from ._checks import check_count, check_option, check_per_trial, warn
+from ._rearrange import Units, count_rearrangements, draw, list_all
 
 #: "auto" prefers to shuffle within folds when that leaves this many times more
 #: rearrangements than permutations: drawing with replacement then hardly repeats one.
@@ -52,18 +51,6 @@ class Permutations:
         return len(self.labels) - 1
 
 
-@dataclass(frozen=True, eq=False)
-class _Units:
-    """What changes places: `codes` (u,) of the units, inside `blocks` (u,).
-
-    A unit is a trial or a whole group; `of_trial` (n,) says which unit holds a trial.
-    """
-
-    codes: np.ndarray
-    blocks: np.ndarray
-    of_trial: np.ndarray
-
-
 def permute_labels(
     codes, n_permutations, *, folds, groups=None, permute="auto", random_state=None
 ):
@@ -75,8 +62,10 @@ def permute_labels(
         Class of each trial, numbered from 0.
     n_permutations : int
         Number of permutations P. With 0 only the observed labels are returned.
-    folds : Folds
-        The cross-validation folds, see :func:`mvpa_kfda.folds.make_folds`.
+    folds : Folds | None
+        The cross-validation folds, see :func:`mvpa_kfda.folds.make_folds`. None: the
+        labels train one model, which is tested on other trials, whose labels stay as
+        they are.
     groups : array, shape (n_trials,) or None, default=None
         Exchangeability groups, such as runs, sessions or subjects.
     permute : str, default="auto"
@@ -130,6 +119,9 @@ def permute_labels(
        but its p-values are coarse: none is smaller than 1 / W.
     5. Otherwise a ValueError says what can be done.
 
+    Without folds: "groups" if labels are constant within groups, "within_groups" if
+    groups are given, otherwise "free".
+
     Shuffling freely over stratified folds is biased: the observed labels are spread
     evenly over the folds and the shuffled ones are not. A fold rich in one class is
     then predicted from trials poor in it, which lowers the permuted scores.
@@ -172,10 +164,11 @@ def permute_labels(
     units = _UNITS[scheme](codes, folds, groups)
     if n_permutations == 0:
         return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
-    count = _count(units)
+    count = count_rearrangements(units)
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
-    if scheme == permute and scheme != "within_folds" and folds.sees_labels:
+    sees_labels = folds is not None and folds.sees_labels
+    if scheme == permute and scheme != "within_folds" and sees_labels:
         warn(
             f"permute={scheme!r} with {folds.name} gives a biased test: this splitter "
             "draws its folds from the observed labels, but the permuted labels do not "
@@ -189,7 +182,7 @@ def permute_labels(
             f"no p-value can be below 1/{count}. Use larger folds or more groups.",
             UserWarning,
         )
-    shuffled = _enumerate(units) if exact else _draw(units, n_permutations, rng)
+    shuffled = list_all(units) if exact else draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     return Permutations(labels, scheme, exact)
 
@@ -202,7 +195,7 @@ def _check_codes(codes, folds):
             "codes must be a 1-D array of class numbers 0, 1, ...; got dtype "
             f"{codes.dtype}, shape {codes.shape}."
         )
-    if len(codes) != folds.n:
+    if folds is not None and len(codes) != folds.n:
         raise ValueError(
             f"codes holds {len(codes)} trials but the folds were made for {folds.n}; "
             "make the folds from the same labels."
@@ -230,16 +223,22 @@ def _number(values):
 
 
 def _within_folds(codes, folds, groups):
+    if folds is None:
+        raise ValueError(
+            "permute='within_folds' needs folds, but the model is trained on all "
+            "trials and tested on others. Use permute='free', or groups with "
+            "permute='within_groups' or 'groups'."
+        )
     blocks = _number(folds.blocks)
     if groups is not None:
         group = _number(groups)
         blocks = _number(blocks * (group.max() + 1) + group)
-    return _Units(codes, blocks, np.arange(len(codes)))
+    return Units(codes, blocks, np.arange(len(codes)))
 
 
 def _within_groups(codes, folds, groups):
     _need_groups("within_groups", groups)
-    return _Units(codes, _number(groups), np.arange(len(codes)))
+    return Units(codes, _number(groups), np.arange(len(codes)))
 
 
 def _groups(codes, folds, groups):
@@ -257,12 +256,12 @@ def _groups(codes, folds, groups):
             f"permute='groups' needs one label per group; group {mixed[0].item()!r} "
             "holds several; use permute='within_groups' or 'within_folds'."
         )
-    return _Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
+    return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
 
 
 def _free(codes, folds, groups):
     blocks = np.zeros(len(codes), dtype=np.intp)
-    return _Units(codes, blocks, np.arange(len(codes)))
+    return Units(codes, blocks, np.arange(len(codes)))
 
 
 _UNITS = {
@@ -282,8 +281,9 @@ def _need_groups(scheme, groups):
 
 
 def _only_one(scheme, folds):
+    name = "" if folds is None else folds.name
     alike = {
-        "within_folds": f"that share a fold of {folds.name} (and a group, if given)",
+        "within_folds": f"that share a fold of {name} (and a group, if given)",
         "within_groups": "of a group",
     }
     return (
@@ -299,11 +299,13 @@ def _only_one(scheme, folds):
 
 def _choose(codes, n_permutations, folds, groups):
     """Choose the scheme for "auto"; the notes of `permute_labels` give the rules."""
-    label_free = folds.sees_labels is False
     constant = groups is not None and _constant_within(codes, groups)
+    if folds is None:
+        return "groups" if constant else "free" if groups is None else "within_groups"
+    label_free = folds.sees_labels is False
     if constant and label_free:
         return "groups"
-    count = _count(_within_folds(codes, folds, groups))
+    count = count_rearrangements(_within_folds(codes, folds, groups))
     smallest = min(len(test) for test in folds.tests)
     roomy = folds.is_partition and smallest >= SMALLEST_FOLD
     if count >= FAR_MORE * n_permutations and (roomy or not label_free):
@@ -334,66 +336,3 @@ def _constant_within(codes, groups):
     group = _number(groups)
     pairs = _number(group * (int(codes.max()) + 1) + codes)
     return pairs.max() == group.max()
-
-
-def _count(units):
-    """Count the distinct rearrangements: an int, or inf when past a float's range."""
-    n_classes = int(units.codes.max()) + 1
-    cells = units.blocks * n_classes + units.codes
-    table = np.bincount(cells, minlength=(units.blocks.max() + 1) * n_classes)
-    table = table.reshape(-1, n_classes)
-    # Logarithms: the factorials themselves overflow at 171 trials.
-    total = gammaln(table.sum(axis=1) + 1)
-    log_count = float((total - gammaln(table + 1).sum(axis=1)).sum())
-    return math.inf if log_count > 700 else round(math.exp(log_count))
-
-
-# -------------------------------------------------------------------- making the rows
-
-
-def _members(blocks):
-    """Return the unit indices of every block with two units or more."""
-    order = np.argsort(blocks, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
-    return [part for part in parts if len(part) > 1]
-
-
-def _draw(units, n_permutations, rng):
-    """Draw permutations at random: (P + 1, u), observed first."""
-    labels = np.tile(units.codes, (n_permutations + 1, 1))
-    for unit in _members(units.blocks):
-        labels[1:, unit] = rng.permuted(labels[1:, unit], axis=1)
-    return labels
-
-
-def _enumerate(units):
-    """List every distinct rearrangement once: (W, u), observed first."""
-    choices = []
-    for unit in _members(units.blocks):
-        rows = _arrangements(units.codes[unit])
-        if len(rows) > 1:
-            choices.append((unit, rows))
-    sizes = [len(rows) for _, rows in choices]
-    labels = np.tile(units.codes, (math.prod(sizes), 1))
-    # Row r of the list takes arrangement index[b][r] of block b.
-    index = np.unravel_index(np.arange(len(labels)), sizes)
-    for (unit, rows), pick in zip(choices, index, strict=True):
-        labels[:, unit] = rows[pick]
-    return labels
-
-
-def _arrangements(codes):
-    """List the distinct orders of `codes`, (w, m), the given order first.
-
-    Prefixes grow by one position at a time: each is continued with every class that
-    still has labels left.
-    """
-    left = np.bincount(codes)[np.newaxis]  # (w, c)
-    rows = np.empty((1, 0), dtype=codes.dtype)
-    for _ in codes:
-        prefix, chosen = np.nonzero(left)
-        rows = np.column_stack([rows[prefix], chosen.astype(codes.dtype)])
-        left = left[prefix]
-        left[np.arange(len(left)), chosen] -= 1
-    given = np.argmax((rows == codes).all(axis=1))
-    return np.concatenate([rows[given : given + 1], np.delete(rows, given, axis=0)])

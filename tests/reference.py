@@ -19,6 +19,9 @@ all rows to an orthonormal basis of the centred training rows, found from the
 eigenvectors of their Gram matrix, and solve the eigenproblem above there. Class
 scores solve one linear system in dual coefficients and need no eigenvectors.
 The two share nothing but the centred kernel, so each checks the other.
+
+Time generalization and tests on other trials train the same models and hand them
+the kernel between other data and the training rows.
 """
 
 from dataclasses import dataclass
@@ -251,3 +254,90 @@ def reference_cross_validate(K, codes, folds, lam, labels=None):
         predictions=np.array(predictions),
         class_scores=np.array(class_scores),
     )
+
+
+@dataclass(frozen=True)
+class Generalization:
+    """Results of models trained at every time t and tested at every time u.
+
+    Instances are the (fold, test trial) pairs, in the order of `CrossValidation`.
+
+    Attributes
+    ----------
+    rows : (m,) the tested trial of each instance
+    predictions : (P, n_train_times, n_test_times, m) predicted codes
+    class_scores : (P, n_train_times, n_test_times, m, c) class scores
+    """
+
+    rows: np.ndarray
+    predictions: np.ndarray
+    class_scores: np.ndarray
+
+    def accuracy(self, truth):
+        """Share of correct instances, (P, n_train_times, n_test_times).
+
+        ``truth`` holds the codes of the tested trials: (n_tested,), or one line
+        for each labelling, (P, n_tested).
+        """
+        truth = np.atleast_2d(truth)[:, None, None, self.rows]
+        return np.mean(self.predictions == truth, axis=-1)
+
+
+def reference_generalize(K, K_cross, codes, folds, lam, labels=None):
+    """Train anew for every time, fold and labelling; test at every other time.
+
+    Parameters
+    ----------
+    K : list of (n, n) arrays, one per training time
+        Gram matrices of the training trials, not centred.
+    K_cross : nested list of (n_tested, n) arrays
+        ``K_cross[t][u]``: rows are the tested trials at test time ``u``, columns
+        the training trials at training time ``t``. Tested trials are the training
+        trials themselves, seen at another time or in other epochs, in the same
+        order.
+    codes : (n,) array of int
+        Observed classes of the training trials, 0 to c - 1.
+    folds : list of (train, test) arrays
+        Row numbers of training trials, and of tested trials.
+    lam : sequence of float
+        Absolute penalty lambda of each training time.
+    labels : (P, n) array of int, optional
+        The labellings to train on; only the observed one when left out.
+
+    Returns
+    -------
+    Generalization
+    """
+    n_classes = int(np.max(codes)) + 1
+    labels = np.asarray([codes] if labels is None else labels)
+    shape = (len(labels), len(K), len(K_cross[0]))
+    m = sum(len(test) for _, test in folds)
+    predictions = np.full((*shape, m), -1)
+    class_scores = np.full((*shape, m, n_classes), np.nan)
+    for i, t in np.ndindex(shape[:2]):
+        models = []
+        for train, _ in folds:
+            K_train = K[t][np.ix_(train, train)]
+            models.append(fit(K_train, labels[i][train], lam[t], n_classes))
+        for u, K_rows in enumerate(K_cross[t]):
+            predicted, scored = [], []
+            for model, (train, test) in zip(models, folds, strict=True):
+                predicted.append(model.predict(K_rows[np.ix_(test, train)]))
+                scored.append(model.class_scores(K_rows[np.ix_(test, train)]))
+            predictions[i, t, u] = np.concatenate(predicted)
+            class_scores[i, t, u] = np.concatenate(scored)
+    return Generalization(
+        rows=np.concatenate([test for _, test in folds]),
+        predictions=predictions,
+        class_scores=class_scores,
+    )
+
+
+def reference_transfer(K, K_cross, codes, lam, labels=None):
+    """Train on all trials and test on all trials of other data.
+
+    As `reference_generalize`, without folds: the rows of ``K_cross[t][u]`` are
+    other trials, in any number.
+    """
+    everything = (np.arange(len(codes)), np.arange(len(K_cross[0][0])))
+    return reference_generalize(K, K_cross, codes, [everything], lam, labels)

@@ -177,8 +177,8 @@ def test_a_penalty_too_small_is_refused(p):
 def test_block_size_is_bounded_by_memory():
     X, codes, _ = problem()
     plan = direct.prepare(make_hat(X, Linear(), 0.3), make_folds(KFold(5), codes))
-    assert 128 <= direct.block_size(plan, 4) <= 512
-    assert direct.block_size(plan, 100_000) == 1
+    assert 128 <= plan.block_size(4) <= 512
+    assert plan.block_size(100_000) == 1
 
 
 @pytest.mark.parametrize(("dtype", "too_large"), [("float64", 1e7), ("float32", 1e4)])

@@ -1,6 +1,7 @@
 """Label permutations: which labels change places, how many, and from which seed."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -282,3 +283,82 @@ def test_the_input_is_not_changed():
     found = permute_labels(codes, 5, folds=make_folds(5, codes), random_state=SEED)
     found.labels[:] = 0
     np.testing.assert_array_equal(codes, before)
+
+
+# --------------------------------------------------------- without folds: other trials
+
+
+@pytest.mark.parametrize(
+    ("groups", "scheme"),
+    [
+        (None, "free"),
+        (np.arange(24) % 4, "within_groups"),  # each group holds every class
+        (np.arange(24) // 6, "within_groups"),
+        (np.arange(24) % 12, "groups"),  # trials i and i + 12 have one class
+    ],
+)
+def test_without_folds_auto_asks_the_groups(groups, scheme):
+    codes = np.arange(24) % 3
+    found = permute_labels(codes, 40, folds=None, groups=groups, random_state=SEED)
+    assert found.scheme == scheme
+    assert found.n_permutations == 40
+    assert not found.exact
+    np.testing.assert_array_equal(found.labels[0], codes)
+    np.testing.assert_array_equal(np.sort(found.labels, axis=1), [np.sort(codes)] * 41)
+    assert len(set(rows(found.labels))) > 35
+    if scheme == "within_groups":
+        assert_stays_in_blocks(found.labels, groups)
+    if scheme == "groups":
+        np.testing.assert_array_equal(found.labels[:, :12], found.labels[:, 12:])
+    named = permute_labels(
+        codes, 40, folds=None, groups=groups, permute=scheme, random_state=SEED
+    )
+    np.testing.assert_array_equal(named.labels, found.labels)
+
+
+def test_without_folds_any_scheme_but_one_may_be_named():
+    codes = np.arange(24) % 3
+    groups = np.arange(24) % 12
+    free = permute_labels(codes, 40, folds=None, groups=groups, permute="free")
+    assert free.scheme == "free"
+    assert (free.labels[:, :12] != free.labels[:, 12:]).any()
+    with pytest.raises(ValueError, match=r"^permute='within_folds' needs folds, but"):
+        permute_labels(codes, 40, folds=None, permute="within_folds")
+    for scheme in ("within_groups", "groups"):
+        with pytest.raises(ValueError, match=f"^permute='{scheme}' needs groups"):
+            permute_labels(codes, 40, folds=None, permute=scheme)
+
+
+def test_without_folds_nothing_is_biased():
+    """There is no splitter that could have looked at the labels."""
+    codes = np.arange(24) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scheme in ("free", "auto"):
+            permute_labels(codes, 40, folds=None, permute=scheme)
+
+
+def test_without_folds_few_arrangements_are_listed():
+    codes = np.array([0, 0, 1, 1, 2])
+    found = permute_labels(codes, 100, folds=None)
+    assert found.exact
+    blocks = np.zeros(5, int)
+    assert sorted(rows(found.labels)) == sorted(rearrangements(codes, blocks))
+    with pytest.warns(UserWarning, match=r"only 2 distinct arrangements \(permute='gr"):
+        found = permute_labels(
+            np.array([0, 0, 1, 1]), 100, folds=None, groups=np.array([5, 5, 2, 2])
+        )
+    assert rows(found.labels) == [(0, 0, 1, 1), (1, 1, 0, 0)]
+
+
+def test_without_folds_one_arrangement_is_refused():
+    with pytest.raises(ValueError, match=r"^permute='within_groups' allows only one"):
+        permute_labels(
+            np.array([0, 0, 1, 1]),
+            10,
+            folds=None,
+            groups=np.array([5, 5, 2, 2]),
+            permute="within_groups",
+        )
+    found = permute_labels(np.zeros(3, int), 0, folds=None)
+    np.testing.assert_array_equal(found.labels, [[0, 0, 0]])

@@ -361,3 +361,173 @@ def test_overlapping_and_missing_rows():
     assert np.all(np.isnan(means[untested]))
     hits = sum(run.predictions[0] == codes[run.rows])
     assert_allclose(run.accuracy(), [hits / 5], rtol=1e-12, atol=0)
+
+
+def explicit_class_scores(X_train, codes, X_test, lam, n_classes):
+    """Linear discriminant from features and p x p matrices, equal priors."""
+    mean = X_train.mean(axis=0)
+    S_w = np.zeros((X_train.shape[1], X_train.shape[1]))
+    for k in np.unique(codes):
+        spread = X_train[codes == k] - X_train[codes == k].mean(axis=0)
+        S_w += spread.T @ spread
+    scores = np.full((len(X_test), n_classes), -np.inf)
+    for k in np.unique(codes):
+        m = X_train[codes == k].mean(axis=0) - mean
+        w = np.linalg.solve(S_w + lam * np.eye(len(m)), m)
+        scores[:, k] = (X_test - mean) @ w - m @ w / 2
+    return scores
+
+
+def make_times(counts, p, n_times, seed=0):
+    """Gaussian classes whose means, offset and scale differ between times.
+
+    Returns (n, p, n_times) and codes.
+    """
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    means = 0.8 * rng.standard_normal((len(counts), p, n_times))
+    noise = rng.standard_normal((len(codes), p, n_times))
+    scale = 1 + np.arange(n_times) / 3
+    offset = 0.3 * rng.standard_normal((p, n_times))
+    return offset + scale * (means[codes] + noise), codes
+
+
+def grams(X, X_test, kernel=KERNELS["linear"]):
+    """Gram matrices of X's times, and between the times of X_test and of X."""
+    train, test = np.moveaxis(X, 2, 0), np.moveaxis(X_test, 2, 0)
+    cross = [[kernel(X_u, X_t) for X_u in test] for X_t in train]
+    return [kernel(X_t, X_t) for X_t in train], cross
+
+
+def test_generalization_by_hand():
+    """Training time comes first: an offset at the second time decides the class.
+
+    At time 0 the classes are at -1 and 1, at time 1 at 9 and 11. A model of time 0
+    takes everything at time 1 for the upper class; a model of time 1 takes
+    everything at time 0 for the lower class.
+    """
+    codes = np.array([0, 1, 0, 1])
+    X = np.stack([2.0 * codes - 1, 2.0 * codes + 9], axis=1)[:, None]
+    folds = [([2, 3], [0, 1]), ([0, 1], [3, 2])]
+    run = reference.reference_generalize(*grams(X, X), codes, folds, [1.0, 2.0])
+    assert_array_equal(run.rows, [0, 1, 3, 2])
+    assert_array_equal(run.predictions[0, 0, 0], [0, 1, 1, 0])
+    assert_array_equal(run.predictions[0, 0, 1], [1, 1, 1, 1])
+    assert_array_equal(run.predictions[0, 1, 0], [0, 0, 0, 0])
+    assert_array_equal(run.predictions[0, 1, 1], [0, 1, 1, 0])
+    # S_w = 0, so a score is (x m - m m / 2) / lambda with class means m = -1 and 1.
+    # Trials of time 1 are 9 and 11 above the mean of time 0; lambda is 1.
+    expected = [[-9.5, 8.5], [-11.5, 10.5], [-11.5, 10.5], [-9.5, 8.5]]
+    assert_allclose(run.class_scores[0, 0, 1], expected, rtol=1e-12, atol=0)
+    # Trials of time 0 are 11 and 9 below the mean of time 1; lambda is 2.
+    expected = [[5.25, -5.75], [4.25, -4.75], [4.25, -4.75], [5.25, -5.75]]
+    assert_allclose(run.class_scores[0, 1, 0], expected, rtol=1e-12, atol=0)
+    assert_array_equal(run.accuracy(codes)[0], [[1, 0.5], [0.5, 1]])
+    # The second labelling trains in reverse: wrong by the codes, right by itself.
+    run = reference.reference_generalize(
+        *grams(X, X), codes, folds, [1.0, 2.0], labels=[codes, 1 - codes]
+    )
+    assert_array_equal(run.accuracy(codes)[:, 0, 0], [1, 0])
+    assert_array_equal(run.accuracy([codes, 1 - codes])[:, 0, 0], [1, 1])
+
+
+@kernels
+def test_generalization_has_cross_validation_on_its_diagonal(kernel):
+    """Where training and test time agree, both functions do the same."""
+    X, codes = make_times((12, 9, 7), 4, 3)
+    K, K_cross = grams(X, X, kernel)
+    folds = list(KFold(4, shuffle=True, random_state=0).split(codes))[:3]
+    labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
+    lam = [0.5, 2.0, 8.0]
+    run = reference.reference_generalize(K, K_cross, codes, folds, lam, labels)
+    for t in range(3):
+        one = reference.reference_cross_validate(K[t], codes, folds, lam[t], labels)
+        assert_array_equal(run.rows, one.rows)
+        assert_array_equal(run.predictions[:, t, t], one.predictions)
+        assert_array_equal(run.class_scores[:, t, t], one.class_scores)
+        assert_array_equal(run.accuracy(labels)[:, t, t], one.accuracy())
+
+
+@pytest.mark.parametrize(("counts", "p"), [((13, 9, 8), 5), ((11, 12, 9), 40)])
+def test_generalization_equals_explicit_features(counts, p):
+    """Fold by fold and cell by cell, from features instead of kernels.
+
+    The tested data are other epochs of the same trials. Both scikit-learn's
+    discriminant and one written out here are trained on each fold's rows.
+    """
+    X, codes = make_times(counts, p, 2)
+    rng = np.random.default_rng(5)
+    X_test = np.concatenate([X, X[..., :1]], axis=2)  # (n, p, 3)
+    X_test += 0.5 * rng.standard_normal(X_test.shape)
+    folds = list(KFold(3, shuffle=True, random_state=0).split(codes))
+    labels, lam = np.array([codes, rng.permutation(codes)]), [0.7, 5.0]
+    run = reference.reference_generalize(*grams(X, X_test), codes, folds, lam, labels)
+    assert run.predictions.shape == (2, 2, 3, 30 if p == 5 else 32)
+    for i, t, u in np.ndindex(2, 2, 3):
+        start = 0
+        for train, test in folds:
+            cell = np.s_[i, t, u, start : start + len(test)]
+            start += len(test)
+            X_t, X_u, known = X[train, :, t], X_test[test, :, u], labels[i][train]
+            assert_array_equal(run.rows[cell[-1]], test)
+            expected = explicit_class_scores(X_t, known, X_u, lam[t], 3)
+            assert_allclose(run.class_scores[cell], expected, rtol=1e-8, atol=1e-10)
+            assert_array_equal(run.predictions[cell], expected.argmax(axis=1))
+            lda = sklearn_lda(X_t, known, lam[t])
+            assert_array_equal(run.predictions[cell], lda.predict(X_u))
+        assert start == len(codes)
+
+
+@kernels
+def test_both_routes_agree_at_other_times(kernel):
+    """Nearest centroid and largest class score, also without one class."""
+    X, codes = make_times((10, 9, 3), 4, 3)
+    train = np.flatnonzero(codes < 2)[:-4]
+    test = np.setdiff1d(np.arange(22), train)
+    K, K_cross = grams(X, X, kernel)
+    run = reference.reference_generalize(K, K_cross, codes, [(train, test)], [1.0] * 3)
+    assert_array_equal(run.predictions, run.class_scores.argmax(axis=-1))
+    assert np.all(np.isneginf(run.class_scores[..., 2]))
+    assert np.all(np.isfinite(run.class_scores[..., :2]))
+    assert len(np.unique(run.predictions)) == 2
+
+
+def test_test_rows_do_not_reach_the_models_of_any_time():
+    """Only kernels among training rows, and of test with training rows, matter."""
+    X, codes = make_times((8, 8), 3, 2)
+    K, K_cross = grams(X, X)
+    train, test = np.arange(5, 16), np.arange(5)
+    one = reference.reference_generalize(K, K_cross, codes, [(train, test)], [1.0, 2.0])
+    for t in range(2):
+        K[t][test], K[t][:, test] = np.nan, np.nan
+        for u in range(2):
+            K_cross[t][u][:, test], K_cross[t][u][train] = np.nan, np.nan
+    labels = codes.copy()
+    labels[test] = 1 - codes[test]
+    other = reference.reference_generalize(
+        K, K_cross, codes, [(train, test)], [1.0, 2.0], labels=[labels]
+    )
+    assert_array_equal(one.class_scores, other.class_scores)
+    assert_array_equal(one.predictions, other.predictions)
+
+
+@pytest.mark.parametrize("n_tested", [7, 35])
+def test_transfer_equals_explicit_features(n_tested):
+    """All trials train, all other trials are tested, fewer or more of them."""
+    X, codes = make_times((9, 6, 8), 5, 3)
+    X_test = make_times((20, 20, 20), 5, 2, seed=3)[0][:n_tested]
+    truth = np.random.default_rng(2).integers(0, 3, n_tested)
+    labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
+    lam = [0.7, 5.0, 1.5]
+    run = reference.reference_transfer(*grams(X, X_test), codes, lam, labels)
+    assert_array_equal(run.rows, np.arange(n_tested))
+    assert run.predictions.shape == (2, 3, 2, n_tested)
+    for i, t, u in np.ndindex(2, 3, 2):
+        X_t, X_u = X[:, :, t], X_test[:, :, u]
+        expected = explicit_class_scores(X_t, labels[i], X_u, lam[t], 3)
+        scores = run.class_scores[i, t, u]
+        assert_allclose(scores, expected, rtol=1e-8, atol=1e-10)
+        lda = sklearn_lda(X_t, labels[i], lam[t])
+        assert_array_equal(run.predictions[i, t, u], lda.predict(X_u))
+        share = np.mean(lda.predict(X_u) == truth)
+        assert_allclose(run.accuracy(truth)[i, t, u], share, rtol=1e-12, atol=0)

@@ -12,11 +12,13 @@ from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate, search
+from mvpa_kfda.direct import prepare
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import make_hat
 from mvpa_kfda.kernels import Callable
 from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.search import FeatureSource, Task, WindowSource, run
+from mvpa_kfda.search import Task, run
+from mvpa_kfda.sources import FeatureSource, WindowSource
 
 N, P, T = 36, 6, 14
 CODES = np.random.default_rng(9).permutation(np.arange(N) % 3)
@@ -233,9 +235,10 @@ class GridSource:
     def blocks(self):
         return [range(2), range(2, 3), range(3, 6)]
 
-    def hats(self, block):
+    def models(self, block, task):
         for position in block:
-            yield make_hat(self.X[position], Linear(), 0.3)
+            hat = make_hat(self.X[position], Linear(), 0.3)
+            yield prepare(hat, *task.settings)
 
     def where(self, position):
         return f"At cell {np.unravel_index(position, self.shape)}: "
