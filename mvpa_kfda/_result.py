@@ -46,7 +46,7 @@ class _Result:
 
     def _check_shapes(self):
         """Raise a ValueError unless every map has a value at every position."""
-        shape, n = self.shape, len(self.y)
+        shape, n = self.shape, self.n_tested
         parts = {
             **{f"metric {k!r}": np.shape(v) for k, v in self.metrics.items()},
             **{f"null of {k!r}": v.shape[1:] for k, v in self.nulls.items()},
@@ -67,6 +67,11 @@ class _Result:
     def shape(self):
         """Number of positions along every axis of the map, a tuple."""
         return tuple(len(getattr(self, name)) for name in self.axes)
+
+    @property
+    def n_tested(self):
+        """Number of trials that have predictions."""
+        return len(self.y)
 
     @property
     def scoring(self):
@@ -95,7 +100,12 @@ class _Result:
 
     @property
     def folds(self):
-        """Row indices of every fold, a list of (train, test)."""
+        """Row indices of every fold, a list of (train, test).
+
+        When other trials were tested: all training trials, and all of the others.
+        """
+        if self.parameters.get("mode") == "other_trials":
+            return [(np.arange(self.parameters["n_trained"]), self.tests[0])]
         rows = np.arange(len(self.y))
         return [(np.setdiff1d(rows, test), test) for test in self.tests]
 
@@ -103,7 +113,9 @@ class _Result:
     def predictions(self):
         """Predicted labels, (positions..., n_trials).
 
-        A plain array; a masked one when some trials were in no test set.
+        A plain array; a masked one when some trials were in no test set. The class
+        scores of a trial that several test sets hold are averaged; the metrics count
+        each test set's prediction.
         """
         missing = self.predicted < 0
         labels = self.classes[np.where(missing, 0, self.predicted)]
@@ -143,14 +155,29 @@ class _Result:
         metric = self._scalar_metric(metric)
         null = self.nulls.get(metric, ())
         if len(null) == 0:
+            kept = self.parameters.get("null") not in ("max", "stream")
+            if self.parameters.get("n_permutations") and not kept:
+                raise ValueError(
+                    "The scores of the permutations were not kept for this result "
+                    "(null='max' or 'stream'). Take the p-values of the whole map, or "
+                    "run the analysis again with null='full'."
+                )
             raise ValueError(
                 "This result has no label permutations, so no p-values; run the "
                 "analysis again with n_permutations=1000 or so."
             )
         p = inference.corrected_p_values(
-            np.asarray(self.metrics[metric]), null, correction, threshold=threshold
+            np.asarray(self.metrics[metric]),
+            null,
+            correction,
+            adjacency=self._adjacency(),
+            threshold=threshold,
         )
         return _plain(p)
+
+    def _adjacency(self):
+        """Return which positions are neighbours; None: those next on the lattice."""
+        return None
 
     def to_dataframe(self, corrections=("max",), *, metric=None):
         """Make a table with one row per position.
@@ -166,8 +193,9 @@ class _Result:
         Returns
         -------
         table : pandas.DataFrame
-            The position (``time`` in seconds), every metric that is a number and,
-            with permutations, ``p`` (uncorrected) and one column per correction.
+            The position (``time`` in seconds, ``freq`` in Hz, ``sensor`` by name),
+            every metric that is a number and, with permutations, ``p`` (uncorrected)
+            and one column per correction.
         """
         import pandas as pd  # slow to import, and only tables need it
 
@@ -224,14 +252,18 @@ class _Result:
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
         if np.isfinite(self.chance):
             parts[0] += f" (chance {self.chance:.3f})"
-        for axis in self.axes:
+        for axis, column in self.axes.items():
             values = getattr(self, axis)
             if len(values):
-                span = f"{values[0]:.3f} to {values[-1]:.3f}"
-                parts.append(f"{len(values)} {axis.replace('_', ' ')}, {span}")
+                first, last = (_worded(value) for value in values[[0, -1]])
+                name = column.replace("_", " ")
+                parts.append(f"{len(values)} {name}s, {first} to {last}")
+        tested = f"{len(self.tests)} folds"
+        if self.parameters.get("mode") == "other_trials":
+            tested = f"tested on {self.n_tested} others"
         parts.append(
-            f"{len(self.y)} trials, {len(self.classes)} classes, {len(self.tests)} "
-            f"folds, {self.n_permutations} permutations"
+            f"{len(self.y)} trials, {len(self.classes)} classes, {tested}, "
+            f"{self.n_permutations} permutations"
         )
         return f"<{type(self).__name__}: {' | '.join(parts)}>"
 
@@ -264,3 +296,8 @@ def _peak(scores):
     if np.ndim(scores) == 0:
         return f"{scores:.3f}"
     return f"peak {np.max(scores):.3f}" if np.size(scores) else "without positions"
+
+
+def _worded(coordinate):
+    """Word a coordinate: a name, or a number with three decimals."""
+    return coordinate if isinstance(coordinate, str) else f"{coordinate:.3f}"

@@ -4,6 +4,8 @@ Matplotlib is imported inside the functions, so that decoding never loads it. Th
 colors are Okabe and Ito's, which color-blind readers tell apart.
 """
 
+import textwrap
+
 import numpy as np
 
 from ._checks import check_option
@@ -25,6 +27,14 @@ CORRECTION_LABELS = {
 
 # Share of the height that is kept free below the curve for the bars of significance.
 BAR_ROOM = 0.12
+
+LEGEND = {"frameon": False, "fontsize": "small"}
+
+# Characters of the title that fit on an inch.
+TITLE_DENSITY = 15
+
+# Inches of width that two columns of the legend need.
+TWO_COLUMNS = 3.0
 
 
 def plot_time(
@@ -72,17 +82,12 @@ def plot_time(
     >>> plot_time(result).get_xlabel()
     'Time (s)'
     """
-    if not 0 < alpha < 1:
-        raise ValueError(
-            f"Invalid value for 'alpha': {alpha!r}. Allowed: a number between 0 and 1."
-        )
-    metric = result._scalar_metric(metric)
-    correction = check_option("correction", correction or "none", CORRECTIONS)
+    metric, correction = check_request(result, metric, correction, alpha)
     times, scores = result.times, result.metrics[metric]
     null = result.nulls.get(metric, ())
     # Before the figure is made, which an error would leave behind empty.
     p = result.pvalues(correction, metric=metric) if len(null) else None
-    ax = _axes(ax, figsize=(7.0, 4.2))
+    ax = axes_or_new(ax, figsize=(7.0, 4.2))
     # In the order of the legend; zorder decides what lies on top.
     ax.plot(
         times,
@@ -93,22 +98,22 @@ def plot_time(
         label=metric_label(metric),
         marker="o" if len(times) == 1 else None,
     )
-    _draw_chance(ax.axhline, result.chances[metric])
+    draw_chance(ax.axhline, result.chances[metric])
     if p is not None:
         low, high = np.percentile(null, [2.5, 97.5], axis=0)
         label = "95 % of the permutations (2.5 to 97.5 %)"
         across = times
         if len(times) == 1:  # a band of its own width instead of none
-            across, low, high = _sample_edges(times), low.repeat(2), high.repeat(2)
+            across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
         ax.fill_between(
             across, low, high, color=NULL_COLOR, alpha=0.55, lw=0, label=label
         )
         _draw_significance(ax, times, p, alpha, correction, len(null))
     if times[0] <= 0 <= times[-1]:
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
-    left, right = _sample_edges(times)[[0, -1]]
+    left, right = sample_edges(times)[[0, -1]]
     ax.set(xlabel="Time (s)", ylabel=metric_label(metric), xlim=(left, right))
-    return _finish(ax, result, show)
+    return finish(ax, result, show)
 
 
 def plot_null(result, *, metric=None, ax=None, show=False):
@@ -151,7 +156,7 @@ def plot_null(result, *, metric=None, ax=None, show=False):
     metric = result._scalar_metric(metric)
     observed, p = result.metrics[metric], result.pvalues(metric=metric)
     null = result.nulls[metric]
-    ax = _axes(ax, figsize=(6.0, 4.0))
+    ax = axes_or_new(ax, figsize=(6.0, 4.0))
     ax.hist(
         null,
         bins=histogram_edges(null),
@@ -160,7 +165,7 @@ def plot_null(result, *, metric=None, ax=None, show=False):
         lw=0.4,
         label="permuted labels",
     )
-    _draw_chance(ax.axvline, result.chances[metric])
+    draw_chance(ax.axvline, result.chances[metric])
     ax.axvline(
         observed,
         color=SCORE_COLOR,
@@ -168,7 +173,7 @@ def plot_null(result, *, metric=None, ax=None, show=False):
         label=f"observed, {observed:.3f} (p = {p:.2g})",
     )
     ax.set(xlabel=metric_label(metric), ylabel="Permutations")
-    return _finish(ax, result, show)
+    return finish(ax, result, show)
 
 
 def metric_label(metric):
@@ -216,7 +221,7 @@ def significant_spans(times, significant):
     """
     flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
     change = np.diff(flags)
-    edges = _sample_edges(np.asarray(times, dtype=float))
+    edges = sample_edges(np.asarray(times, dtype=float))
     return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
 
 
@@ -255,7 +260,17 @@ def histogram_edges(values):
     return levels[0] - step / 2 + width * np.arange(n_bins + 1)
 
 
-def _axes(ax, figsize):
+def check_request(result, metric, correction, alpha):
+    """Check what is to be drawn; return the names of the metric and the correction."""
+    if not 0 < alpha < 1:
+        raise ValueError(
+            f"Invalid value for 'alpha': {alpha!r}. Allowed: a number between 0 and 1."
+        )
+    correction = check_option("correction", correction or "none", CORRECTIONS)
+    return result._scalar_metric(metric), correction
+
+
+def axes_or_new(ax, figsize):
     """Return the Axes to draw into, those of a new figure if none are given."""
     if ax is not None:
         return ax
@@ -264,7 +279,7 @@ def _axes(ax, figsize):
     return plt.subplots(figsize=figsize, layout="constrained")[1]
 
 
-def _sample_edges(times):
+def sample_edges(times):
     """Return the n + 1 borders halfway between samples."""
     if len(times) == 1:  # no neighbor tells how long a sample is
         return times[0] + np.array([-0.005, 0.005])
@@ -274,7 +289,7 @@ def _sample_edges(times):
     )
 
 
-def _draw_chance(draw_line, chance):
+def draw_chance(draw_line, chance):
     """Draw the chance level, where the metric has one."""
     if np.isfinite(chance):
         draw_line(
@@ -289,16 +304,12 @@ def _draw_chance(draw_line, chance):
 
 def _draw_significance(ax, times, p, alpha, correction, n_permutations):
     """Draw bars under the significant samples, below everything else."""
-    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS.get(correction, correction)})"
+    label = significance_label(p, alpha, correction, n_permutations, "time point")
     spans = significant_spans(times, p <= alpha)
     low, high = ax.get_ylim()
     ax.set_ylim(low - BAR_ROOM * (high - low), high)
     if len(spans) == 0:
-        least = smallest_p_value(n_permutations, len(times), correction)
-        none = f"no time point at {label}"
-        if least > alpha:
-            none = f"{label} is out of reach with {n_permutations} permutations"
-        ax.plot([], [], " ", label=none)
+        ax.plot([], [], " ", label=label)
         return
     ax.broken_barh(
         np.column_stack([spans[:, 0], np.diff(spans)[:, 0]]),
@@ -310,29 +321,63 @@ def _draw_significance(ax, times, p, alpha, correction, n_permutations):
     )
 
 
-def _describe(result):
+def significance_label(p, alpha, correction, n_permutations, position):
+    """Word which p-values are marked, or why none is; `position` is what has one."""
+    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS.get(correction, correction)})"
+    if (p <= alpha).any():
+        return label
+    if smallest_p_value(n_permutations, p.size, correction) > alpha:
+        return f"{label} is out of reach with {n_permutations} permutations"
+    return f"no {position} at {label}"
+
+
+def describe(result):
     """Word what the scores were computed from."""
     parts = [f"{len(result.y)} trials", f"{len(result.classes)} classes"]
+    others = result.parameters.get("mode") == "other_trials"
+    if others and hasattr(result, "y_test"):
+        parts[0] = f"trained on {parts[0]}, tested on {len(result.y_test)} others"
     names = ", ".join(str(name) for name in result.classes)
     if len(names) <= 25:
         parts[1] += f" ({names})"
-    parts.append(f"{len(result.tests)} folds")
+    if not others:
+        parts.append(f"{len(result.tests)} folds")
     if result.n_permutations:
         parts.append(f"{result.n_permutations} permutations")
     return ", ".join(parts)
 
 
-def _finish(ax, result, show):
-    """Add the title and the legend, and show the figure if asked to."""
-    ax.set_title(_describe(result), loc="left", fontsize="medium")
+def set_title(ax, result, note=""):
+    """Write what the scores were computed from above the Axes, and a note below it.
+
+    Lines are as long as the Axes is wide, and break at commas only.
+    """
+    glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
+    lines = textwrap.wrap(glued, max(30, int(TITLE_DENSITY * _width(ax))))
+    title = "\n".join([*lines, note]).replace("\xa0", " ").strip()
+    ax.set_title(title, loc="left", fontsize="medium")
+
+
+def _width(ax):
+    """Return the width of an Axes in inches."""
+    figure = ax.figure
+    return ax.get_position().width * figure.bbox.width / figure.dpi
+
+
+def finish(ax, result, show, handles=None):
+    """Add the title and the legend, and show the figure if asked to.
+
+    The legend has the artists of the Axes that have a label, or those given.
+    """
+    set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(
+        handles=handles,
         loc="upper center",
         bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
         borderaxespad=4.5,  # ... and below the axis label, in units of the font size
-        ncols=2,
-        frameon=False,
-        fontsize="small",
+        ncols=2 if _width(ax) > TWO_COLUMNS else 1,
+        **LEGEND,
     )
     if show:
         import matplotlib.pyplot as plt

@@ -1,13 +1,14 @@
-"""Results of an analysis: frozen objects that hold everything needed to redo it."""
+"""Results of decoding one set of features, and the loading of all results."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from . import plots
 from ._hdf5 import read_result_file
 from ._result import _Result
+from .epochs_results import SensorTimeResult, TimeFrequencyResult, TimeResult
+from .map_results import GeneralizationResult
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -87,85 +88,16 @@ class DecodingResult(_Result):
         return plots.plot_null(self, metric=metric, ax=ax, show=show)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeResult(_Result):
-    """Decoding at every time point, see `decode_epochs`.
-
-    Parameters
-    ----------
-    times : array, shape (n_times,)
-        Time points in seconds.
-    metrics : dict of str -> array, shape (n_times,)
-        Name -> score of the observed labels. The confusion matrix is (n_times, c, c):
-        true classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P, n_times)
-        Name -> scores under permuted labels.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of int, shape (n_times, n)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-
-    Examples
-    --------
-    >>> import mne
-    >>> import numpy as np
-    >>> from mvpa_kfda import decode_epochs
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 10)
-    >>> data = rng.normal(size=(20, 4, 6))  # trials, channels, times
-    >>> data[y == "house", :, 3:] += 2
-    >>> info = mne.create_info(4, sfreq=100.0, ch_types="eeg")
-    >>> epochs = mne.EpochsArray(data * 1e-6, info, tmin=-0.03, verbose=False)
-    >>> result = decode_epochs(epochs, y, cv=5, n_permutations=99, random_state=0)
-    >>> result.scores.shape
-    (6,)
-    >>> result.times[result.pvalues("max") <= 0.05]
-    array([0.  , 0.01, 0.02])
-    """
-
-    axes: ClassVar[dict] = {"times": "time"}
-
-    times: np.ndarray
-
-    def plot(self, *, metric=None, correction="max", alpha=0.05, ax=None, show=False):
-        """Plot the score over time.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many time points.
-        alpha : float
-            Time points with p <= alpha are marked.
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plots.plot_time(
-            self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
-        )
-
-
-RESULTS = {cls.__name__: cls for cls in (DecodingResult, TimeResult)}
+RESULTS = {
+    cls.__name__: cls
+    for cls in (
+        DecodingResult,
+        TimeResult,
+        GeneralizationResult,
+        TimeFrequencyResult,
+        SensorTimeResult,
+    )
+}
 
 
 def load_result(path):
@@ -181,7 +113,7 @@ def load_result(path):
 
     Returns
     -------
-    result : DecodingResult or TimeResult
+    result : DecodingResult, TimeResult or another class of result
         Equal to the result that was saved.
 
     Raises

@@ -735,7 +735,11 @@ def test_entries_of_the_wrong_shape(saved):
 
 
 def test_every_public_result_can_be_loaded():
-    assert RESULTS == {"DecodingResult": DecodingResult, "TimeResult": TimeResult}
+    maps = {"GeneralizationResult", "TimeFrequencyResult", "SensorTimeResult"}
+    assert set(RESULTS) == {"DecodingResult", "TimeResult"} | maps
+    for name, kind in RESULTS.items():
+        assert kind.__name__ == name
+        assert issubclass(kind, _Result)
 
 
 def test_table_takes_one_correction_by_name_and_checks_it():

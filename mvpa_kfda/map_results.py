@@ -1,0 +1,344 @@
+"""The result of time generalization: a map of training and test times."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy.stats import false_discovery_control
+
+from . import map_plots
+from ._result import _Result
+from ._sensors import WithPatterns
+from .epochs_results import TimeResult
+from .inference import NullSummary, corrected_p_values, p_values_from_summary
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class GeneralizationResult(WithPatterns, _Result):
+    """Training at one time and testing at another, see `generalize_epochs`.
+
+    Parameters
+    ----------
+    train_times, test_times : array, shape (n_train_times,) and (n_test_times,)
+        Training and test times in seconds.
+    metrics : dict of str -> array, shape (n_train_times, n_test_times)
+        Name -> score of the observed labels. The confusion matrix is
+        (n_train_times, n_test_times, c, c): true classes in rows, predicted ones in
+        columns.
+    nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
+        Name -> scores under permuted labels, in single precision. Empty if only a
+        summary was kept.
+    second_nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
+        In cross-validation, the same predictions scored the other way, see `pvalues`:
+        against labels that stay, or for "other_labels" such that move along.
+    null_summaries, second_summaries : dict of str -> dict
+        Name -> what was kept instead, see `mvpa_kfda.inference.NullSummary`.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial that was trained with, an index into `classes`.
+    y_test : array of int, shape (n_test,)
+        Class of every tested trial; equal to `y` unless other trials or other labels
+        were tested.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n_train_times, n_test_times, n_test)
+        Predicted class of every tested trial, an index into `classes`; -1 for a trial
+        that was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    pattern_maps : dict of str -> array, shape (n_train_times, m, n_channels)
+        Activation patterns of the models, see `patterns`.
+    info_fif : array of uint8, or None
+        The channels, see `info`.
+    parameters : dict
+        The arguments of the analysis; ``parameters["mode"]`` is "plain",
+        "same_trials" (other epochs of them), "other_labels" or "other_trials".
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import generalize_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 30)
+    >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
+    >>> X[y == "house", :, 3:] += 2
+    >>> result = generalize_arrays(X, y, n_permutations=99, random_state=0)
+    >>> result.scores.shape
+    (6, 6)
+    >>> (result.pvalues("max") <= 0.05).astype(int)
+    array([[0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1]])
+    """
+
+    axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
+    pattern_axes: ClassVar[tuple] = ("train_times",)
+
+    train_times: np.ndarray
+    test_times: np.ndarray
+    y_test: np.ndarray
+    null_summaries: dict = field(default_factory=dict)
+    second_nulls: dict = field(default_factory=dict)
+    second_summaries: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        put = object.__setattr__
+        put(self, "y_test", np.asarray(self.y_test))
+        second = {name: np.asarray(null) for name, null in self.second_nulls.items()}
+        put(self, "second_nulls", second)
+        super().__post_init__()
+        self._check_second()
+
+    def _check_second(self):
+        """Raise a ValueError unless the second null belongs to the first."""
+        for first, second in (
+            (self.nulls, self.second_nulls),
+            (self.null_summaries, self.second_summaries),
+        ):
+            kept = {name: _shape_of(null) for name, null in first.items()}
+            if any(kept.get(name) != _shape_of(n) for name, n in second.items()):
+                raise ValueError(
+                    "The second nulls of a GeneralizationResult must have the names "
+                    f"and shapes of the first, {kept}."
+                )
+        for name in self.null_summaries:
+            if self._summary(name).exceedances.shape != self.shape:
+                raise ValueError(
+                    f"The summary of {name!r} does not fit a map of {self.shape}."
+                )
+
+    @property
+    def n_tested(self):
+        """Number of trials that have predictions."""
+        return len(self.y_test)
+
+    @property
+    def n_permutations(self):
+        """Number of label permutations, the observed labels not counted."""
+        kept = [self._summary(name).n_permutations for name in self.null_summaries]
+        return max([super().n_permutations, *kept])
+
+    @property
+    def null(self):
+        """Scores of the first metric under permuted labels, (P, n_train, n_test)."""
+        self._check_null_kept(self.scoring[0], "result.null")
+        return super().null
+
+    @property
+    def null_max(self):
+        """The largest score of the first metric in each permuted map, (P,)."""
+        name = self.scoring[0]
+        if not self.n_permutations:
+            return np.empty(0)
+        if name in self.null_summaries:
+            return self._summary(name).maximum
+        return super().null.reshape(self.n_permutations, -1).max(axis=1)
+
+    def pvalues(self, correction="none", *, metric=None, threshold=0.05):
+        """Compute permutation p-values.
+
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
+        as the observed labels or higher [1]_.
+
+        In cross-validation two hypotheses are tested, and p is the larger one of their
+        p-values; both have to be rejected.
+
+        - Neither time carries information: the labels are permuted in training and
+          testing alike. Where train and test trials change roles, the scores of folds
+          hang together, and only this keeps it so.
+        - The training time carries none, but the test time may: the trained labels are
+          permuted, the tested ones stay. A classifier trained on noise can sort the
+          classes of a strong signal by chance, and does so in all folds alike. Without
+          this test such cells would count as generalization.
+
+        A correction for many cells holds for either hypothesis. With "cluster", a
+        marked area is where significant areas of both tests overlap.
+
+        Where the epochs are tested on themselves, the two are one hypothesis on the
+        diagonal, and the first test is the exact one; the p-values there are those of
+        `decode_epochs`, as far as the correction does not depend on the rest of the
+        map. With other trials tested, the second test is valid for both.
+
+        Parameters
+        ----------
+        correction : {"none", "max", "fdr", "bonferroni", "cluster", "tfce"}
+            Correction for testing all cells of the map; the corrections are described
+            in `mvpa_kfda.inference`. Clusters are areas of the map. "cluster" and
+            "tfce" need the analysis to be run with ``null="full"`` or ``"stream"``.
+        metric : str or None
+            Name of the metric; None takes the first.
+        threshold : float
+            p-level that forms the clusters, used by "cluster" only; with
+            ``null="stream"`` it is 0.05.
+
+        Returns
+        -------
+        p : array, shape (n_train_times, n_test_times)
+            One p-value per cell.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the correction is unknown, without permutations, or if
+            the correction needs more of the null than was kept.
+
+        References
+        ----------
+        .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
+           zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
+        """
+        metric = self._scalar_metric(metric)
+        # A false discovery rate is one of cells that pass both tests.
+        each = "none" if correction == "fdr" else correction
+        options = {"correction": each, "threshold": threshold}
+        if metric in self.null_summaries:
+            p = self._p_from(self.null_summaries, metric, **options)
+        else:
+            p = super().pvalues(metric=metric, **options)
+        if metric in self.second_summaries:
+            second = self._p_from(self.second_summaries, metric, **options)
+        elif metric in self.second_nulls:
+            null = self.second_nulls[metric]
+            second = corrected_p_values(self.metrics[metric], null, **options)
+        else:
+            second = np.zeros(p.shape)
+        if self.parameters.get("mode") == "plain":
+            second[self._diagonal()] = 0.0
+        p = np.maximum(p, second)
+        if correction != "fdr":
+            return p
+        return false_discovery_control(p.ravel()).reshape(p.shape)
+
+    def _p_from(self, summaries, metric, **options):
+        """Return the p-values of a null of which a summary was kept."""
+        summary = NullSummary.from_arrays(summaries[metric])
+        return p_values_from_summary(self.metrics[metric], summary, **options)
+
+    def _diagonal(self):
+        """Return the rows and columns of the cells with equal times."""
+        _, rows, columns = np.intersect1d(
+            self.train_times.round(6), self.test_times.round(6), return_indices=True
+        )
+        return rows, columns
+
+    def diagonal(self):
+        """Return the scores of training and testing at the same time.
+
+        Returns
+        -------
+        result : TimeResult
+            At all times that are both training and test times; by default equal to
+            what `decode_epochs` gives. Without permutations if only a summary of the
+            null was kept. For other labels or other epochs of the same trials each
+            permutation has the larger of its two scores.
+
+        Raises
+        ------
+        ValueError
+            If no training time is a test time.
+        """
+        rows, columns = self._diagonal()
+        if len(rows) == 0:
+            raise ValueError(
+                "There is no diagonal: no training time is also a test time. Use "
+                "result.scores[i, j], or windows at the same times."
+            )
+        at = rows, columns
+        nulls = {name: null[:, rows, columns] for name, null in self.nulls.items()}
+        patterns = {}
+        if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
+            patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
+        if self.parameters.get("mode") != "plain":
+            for name, null in self.second_nulls.items():  # to be beaten: both scores
+                nulls[name] = np.maximum(nulls[name], null[:, rows, columns])
+        other = self.parameters.get("mode") == "other_trials"
+        return TimeResult(
+            times=self.train_times[rows],
+            metrics={name: value[at] for name, value in self.metrics.items()},
+            nulls=nulls,
+            chances=self.chances,
+            classes=self.classes,
+            y=self.y_test,
+            groups=None if other else self.groups,
+            predicted=self.predicted[at],
+            tests=self.tests,
+            parameters=self.parameters,
+            versions=self.versions,
+            pattern_maps=patterns,
+            info_fif=self.info_fif,
+        )
+
+    def plot(
+        self,
+        *,
+        metric=None,
+        correction="max",
+        alpha=0.05,
+        vlim=None,
+        cmap=None,
+        ax=None,
+        show=False,
+    ):
+        """Plot the map, training times upwards and test times to the right.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        correction : str
+            Correction of the p-values for testing many cells.
+        alpha : float
+            Areas with p <= alpha are outlined.
+        vlim : tuple of float or None
+            Ends of the color scale; None makes it symmetric about chance.
+        cmap : str or None
+            A color map of matplotlib.
+        ax : matplotlib Axes or None
+            Where to draw, best in a figure with ``layout="constrained"``; None makes a
+            figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return map_plots.plot_generalization(
+            self,
+            metric=metric,
+            correction=correction,
+            alpha=alpha,
+            vlim=vlim,
+            cmap=cmap,
+            ax=ax,
+            show=show,
+        )
+
+    def _summary(self, metric):
+        """Return what was kept of a metric's null."""
+        return NullSummary.from_arrays(self.null_summaries[metric])
+
+    def _check_null_kept(self, metric, what):
+        """Refuse what needs the permutations' maps if they are gone."""
+        if metric in self.null_summaries:
+            raise ValueError(
+                f"{what} was not kept, to save memory; result.null_max has the largest "
+                "score of each permuted map, and result.pvalues() works. For all maps "
+                "run the analysis again with null='full'."
+            )
+
+
+def _shape_of(null):
+    """Return the shape of a null, or of the one that a summary stands for."""
+    if isinstance(null, dict):
+        return (null["n_permutations"], *np.shape(null["exceedances"]))
+    return np.shape(null)
