@@ -12,12 +12,15 @@ __version__ = "0.1.0.dev0"
 __getattr__, __dir__, __all__ = _lazy.attach(
     __name__,
     submod_attrs={
-        "arrays": ["cross_validate"],
+        "arrays": ["cross_validate", "decode_arrays"],
         "epochs": ["decode_epochs"],
+        "epochs_results": ["SensorTimeResult", "TimeFrequencyResult", "TimeResult"],
         "estimator": ["KernelFDA"],
+        "generalize": ["generalize_arrays", "generalize_epochs"],
         "hat": ["Ridge"],
         "kernels": ["RBF", "Linear", "Polynomial"],
-        "results": ["DecodingResult", "TimeResult", "load_result"],
+        "map_results": ["GeneralizationResult"],
+        "results": ["DecodingResult", "load_result"],
         "simulate": ["simulate_epochs"],
     },
 )

@@ -1,7 +1,7 @@
 """What every decoding function does before and after the run loop."""
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from numbers import Integral
@@ -30,8 +30,12 @@ class Analysis:
         Each trial's class.
     groups : ndarray, shape (n,) | None
         Each trial's group.
-    folds : Folds
-        Drawn once from the observed labels.
+    folds : Folds | None
+        Drawn once from the observed labels; None when the test set is other trials.
+    tested : ndarray of int, shape (n_tested,)
+        The classes to be predicted.
+    moved : ndarray of int, shape (P + 1, n) | None
+        The same, permuted along with the trained labels; None for other trials.
     permutations : Permutations
         The label vectors, observed first.
     task : Task
@@ -43,10 +47,28 @@ class Analysis:
     classes: np.ndarray
     codes: np.ndarray
     groups: np.ndarray | None
-    folds: Folds
+    folds: Folds | None
+    tested: np.ndarray
+    moved: np.ndarray | None
     permutations: Permutations
     task: Task
     parameters: dict
+
+    @property
+    def true(self):
+        """The labels to be predicted where they are not those trained with."""
+        same = self.folds is not None and np.array_equal(self.tested, self.codes)
+        return None if same else self.tested
+
+    def for_map(self, null):
+        """Return the task of a generalization map that keeps so much of its null.
+
+        In cross-validation, predictions are scored twice: where the first null has the
+        tested labels move along with the trained ones, the second has them stay, and
+        the other way round.
+        """
+        second = self.tested[None] if self.true is None else self.moved
+        return replace(self.task, null=null, second=second)
 
     def result(self, kind, outcome, **fields):
         """Pack the run's outcome as a result of class `kind`."""
@@ -54,14 +76,16 @@ class Analysis:
             metrics=outcome.metrics,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
             chances={
-                name: metrics.chance_level(name, self.codes)
+                name: metrics.chance_level(name, self.tested, len(self.classes))
                 for name in self.task.scoring
             },
             classes=self.classes,
             y=self.codes,
             groups=self.groups,
             predicted=outcome.predicted,
-            tests=self.folds.tests,
+            tests=(np.arange(len(self.tested)),)
+            if self.folds is None
+            else self.folds.tests,
             versions=_versions(),
             **fields,
         )
@@ -82,8 +106,14 @@ def make_analysis(
     dtype,
     batch_size=None,
     keep_class_scores=False,
+    with_patterns=False,
+    y_test=None,
+    n_test=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
+
+    With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
+    alone is another labelling of the same trials, to be predicted in cross-validation.
 
     Raises
     ------
@@ -98,10 +128,19 @@ def make_analysis(
     classes, codes = check_labels(y, n_trials)
     if groups is not None:
         groups = check_per_trial(groups, n_trials, "groups")
-    folds = make_folds(cv, codes, groups, classes)
+    folds, name = _draw_folds(cv, codes, groups, classes, n_test)
+    tested = codes
+    if n_test is not None and y_test is None:
+        raise ValueError(
+            "The test data are other trials than those trained with, so their labels "
+            f"are needed: give y_test, one for each of the {n_test} test trials."
+        )
+    if y_test is not None:
+        tested = _check_tested(y_test, n_trials if n_test is None else n_test, classes)
     seed = _seed(random_state)
-    permutations = permute_labels(
+    permutations, labels, moved = _permute(
         codes,
+        tested if n_test is None else None,
         n_permutations,
         folds=folds,
         groups=groups,
@@ -109,19 +148,20 @@ def make_analysis(
         random_state=seed,
     )
     task = Task(
-        permutations.labels,
+        labels,
         len(classes),
         folds,
         scoring,
         dtype,
         batch_size,
         keep_class_scores,
+        with_patterns=with_patterns,
     )
     parameters = {
         "kernel": repr(kernel),
         "reg": repr(reg),
-        "cv": folds.name.removeprefix("cv="),
-        "n_folds": len(folds.tests),
+        "cv": name,
+        "n_folds": 0 if folds is None else len(folds.tests),
         "scoring": scoring,
         "n_permutations": permutations.n_permutations,
         "permute": permutations.scheme,
@@ -129,7 +169,68 @@ def make_analysis(
         "random_state": seed,
         "dtype": dtype.name,
     }
-    return Analysis(classes, codes, groups, folds, permutations, task, parameters)
+    return Analysis(
+        classes, codes, groups, folds, tested, moved, permutations, task, parameters
+    )
+
+
+def _permute(codes, tested, n_permutations, **options):
+    """Return the permutations, and trained and tested labels (P + 1, n) by them.
+
+    Two labellings of a trial move together, as one label. Without a second one, since
+    other trials are tested, there are no tested labels to move.
+    """
+    n_classes = int(codes.max()) + 1
+    pairs = codes if tested is None else codes * n_classes + tested
+    used, pairs = np.unique(pairs, return_inverse=True)
+    permutations = permute_labels(pairs, n_permutations, **options)
+    used = used.astype(np.min_scalar_type(-int(used.max()) - 1))  # fast to compare
+    labels, moved = used[permutations.labels], None
+    if tested is not None:
+        labels, moved = np.divmod(labels, n_classes)
+    if len(labels) > 1 and (labels[1:] == labels[0]).all():
+        raise ValueError(
+            f"permute={permutations.scheme!r} leaves the trained labels as they are: "
+            "they are alike wherever labels may be exchanged, only those of y_test are "
+            "not. Use permute='free', other groups, or n_permutations=0."
+        )
+    return permutations, labels, moved
+
+
+def _draw_folds(cv, codes, groups, classes, n_test):
+    """Return the folds, None for a test on other trials, and their name."""
+    if n_test is None:
+        folds = make_folds(cv, codes, groups, classes)
+        return folds, folds.name.removeprefix("cv=")
+    if cv is not None:
+        raise ValueError(
+            "cv has no meaning here: the model is trained on all trials and "
+            "tested on others. Leave cv out; for test data that are the same trials in "
+            "the same order, say same_trials=True."
+        )
+    return None, "none: tested on other trials"
+
+
+def _check_tested(y_test, n_test, classes):
+    """Return the codes of the labels to be predicted, into the trained classes."""
+    y_test = check_per_trial(y_test, n_test, "y_test")
+    if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
+        unknown = np.unique(y_test)
+    else:
+        unknown = np.setdiff1d(y_test, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y_test holds labels that no training trial has: {_some(unknown)}. The "
+            f"classes of y are: {_some(classes)}. Drop these test trials, or rename "
+            "the labels so that they match."
+        )
+    return np.searchsorted(classes, y_test).astype(np.intp)
+
+
+def _some(labels, most=10):
+    """List labels for a message."""
+    names = ", ".join(repr(label) for label in labels[:most].tolist())
+    return names + (", ..." if len(labels) > most else "")
 
 
 def _seed(random_state):

@@ -1,11 +1,21 @@
 """Decoding of plain arrays."""
 
+import numpy as np
+
 from ._analysis import make_analysis
-from ._checks import check_array, check_gram
+from ._checks import (
+    check_array,
+    check_finite,
+    check_gram,
+    check_jobs,
+    check_option,
+    check_positive,
+)
 from .hat import check_reg
-from .kernels import Precomputed, check_kernel
-from .results import DecodingResult
-from .search import FeatureSource, run
+from .kernels import Precomputed, check_feature_kernel, check_kernel
+from .results import DecodingResult, TimeResult
+from .search import run
+from .sources import FeatureSource, cut_windows, window_source
 
 
 def cross_validate(
@@ -141,3 +151,156 @@ def cross_validate(
         class_scores=outcome.class_scores,
         parameters={**analysis.parameters, "n_features": X.shape[1]},
     )
+
+
+def decode_arrays(
+    X,
+    y,
+    *,
+    sfreq=1.0,
+    tmin=0.0,
+    groups=None,
+    window=None,
+    step=None,
+    window_mode="mean",
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    random_state=None,
+    n_jobs=None,
+    dtype="float64",
+    verbose=None,
+):
+    """Decode class labels at every time point of an array, without retraining.
+
+    What :func:`decode_epochs` does beneath its handling of channels, for data that are
+    not MNE-Python's.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_trials, n_features, n_times)
+        Real, finite data.
+    y : array_like, shape (n_trials,)
+        Class labels: strings, whole numbers or booleans; two or more classes.
+    sfreq : float
+        Samples per second. With 1, times and windows are in samples.
+    tmin : float
+        Time of the first sample in seconds.
+    groups : array_like, shape (n_trials,) | None
+        Runs, sessions or subjects, see :func:`cross_validate`.
+    window, step : float | None
+        Length of a sliding window and distance between windows in seconds, rounded to
+        samples. None: one sample.
+    window_mode : "mean" | "concatenate"
+        Average the samples in a window, or use all of them as features.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`; not ``"precomputed"``.
+    reg : float | Ridge
+        See :func:`cross_validate`; a float is relative to each time point's kernel.
+    cv : None | int | splitter | iterable of (train, test)
+        See :func:`cross_validate`.
+    scoring : str | list of str
+        See :func:`cross_validate`.
+    n_permutations : int
+        Label permutations P, the same at every time point.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged, see :func:`mvpa_kfda.permutation.permute_labels`.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of time points, as in joblib. The result does not depend
+        on it.
+    dtype : "float64" | "float32"
+        Precision in which labels are processed, see :func:`cross_validate`.
+    verbose : bool | None
+        True shows a progress bar, False none, None only on runs of more than a few
+        seconds.
+
+    Returns
+    -------
+    result : TimeResult
+        See :func:`decode_epochs`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On data that is flat at some time, a window longer than the data, and all that
+        :func:`cross_validate` refuses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 20)
+    >>> X = rng.normal(size=(40, 8, 5))  # trials, features, times
+    >>> X[:, 0, 3:] += 3 * y[:, None]
+    >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.3, 0.4])
+    """
+    kernel, reg = check_feature_kernel(kernel), check_reg(reg)
+    n_jobs = check_jobs(n_jobs)
+    data = array_samples_first(X, "X")
+    windows, source = cut_array(
+        data, sfreq, tmin, window, step, window_mode, kernel, reg
+    )
+    analysis = make_analysis(
+        y,
+        data.shape[1],
+        groups=groups,
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+    )
+    source.check_not_flat()
+    outcome = run(source, analysis.task, n_jobs, verbose)
+    return analysis.result(
+        TimeResult,
+        outcome,
+        times=windows.times,
+        parameters={
+            **analysis.parameters,
+            **record_windows(windows, sfreq, window_mode, data),
+        },
+    )
+
+
+def array_samples_first(X, name, n_features=None):
+    """Return a checked array as new data (n_times, n_trials, n_features)."""
+    X = check_array(X, name, ndim=3)
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(
+            f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
+            "same features in the same order, on axis 1."
+        )
+    return np.array(X.transpose(2, 0, 1), order="C")
+
+
+def cut_array(data, sfreq, tmin, window, step, window_mode, kernel, reg):
+    """Return the windows of data (n_times, n_trials, n_features) and their source."""
+    check_positive("sfreq", sfreq, hint=" It is in samples per second.")
+    check_finite("tmin", tmin, hint=" It is in seconds.")
+    check_option("window_mode", window_mode, ("mean", "concatenate"))
+    times = tmin + np.arange(len(data)) / sfreq
+    windows = cut_windows(times, sfreq, window, step)
+    return windows, window_source(data, windows, window_mode, kernel, reg)
+
+
+def record_windows(windows, sfreq, window_mode, data):
+    """Return what a result records about windows and data."""
+    return {
+        "n_features": data.shape[2],
+        "window": windows.width / sfreq,
+        "step": windows.step / sfreq,
+        "window_mode": window_mode,
+        "sfreq": float(sfreq),
+    }

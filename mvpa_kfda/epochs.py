@@ -1,20 +1,32 @@
 """Decoding of MNE-Python epochs."""
 
-import os
-
 import mne
 import numpy as np
+from mne.time_frequency import EpochsTFR
 
 from ._analysis import make_analysis
-from ._checks import check_array, check_jobs, check_option, check_positive
+from ._checks import check_jobs, check_option
+from ._epochs_input import (
+    check_epochs,
+    check_map,
+    check_scale,
+    find_neighbours,
+    fit_scaling,
+    per_epoch,
+    pick_channels,
+    progress_wanted,
+    samples_first,
+    sampling_rate,
+    scale_name,
+)
+from ._generalization import check_memory
+from ._sensors import pack_info
+from .epochs_results import SensorTimeResult, TimeFrequencyResult
 from .hat import check_reg
-from .kernels import Precomputed, check_kernel
+from .kernels import Linear, check_feature_kernel
 from .results import TimeResult
-from .search import WindowSource, run
-
-_SCALES = ("auto", "channel", None)
-#: The names of MNE-Python's levels of verbosity.
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+from .search import run
+from .sources import WindowSource, cut_windows
 
 
 def decode_epochs(
@@ -23,6 +35,7 @@ def decode_epochs(
     *,
     groups=None,
     picks=None,
+    sensors=None,
     scale="auto",
     window=None,
     step=None,
@@ -42,13 +55,16 @@ def decode_epochs(
 
     A kernel Fisher discriminant analysis is cross-validated at every time point, or in
     windows that slide over the epoch, for the observed labels and for permuted ones.
-    Folds and permutations are the same at all times, so that the permutations carry the
-    dependence between time points and correct for many of them.
+    Power is decoded at every frequency too, and `sensors` makes a searchlight of it
+    that decodes every sensor's neighbourhood. Folds and permutations are the same at
+    all positions of such a map, so that the permutations carry the dependence between
+    positions and correct for many of them.
 
     Parameters
     ----------
-    epochs : mne.Epochs
-        Epochs (or EpochsArray) with real, finite data. They are not changed.
+    epochs : mne.Epochs | mne.time_frequency.EpochsTFR
+        Epochs (or EpochsArray) with real, finite data, or the power of epochs at
+        several frequencies (also an EpochsTFRArray). They are not changed.
     y : None | str | array_like, shape (n_epochs,)
         None: the names in ``epochs.event_id`` are the classes. A string: a column of
         ``epochs.metadata``. Else one label per epoch.
@@ -58,14 +74,25 @@ def decode_epochs(
     picks : str | list | None
         Channels, as in MNE-Python. None takes all data channels (of all types). Bad
         channels always stay out; misc channels are used when picked.
+    sensors : None | "adjacency" | matrix | tuple of (matrix, ch_names)
+        None: all channels are features together. Else a searchlight over sensors: the
+        features of a position are one sensor and its neighbours. ``"adjacency"`` (or
+        True): the neighbours that :func:`mne.channels.find_ch_adjacency` finds for
+        channels of one type. A sparse or dense matrix, shape (n_channels, n_channels):
+        1 for neighbours and 0 for others, with the picked channels in their order. A
+        tuple, as that function returns it: channels are matched by name, and may be
+        more than those picked. Every sensor is in its own neighbourhood in any case.
+        Not for power.
     scale : "auto" | "channel" | mne.Covariance | None
         How to bring channels to one scale. ``"auto"``: when the channels are of
         several types, each type is divided by its standard deviation over epochs,
         channels and times; channels of a single type stay in their unit (except for a
         kernel with ``gamma=None``, which presumes features of about unit variance).
         ``"channel"``: each channel is divided by its own standard deviation. A noise
-        covariance: channels are whitened with it. None: nothing. Standard deviations
-        are computed once over all epochs, without labels.
+        covariance: channels are whitened with it; not with `sensors`, whose
+        neighbourhoods would not stay local, and not for power. None: nothing.
+        Standard deviations are computed once over all epochs, without labels, and
+        all picked channels; of power at each frequency by itself.
     window : float | None
         Length of a sliding window in seconds, rounded to samples. None: one sample.
     step : float | None
@@ -75,19 +102,19 @@ def decode_epochs(
     kernel : str | kernel object | callable
         See :func:`cross_validate`; not ``"precomputed"``.
     reg : float | Ridge
-        See :func:`cross_validate`; a float is relative to each time point's kernel.
+        See :func:`cross_validate`; a float is relative to each position's kernel.
     cv : None | int | splitter | iterable of (train, test)
         See :func:`cross_validate`.
     scoring : str | list of str
         See :func:`cross_validate`.
     n_permutations : int
-        Label permutations P, the same at every time point.
+        Label permutations P, the same at every position.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
         What may be exchanged, see :func:`mvpa_kfda.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations.
     n_jobs : int | None
-        Workers over blocks of time points, as in joblib. The result does not depend
+        Workers over blocks of positions, as in joblib. The result does not depend
         on it. Starting workers takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
         Precision in which labels are processed, see :func:`cross_validate`.
@@ -97,18 +124,24 @@ def decode_epochs(
 
     Returns
     -------
-    result : TimeResult
-        ``.times`` (s; the centres of windows), ``.scores`` (n_times,) of the first
-        metric, ``.metrics``, ``.null`` (P, n_times), ``.predictions``
-        (n_times, n_epochs), ``.chance``, ``.pvalues(correction=)``, ``.plot()``,
-        ``.to_dataframe()``, ``.save()``.
+    result : TimeResult | TimeFrequencyResult | SensorTimeResult
+        ``.scores`` of the first metric at every position, ``.metrics``, ``.null``
+        (P, positions...), ``.predictions`` (positions..., n_epochs), ``.chance``,
+        ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
+        ``.times`` (s; the centres of windows). The positions are
+
+        * of epochs (n_times,), a TimeResult;
+        * of power (n_freqs, n_times), a TimeFrequencyResult with ``.freqs`` (Hz);
+        * with `sensors` (n_channels, n_times), a SensorTimeResult with ``.ch_names``,
+          ``.info`` and ``.adjacency``, which clusters follow.
 
     Raises
     ------
     ValueError, TypeError
         On empty epochs, data that is complex or not finite, an unknown metadata column,
-        a window longer than the epoch, data that is flat at some time, and all that
-        :func:`cross_validate` refuses.
+        a window longer than the epoch, data that is flat at some time, channels whose
+        neighbours are not known, an adjacency that does not fit the channels, and all
+        that :func:`cross_validate` refuses.
 
     Examples
     --------
@@ -117,15 +150,32 @@ def decode_epochs(
     >>> result = decode_epochs(epochs, n_permutations=100, random_state=0)
     >>> bool(result.pvalues("max").min() < 0.05)
     True
+
+    Where on the head, in windows of 0.1 s:
+
+    >>> result = decode_epochs(epochs, sensors="adjacency", window=0.1, step=0.1)
+    >>> result.scores.shape == (len(result.ch_names), len(result.times))
+    True
+
+    At which frequencies:
+
+    >>> tfr = epochs.compute_tfr(
+    ...     "morlet", freqs=[8, 16, 32], n_cycles=3, decim=10, verbose=False
+    ... )
+    >>> decode_epochs(tfr).scores.shape == (3, len(tfr.times))
+    True
     """
-    kernel, reg = _check_kernel(kernel), check_reg(reg)
+    kernel, reg = check_feature_kernel(kernel), check_reg(reg)
     check_option("window_mode", window_mode, ("mean", "concatenate"))
-    n_jobs, progress = check_jobs(n_jobs), _progress_wanted(verbose)
-    epochs = _check_epochs(epochs)
+    check_scale(scale)
+    n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
+    sensors = None if sensors is False else sensors
+    epochs = check_epochs(epochs, power=True)
+    check_map(epochs, sensors, scale)
     analysis = make_analysis(
-        _per_epoch(epochs, y, "y"),
+        per_epoch(epochs, y, "y"),
         len(epochs),
-        groups=_per_epoch(epochs, groups, "groups"),
+        groups=per_epoch(epochs, groups, "groups"),
         kernel=kernel,
         reg=reg,
         cv=cv,
@@ -134,201 +184,87 @@ def decode_epochs(
         permute=permute,
         random_state=random_state,
         dtype=dtype,
+        with_patterns=isinstance(kernel, Linear) and sensors is None,
     )
-    starts, width, step = _windows(epochs, window, step)
-    info, data = _scaled_data(epochs, picks, scale, kernel)
-    times = np.array([epochs.times[i : i + width].mean() for i in starts])
-    source = WindowSource(data, starts, width, window_mode, times, kernel, reg)
-    _check_not_flat(source)
+    sfreq = sampling_rate(epochs, window, step)
+    windows = cut_windows(epochs.times, sfreq, window, step)
+    picks = pick_channels(epochs.info, picks)
+    info = mne.pick_info(epochs.info, picks)
+    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts)
+    data = samples_first(epochs, picks)
+    scaling = fit_scaling(info, data, scale, kernel)
+    source = WindowSource(
+        data=scaling.apply(data).reshape(-1, *data.shape[-2:]),
+        width=windows.width,
+        mode=window_mode,
+        times=windows.times,
+        kernel=kernel,
+        reg=reg,
+        **rows,
+    )
+    _check_source(source, analysis)
     outcome = run(source, analysis.task, n_jobs, progress)
+    if sensors is None:
+        coordinates["pattern_maps"] = {
+            name: scaling.undo(maps) for name, maps in outcome.patterns.items()
+        }
     parameters = {
         **analysis.parameters,
         "ch_names": list(info["ch_names"]),
-        "scale": scale if isinstance(scale, str | None) else "covariance",
-        "window": width / epochs.info["sfreq"],
-        "step": step / epochs.info["sfreq"],
+        "scale": scale_name(scale),
+        "window": windows.width / sfreq,
+        "step": windows.step / sfreq,
         "window_mode": window_mode,
-        "sfreq": float(epochs.info["sfreq"]),
+        "sfreq": sfreq,
     }
-    return analysis.result(TimeResult, outcome, times=times, parameters=parameters)
+    return analysis.result(
+        kind,
+        outcome,
+        times=windows.times,
+        info_fif=pack_info(info),
+        parameters=parameters,
+        **coordinates,
+    )
 
 
-def _check_kernel(kernel):
-    """Return a kernel object that computes from features."""
-    kernel = check_kernel(kernel)
-    if isinstance(kernel, Precomputed):
-        raise ValueError(
-            "Invalid value for 'kernel': 'precomputed'. Epochs hold features; give a "
-            "kernel to compute from them, or call cross_validate with your own matrix."
-        )
-    return kernel
+def _check_source(source, analysis):
+    """Refuse flat data, and maps too large for memory with all their permutations."""
+    source.check_not_flat()
+    n_scores = len(analysis.task.scoring) * analysis.permutations.n_permutations
+    n_cells = source.starts.size
+    size = f"{' x '.join(map(str, source.shape))} positions"
+    less = " or fewer permutations"
+    check_memory(analysis, n_cells, 8 * n_scores * n_cells, size, less)
 
 
-def _check_epochs(epochs):
-    """Return loaded, non-empty epochs; the given object stays as it is."""
-    if not isinstance(epochs, mne.BaseEpochs):
-        hint = (
-            " Read the file with mne.read_epochs first."
-            if isinstance(epochs, str | os.PathLike)
-            else " For plain arrays there is cross_validate."
-        )
-        raise TypeError(
-            f"epochs must be an mne.Epochs object; got {type(epochs).__name__}.{hint}"
-        )
-    if not epochs.preload:
-        with mne.use_log_level("WARNING"):
-            epochs = epochs.copy().load_data()
-    if len(epochs) == 0:
-        raise ValueError(
-            "epochs is empty: no epoch is left to decode. epochs.drop_log tells why "
-            "epochs were dropped."
-        )
-    return epochs
+def _lay_out(epochs, info, sensors, starts):
+    """Return a map's class of result, how a source reads it, and its coordinates.
 
-
-def _per_epoch(epochs, values, name):
-    """Return labels or groups: from event_id, a metadata column, or as given."""
-    if isinstance(values, str):
-        return _metadata_column(epochs, values, name)
-    if values is None and name == "y":
-        return _event_names(epochs)
-    return values
-
-
-def _event_names(epochs):
-    """Return the name of every epoch's event."""
-    names = {code: event for event, code in epochs.event_id.items()}
-    codes = epochs.events[:, 2]
-    unknown = sorted(set(codes.tolist()) - set(names))
-    if unknown:
-        raise ValueError(
-            f"epochs.event_id has no name for the event codes {unknown} in "
-            "epochs.events. Give every code a name there, or give y."
-        )
-    return np.array([names[code] for code in codes])
-
-
-def _metadata_column(epochs, column, name):
-    """Return a column of the metadata."""
-    metadata = epochs.metadata
-    if metadata is None:
-        raise ValueError(
-            f"{name}={column!r} names a metadata column, but these epochs have no "
-            f"metadata. Give {name} as an array with one value per epoch."
-        )
-    if column not in metadata.columns:
-        columns = ", ".join(repr(str(c)) for c in metadata.columns)
-        raise ValueError(
-            f"{name}={column!r} is not a metadata column. The columns are: {columns}."
-        )
-    return metadata[column].to_numpy()
-
-
-def _windows(epochs, window, step):
-    """Return each window's first sample, and samples per window and per step."""
-    sfreq, n_times = epochs.info["sfreq"], len(epochs.times)
-    lengths = {}
-    for name, seconds in (("window", window), ("step", step)):
-        if seconds is None:
-            lengths[name] = 1
-            continue
-        check_positive(name, seconds, hint=" It is in seconds.")
-        lengths[name] = max(1, int(seconds * sfreq + 0.5 + 1e-9))  # half goes up
-    width = lengths["window"]
-    if width > n_times:
-        raise ValueError(
-            f"window={window} s is {width} samples at {sfreq:g} Hz, longer than the "
-            f"epoch: {n_times} samples, {n_times / sfreq:g} s."
-        )
-    step = lengths["step"]
-    return np.arange(0, n_times - width + 1, step), width, step
-
-
-def _pick(info, picks):
-    """Return the indices of the channels to use; bad ones stay out."""
-    # Picking from a one-sample stand-in leaves the rules to MNE and copies no data.
-    stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
-    good, why = [], ""
-    try:
-        stand_in.pick("data" if picks is None else picks, verbose=False)
-        # MNE-Python keeps bad channels that are named one by one.
-        good = [name for name in stand_in.ch_names if name not in info["bads"]]
-    except (IndexError, ValueError) as error:
-        why = "" if picks is None else f" MNE-Python says: {error}"
-    if not good:
-        found = sorted(set(info.get_channel_types()))
-        raise ValueError(
-            f"No good channels for picks={picks!r}; the channel types are: "
-            f"{', '.join(found)}; bad channels: {info['bads']}. Name the channels or "
-            f"types to use in picks, e.g. picks={found[0]!r}.{why}"
-        )
-    return [info["ch_names"].index(name) for name in good]
-
-
-def _scaled_data(epochs, picks, scale, kernel):
-    """Return the picked info and the data (n_times, n_epochs, n_channels), scaled."""
-    if not isinstance(scale, mne.Covariance):
-        check_option("scale", scale, _SCALES, also=("a noise covariance",))
-    picks = _pick(epochs.info, picks)
-    info = mne.pick_info(epochs.info, picks)
-    data = check_array(epochs.get_data(picks=picks), "The epochs' data", ndim=3)
-    # Samples first, so that the features of a time point are contiguous.
-    data = np.ascontiguousarray(data.transpose(2, 0, 1))
-    if isinstance(scale, mne.Covariance):
-        return info, data @ _whitener(scale, info).T
-    if scale == "channel":
-        data /= _deviation(data, axis=(0, 1))
-    elif scale == "auto":
-        types = np.array(info.get_channel_types())
-        if len(set(types)) > 1 or kernel.assumes_unit_scale:
-            for kind in set(types):
-                data[:, :, types == kind] /= _deviation(data[:, :, types == kind])
-    return info, data
-
-
-def _check_not_flat(source):
-    """Refuse windows in which all epochs are alike, before anything is computed."""
-    flat = (source.data == source.data[:, :1]).all(axis=(1, 2))
-    for position, start in enumerate(source.starts):
-        if flat[start : start + source.width].all():
-            raise ValueError(
-                f"{source.where(position)}The trials do not differ: flat data, or a "
-                "baseline of one sample. Leave such times out with epochs.crop."
-            )
-
-
-def _deviation(data, axis=None):
-    """Return standard deviations, and 1 for what is flat up to rounding."""
-    deviation = data.std(axis=axis)
-    rounding = 1e-12 * np.abs(data).max(axis=axis)
-    return np.where(deviation > rounding, deviation, 1.0)
-
-
-def _whitener(covariance, info):
-    """Return the whitening matrix (n_channels, n_channels) of a noise covariance."""
-    missing = [name for name in info["ch_names"] if name not in covariance.ch_names]
-    if missing:
-        raise ValueError(
-            f"The noise covariance in scale lacks {len(missing)} of the "
-            f"{len(info['ch_names'])} channels, e.g. {missing[0]!r}. Pick the channels "
-            "it has, or compute it from these epochs."
-        )
-    data = _pick(info, None)
-    others = [name for i, name in enumerate(info["ch_names"]) if i not in data]
-    if others:
-        raise ValueError(
-            "A noise covariance in scale whitens data channels only; "
-            f"{', '.join(others)} in picks cannot be whitened. Leave them out of picks "
-            "or use scale='auto'."
-        )
-    return mne.cov.compute_whitener(covariance, info, verbose=False)[0]
-
-
-def _progress_wanted(verbose):
-    """Return MNE's verbose as yes, no or None."""
-    if isinstance(verbose, str):
-        check_option("verbose", verbose.upper(), _LEVELS)
-        return verbose.upper() in ("DEBUG", "INFO")
-    if verbose is None or isinstance(verbose, bool):
-        return verbose
-    return verbose <= 20  # the number of the INFO level
+    Parameters
+    ----------
+    epochs : mne.Epochs | EpochsTFR
+        What is decoded.
+    info : mne.Info
+        Of the picked channels.
+    sensors : None | "adjacency" | matrix | tuple
+        As in :func:`decode_epochs`.
+    starts : ndarray of int, shape (n_windows,)
+        The windows' first samples in an epoch.
+    """
+    if isinstance(epochs, EpochsTFR):
+        # One frequency after the other along the samples.
+        first = len(epochs.times) * np.arange(len(epochs.freqs))[:, np.newaxis]
+        names = tuple(f"{freq:g} Hz" for freq in epochs.freqs)
+        rows = {"starts": first + starts, "names": names}
+        return TimeFrequencyResult, rows, {"freqs": epochs.freqs}
+    if sensors is None:
+        return TimeResult, {"starts": starts}, {}
+    pairs = find_neighbours(info, sensors)
+    near = np.eye(len(info["ch_names"]), dtype=bool)
+    near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
+    rows = {
+        "starts": np.tile(starts, (len(near), 1)),
+        "names": tuple(f"sensor {name}" for name in info["ch_names"]),
+        "channels": tuple(np.flatnonzero(row) for row in near),
+    }
+    return SensorTimeResult, rows, {"ch_names": info["ch_names"], "adjacency": pairs}

@@ -10,7 +10,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from mvpa_kfda import cross_validate
+from mvpa_kfda import cross_validate, generalize_arrays
 from mvpa_kfda.inference import p_values
 
 pytestmark = pytest.mark.slow
@@ -158,3 +158,45 @@ def test_error_falls_with_the_number_of_permutations():
         assert errors[n_permutations] == pytest.approx(expected, rel=0.25)
     assert errors[800] < errors[200] < errors[50]
     assert exact == p_values(listed.scores, listed.null)
+
+
+def generalization_maps(strength, autocorrelation, n_maps=300):
+    """Yield maps of two classes that differ in the second half of the times only."""
+    rng = np.random.default_rng(0)
+    y, half = np.arange(60) % 2, 3
+    for seed in range(n_maps):
+        X = rng.standard_normal((60, 20, 2 * half))
+        for t in range(1, X.shape[2]):
+            keep = np.sqrt(1 - autocorrelation**2)
+            X[:, :, t] = autocorrelation * X[:, :, t - 1] + keep * X[:, :, t]
+        pattern = rng.standard_normal((2, 20))
+        X[:, :, half:] += strength * pattern[y][:, :, None]
+        yield generalize_arrays(
+            X, y, cv=5, scoring="roc_auc", n_permutations=99, random_state=seed
+        )
+
+
+def share(flags):
+    """Return the share of true cells, averaged over maps."""
+    return np.mean([np.mean(flag) for flag in flags])
+
+
+def test_a_classifier_of_noise_does_not_count_as_generalizing_to_a_signal():
+    maps = list(generalization_maps(strength=1.0, autocorrelation=0.0))
+    noise_to_signal = np.s_[:3, 3:]
+    joint = [p_values(m.scores, m.nulls["roc_auc"]) for m in maps]
+    assert share([p[noise_to_signal] <= 0.05 for p in joint]) > 0.15
+    assert share([m.pvalues()[noise_to_signal] <= 0.05 for m in maps]) < 0.07
+    corrected = [m.pvalues("max") <= 0.05 for m in maps]
+    assert share([p[noise_to_signal].any() for p in corrected]) < 0.08
+    assert share([p[3:, 3:] for p in corrected]) > 0.9
+
+
+def test_maps_of_noise_that_lasts_are_calibrated():
+    maps = list(generalization_maps(strength=0.0, autocorrelation=0.9))
+    fixed = [p_values(m.scores, m.second_nulls["roc_auc"]) for m in maps]
+    assert share([np.diag(p) <= 0.05 for p in fixed]) > 0.065
+    assert share([np.diag(m.pvalues()) <= 0.05 for m in maps]) < 0.055
+    assert share([m.pvalues() <= 0.05 for m in maps]) < 0.055
+    for correction in ("max", "cluster", "tfce"):
+        assert share([(m.pvalues(correction) <= 0.05).any() for m in maps]) < 0.088

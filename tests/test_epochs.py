@@ -857,7 +857,7 @@ def rare_face():
             r"holds 1 NaN or infinite .*1 of 48 trials \(first: 3\)",
         ),
         (put((slice(4), 0, 2), np.inf), "holds 4 NaN or infinite .*in 4 of 48 trials"),
-        (with_data(lambda x: x * 1j), "The epochs' data holds complex data"),
+        (with_data(lambda x: x * 1j), "The data of epochs holds complex data"),
         (put((..., 2), 5e-6), r"At -0\.010 s: The trials do not differ.*flat data"),
         (put(..., 0.0), r"At -0\.030 s: The trials do not differ"),
         (lambda: make_epochs()["face"], r"y holds one class only \('face'\)"),
@@ -871,28 +871,24 @@ def test_bad_data(make, match):
         decode_epochs(make())
 
 
-def make_tfr():
-    return make_epochs(n=12, n_times=60).compute_tfr(
-        "morlet", freqs=[20.0], n_cycles=2, verbose=False
-    )
-
-
 @pytest.mark.parametrize(
     ("make", "match"),
     [
         (
             lambda: make_epochs().get_data(),
-            "must be an mne.Epochs object; got ndarray.*cr",
+            "an mne.Epochs or EpochsTFR object; got ndarray.*decode_arrays",
         ),
         (lambda: "sub-01-epo.fif", "got str. Read the file with mne.read_epochs first"),
         (
             lambda: __import__("pathlib").Path("a-epo.fif"),
             "Path. Read the file with mne",
         ),
-        (lambda: make_epochs().average(), "must be an mne.Epochs object; got Evoked"),
-        (make_tfr, "must be an mne.Epochs object; got EpochsTFR"),
-        (lambda: [make_epochs()], "must be an mne.Epochs object; got list"),
-        (lambda: None, "must be an mne.Epochs object; got NoneType"),
+        (
+            lambda: make_epochs().average(),
+            "mne.Epochs or EpochsTFR object; got Evoked",
+        ),
+        (lambda: [make_epochs()], "an mne.Epochs or EpochsTFR object; got list"),
+        (lambda: None, "an mne.Epochs or EpochsTFR object; got NoneType"),
     ],
 )
 def test_not_epochs(make, match):
@@ -945,7 +941,11 @@ def test_not_epochs(make, match):
         (make_epochs, {"cv": ms.TimeSeriesSplit(3)}, "TimeSeriesSplit.*use KernelFDA"),
         (make_epochs, {"cv": 17}, "has 16 trials, fewer than the 17 folds"),
         (make_epochs, {"kernel": "foo"}, "'kernel': 'foo'. Allowed: 'linear', 'rbf', "),
-        (make_epochs, {"kernel": "precomputed"}, "'precomputed'. Epochs hold features"),
+        (
+            make_epochs,
+            {"kernel": "precomputed"},
+            "'precomputed'. The data hold",
+        ),
         (make_epochs, {"reg": 0}, "Invalid value for 'reg': 0"),
         (make_epochs, {"reg": -0.3}, r"Invalid value for 'reg': -0\.3"),
         (

@@ -28,7 +28,9 @@ PUBLIC = sorted(mvpa_kfda.__all__)
 
 #: Modules that may load MNE-Python, matplotlib or h5io; all others are the core.
 OUTER = {
-    *("_hdf5", "_result", "arrays", "cli", "epochs", "plots", "results", "simulate")
+    *("_epochs_input", "_epochs_pairs", "epochs", "generalize", "simulate", "cli"),
+    *("_generalization", "arrays", "results", "epochs_results", "map_results"),
+    *("_drawing", "_hdf5", "_report", "_result", "_sensors", "map_plots", "plots"),
 }
 CORE = sorted(set(MODULES) - OUTER)
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5io"}

@@ -1,0 +1,715 @@
+"""Maps of decoding: power at frequencies and times, neighbourhoods of sensors.
+
+Every row of a map must be what decode_epochs gives for the epochs of that row alone:
+one frequency's power, or the channels of one neighbourhood.
+"""
+
+import mne
+import numpy as np
+import pandas as pd
+import pytest
+from mne.time_frequency import EpochsTFRArray
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn import model_selection as ms
+from sklearn.metrics.pairwise import laplacian_kernel
+
+from mvpa_kfda import RBF, Polynomial, decode_epochs, load_result
+from mvpa_kfda.epochs_results import SensorTimeResult, TimeFrequencyResult
+from mvpa_kfda.inference import corrected_p_values
+
+NAMES = np.array(["face", "house", "tool"])
+MIXED = ("mag", "mag", "grad", "grad", "eeg", "eeg")
+SITES = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "P3", "P4"]
+FREQS = np.array([4.0, 10.0, 22.5])
+OPTIONS = {
+    "cv": ms.StratifiedKFold(6),
+    "n_permutations": 20,
+    "random_state": 4,
+    "scoring": ["accuracy", "roc_auc", "confusion_matrix"],
+    "verbose": False,
+}
+KERNELS = ["linear", "rbf", "polynomial", RBF(gamma=None), laplacian_kernel]
+
+
+def make_labels(n=48, n_classes=3, seed=0):
+    return np.random.default_rng(seed).permutation(np.arange(n) % n_classes)
+
+
+def about_epochs(codes):
+    """What mne objects of epochs are told of the trials."""
+    n = len(codes)
+    return {
+        "events": np.column_stack([np.arange(n), np.zeros(n, int), codes + 1]),
+        "event_id": {name: i + 1 for i, name in enumerate(NAMES[: codes.max() + 1])},
+        "metadata": pd.DataFrame({"word": NAMES[codes], "run": np.arange(n) * 4 // n}),
+    }
+
+
+def make_tfr(types=("eeg",) * 4, n_times=6, sfreq=100.0, times=None, seed=0):
+    """Make power that falls with frequency; classes differ from 0 s on at 10 Hz."""
+    rng, codes = np.random.default_rng(seed), make_labels()
+    power = rng.chisquare(4, (len(codes), len(types), len(FREQS), n_times))
+    gains = rng.uniform(0.3, 3, (3, len(types)))
+    power[:, :, 1, n_times // 2 :] *= gains[codes][..., np.newaxis]
+    units = {"eeg": 1e-12, "mag": 1e-26, "grad": 1e-24, "misc": 1.0}
+    power *= np.array([units[kind] for kind in types])[:, np.newaxis, np.newaxis]
+    power /= FREQS[:, np.newaxis] ** 3
+    names = [f"{kind.upper()}{i}" for i, kind in enumerate(types)]
+    info = mne.create_info(names, sfreq, types)
+    times = (np.arange(n_times) - n_times // 2) / sfreq if times is None else times
+    return EpochsTFRArray(info, power, times, FREQS, **about_epochs(codes))
+
+
+def at_frequency(tfr, i):
+    """Return the power of one frequency as if it were a signal."""
+    return mne.EpochsArray(
+        tfr.data[:, :, i],
+        tfr.info,
+        tfr.events,
+        tfr.times[0],
+        tfr.event_id,
+        metadata=tfr.metadata,
+        verbose=False,
+    )
+
+
+def make_epochs(sites=SITES, n_times=6, ch_types="eeg", montage=True, seed=0):
+    """Make epochs on a cap; classes differ from 0 s on, most at Oz."""
+    rng, codes = np.random.default_rng(seed), make_labels()
+    data = rng.standard_normal((len(codes), len(sites), n_times))
+    size = np.where(np.array(sites) == "Oz", 4.0, 0.3)
+    patterns = rng.standard_normal((3, len(sites))) * size
+    data[..., n_times // 2 :] += patterns[codes][..., np.newaxis]
+    info = mne.create_info(list(sites), 100.0, ch_types)
+    if montage:
+        info.set_montage("biosemi32")
+    tmin = -(n_times // 2) / 100
+    return mne.EpochsArray(
+        data * 1e-6, info, tmin=tmin, verbose=False, **about_epochs(codes)
+    )
+
+
+def pairs_of(epochs):
+    """Return MNE-Python's neighbours of good channels, dense, without their names."""
+    info = mne.pick_info(epochs.info, mne.pick_types(epochs.info, eeg=True))
+    matrix, names = mne.channels.find_ch_adjacency(info, "eeg")
+    assert names == info["ch_names"]
+    return matrix.toarray()
+
+
+def assert_rows(result, rows, atol=0):
+    """Assert that the rows of a map are these results over time."""
+    assert len(rows) == result.shape[0]
+    for i, row in enumerate(rows):
+        assert_array_equal(result.times, row.times)
+        assert_array_equal(result.predicted[i], row.predicted)
+        for name in row.metrics:
+            assert_allclose(
+                result.metrics[name][i], row.metrics[name], rtol=0, atol=atol
+            )
+        for name in row.nulls:
+            assert_allclose(
+                result.nulls[name][:, i], row.nulls[name], rtol=0, atol=atol
+            )
+    assert len(np.unique(result.null)) > 3
+
+
+def same(one, other):
+    """Assert that two maps hold the same numbers."""
+    assert type(one) is type(other)
+    assert_array_equal(one.predicted, other.predicted)
+    for name in one.metrics:
+        assert_array_equal(one.metrics[name], other.metrics[name])
+    for name in one.nulls:
+        assert_array_equal(one.nulls[name], other.nulls[name])
+
+
+# -------------------------------------------------------------------- time-frequency
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize(
+    "window",
+    [
+        {},
+        {"window": 0.03, "step": 0.02},
+        {"window": 0.03, "window_mode": "concatenate"},
+    ],
+    ids=str,
+)
+def test_every_frequency_equals_epochs_of_it(kernel, window):
+    tfr = make_tfr(types=("eeg",) * 9)
+    options = {"kernel": kernel, "scale": "channel", **window, **OPTIONS}
+    result = decode_epochs(tfr, **options)
+    assert type(result) is TimeFrequencyResult
+    rows = [decode_epochs(at_frequency(tfr, i), **options) for i in range(3)]
+    assert_rows(result, rows)
+
+
+@pytest.mark.parametrize("scale", ["auto", "channel", None])
+@pytest.mark.parametrize("types", [("eeg",) * 4, MIXED], ids=len)
+@pytest.mark.parametrize("kernel", ["linear", Polynomial(2)], ids=str)
+def test_scales_are_those_of_each_frequency(scale, types, kernel):
+    tfr = make_tfr(types)
+    if scale is None and kernel != "linear":
+        kernel = Polynomial(2, gamma=1e26)
+    options = {"kernel": kernel, "scale": scale, **OPTIONS}
+    result = decode_epochs(tfr, **options)
+    rows = [decode_epochs(at_frequency(tfr, i), **options) for i in range(3)]
+    assert_rows(result, rows)
+    if scale is None or (scale == "auto" and types != MIXED and kernel == "linear"):
+        return
+    louder = tfr.copy()
+    louder.data = tfr.data * np.array([1e8, 1.0, 1e-8])[:, np.newaxis]
+    result = decode_epochs(louder, **options)
+    assert_rows(result, rows, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["auto", "channel", None])
+def test_patterns_are_those_of_each_frequency_in_its_units(scale):
+    tfr = make_tfr(MIXED)
+    result = decode_epochs(tfr, scale=scale, cv=4)
+    assert set(result.pattern_maps) >= {"class", "class_folds", "discriminant"}
+    assert result.pattern_maps["class"].shape == (3, 6, 3, 6)
+    for i in range(3):
+        one = decode_epochs(at_frequency(tfr, i), scale=scale, cv=4)
+        for name, maps in one.pattern_maps.items():
+            size = np.abs(maps).max(axis=(0, 1))
+            found = result.pattern_maps[name][i]
+            assert_allclose(found / size, maps / size, rtol=0, atol=1e-9)
+    assert result.info["ch_names"] == tfr.ch_names
+    assert decode_epochs(tfr, kernel="rbf", cv=4).pattern_maps == {}
+
+
+@pytest.mark.parametrize("scale", ["auto", "channel"])
+def test_patterns_without_penalty_are_differences_of_means_in_power(scale):
+    """A model without penalty knows the class means, in whatever unit it works."""
+    tfr = make_tfr(MIXED)
+    result = decode_epochs(tfr, scale=scale, reg=1e-9, cv=4)
+    power, y = tfr.data.transpose(2, 3, 0, 1), tfr.events[:, 2] - 1
+    means = np.stack([power[:, :, y == c].mean(axis=2) for c in range(3)], axis=2)
+    means -= power.mean(axis=2, keepdims=True)
+    size = np.abs(means).max(axis=(1, 2), keepdims=True)
+    found = result.pattern_maps["class"]
+    assert_allclose(found / size, means / size, rtol=0, atol=1e-6)
+
+
+def test_the_maximum_is_taken_over_the_whole_map():
+    result = decode_epochs(make_tfr(), n_permutations=99, random_state=0)
+    maximum = result.null.reshape(99, -1).max(axis=1)
+    expected = 1 + (maximum[:, np.newaxis, np.newaxis] >= result.scores).sum(axis=0)
+    assert_allclose(result.pvalues("max"), expected / 100, rtol=0, atol=1e-12)
+    significant = result.pvalues("max") <= 0.05
+    assert significant[1, 3:].all()
+    assert not significant[[0, 2]].any()
+    assert not significant[:, :3].any()
+
+
+def test_rows_do_not_leak_into_each_other():
+    tfr = make_tfr()
+    for options in ({}, {"window": 0.03, "window_mode": "concatenate"}):
+        before = decode_epochs(tfr, **options, **OPTIONS)
+        other = tfr.copy()
+        other.data = tfr.data.copy()
+        other.data[:, :, 1] = make_tfr(seed=5).data[:, :, 1]
+        after = decode_epochs(other, **options, **OPTIONS)
+        rows = [0, 2]
+        assert_array_equal(after.null[:, rows], before.null[:, rows])
+        assert_array_equal(after.predicted[rows], before.predicted[rows])
+        assert (after.null[:, 1] != before.null[:, 1]).any()
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf", "window": 0.02}], ids=str)
+def test_frequencies_do_not_depend_on_n_jobs(options):
+    tfr = make_tfr()
+    same(
+        decode_epochs(tfr, n_jobs=2, **options, **OPTIONS),
+        decode_epochs(tfr, n_jobs=1, **options, **OPTIONS),
+    )
+
+
+@pytest.mark.parametrize("method", ["morlet", "multitaper"])
+def test_decomposition_by_mne(method):
+    """Decimated, with bad channels, picks, labels and groups of all kinds."""
+    epochs = make_epochs(n_times=120)
+    epochs.info["bads"] = ["Pz"]
+    keywords = {"freqs": [20.0, 40.0], "n_cycles": 2, "verbose": False}
+    tfr = epochs.compute_tfr(method, decim=4, picks=SITES, **keywords)
+    tfr.info["bads"] = ["Pz"]
+    result = decode_epochs(tfr, **OPTIONS)
+    assert_array_equal(result.freqs, [20.0, 40.0])
+    assert_allclose(result.times, epochs.times[::4], rtol=0, atol=1e-9)
+    assert result.parameters["sfreq"] == 25.0
+    assert result.parameters["ch_names"] == [name for name in SITES if name != "Pz"]
+    rows = [decode_epochs(at_frequency(tfr, i), **OPTIONS) for i in range(2)]
+    assert_rows(result, rows)
+    for given in ("word", NAMES[tfr.events[:, 2] - 1]):
+        same(decode_epochs(tfr, given, **OPTIONS), result)
+    some = tfr[["face", "tool"]]
+    options = {**OPTIONS, "groups": "run", "picks": ["Oz", "Cz"], "cv": None}
+    result = decode_epochs(some, **options)
+    assert_array_equal(result.classes, ["face", "tool"])
+    assert_array_equal(result.groups, some.metadata["run"])
+    rows = [decode_epochs(at_frequency(some, i), **options) for i in range(2)]
+    assert_rows(result, rows)
+    windows = decode_epochs(tfr, window=0.2, step=0.1, cv=4)
+    expected = [tfr.times[i : i + 5].mean() for i in range(0, 26, 3)]
+    assert_allclose(windows.times, expected, rtol=0, atol=1e-12)
+
+
+def test_the_times_tell_the_sampling_rate():
+    """The info of decimated power may still be that of the recording."""
+    times = 0.05 * np.arange(6) - 0.1
+    tfr = make_tfr(sfreq=1000.0, times=times)
+    result = decode_epochs(tfr, window=0.1, cv=4)
+    assert result.parameters["sfreq"] == pytest.approx(20.0, rel=1e-9)
+    assert result.parameters["window"] == pytest.approx(0.1, rel=1e-9)
+    assert_allclose(result.times, times[:5] + 0.025, rtol=0, atol=1e-12)
+    uneven = make_tfr(times=np.array([0, 1, 2, 4, 8, 16]) / 100)
+    assert_array_equal(decode_epochs(uneven, cv=4).times, uneven.times)
+    for options in ({"window": 0.02}, {"step": 0.02}):
+        with pytest.raises(ValueError, match=r"not evenly spaced: 0\.01 to 0\.08 s"):
+            decode_epochs(uneven, **options)
+    single = make_tfr(n_times=1)
+    assert decode_epochs(single, cv=4).shape == (3, 1)
+
+
+def test_power_is_not_changed():
+    tfr = make_tfr(MIXED)
+    before = tfr.copy()
+    decode_epochs(tfr, scale="channel", cv=4)
+    decode_epochs(tfr, cv=4)
+    assert_array_equal(tfr.data, before.data)
+    assert tfr.info.keys() == before.info.keys()
+    assert tfr.metadata.equals(before.metadata)
+
+
+def test_misc_channels_of_power_when_picked():
+    tfr = make_tfr(("eeg", "eeg", "misc"))
+    result = decode_epochs(tfr, picks=["EEG1", "MISC2"], **OPTIONS)
+    rows = [
+        decode_epochs(at_frequency(tfr, i), picks=["EEG1", "MISC2"], **OPTIONS)
+        for i in range(3)
+    ]
+    assert_rows(result, rows)
+    assert decode_epochs(tfr, cv=4).parameters["ch_names"] == ["EEG0", "EEG1"]
+
+
+def test_time_frequency_result_is_saved_and_tabulated(tmp_path):
+    result = decode_epochs(make_tfr(), **OPTIONS)
+    result.save(tmp_path / "result.h5")
+    loaded = load_result(tmp_path / "result.h5")
+    assert loaded == result
+    assert repr(result) == repr(loaded)
+    assert "| 3 freqs, 4.000 to 22.500 | 6 times, -0.030 to 0.020 |" in repr(result)
+    table = loaded.to_dataframe(["max", "tfce"])
+    columns = ["freq", "time", "accuracy", "roc_auc", "p", "p_max", "p_tfce"]
+    assert table.columns.tolist() == columns
+    assert_array_equal(table["freq"], np.repeat(FREQS, 6))
+    assert_array_equal(table["time"], np.tile(result.times, 3))
+    assert_array_equal(table["accuracy"], result.scores.ravel())
+
+
+def test_time_frequency_result_is_drawn():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    result = decode_epochs(make_tfr(), **OPTIONS)
+    figure, ax = plt.subplots()
+    assert result.plot(metric="roc_auc", correction="none", ax=ax) is ax
+    drawn = [np.ma.getdata(mesh.get_array()).ravel() for mesh in ax.collections]
+    expected = result.metrics["roc_auc"].ravel()
+    assert any(np.array_equal(values, expected) for values in drawn)
+    plt.close(figure)
+
+
+def changed(change, **options):
+    """Make power with other data."""
+    tfr = make_tfr(**options)
+    return EpochsTFRArray(
+        tfr.info,
+        change(tfr.data),
+        tfr.times,
+        tfr.freqs,
+        **about_epochs(make_labels()),
+    )
+
+
+def put(where, value):
+    def change(data):
+        data[where] = value
+        return data
+
+    return lambda: changed(change)
+
+
+def with_tapers():
+    keywords = {"freqs": [40.0], "n_cycles": 2, "output": "complex", "verbose": False}
+    return make_epochs(n_times=60).compute_tfr("multitaper", **keywords)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "match"),
+    [
+        (
+            lambda: changed(lambda x: x * 1j),
+            {},
+            r"The data of epochs holds complex data.*output='power'.*epochs\.data",
+        ),
+        (with_tapers, {}, r"epochs has an axis of tapers, shape \(48, 8, \d.*'power'"),
+        (put((3, 0, 2, 1), np.nan), {}, r"data of epochs holds 1 NaN .*\(first: 3\)"),
+        (
+            put((..., 1, 2), 5e-16),
+            {},
+            r"^At 10 Hz, -0\.010 s: The trials do not differ: flat data",
+        ),
+        (
+            put((..., 2, slice(None)), 0.0),
+            {"window": 0.03},
+            r"^At 22\.5 Hz, -0\.020 s: The trials do not differ: flat data",
+        ),
+        (make_tfr, {"sensors": "adjacency"}, "sensors works on mne.Epochs only"),
+        (make_tfr, {"sensors": np.eye(4)}, "sensors works on mne.Epochs only"),
+        (make_tfr, {"window": 0.07}, "window=0.07 s is 7 samples at 100 Hz, longer th"),
+        (make_tfr, {"y": "foo"}, "y='foo' is not a metadata column.*'word', 'run'"),
+        (
+            make_tfr,
+            {"scale": mne.make_ad_hoc_cov(make_tfr().info, verbose=False)},
+            "noise covariance in scale whitens signals, not their power",
+        ),
+    ],
+)
+def test_bad_power(make, options, match):
+    with pytest.raises(ValueError, match=match):
+        decode_epochs(make(), **options)
+
+
+def test_objects_that_are_no_epochs():
+    spectrum = make_epochs(n_times=60).compute_psd(verbose=False)
+    match = "an mne.Epochs or EpochsTFR object; got Epochs.*no time axis.*decode_arrays"
+    with pytest.raises(TypeError, match=match):
+        decode_epochs(spectrum)
+    with pytest.raises(TypeError, match="or EpochsTFR object; got AverageTFR"):
+        decode_epochs(make_tfr().average())
+
+
+# ------------------------------------------------------------------ sensors and times
+
+
+def neighbourhoods(epochs):
+    """Return the channel names of every sensor's neighbourhood."""
+    near = pairs_of(epochs) > 0
+    names = np.array([n for n in epochs.ch_names if n not in epochs.info["bads"]])
+    assert 1 < near.sum(axis=0).min() < near.sum(axis=0).max() < len(names)
+    return [names[row].tolist() for row in near]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("window", [{}, {"window": 0.03, "step": 0.02}], ids=str)
+def test_every_sensor_equals_epochs_of_its_neighbourhood(kernel, window):
+    epochs = make_epochs()
+    options = {"kernel": kernel, "scale": "channel", **window, **OPTIONS}
+    result = decode_epochs(epochs, sensors="adjacency", **options)
+    assert type(result) is SensorTimeResult
+    assert result.ch_names.tolist() == SITES
+    rows = [
+        decode_epochs(epochs, picks=picks, **options)
+        for picks in neighbourhoods(epochs)
+    ]
+    assert_rows(result, rows)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", laplacian_kernel], ids=str)
+@pytest.mark.parametrize("step", [0.01, 0.03])
+def test_concatenated_windows_of_neighbourhoods(kernel, step):
+    epochs = make_epochs(n_times=9)
+    options = {"kernel": kernel, "window": 0.04, "step": step, **OPTIONS}
+    options["window_mode"] = "concatenate"
+    result = decode_epochs(epochs, sensors=True, **options)
+    rows = [
+        decode_epochs(epochs, picks=picks, **options)
+        for picks in neighbourhoods(epochs)
+    ]
+    # A neighbourhood alone may take another, equally exact, route to its kernel.
+    assert_rows(result, rows, atol=1e-12)
+
+
+def test_unit_variance_is_that_of_all_picked_channels():
+    epochs = make_epochs()
+    result = decode_epochs(epochs, sensors=True, kernel=Polynomial(2), **OPTIONS)
+    scaled = epochs.copy()
+    scaled.apply_function(lambda x: x / epochs.get_data().std(), channel_wise=False)
+    options = {"kernel": Polynomial(2), "scale": None, **OPTIONS}
+    rows = [
+        decode_epochs(scaled, picks=picks, **options)
+        for picks in neighbourhoods(epochs)
+    ]
+    assert_rows(result, rows)
+
+
+def test_the_same_neighbours_given_in_all_ways():
+    epochs = make_epochs()
+    expected = decode_epochs(epochs, sensors="adjacency", **OPTIONS)
+    matrix = pairs_of(epochs)
+    i, j = expected.adjacency
+    assert (i < j).all()
+    assert len(i) == np.triu(matrix, 1).sum()
+    assert matrix[i, j].all()
+    other = np.random.default_rng(0).permutation(len(SITES))
+    known = [SITES[k] for k in other]
+    larger = np.ones((9, 9), int)
+    larger[:8, :8] = matrix[np.ix_(other, other)]
+    alone = matrix - np.eye(len(matrix), dtype=int)
+    for sensors in (
+        True,
+        matrix,
+        matrix.tolist(),
+        matrix > 0,
+        alone,
+        sparse.csr_array(matrix),
+        sparse.coo_matrix(alone),
+        mne.channels.find_ch_adjacency(epochs.info, "eeg"),
+        (larger, [*known, "AFz"]),
+        (sparse.csc_array(larger), np.array([*known, "AFz"])),
+    ):
+        result = decode_epochs(epochs, sensors=sensors, **OPTIONS)
+        same(result, expected)
+        assert_array_equal(result.adjacency, expected.adjacency)
+    for sensors in (None, False):
+        assert decode_epochs(epochs, sensors=sensors, cv=4).shape == (6,)
+
+
+def test_bad_and_unpicked_channels_have_no_neighbours():
+    epochs = make_epochs()
+    epochs.info["bads"] = ["Pz"]
+    result = decode_epochs(epochs, sensors="adjacency", **OPTIONS)
+    assert result.ch_names.tolist() == [name for name in SITES if name != "Pz"]
+    rows = [
+        decode_epochs(epochs, picks=picks, **OPTIONS)
+        for picks in neighbourhoods(epochs)
+    ]
+    assert_rows(result, rows)
+    adjacency = mne.channels.find_ch_adjacency(make_epochs().info, "eeg")
+    picks = ["Fz", "Oz", "C3", "P3"]
+    result = decode_epochs(epochs, picks=picks, sensors=adjacency, **OPTIONS)
+    assert result.ch_names.tolist() == picks
+    matrix, names = adjacency
+    for name, row in zip(result.ch_names, result.predicted, strict=True):
+        near = matrix.toarray()[names.index(name)] > 0
+        near = [other for other in np.array(names)[near] if other in picks]
+        one = decode_epochs(epochs, picks=near, **OPTIONS)
+        assert_array_equal(row, one.predicted)
+
+
+def test_a_sensor_without_neighbours_stands_for_itself():
+    epochs = make_epochs(montage=False)
+    result = decode_epochs(epochs, sensors=np.zeros((8, 8)), **OPTIONS)
+    rows = [decode_epochs(epochs, picks=[name], **OPTIONS) for name in SITES]
+    assert_rows(result, rows)
+    assert result.adjacency.shape == (2, 0)
+    p = result.pvalues("cluster")
+    alone = [corrected_p_values(row.scores, row.null, "none") for row in rows]
+    assert p.shape == (8, 6)
+    assert (p >= np.array(alone)).any()
+
+
+def test_sensors_of_several_types_with_a_matrix():
+    """A place with its magnetometer and gradiometers may be a neighbourhood."""
+    epochs = make_epochs(
+        sites=["a", "b", "c", "d"],
+        ch_types=["mag", "grad", "grad", "mag"],
+        montage=False,
+    )
+    matrix = np.kron(np.eye(2), np.ones((2, 2)))
+    result = decode_epochs(epochs, sensors=matrix, scale="channel", **OPTIONS)
+    for i, picks in ((0, [0, 1]), (1, [0, 1]), (2, [2, 3]), (3, [2, 3])):
+        one = decode_epochs(epochs, picks=picks, scale="channel", **OPTIONS)
+        assert_array_equal(result.predicted[i], one.predicted)
+
+
+def test_neighbourhoods_do_not_leak_into_each_other():
+    epochs = make_epochs()
+    near = pairs_of(epochs)[:, SITES.index("C3")] > 0
+    other = epochs.copy()
+    noise = np.random.default_rng(9).standard_normal(epochs.get_data().shape)
+    other._data = epochs.get_data()
+    other._data[:, SITES.index("C3")] = 1e-5 * noise[:, 0]
+    for options in ({}, {"window": 0.03, "window_mode": "concatenate"}):
+        one, two = (
+            decode_epochs(given, sensors=True, **options, **OPTIONS)
+            for given in (epochs, other)
+        )
+        assert_array_equal(one.null[:, ~near], two.null[:, ~near])
+        changed = (one.null != two.null).any(axis=(0, 2))
+        assert_array_equal(changed, near)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf", "window": 0.02}], ids=str)
+def test_sensors_do_not_depend_on_n_jobs(options):
+    epochs = make_epochs()
+    same(
+        decode_epochs(epochs, sensors=True, n_jobs=2, **options, **OPTIONS),
+        decode_epochs(epochs, sensors=True, n_jobs=1, **options, **OPTIONS),
+    )
+
+
+@pytest.mark.parametrize("n_times", [1, 6])
+def test_clusters_reach_over_neighbours_and_times(n_times):
+    epochs = make_epochs(n_times=n_times)
+    result = decode_epochs(epochs, sensors=True, **OPTIONS)
+    lattice = mne.stats.combine_adjacency(sparse.csr_array(pairs_of(epochs)), n_times)
+    expected = (lattice.toarray() > 0) & ~np.eye(8 * n_times, dtype=bool)
+    assert_array_equal(result._adjacency().toarray() > 0, expected)
+    assert result.pvalues("cluster").min() < 0.06
+    for correction in ("cluster", "tfce"):
+        p = corrected_p_values(
+            result.scores, result.null, correction, adjacency=lattice
+        )
+        assert_array_equal(result.pvalues(correction), p)
+    on_a_grid = corrected_p_values(result.scores, result.null, "tfce")
+    assert (result.pvalues("tfce") != on_a_grid).any()
+
+
+def test_the_sensor_that_differs_is_found():
+    epochs = make_epochs()
+    result = decode_epochs(epochs, sensors=True, n_permutations=99, random_state=0)
+    near = pairs_of(epochs)[:, SITES.index("Oz")] > 0
+    significant = result.pvalues("max") <= 0.05
+    assert significant[near, 3:].all()
+    assert not significant[:, :3].any()
+
+
+def test_sensor_result_is_saved_and_tabulated(tmp_path):
+    epochs = make_epochs()
+    result = decode_epochs(epochs, sensors=True, **OPTIONS)
+    result.save(tmp_path / "result.h5")
+    loaded = load_result(tmp_path / "result.h5")
+    assert loaded == result
+    assert "| 8 sensors, Fz to P4 | 6 times, -0.030 to 0.020 |" in repr(loaded)
+    table = loaded.to_dataframe()
+    columns = ["sensor", "time", "accuracy", "roc_auc", "p", "p_max"]
+    assert table.columns.tolist() == columns
+    assert table["sensor"].tolist() == np.repeat(SITES, 6).tolist()
+    assert_array_equal(table["time"], np.tile(result.times, 8))
+    assert loaded.info["ch_names"] == SITES
+    for one, other in zip(loaded.info["chs"], epochs.info["chs"], strict=True):
+        assert_allclose(one["loc"][:3], other["loc"][:3], rtol=0, atol=1e-6)
+    assert_array_equal(loaded.pvalues("cluster"), result.pvalues("cluster"))
+
+
+def test_sensor_result_is_drawn():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    result = decode_epochs(make_epochs(), sensors=True, **OPTIONS)
+    figure = result.plot(times=[0.0], correction="none")
+    assert len(figure.axes) > 1
+    plt.close(figure)
+
+
+def test_sensor_result_needs_an_adjacency_of_its_sensors():
+    result = decode_epochs(make_epochs(), sensors=True, cv=4)
+    fields = result._content()
+    for wrong in (np.zeros((3, 2), int), np.full((2, 1), 8), np.zeros((2, 3))):
+        with pytest.raises(ValueError, match=r"adjacency must have shape \(2, n_pairs"):
+            SensorTimeResult(**{**fields, "adjacency": wrong})
+
+
+def asymmetric():
+    matrix = np.eye(8)
+    matrix[2, 5] = 1
+    return matrix
+
+
+def without_oz():
+    return np.eye(7), [name for name in SITES if name != "Oz"]
+
+
+def in_one_place():
+    epochs = make_epochs()
+    for channel in epochs.info["chs"]:
+        channel["loc"][:3] = 0.05
+    return epochs
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "match"),
+    [
+        (
+            lambda: make_epochs(ch_types=["eeg"] * 4 + ["mag"] * 4, montage=False),
+            {"sensors": "adjacency"},
+            "takes channels of one type; picked are eeg, mag. Pick one.*'eeg'",
+        ),
+        (
+            lambda: make_epochs(montage=False),
+            {"sensors": "adjacency"},
+            "no neighbours of the 8 eeg channels: No digit.* epochs.set_montage",
+        ),
+        (
+            lambda: make_epochs(ch_types="ecog"),
+            {"sensors": "adjacency"},
+            "no neighbours of the 8 ecog channels: .*a matrix of your own",
+        ),
+        (
+            make_epochs,
+            {"sensors": "adjacency", "picks": ["Cz", "Oz"]},
+            "four or more channels .* picked are 2 of type eeg",
+        ),
+        (in_one_place, {"sensors": True}, "no neighbours of the 8 eeg channels"),
+        (
+            lambda: make_epochs(ch_types="mag", montage=False),
+            {"sensors": True},
+            "lacks 8 of the 8 picked channels: 'Fz', .* It has, for example, 'MEG",
+        ),
+        (make_epochs, {"sensors": "mag"}, "'sensors': 'mag'. Allowed: 'adjacency', Tr"),
+        (
+            make_epochs,
+            {"sensors": np.eye(7)},
+            r"must have shape \(8, 8\), one row per picked channel; got \(7, 7\)",
+        ),
+        (
+            make_epochs,
+            {"sensors": (np.eye(8), SITES[:7])},
+            r"must have shape \(7, 7\), one row per channel name; got \(8, 8\)",
+        ),
+        (
+            make_epochs,
+            {"sensors": without_oz()},
+            "lacks 1 of the 8 picked channels: 'Oz'. It has, for example, 'Fz', 'Cz'",
+        ),
+        (make_epochs, {"sensors": np.ones(8)}, r"must have shape \(8, 8\)"),
+        (make_epochs, {"sensors": 3}, r"must have shape \(8, 8\).*; got \(\)"),
+        (
+            make_epochs,
+            {"sensors": asymmetric()},
+            r"must be symmetric; it differs for the pair \(2, 5\)",
+        ),
+        (
+            make_epochs,
+            {"sensors": 0.1 * np.ones((8, 8))},
+            "must hold zeros and ones; got values from 0.1 to 0.1. From distances",
+        ),
+        (make_epochs, {"sensors": np.full((8, 8), np.nan)}, "must hold zeros and ones"),
+        (
+            make_epochs,
+            {
+                "sensors": True,
+                "scale": mne.make_ad_hoc_cov(make_epochs().info, verbose=False),
+            },
+            "noise covariance in scale mixes each sensor with all others",
+        ),
+    ],
+)
+def test_bad_sensors(make, options, match):
+    with pytest.raises(ValueError, match=match):
+        decode_epochs(make(), **options)
+
+
+@pytest.mark.parametrize("sensors", [{"Oz": ["O1"]}, [["Oz", "O1"]], object()])
+def test_sensors_of_a_wrong_type(sensors):
+    with pytest.raises(TypeError, match=r"Invalid value for 'sensors': .*Allowed"):
+        decode_epochs(make_epochs(), sensors=sensors)
+
+
+def test_a_flat_neighbourhood_is_named():
+    epochs = make_epochs()
+    epochs._data[:, SITES.index("Oz"), 4] = 1e-6
+    with pytest.raises(ValueError, match=r"^At sensor Oz, 0\.010 s: The trials do not"):
+        decode_epochs(epochs, sensors=np.eye(8))

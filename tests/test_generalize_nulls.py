@@ -1,0 +1,213 @@
+"""The two nulls of a cross-validated map, and what a result makes of them."""
+
+from dataclasses import replace
+
+import mne
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import false_discovery_control
+
+from mvpa_kfda import (
+    _generalization,
+    decode_arrays,
+    decode_epochs,
+    generalize_arrays,
+    generalize_epochs,
+    simulate_epochs,
+)
+from mvpa_kfda.inference import corrected_p_values, p_values
+
+
+def make_arrays(n=40, n_classes=2, strength=1.0, seed=0):
+    """Return noise (n, 6, 5) with classes that differ from the third time on, and y."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    X = rng.standard_normal((n, 6, 5))
+    X[:, :, 2:] += strength * rng.standard_normal((n_classes, 6))[y][:, :, None]
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return generalize_arrays(*make_arrays(), n_permutations=60, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def other_labels():
+    X, y = make_arrays(n_classes=3, n=42)
+    y_test = np.where(np.arange(42) < 6, (y + 1) % 3, y)
+    return generalize_arrays(X, y, y_test=y_test, n_permutations=60, random_state=0)
+
+
+@pytest.mark.parametrize("correction", ["none", "max", "bonferroni", "cluster", "tfce"])
+def test_the_larger_p_value_counts_but_for_the_diagonal(plain, correction):
+    first, second = (
+        corrected_p_values(plain.scores, nulls["accuracy"], correction)
+        for nulls in (plain.nulls, plain.second_nulls)
+    )
+    expected = np.maximum(first, second)
+    np.fill_diagonal(expected, np.diag(first))
+    assert_array_equal(plain.pvalues(correction), expected)
+    assert (second > first).any()
+
+
+@pytest.mark.parametrize("correction", ["none", "max"])
+def test_other_labels_pass_both_tests_on_the_diagonal_too(other_labels, correction):
+    first, second = (
+        corrected_p_values(other_labels.scores, nulls["accuracy"], correction)
+        for nulls in (other_labels.nulls, other_labels.second_nulls)
+    )
+    assert_array_equal(other_labels.pvalues(correction), np.maximum(first, second))
+    # The diagonal by itself has one null, which is as strict as both together.
+    diagonal = other_labels.diagonal()
+    both = np.maximum(np.diag(first), np.diag(second))
+    if correction == "none":
+        assert (diagonal.pvalues() >= both).all()
+
+
+@pytest.mark.parametrize("null", ["full", "max"])
+def test_the_false_discovery_rate_is_that_of_cells_that_pass_both(null):
+    result = generalize_arrays(
+        *make_arrays(), n_permutations=60, random_state=0, null=null
+    )
+    p = result.pvalues("none")
+    expected = false_discovery_control(p.ravel()).reshape(p.shape)
+    assert_allclose(result.pvalues("fdr"), expected, rtol=1e-14, atol=0)
+
+
+def test_cells_that_pass_one_test_each_are_no_discoveries(plain):
+    """Half of the cells pass one test only, the other half the other one."""
+    half = np.zeros((5, 5), bool)
+    half[:, :3] = True
+    low, high = np.zeros((60, 5, 5), np.float32), np.ones((60, 5, 5), np.float32)
+    result = replace(
+        plain,
+        metrics={"accuracy": np.full((5, 5), 0.5)},
+        nulls={"accuracy": np.where(half, low, high)},
+        second_nulls={"accuracy": np.where(half, high, low)},
+        parameters={**plain.parameters, "mode": "other_labels"},
+    )
+    assert_array_equal(result.pvalues("fdr"), np.ones((5, 5)))
+
+
+def test_second_nulls_that_do_not_fit_are_refused(plain):
+    null = plain.second_nulls["accuracy"]
+    for wrong in ({"accuracy": null[:, :2]}, {"accuracy": null[:3]}, {"kappa": null}):
+        with pytest.raises(ValueError, match=r"second nulls of a GeneralizationResult"):
+            replace(plain, second_nulls=wrong)
+
+
+def test_the_largest_scores_of_no_permutations():
+    result = generalize_arrays(*make_arrays())
+    assert result.null_max.shape == (0,)
+    with pytest.raises(ValueError, match="no label permutations"):
+        result.pvalues()
+
+
+def test_labels_that_cannot_move_are_refused():
+    """Each group has one label to train with; only those to be tested vary within."""
+    X, y = make_arrays()
+    groups = np.arange(40) // 4
+    with pytest.raises(ValueError, match=r"'within_groups' leaves the trained labels"):
+        generalize_arrays(
+            X,
+            groups % 2,
+            y_test=y,
+            groups=groups,
+            cv=[(np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))],
+            permute="within_groups",
+            n_permutations=50,
+        )
+
+
+def test_patterns_of_a_diagonal():
+    epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.2)
+    y = epochs.metadata["condition"].to_numpy()
+    plain = generalize_epochs(epochs, y, step=0.05)
+    for name, evoked in decode_epochs(epochs, y, step=0.05).patterns().items():
+        found = plain.diagonal().patterns()[name]
+        assert_allclose(found.data, evoked.data, rtol=1e-8, atol=1e-15)
+        assert found.nave == evoked.nave == 20
+    other = np.where(y == "class_3", "class_1", y)
+    result = generalize_epochs(epochs, y, y_test=other, step=0.05)
+    assert {evoked.nave for evoked in result.patterns().values()} == {20}
+    with pytest.raises(ValueError, match=r"patterns of the whole result instead"):
+        result.diagonal().patterns()
+
+
+def test_patterns_of_other_trials_have_no_folds():
+    epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.2)
+    result = generalize_epochs(epochs, train_on="block < 3", step=0.05)
+    assert len(result.patterns()) == 3
+    with pytest.raises(ValueError, match="no folds to average over"):
+        result.patterns(average="folds")
+    assert [len(rows) for rows in result.folds[0]] == [len(result.y), result.n_tested]
+    assert [len(rows) for rows in result.diagonal().folds[0]] == [
+        len(result.y),
+        result.n_tested,
+    ]
+
+
+def test_trials_that_are_equal_by_chance():
+    """Spike counts: some trials are alike without being the same."""
+    rng = np.random.default_rng(0)
+    X, X_test = rng.poisson(0.15, (2, 200, 10, 3)).astype(float)
+    y = np.arange(200) % 2
+    options = {"y_test": y, "cv": None}
+    with pytest.raises(ValueError, match=r"same_trials=False if they are equal by"):
+        generalize_arrays(X, y, X_test, **options)
+    with pytest.warns(RuntimeWarning, match="are also in X"):
+        result = generalize_arrays(X, y, X_test, same_trials=False, **options)
+    assert result.parameters["mode"] == "other_trials"
+    result = generalize_arrays(X, y, X_test, same_trials=True, **options)
+    assert result.parameters["mode"] == "same_trials"
+    with pytest.raises(ValueError, match="too many for same_trials=False"):
+        generalize_arrays(X, y, X[:50], y_test=y[:50], same_trials=False)
+
+
+def test_a_part_of_the_same_trials_processed_otherwise_is_warned_about():
+    epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
+    part = epochs.copy()[:20]
+    part._data += 1e-9
+    with pytest.warns(UserWarning, match="have the events of epochs"):
+        generalize_epochs(epochs, "condition", test_epochs=part)
+
+
+def test_other_projections_are_warned_about():
+    epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
+    other = simulate_epochs(n_trials=60, random_state=1).crop(0.1, 0.12)
+    other = mne.set_eeg_reference(other, projection=True, verbose=False)[0]
+    other.apply_proj(verbose=False)
+    with pytest.warns(UserWarning, match="Different projections have been applied"):
+        generalize_epochs(
+            epochs, "condition", test_epochs=other, same_trials=False, n_permutations=0
+        )
+
+
+def test_masked_labels_and_wrong_times_are_refused():
+    X, y = make_arrays(n_classes=3)
+    with pytest.raises(ValueError, match=r"y is masked for 13 of 40 trials"):
+        decode_arrays(X, np.ma.masked_equal(y, 2))
+    for name in ("tmin", "tmin_test"):
+        for wrong in (np.nan, "a"):
+            with pytest.raises(ValueError, match=f"'{name}'.*a finite number"):
+                generalize_arrays(X, y, X + 1, y_test=y, **{name: wrong})
+    with pytest.raises(ValueError, match="no X_test is given"):
+        generalize_arrays(X, y, tmin_test=3.0)
+
+
+def test_maps_of_decode_epochs_are_measured_before_they_start(monkeypatch):
+    epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
+    monkeypatch.setattr(_generalization, "physical_memory", lambda: 10**5)
+    message = r"A map of 32 x 3 positions needs .* or fewer permutations\."
+    with pytest.raises(ValueError, match=message):
+        decode_epochs(epochs, "condition", sensors="adjacency", n_permutations=1000)
+    assert decode_epochs(epochs, "condition", n_permutations=10).shape == (3,)
+
+
+def test_a_binomial_p_value_is_not_what_the_second_null_gives(plain):
+    """Its spread at times with a signal is larger than that of coin tosses."""
+    spread = plain.second_nulls["accuracy"][:, :2, 2:].std()
+    assert spread > 1.2 * np.sqrt(0.25 / 40)
+    assert (p_values(plain.scores, plain.nulls["accuracy"])[2:, 2:] <= 0.05).all()
