@@ -6,14 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 from . import __version__
-from .inference import CORRECTIONS, smallest_p_value
+from ._report import report
+from .inference import CORRECTIONS
 from .kernels import KERNELS
 from .metrics import METRICS
-
-ALPHA = 0.05
 
 #: Options of the epochs command: flag, what it takes, type, default, help.
 EPOCHS_OPTIONS = (
@@ -35,6 +32,12 @@ EPOCHS_OPTIONS = (
     ("--seed", "S", int, 0, "seed of the permutations"),
     ("--jobs", "N", int, None, "number of parallel jobs; else 1"),
 )
+
+#: Corrections that need every permutation's map.
+CLUSTER_CORRECTIONS = ("cluster", "tfce")
+
+#: Options that --generalize has to come with.
+GENERALIZE_OPTIONS = ("--test-file", "--train-on", "--same-trials", "--null")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -110,10 +113,12 @@ def _make_parser():
         "epochs",
         help="decode a file of epochs",
         description="Decode the epochs of a FIF file at every time point, and write a "
-        "figure (.png), a table (.csv) and a result (.h5) named after the file.",
+        "figure (.png), a table (.csv) and a result (.h5) named after the file. The "
+        "names of maps end in _generalization or _sensors.",
         epilog=f"Metrics: {', '.join(METRICS)}.",
     )
     _add_epochs_options(epochs)
+    _add_generalize_options(epochs)
     _add_out(epochs, ".")
     epochs.set_defaults(run=_run_epochs)
     return parser
@@ -153,6 +158,48 @@ def _add_epochs_options(parser):
         parser.add_argument(
             flag, choices=choices, default=default, help="(default: %(default)s)"
         )
+    parser.add_argument(
+        "--sensors",
+        action="store_true",
+        help="searchlight: decode every sensor with its neighbours",
+    )
+
+
+def _add_generalize_options(parser):
+    """Add the options of generalize_epochs."""
+    group = parser.add_argument_group(
+        "time generalization", "Train at every time and test at every other one."
+    )
+    group.add_argument(
+        "--generalize",
+        action="store_true",
+        help="do so, with all options above but --sensors",
+    )
+    group.add_argument(
+        "--test-file",
+        metavar="FILE",
+        type=Path,
+        help="test on these epochs; they keep their labels, and those of the epochs "
+        "trained with are permuted",
+    )
+    group.add_argument(
+        "--train-on",
+        metavar="QUERY",
+        help="train with the epochs that a query on the metadata selects, e.g. "
+        '"block < 4", and test on all others',
+    )
+    group.add_argument(
+        "--same-trials",
+        action=argparse.BooleanOptionalAction,
+        help="the test file has the same trials in the same order, so cross-validate "
+        "(default: found out, where the files have times in common)",
+    )
+    group.add_argument(
+        "--null",
+        choices=("auto", "full", "max", "stream"),
+        help="what to keep of the permutations' maps; cluster and tfce need full or "
+        "stream (default: auto, which is full with these two)",
+    )
 
 
 def _run_demo(arguments):
@@ -165,34 +212,86 @@ def _run_demo(arguments):
     result = decode_epochs(
         epochs, n_permutations=1000, random_state=0, verbose=_progress()
     )
-    _report(result, "simulated EEG", arguments.out / "demo", "max", start)
+    report(result, "simulated EEG", arguments.out / "demo", "max", start)
 
 
 def _run_epochs(arguments):
     """Read, decode, write and report."""
-    from . import decode_epochs  # loads MNE-Python
+    from . import decode_epochs, generalize_epochs  # loads MNE-Python
 
     start = time.perf_counter()
+    _check_generalize(arguments)
     epochs = _read_epochs(arguments.file)
+    test_epochs = arguments.test_file and _read_epochs(arguments.test_file)
     _check_out(arguments.out)
-    result = decode_epochs(
-        epochs,
-        arguments.by,
-        groups=arguments.groups,
-        picks=_split_commas(arguments.picks),
-        window=arguments.window,
-        step=arguments.step,
-        kernel=arguments.kernel,
-        reg=arguments.reg,
-        cv=arguments.cv,
-        scoring=" ".join(arguments.scoring or ["accuracy"]).replace(",", " ").split(),
-        n_permutations=arguments.permutations,
-        random_state=arguments.seed,
-        n_jobs=arguments.jobs,
-        verbose=_progress(),
-    )
-    stem = arguments.out / _stem(arguments.file)
-    _report(result, arguments.file.name, stem, arguments.correction, start)
+    scoring = " ".join(arguments.scoring or ["accuracy"]).replace(",", " ").split()
+    options = {
+        "groups": arguments.groups,
+        "picks": _split_commas(arguments.picks),
+        "window": arguments.window,
+        "step": arguments.step,
+        "kernel": arguments.kernel,
+        "reg": arguments.reg,
+        "cv": arguments.cv,
+        "scoring": scoring,
+        "n_permutations": arguments.permutations,
+        "random_state": arguments.seed,
+        "n_jobs": arguments.jobs,
+        "verbose": _progress(),
+    }
+    stem, name = _stem(arguments.file), arguments.file.name
+    if arguments.generalize:
+        null = arguments.null or "auto"
+        if null == "auto" and arguments.correction in CLUSTER_CORRECTIONS:
+            null = "full"  # the maxima would not do
+        result = generalize_epochs(
+            epochs,
+            arguments.by,
+            test_epochs=test_epochs,
+            train_on=arguments.train_on,
+            same_trials=arguments.same_trials,
+            null=null,
+            **options,
+        )
+        if arguments.test_file:
+            stem += f"_to_{_stem(arguments.test_file)}"
+            name += f" with {arguments.test_file.name}"
+        elif arguments.train_on:
+            stem += "_train_on"
+            name += f", trained on {arguments.train_on}"
+        stem += "_generalization"
+    elif arguments.sensors:
+        result = decode_epochs(epochs, arguments.by, sensors="adjacency", **options)
+        stem += "_sensors"
+    else:
+        result = decode_epochs(epochs, arguments.by, **options)
+    report(result, name, arguments.out / stem, arguments.correction, start)
+
+
+def _check_generalize(arguments):
+    """Refuse options that do not go together, before anything is read."""
+    given = [
+        flag
+        for flag in GENERALIZE_OPTIONS
+        if getattr(arguments, flag.strip("-").replace("-", "_")) is not None
+    ]
+    if given and not arguments.generalize:
+        raise ValueError(
+            f"{', '.join(given)} belongs to time generalization. Add --generalize, or "
+            f"leave {given[0]} out."
+        )
+    if arguments.generalize and arguments.sensors:
+        raise ValueError("Give either --generalize or --sensors, not both.")
+    if arguments.same_trials is not None and arguments.test_file is None:
+        raise ValueError(
+            "--same-trials says something about a test file. Add --test-file, or leave "
+            "--same-trials out."
+        )
+    if arguments.null == "max" and arguments.correction in CLUSTER_CORRECTIONS:
+        raise ValueError(
+            f"--correction {arguments.correction} needs more than the maxima. Take "
+            "--null full or --null stream, or leave --null out."
+        )
 
 
 def _split_commas(picks):
@@ -235,49 +334,5 @@ def _check_out(folder):
         pass
 
 
-def _report(result, name, stem, correction, start):
-    """Write figure, table and result, and print what came out."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # draws into files; needs no display
-    import matplotlib.pyplot as plt
-
-    files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
-    result.save(files[2], overwrite=True)  # first, as the others can be made from it
-    corrections = [] if correction == "none" else [correction]
-    result.to_dataframe(corrections).to_csv(files[1], index=False)
-    figure = result.plot(correction=correction, alpha=ALPHA).figure
-    figure.savefig(files[0], dpi=150)
-    plt.close(figure)
-
-    best = int(np.argmax(result.scores))
-    n_channels = len(result.parameters["ch_names"])
-    print(
-        f"Decoded {name}: {len(result.y)} trials, {len(result.classes)} classes, "
-        f"{n_channels} channels, {len(result.times)} time points, "
-        f"{len(result.tests)} folds"
-    )
-    print(
-        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at "
-        f"{result.times[best]:.3f} s (chance {result.chance:.3f})"
-    )
-    if result.n_permutations:
-        spans = _word_spans(result.times, result.pvalues(correction) <= ALPHA)
-        least = smallest_p_value(result.n_permutations, len(result.times), correction)
-        if least > ALPHA:
-            spans = "out of reach, more permutations are needed"
-        print(
-            f"Above chance: {spans} (p <= {ALPHA}, correction {correction!r}, "
-            f"{result.n_permutations} permutations)"
-        )
-    print(f"Wrote {', '.join(map(str, files))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
-
-
-def _word_spans(times, significant):
-    """Word the stretches of significant time points by their first and last."""
-    index = np.flatnonzero(significant)
-    if index.size == 0:
-        return "at no time point"
-    spans = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-    return ", ".join(f"{times[s[0]]:.3f} to {times[s[-1]]:.3f} s" for s in spans)
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
-from mvpa_kfda import decode_epochs, load_result, simulate_epochs
+from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
 from mvpa_kfda.cli import main
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
@@ -33,6 +34,13 @@ def folder(tmp_path_factory, epochs):
     folder = tmp_path_factory.mktemp("files")
     epochs.save(folder / "words-epo.fif", verbose=False)
     epochs.average().save(folder / "average-ave.fif", verbose=False)
+    late = epochs.copy().shift_time(2.0)  # whether trials are the same cannot be seen
+    late.save(folder / "late-epo.fif", verbose=False)
+    epochs[:30].save(folder / "half-epo.fif", verbose=False)
+    other = simulate_epochs(
+        30, 3, snr=1.0, n_channels=16, sfreq=50.0, tmax=0.4, random_state=1
+    )
+    other.crop(0.0, verbose=False).save(folder / "other-epo.fif", verbose=False)
     (folder / "text-epo.fif").write_text("not a FIF file\n")
     (folder / "empty-epo.fif").write_bytes(b"")
     whole = (folder / "words-epo.fif").read_bytes()
@@ -157,6 +165,147 @@ def test_summary_names_first_and_last_significant_times(folder, tmp_path, capsys
     ]
 
 
+def read_files(folder, *names):
+    """Read files of epochs as the command does."""
+    return [mne.read_epochs(folder / name, verbose=False) for name in names]
+
+
+def report_line(printed, start):
+    """Return the line of a report that begins with `start`, without it."""
+    (line,) = [line for line in printed.splitlines() if line.startswith(start)]
+    return line.removeprefix(start)
+
+
+def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
+    picks = epochs.ch_names[:10]
+    arguments = [
+        *("--generalize", "--by", "condition", "--groups", "block", "--picks", *picks),
+        *("--window", "0.06", "--step", "0.04", "--kernel", "rbf", "--reg", "0.7"),
+        *("--scoring", "roc_auc,", "accuracy", "--permutations", "1000", "--seed", "4"),
+        *("--correction", "max", "--null", "max", "--jobs", "1", "--out", tmp_path),
+    ]
+    assert main(["epochs", str(folder / "words-epo.fif"), *map(str, arguments)]) == 0
+    (words,) = read_files(folder, "words-epo.fif")
+    expected = generalize_epochs(
+        words,
+        "condition",
+        groups="block",
+        picks=picks,
+        window=0.06,
+        step=0.04,
+        kernel="rbf",
+        reg=0.7,
+        scoring=["roc_auc", "accuracy"],
+        n_permutations=1000,
+        null="max",
+        random_state=4,
+    )
+    assert load_result(tmp_path / "words_generalization.h5") == expected
+    table = pd.read_csv(tmp_path / "words_generalization.csv")
+    columns = ["train_time", "test_time", "roc_auc", "accuracy", "p", "p_max"]
+    assert list(table.columns) == columns
+    assert_allclose(table["p_max"], expected.pvalues("max").ravel(), rtol=1e-12, atol=0)
+    assert (tmp_path / "words_generalization.png").stat().st_size > 10_000
+    assert not (tmp_path / "words.h5").exists()
+
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    n = len(expected.train_times)
+    assert f"10 channels, {n} training x {n} testing times, 5 folds" in printed.out
+    i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
+    best = report_line(printed.out, "Best roc_auc: ")
+    assert best.startswith(
+        f"{expected.scores.max():.3f} at training time {expected.train_times[i]:.3f} "
+        f"s, testing time {expected.test_times[j]:.3f} s (chance 0.500)"
+    )
+    share = (expected.pvalues("max") <= 0.05).mean()
+    assert 0 < share < 1
+    above = report_line(printed.out, "Above chance: ")
+    assert above.startswith(
+        f"{share:.1%} of the map (p <= 0.05, correction 'max', 1000 "
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "folds"),
+    [
+        ("--train-on 'block < 4'", {"train_on": "block < 4"}, "24 other trials"),
+        ("--test-file other-epo.fif", {"test_epochs": True}, "30 other trials"),
+        (
+            "--test-file late-epo.fif --same-trials --cv 4",
+            {"test_epochs": True, "same_trials": True, "cv": 4},
+            "4 folds",
+        ),
+        (
+            "--test-file late-epo.fif --no-same-trials",
+            {"test_epochs": True, "same_trials": False},
+            "60 other trials",
+        ),
+    ],
+)
+def test_what_is_tested_is_passed_on(
+    folder, tmp_path, monkeypatch, capsys, options, arguments, folds
+):
+    monkeypatch.chdir(folder)
+    options = shlex.split(options)
+    short = ["--step", "0.1", "--permutations", "9", "--out", str(tmp_path)]
+    assert main(["epochs", "words-epo.fif", "--generalize", *options, *short]) == 0
+    (words,) = read_files(folder, "words-epo.fif")
+    if "test_epochs" in arguments:
+        (test,) = read_files(folder, options[1])
+        arguments = {**arguments, "test_epochs": test}
+    expected = generalize_epochs(
+        words, step=0.1, n_permutations=9, random_state=0, **arguments
+    )
+    # Another analysis of the same file has other files.
+    part = f"to_{options[1].removesuffix('-epo.fif')}"
+    part = part if "test_epochs" in arguments else "train_on"
+    assert load_result(tmp_path / f"words_{part}_generalization.h5") == expected
+    assert f"times, {folds}\n" in (out := capsys.readouterr().out).replace(
+        "tested on ", ""
+    )
+    assert ("tested on" in out) == ("folds" not in folds)
+
+
+@pytest.mark.parametrize("correction", ["cluster", "tfce"])
+def test_clusters_keep_the_whole_null_or_stream_it(
+    folder, tmp_path, monkeypatch, correction
+):
+    # As if the map were too large: "auto" would keep the maxima only.
+    monkeypatch.setattr("mvpa_kfda._generalization.FULL_NULL_BYTES", 0)
+    command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
+    command += ["--permutations", "19", "--out", str(tmp_path)]
+    kept = {}
+    for options in ([], ["--null", "stream"]):
+        assert main([*command, "--correction", correction, *options]) == 0
+        result = load_result(tmp_path / "words_generalization.h5")
+        kept[result.parameters["null"]] = result.pvalues(correction)
+    assert list(kept) == ["full", "stream"]
+    assert_array_equal(kept["full"], kept["stream"])
+    assert main(command) == 0
+    result = load_result(tmp_path / "words_generalization.h5")
+    assert result.parameters["null"] == "max"
+
+
+def test_sensors_make_a_searchlight(folder, tmp_path, capsys):
+    options = ["--sensors", "--step", "0.08", "--permutations", "50"]
+    file = str(folder / "words-epo.fif")
+    assert main(["epochs", file, *options, "--out", str(tmp_path)]) == 0
+    (words,) = read_files(folder, "words-epo.fif")
+    expected = decode_epochs(
+        words, sensors="adjacency", step=0.08, n_permutations=50, random_state=0
+    )
+    assert load_result(tmp_path / "words_sensors.h5") == expected
+    table = pd.read_csv(tmp_path / "words_sensors.csv")
+    assert list(table.columns) == ["sensor", "time", "accuracy", "p", "p_max"]
+    assert (tmp_path / "words_sensors.png").stat().st_size > 10_000
+    printed = capsys.readouterr().out
+    assert f"16 sensors x {len(expected.times)} times, 10 folds" in printed
+    i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
+    place = f"at sensor {expected.ch_names[i]}, {expected.times[j]:.3f} s"
+    assert place in report_line(printed, "Best accuracy: ")
+
+
 def test_nothing_significant_is_said(tmp_path, capsys):
     noise = simulate_epochs(30, 2, snr=0.0, n_channels=16, sfreq=20.0, tmax=0.3)
     noise.save(tmp_path / "noise-epo.fif", verbose=False)
@@ -224,6 +373,35 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["words", "--permutations", "-1"], "Invalid value for 'n_permutations': -1"),
         (["words", "--seed", "-3"], "-3"),
         (["words", "--jobs", "0"], "n_jobs"),
+        (["words", "--train-on", "block < 4"], "--train-on belongs to time gener.*Add"),
+        (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belongs"),
+        (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),
+        (["words", "--generalize", "--sensors"], "either --generalize or --sensors"),
+        (["words", "--generalize", "--same-trials"], "Add --test-file"),
+        (["words", "--generalize", "--train-on", "room == 1"], "no query that pandas"),
+        (["words", "--generalize", "--train-on", "block > 9"], "selects none of the"),
+        (
+            ["words", "--generalize", "--test-file", "gone-epo.fif"],
+            "no such file: gone",
+        ),
+        (
+            ["words", "--generalize", "--test-file", "text-epo.fif"],
+            "text-epo.fif is not",
+        ),
+        (
+            ["words", "--generalize", "--test-file", "half-epo.fif"],
+            "are also in epochs",
+        ),
+        (["words", "--generalize", "--test-file", "late-epo.fif"], "same_trials=True"),
+        (["words", "--generalize", "--null", "some"], "invalid choice: 'some'.*stream"),
+        (
+            ["words", "--generalize", "--null", "max", "--correction", "tfce"],
+            "--correction tfce needs more than the maxima.*--null stream",
+        ),
+        (
+            ["words", "--sensors", "--picks", "Fz"],
+            "four or more channels .* 1 of type eeg",
+        ),
         (["words", "--out", "words.csv"], "words.csv"),
         (["words", "--out", "words.csv/below"], "words.csv"),
         (["demo", "--out", "words.csv"], "File exists: words.csv"),
@@ -248,7 +426,14 @@ def test_errors_are_one_line_and_status_two(
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("command", [["demo"], ["epochs", "words-epo.fif"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["demo"],
+        ["epochs", "words-epo.fif"],
+        ["epochs", "words-epo.fif", "--generalize"],
+    ],
+)
 def test_output_folder_is_tried_before_anything_is_computed(
     folder, monkeypatch, command
 ):
@@ -257,6 +442,7 @@ def test_output_folder_is_tried_before_anything_is_computed(
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
+    monkeypatch.setattr(mvpa_kfda, "generalize_epochs", fail)
     assert main([*command, "--out", "words.csv"]) == 2
 
 
@@ -302,5 +488,6 @@ def test_help_names_options_and_metrics(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["epochs", "--help"])
     printed = capsys.readouterr().out
-    for word in ("--by", "--correction", "roc_auc", "tfce", "polynomial", "replaced"):
-        assert word in printed
+    words = {"--by", "--correction", "roc_auc", "tfce", "polynomial", "replaced"}
+    words |= {"--generalize", "--test-file", "--train-on", "--null", "--sensors"}
+    assert {word for word in words if word not in printed} == set()

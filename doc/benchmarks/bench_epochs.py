@@ -184,7 +184,7 @@ def part_b(rows):
         G = rng.standard_normal((n, n)).astype(dtype)
         T = rng.standard_normal((n, (n_classes - 1) * n_permutations)).astype(dtype)
         plan = direct.prepare(make_hat(X, Linear(), 0.3), folds, dtype)
-        size = direct.block_size(plan, n_classes)
+        size = plan.block_size(n_classes)
 
         def apply(plan=plan, size=size):
             for start in range(0, n_permutations, size):
@@ -269,7 +269,7 @@ class Table:
 
     def write(self, path, machine):
         lines = [
-            ".. Written by bench_epochs.py.",
+            f".. Written by {path.stem.replace('results', 'bench')}.py.",
             "",
             f"Measured on {machine}.",
             "",
