@@ -281,9 +281,9 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
         "on. Leave these trials out of one of them, or give the same trials in the "
         "same order to have them cross-validated"
     )
+    if len(pairs) > _CHANCE * n_test:
+        raise ValueError(f"{message}.")
     if same_trials is None:
         raise ValueError(f"{message}; same_trials=False if they are equal by chance.")
-    if len(pairs) > _CHANCE * n_test:
-        raise ValueError(f"{message}. They are too many for same_trials=False.")
     warn(f"{message}. With same_trials=False they are taken for other trials.")
     return False

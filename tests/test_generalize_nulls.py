@@ -162,7 +162,7 @@ def test_trials_that_are_equal_by_chance():
     assert result.parameters["mode"] == "other_trials"
     result = generalize_arrays(X, y, X_test, same_trials=True, **options)
     assert result.parameters["mode"] == "same_trials"
-    with pytest.raises(ValueError, match="too many for same_trials=False"):
+    with pytest.raises(ValueError, match="of the 50 trials of X_test are also in X"):
         generalize_arrays(X, y, X[:50], y_test=y[:50], same_trials=False)
 
 
