@@ -22,5 +22,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "map_results": ["GeneralizationResult"],
         "results": ["DecodingResult", "load_result"],
         "simulate": ["simulate_epochs"],
+        "volume_results": ["VolumeResult"],
+        "volumes": ["decode_regions", "searchlight"],
     },
 )

@@ -15,7 +15,7 @@ from .permutation import Permutations, permute_labels
 from .search import Task
 
 #: What a result records the versions of; all of it bears on the numbers.
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "mne", "joblib")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,15 @@ class Analysis:
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, null=null, second=second)
 
+    def for_positions(self, null, adjacency):
+        """Return the task of a map whose null is kept so, and whose cells touch so."""
+        return replace(self.task, null=null, adjacency=adjacency)
+
+    @property
+    def versions(self):
+        """Versions of everything that bears on the numbers."""
+        return _versions()
+
     def result(self, kind, outcome, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         return kind(
@@ -86,7 +95,7 @@ class Analysis:
             tests=(np.arange(len(self.tested)),)
             if self.folds is None
             else self.folds.tests,
-            versions=_versions(),
+            versions=self.versions,
             **fields,
         )
 

@@ -1,26 +1,17 @@
 """What the functions for time generalization do beneath their arguments."""
 
-import os
-import shutil
-import tempfile
 from hashlib import blake2b
 
 import numpy as np
 
-from ._checks import check_option, warn
+from ._checks import warn
+from ._memory import check_null
 from .map_results import GeneralizationResult
-from .metrics import METRICS
 from .search import run
 from .transfer_source import GeneralizationSource
 
-#: With null="auto", permutations' maps up to this many bytes are kept in full.
-FULL_NULL_BYTES = 2**30
-
 #: So many equal trials may be chance, in spike counts for one, if the user says so.
 _CHANCE = 0.1
-
-_NULLS = ("auto", "full", "max", "stream")
-
 
 def generalize(
     analysis, train, test, *, null, n_jobs, verbose, parameters, undo=None, **fields
@@ -51,7 +42,14 @@ def generalize(
     """
     train.check_not_flat()
     shape = (train.n_windows, test.n_windows)
-    null = check_null(null, analysis, shape)
+    null = check_null(
+        null,
+        analysis,
+        int(np.prod(shape)),
+        n_nulls=1 if analysis.folds is None else 2,
+        size=f"{shape[0]} x {shape[1]} times",
+        fewer="fewer times (step=, crop or decimate)",
+    )
     if train.kernel.shift_free:
         _centre(train.data, test.data)
     source = GeneralizationSource(train, test, analysis.true)
@@ -98,79 +96,6 @@ def _centre(data, data_test):
     data -= mean
     if data_test is not data:
         data_test -= mean
-
-
-def check_null(null, analysis, shape):
-    """Return what to keep of the permutations' maps; refuse what cannot be held.
-
-    Raises
-    ------
-    ValueError
-        If the map or its permutations do not fit into memory, or on disk.
-    """
-    check_option("null", null, _NULLS)
-    n_cells = int(np.prod(shape))
-    n_permutations = analysis.permutations.n_permutations
-    scalar = sum(METRICS[name].scalar for name in analysis.task.scoring)
-    nulls = 1 if analysis.folds is None else 2
-    full = 4 * nulls * scalar * n_permutations * n_cells
-    if null == "auto":
-        null = "full" if full <= FULL_NULL_BYTES else "max"
-    size = f"{shape[0]} x {shape[1]} times"
-    less = ", fewer permutations or null='max' instead of 'full'"
-    less = less if null == "full" else ""
-    check_memory(analysis, n_cells, full if null == "full" else 0, size, less)
-    if null == "stream":
-        folder = tempfile.gettempdir()
-        free = shutil.disk_usage(folder).free
-        if full > free:
-            raise ValueError(
-                f"null='stream' writes {_gigabytes(full)} for {size} and "
-                f"{n_permutations} permutations into {folder}, which has "
-                f"{_gigabytes(free)} left. Use fewer times (step=, crop or decimate), "
-                "fewer permutations, another folder (the environment variable TMPDIR), "
-                "or null='max'."
-            )
-    return null
-
-
-def check_memory(analysis, n_cells, null_bytes, size, less):
-    """Refuse a map that does not fit into memory, before anything is computed.
-
-    Parameters
-    ----------
-    analysis : Analysis
-        What is computed in each of the `n_cells` cells.
-    n_cells, null_bytes : int
-        The number of cells, and the bytes of all that is kept of the null.
-    size, less : str
-        How to word the size of the map, and what else makes it smaller.
-    """
-    task = analysis.task
-    # Predictions are gathered first and then stacked, so they are there twice.
-    cell = 2 * len(analysis.tested) + 8 * len(task.scoring)
-    if "confusion_matrix" in task.scoring:
-        cell += 16 * task.n_classes**2
-    needed, available = n_cells * cell + null_bytes, physical_memory()
-    if available is not None and needed > available:
-        raise ValueError(
-            f"A map of {size} needs {_gigabytes(needed)} with {len(task.labels) - 1} "
-            f"permutations; this machine has {_gigabytes(available)} of memory. Use "
-            f"fewer times (step=, crop or decimate){less}."
-        )
-
-
-def physical_memory():
-    """Return the machine's memory in bytes, None where it does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _gigabytes(size):
-    """Word a number of bytes."""
-    return f"{size / 1e9:.3g} GB"
 
 
 def shared_trials(data, times, data_test, times_test):

@@ -204,16 +204,19 @@ class _Result:
         for name in corrections:
             check_option("corrections", name, inference.CORRECTIONS)
         scalar = [name for name in self.scoring if self._is_scalar(name)]
-        coordinates = [getattr(self, name) for name in self.axes]
-        grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
-        table = dict(zip(self.axes.values(), grid, strict=True))
-        table |= {name: self.metrics[name] for name in scalar}
+        table = self._columns() | {name: self.metrics[name] for name in scalar}
         if scalar and self.n_permutations:
             metric = scalar[0] if metric is None else metric
             table["p"] = self.pvalues(metric=metric)
             for name in corrections if self.axes else ():
                 table[f"p_{name}"] = self.pvalues(name, metric=metric)
         return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
+
+    def _columns(self):
+        """Return the columns of a table that say where every position is."""
+        coordinates = [getattr(self, name) for name in self.axes]
+        grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
+        return dict(zip(self.axes.values(), grid, strict=True))
 
     def save(self, path, overwrite=False):
         """Save the result to an HDF5 file that `load_result` reads.
@@ -252,12 +255,7 @@ class _Result:
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
         if np.isfinite(self.chance):
             parts[0] += f" (chance {self.chance:.3f})"
-        for axis, column in self.axes.items():
-            values = getattr(self, axis)
-            if len(values):
-                first, last = (_worded(value) for value in values[[0, -1]])
-                name = column.replace("_", " ")
-                parts.append(f"{len(values)} {name}s, {first} to {last}")
+        parts += self._worded_positions()
         tested = f"{len(self.tests)} folds"
         if self.parameters.get("mode") == "other_trials":
             tested = f"tested on {self.n_tested} others"
@@ -266,6 +264,17 @@ class _Result:
             f"{self.n_permutations} permutations"
         )
         return f"<{type(self).__name__}: {' | '.join(parts)}>"
+
+    def _worded_positions(self):
+        """Word the positions of the map, one text per axis."""
+        parts = []
+        for axis, column in self.axes.items():
+            values = getattr(self, axis)
+            if len(values):
+                first, last = (_worded(value) for value in values[[0, -1]])
+                name = column.replace("_", " ")
+                parts.append(f"{len(values)} {name}s, {first} to {last}")
+        return parts
 
     def _is_scalar(self, name):
         """Tell a metric with one number per position from a confusion matrix."""
@@ -292,9 +301,10 @@ def _plain(value):
 
 
 def _peak(scores):
-    """Word the highest score."""
+    """Word the highest score; positions without one are NaN."""
     if np.ndim(scores) == 0:
         return f"{scores:.3f}"
+    scores = scores[~np.isnan(scores)]
     return f"peak {np.max(scores):.3f}" if np.size(scores) else "without positions"
 
 

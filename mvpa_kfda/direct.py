@@ -32,7 +32,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._rules import best_classes, class_rule, contrasts, discriminant_axes
+from ._rules import (
+    best_classes,
+    best_of_two,
+    class_rule,
+    contrasts,
+    discriminant_axes,
+)
+from ._targets import FoldTargets, make_targets
+from .folds import FoldBatch, Layout, lay_out
 from .hat import Hat
 
 #: The smallest eigenvalue of I - G_te,te that double precision still resolves well.
@@ -46,45 +54,38 @@ _CACHE_BYTES, _MEMORY_BYTES = 2**20, 2**25
 
 
 @dataclass(frozen=True)
-class FoldBatch:
-    """Folds with equally large test sets, handled in one batch.
-
-    Attributes
-    ----------
-    take : slice | ndarray
-        The test rows in the plan's order, fold after fold.
-    k, m : int
-        The number of folds and of test rows in each.
-    solve : ndarray, shape (k, m, m)
-        (I - G_te,te)^-1 of every fold.
-    """
-
-    take: slice | np.ndarray
-    k: int
-    m: int
-    solve: np.ndarray
-
-
-@dataclass(frozen=True)
 class Plan:
     """Everything about a hat matrix and its folds that does not depend on labels.
 
     Attributes
     ----------
     hat : Hat
-        The residual maker with its trials in `order`, in the computing precision.
-    order : ndarray of int, shape (n,)
-        Trials sorted by fold where the folds are a partition, so that a fold is a view.
-    batches : tuple of FoldBatch
-        The folds.
-    rows : ndarray of int, shape (n_test,)
-        The trial behind every test row, in the order results come out.
+        The residual maker with its trials in the layout's order, in the computing
+        precision.
+    layout : Layout
+        The folds, and the order of trials that makes them views where possible.
+    inverses : tuple of ndarray, shape (k, m, m)
+        (I - G_te,te)^-1 of every fold, by batches of the layout.
     """
 
     hat: Hat
-    order: np.ndarray
-    batches: tuple
-    rows: np.ndarray
+    layout: Layout
+    inverses: tuple
+
+    @property
+    def order(self):
+        """The order in which trials are processed."""
+        return self.layout.order
+
+    @property
+    def rows(self):
+        """The trial behind every test row, in the order results come out."""
+        return self.layout.rows
+
+    @property
+    def batches(self):
+        """The folds, in batches of equal size."""
+        return self.layout.batches
 
     @property
     def n_rows(self):
@@ -114,6 +115,15 @@ class Plan:
     def predict(self, labels, n_classes, want_scores=False):
         """Yield the predictions, all in one piece, see :func:`apply`."""
         yield apply(self, labels, n_classes, want_scores)
+
+    def residuals(self, T):
+        """Return the in-sample residuals of contrasts T, (q, n, B) both."""
+        return self.hat.residuals(T)
+
+    def solve(self, number, R):
+        """Return the out-of-sample residuals of a batch of folds, (q, k, m, B) both."""
+        inverse = self.inverses[number]
+        return inverse * R if inverse.shape[1] == 1 else inverse @ R
 
 
 @dataclass(frozen=True)
@@ -159,25 +169,31 @@ def prepare(hat, folds, dtype="float64"):
         If lambda is so small that some I - G_te,te is singular, or so large that
         rounding would decide the predictions.
     """
-    _check_not_too_large(hat, np.dtype(dtype).name)
-    if folds is None:
-        order = np.arange(hat.n)
-        return Plan(hat.reordered(order, dtype), order, (), order[:0])
-    sizes = np.array([len(test) for test in folds.tests])
-    groups = [
-        np.stack([folds.tests[i] for i in np.flatnonzero(sizes == size)])
-        for size in np.unique(sizes)
-    ]  # (k, m) each
-    rows = np.concatenate([group.ravel() for group in groups])
-    order = rows if folds.is_partition else np.arange(folds.n)
-    batches, start = [], 0
-    for group in groups:
-        stop = start + group.size
-        take = slice(start, stop) if folds.is_partition else group.ravel()
-        solve = _invert(hat.residual_blocks(group), hat.lam).astype(dtype)
-        batches.append(FoldBatch(take, *group.shape, solve))
-        start = stop
-    return Plan(hat.reordered(order, dtype), order, tuple(batches), rows)
+    layout = lay_out(folds, hat.n)
+    if not layout.is_sorted:
+        hat = hat.reordered(layout.order)
+    return prepare_sorted([hat], layout, dtype)[0]
+
+
+def prepare_sorted(hats, layout, dtype):
+    """Return the plans of hats whose trials are in the layout's order already."""
+    dtype = np.dtype(dtype)
+    for hat in hats:
+        _check_not_too_large(hat, dtype.name)
+    inverses = [
+        invert_blocks(np.stack([_blocks(hat, batch) for hat in hats]), hats)
+        for batch in layout.batches
+    ]
+    return [
+        Plan(hat.astype(dtype), layout, tuple(each.astype(dtype) for each in solve))
+        for hat, *solve in zip(hats, *inverses, strict=True)
+    ]
+
+
+def _blocks(hat, batch):
+    """Return I - G_te,te of the folds of a batch, (k, m, m)."""
+    rows = np.arange(hat.n)[batch.take]
+    return hat.residual_blocks(rows.reshape(batch.k, batch.m))
 
 
 def _check_not_too_large(hat, dtype):
@@ -191,20 +207,22 @@ def _check_not_too_large(hat, dtype):
         )
 
 
-def _invert(blocks, lam):
-    """Invert I - G_te,te of every fold, (k, m, m), refusing singular ones."""
-    message = (
-        f"lambda = {lam:.3g} is too small: the model fits left-out trials exactly "
-        "(I - G_te,te is singular), so that cross-validated predictions are not "
-        "defined in double precision. Use a larger reg."
-    )
+def invert_blocks(blocks, hats):
+    """Invert I - G_te,te of every hat's folds, (S, k, m, m), refusing singular ones."""
     try:
-        pivots = np.linalg.cholesky(blocks).diagonal(axis1=1, axis2=2) ** 2
+        inverses = np.linalg.inv(blocks)
     except np.linalg.LinAlgError:
-        raise ValueError(message) from None
-    if not pivots.min() > _SINGULAR:
-        raise ValueError(message)
-    return np.linalg.inv(blocks)
+        inverses = np.full(blocks.shape, np.inf)
+    # No eigenvalue of the inverse exceeds its trace, nor is less than its diagonal.
+    diagonal = np.abs(np.einsum("skmm->skm", inverses)).max(axis=(1, 2))
+    for hat, largest in zip(hats, diagonal, strict=True):
+        if not largest < 1 / _SINGULAR:
+            raise ValueError(
+                f"lambda = {hat.lam:.3g} is too small: the model fits left-out trials "
+                "exactly (I - G_te,te is singular), so that cross-validated "
+                "predictions are not defined in double precision. Use a larger reg."
+            )
+    return inverses
 
 
 def apply(plan, labels, n_classes, want_scores=False):
@@ -231,21 +249,38 @@ def apply(plan, labels, n_classes, want_scores=False):
     Near ties (within rounding of the scores) go to the class that sorts first, so that
     the prediction does not depend on the order of floating-point operations.
     """
-    regression = regress(plan, labels, n_classes)
+    targets = make_targets(np.asarray(labels), n_classes, plan.layout, plan.dtype)
+    return apply_targets(plan, targets, want_scores)
+
+
+def apply_targets(plan, targets, want_scores=False):
+    """Do as :func:`apply` with label vectors that are targets already.
+
+    `plan` may stand for several positions, whose results then take the place of the
+    label vectors' (:class:`mvpa_kfda._stack.Stack`); the true labels are one column.
+    """
+    n_classes, n_test = targets.n_classes, len(plan.rows)
+    regression = regress(plan, targets)
+    n_columns = regression.R.shape[2]
     small = np.int8 if n_classes < 128 else np.int16
-    n_test, n_labels = len(plan.rows), len(labels)
-    true = np.empty((n_test, n_labels), small)
-    predicted = np.empty((n_test, n_labels), small)
-    scores = (
-        np.empty((n_test, n_classes, n_labels), plan.dtype) if want_scores else None
-    )
-    for model in fold_models(plan, regression):
-        T = regression.T[model.batch.take].reshape(model.residuals.shape)
-        fitted = np.subtract(T, model.residuals, out=model.residuals)
-        part = None if scores is None else scores[model.rows]
-        best = best_classes(fitted, model.W, model.b, part)
-        predicted[model.rows] = best.reshape(-1, n_labels)
-        true[model.rows] = model.codes.reshape(-1, n_labels)
+    true = np.empty((n_test, targets.n_labels), small)
+    predicted = np.empty((n_test, n_columns), small)
+    scores = None
+    if want_scores:
+        scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
+    for model in fold_models(plan, targets, regression):
+        batch, some = model.batch, model.targets
+        if n_classes == 2 and not want_scores:
+            best = best_of_two(model.residuals, some.T, model.A, some.terms)
+        else:
+            W, b = class_rule(model.A, some.terms)
+            part = None
+            if want_scores:
+                part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
+            fitted = np.subtract(some.T, model.residuals, out=model.residuals)
+            best = best_classes(fitted, W, b, part)
+        predicted[batch.rows] = best.reshape(-1, n_columns)
+        true[batch.rows] = some.codes.reshape(-1, targets.n_labels)
     return Scored(true, predicted, scores)
 
 
@@ -255,21 +290,14 @@ class Regression:
 
     Attributes
     ----------
-    codes : ndarray of int, shape (n, B)
-        Class codes.
-    T, R : ndarray, shape (n, q, B)
-        The q = c - 1 contrasts of the labels, and their in-sample residuals.
+    R : ndarray, shape (q, n, B)
+        In-sample residuals of the q = c - 1 contrasts.
     A : ndarray, shape (q, q, 1, B)
         T'R over all trials.
-    counts : ndarray, shape (c, 1, B)
-        Trials of each class.
     """
 
-    codes: np.ndarray
-    T: np.ndarray
     R: np.ndarray
     A: np.ndarray
-    counts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -280,76 +308,47 @@ class FoldModels:
     ----------
     batch : FoldBatch
         The folds.
-    rows : slice
-        Where their test rows are among all test rows.
-    codes : ndarray of int, shape (k, m, B)
-        The labels the test rows carry.
-    residuals : ndarray, shape (k, m, q, B)
+    targets : FoldTargets
+        The label vectors of these folds.
+    residuals : ndarray, shape (q, k, m, B)
         The test rows' out-of-sample residuals; nobody else holds the array.
-    W, b : ndarray, shape (q, c, k, B) and (c, k, B)
-        Weights and offsets of the class scores.
+    A : ndarray, shape (q, q, k, B)
+        The training cross-products.
     """
 
     batch: FoldBatch
-    rows: slice
-    codes: np.ndarray
+    targets: FoldTargets
     residuals: np.ndarray
-    W: np.ndarray
-    b: np.ndarray
+    A: np.ndarray
 
 
-def regress(plan, labels, n_classes):
-    """Regress the contrasts of all label vectors (B, n) on all trials."""
-    dtype = plan.dtype
-    codes = np.ascontiguousarray(labels.T[plan.order])
-    Q = contrasts(n_classes).astype(dtype)
-    n, n_labels = codes.shape
-    T = np.empty((n, n_classes - 1, n_labels), dtype)
-    for i in range(n_classes - 1):
-        T[:, i] = Q[:, i].take(codes)
-    R = plan.hat.residuals(T.reshape(n, -1)).reshape(T.shape)
-    A = _cross(T[None], R[None])
-    return Regression(codes, T, R, A, _count(codes[None], n_classes, dtype))
+def regress(plan, targets):
+    """Regress the contrasts of all label vectors on all trials."""
+    R = plan.residuals(targets.T)
+    return Regression(R, _cross(targets.T[:, None], R[:, None]))
 
 
-def fold_models(plan, regression):
+def fold_models(plan, targets, regression):
     """Yield the :class:`FoldModels` of every batch of folds."""
-    n_classes = len(regression.counts)
-    Q = contrasts(n_classes).astype(plan.dtype)
-    start = 0
-    for batch in plan.batches:
-        rows = slice(start, start + batch.k * batch.m)
-        start = rows.stop
-        codes = regression.codes[batch.take].reshape(batch.k, batch.m, -1)
-        E, A = _out_of_sample(batch, regression)
-        counts = regression.counts - _count(codes, n_classes, plan.dtype)  # (c, k, B)
-        yield FoldModels(batch, rows, codes, E, *class_rule(A, counts, Q))
+    for number, batch in enumerate(plan.batches):
+        R_te = batch.of(regression.R)
+        E = plan.solve(number, R_te)
+        A = regression.A - _cross(R_te, E)
+        yield FoldModels(batch, targets.folds[number], E, A)
 
 
 def _cross(left, right):
-    """Return left' right over rows, (k, m, q, B) twice to (q, q, k, B), symmetric."""
-    q = left.shape[2]
-    product = np.empty((q, q, left.shape[0], left.shape[3]), left.dtype)
+    """Return left' right over rows, (q, k, m, B) twice to (q, q, k, B), symmetric."""
+    q, k, _, n_columns = right.shape
+    product = np.empty((q, q, k, n_columns), right.dtype)
     for i in range(q):
         for j in range(i, q):
-            product[i, j] = np.einsum("kmb,kmb->kb", left[:, :, i], right[:, :, j])
+            if right.shape[2] == 1:
+                np.multiply(left[i, :, 0], right[j, :, 0], out=product[i, j])
+            else:
+                np.einsum("kmb,kmb->kb", left[i], right[j], out=product[i, j])
             product[j, i] = product[i, j]
     return product
-
-
-def _count(codes, n_classes, dtype):
-    """Count the classes over rows, (k, m, B) to (c, k, B)."""
-    return np.stack(
-        [(codes == j).sum(axis=1, dtype=np.int32) for j in range(n_classes)]
-    ).astype(dtype)
-
-
-def _out_of_sample(batch, regression):
-    """Return the test rows' residuals E (k, m, q, B) and each fold's A (q, q, k, B)."""
-    shape = (batch.k, batch.m, *regression.R.shape[1:])
-    R_te = regression.R[batch.take].reshape(shape)
-    E = (batch.solve @ R_te.reshape(batch.k, batch.m, -1)).reshape(shape)
-    return E, regression.A - _cross(R_te, E)
 
 
 def discriminant_scores(plan, labels, n_classes):
@@ -384,16 +383,13 @@ def discriminant_scores(plan, labels, n_classes):
     .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
        kernel FDA. ESANN. Its scaling D and its training scores are misprinted.
     """
-    regression = regress(plan, np.asarray(labels)[None], n_classes)
-    totals = regression.counts[:, 0, 0]
-    Q = contrasts(n_classes)
-    found = []
-    for batch in plan.batches:
-        E, A = _out_of_sample(batch, regression)
-        fitted = regression.T[batch.take].reshape(E.shape) - E
-        codes = regression.codes[batch.take].reshape(batch.k, batch.m)
-        for fold in range(batch.k):
-            counts = totals - np.bincount(codes[fold], minlength=n_classes)
-            axes = discriminant_axes(A[:, :, fold, 0], counts, Q)
-            found.append((fitted[fold, ..., 0] - counts @ Q / counts.sum()) @ axes)
+    targets = make_targets(np.asarray(labels)[None], n_classes, plan.layout, plan.dtype)
+    Q, found = contrasts(n_classes), []
+    for model in fold_models(plan, targets, regress(plan, targets)):
+        fitted = (model.targets.T - model.residuals)[..., 0].transpose(1, 2, 0)
+        counts = model.targets.terms.counts[:, :, 0].T
+        for fold in range(model.batch.k):
+            axes = discriminant_axes(model.A[:, :, fold, 0], counts[fold], Q)
+            mean = counts[fold] @ Q / counts[fold].sum()
+            found.append((fitted[fold] - mean) @ axes)
     return np.concatenate(found)

@@ -19,7 +19,7 @@ from ._epochs_input import (
     sampling_rate,
     scale_name,
 )
-from ._generalization import check_memory
+from ._memory import check_memory
 from ._sensors import pack_info
 from .epochs_results import SensorTimeResult, TimeFrequencyResult
 from .hat import check_reg
@@ -233,7 +233,7 @@ def _check_source(source, analysis):
     n_scores = len(analysis.task.scoring) * analysis.permutations.n_permutations
     n_cells = source.starts.size
     size = f"{' x '.join(map(str, source.shape))} positions"
-    less = " or fewer permutations"
+    less = "fewer times (step=, crop or decimate) or fewer permutations"
     check_memory(analysis, n_cells, 8 * n_scores * n_cells, size, less)
 
 

@@ -43,6 +43,63 @@ _REFIT = (
 
 
 @dataclass(frozen=True)
+class FoldBatch:
+    """Folds with equally large test sets, handled in one batch.
+
+    Attributes
+    ----------
+    take : slice | ndarray of int
+        The test rows in the layout's order, fold after fold.
+    k, m : int
+        The number of folds and of test rows in each.
+    rows : slice
+        Where these test rows are among those of all folds.
+    """
+
+    take: slice | np.ndarray
+    k: int
+    m: int
+    rows: slice
+
+    def of(self, values):
+        """Return the test rows of values (q, n, B), as (q, k, m, B)."""
+        taken = values[:, self.take]
+        return taken.reshape(len(values), self.k, self.m, values.shape[2])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The order in which rows are processed, so that a fold is a view if possible.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (n,)
+        Rows sorted by fold where the folds are a partition, else as they are.
+    rows : ndarray of int, shape (n_test,)
+        The row behind every test row, in the order results come out.
+    batches : tuple of FoldBatch
+        The folds; none for one model of all rows.
+    """
+
+    order: np.ndarray
+    rows: np.ndarray
+    batches: tuple
+
+    @property
+    def is_sorted(self):
+        """Whether the rows are processed in the order they have."""
+        return bool((self.order[:-1] < self.order[1:]).all())
+
+
+def lay_out(folds, n):
+    """Return the layout of folds, or that of one model of all n rows for None."""
+    if folds is None:
+        order = np.arange(n)
+        return Layout(order, order[:0], ())
+    return folds.layout
+
+
+@dataclass(frozen=True)
 class Folds:
     """The test sets of a cross-validation.
 
@@ -73,6 +130,24 @@ class Folds:
         """Whether every row is in exactly one test set."""
         rows = np.concatenate(self.tests)
         return len(rows) == self.n and len(np.unique(rows)) == self.n
+
+    @cached_property
+    def layout(self):
+        """The order in which rows are processed, worked out once."""
+        sizes = np.array([len(test) for test in self.tests])
+        groups = [
+            np.stack([self.tests[i] for i in np.flatnonzero(sizes == size)])
+            for size in np.unique(sizes)
+        ]  # (k, m) each
+        rows = np.concatenate([group.ravel() for group in groups])
+        batches, start = [], 0
+        for group in groups:
+            out = slice(start, start + group.size)
+            take = out if self.is_partition else group.ravel()
+            batches.append(FoldBatch(take, *group.shape, out))
+            start = out.stop
+        order = rows if self.is_partition else np.arange(self.n)
+        return Layout(order, rows, tuple(batches))
 
     @cached_property
     def blocks(self):

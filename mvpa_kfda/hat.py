@@ -11,6 +11,7 @@ keeps its digits where subtracting G from I would lose them.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -130,15 +131,20 @@ class Hat:
             return np.eye(index.shape[1]) - rows @ rows.transpose(0, 2, 1)
         return self.residual[index[:, :, None], index[:, None, :]]
 
-    def reordered(self, order, dtype):
-        """Return the same hat with its trials in another order and precision."""
+    def reordered(self, order):
+        """Return the same hat with its trials in another order."""
         if self.residual is None:
-            factor = np.ascontiguousarray(self.factor[order], dtype=dtype)
-            return replace(self, factor=factor)
-        residual = np.ascontiguousarray(
-            self.residual[order[:, None], order[None, :]], dtype=dtype
-        )
+            return replace(self, factor=np.ascontiguousarray(self.factor[order]))
+        residual = self.residual[order[:, None], order[None, :]]
         return replace(self, residual=residual)
+
+    def astype(self, dtype):
+        """Return the same hat in another precision; itself if that is its own."""
+        if self.dtype == dtype:
+            return self
+        if self.residual is None:
+            return replace(self, factor=self.factor.astype(dtype))
+        return replace(self, residual=self.residual.astype(dtype))
 
 
 def _check_scale(scale, magnitude):
@@ -199,12 +205,17 @@ def hat_from_gram(K, reg):
             f"{lam:.3g} is too small for this kernel, or the kernel is not positive "
             "semi-definite. Use a larger reg or another kernel."
         )
-    inverse, _ = lapack.dpotri(cholesky, lower=1, overwrite_c=1)
-    residual = np.tril(inverse)
-    residual += np.tril(residual, -1).T
+    residual, _ = lapack.dpotri(cholesky, lower=1, overwrite_c=1)
+    np.copyto(residual, residual.T, where=_upper(n))
     residual *= lam
     residual -= lam / (lam + scale) / n
     return Hat(residual, None, lam, scale)
+
+
+@lru_cache(maxsize=4)
+def _upper(n):
+    """Mark the entries above the diagonal of an (n, n) matrix."""
+    return ~np.tri(n, dtype=bool)
 
 
 def hat_from_features(X, reg):

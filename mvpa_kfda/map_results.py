@@ -9,12 +9,13 @@ from scipy.stats import false_discovery_control
 from . import map_plots
 from ._result import _Result
 from ._sensors import WithPatterns
+from ._summarised import WithSummaries
 from .epochs_results import TimeResult
-from .inference import NullSummary, corrected_p_values, p_values_from_summary
+from .inference import corrected_p_values
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class GeneralizationResult(WithPatterns, _Result):
+class GeneralizationResult(WithPatterns, WithSummaries, _Result):
     """Training at one time and testing at another, see `generalize_epochs`.
 
     Parameters
@@ -85,7 +86,6 @@ class GeneralizationResult(WithPatterns, _Result):
     train_times: np.ndarray
     test_times: np.ndarray
     y_test: np.ndarray
-    null_summaries: dict = field(default_factory=dict)
     second_nulls: dict = field(default_factory=dict)
     second_summaries: dict = field(default_factory=dict)
 
@@ -120,28 +120,6 @@ class GeneralizationResult(WithPatterns, _Result):
     def n_tested(self):
         """Number of trials that have predictions."""
         return len(self.y_test)
-
-    @property
-    def n_permutations(self):
-        """Number of label permutations, the observed labels not counted."""
-        kept = [self._summary(name).n_permutations for name in self.null_summaries]
-        return max([super().n_permutations, *kept])
-
-    @property
-    def null(self):
-        """Scores of the first metric under permuted labels, (P, n_train, n_test)."""
-        self._check_null_kept(self.scoring[0], "result.null")
-        return super().null
-
-    @property
-    def null_max(self):
-        """The largest score of the first metric in each permuted map, (P,)."""
-        name = self.scoring[0]
-        if not self.n_permutations:
-            return np.empty(0)
-        if name in self.null_summaries:
-            return self._summary(name).maximum
-        return super().null.reshape(self.n_permutations, -1).max(axis=1)
 
     def pvalues(self, correction="none", *, metric=None, threshold=0.05):
         """Compute permutation p-values.
@@ -217,11 +195,6 @@ class GeneralizationResult(WithPatterns, _Result):
         if correction != "fdr":
             return p
         return false_discovery_control(p.ravel()).reshape(p.shape)
-
-    def _p_from(self, summaries, metric, **options):
-        """Return the p-values of a null of which a summary was kept."""
-        summary = NullSummary.from_arrays(summaries[metric])
-        return p_values_from_summary(self.metrics[metric], summary, **options)
 
     def _diagonal(self):
         """Return the rows and columns of the cells with equal times."""
@@ -322,19 +295,6 @@ class GeneralizationResult(WithPatterns, _Result):
             ax=ax,
             show=show,
         )
-
-    def _summary(self, metric):
-        """Return what was kept of a metric's null."""
-        return NullSummary.from_arrays(self.null_summaries[metric])
-
-    def _check_null_kept(self, metric, what):
-        """Refuse what needs the permutations' maps if they are gone."""
-        if metric in self.null_summaries:
-            raise ValueError(
-                f"{what} was not kept, to save memory; result.null_max has the largest "
-                "score of each permuted map, and result.pvalues() works. For all maps "
-                "run the analysis again with null='full'."
-            )
 
 
 def _shape_of(null):

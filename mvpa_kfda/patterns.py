@@ -41,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._rules import contrasts, discriminant_axes
+from ._targets import make_targets
 from .direct import fold_models, regress
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
@@ -99,11 +100,12 @@ def class_patterns(plan, codes, n_classes, signal):
     array([[-0.5,  0. ],
            [ 0.5,  0. ]])
     """
-    regression = regress(plan, np.asarray(codes)[None], n_classes)
-    fitted = (regression.T - regression.R)[:, :, 0].T.astype(float)  # (q, n)
+    targets = make_targets(np.asarray(codes)[None], n_classes, plan.layout, plan.dtype)
+    regression = regress(plan, targets)
+    fitted = (targets.T - regression.R)[:, :, 0].astype(float)  # (q, n)
     trials = _Trials(
         signal[plan.order] - signal.mean(axis=0),
-        (regression.codes == np.arange(n_classes)).astype(float),
+        (targets.codes == np.arange(n_classes)).astype(float),
         _SMALLEST[plan.dtype.name],
     )
     nobody = np.empty((1, 0), int)
@@ -114,7 +116,7 @@ def class_patterns(plan, codes, n_classes, signal):
     patterns["discriminant"] = _positive_peak(forward[0])
     if plan.batches:
         total, times = 0.0, 0
-        for scores, tests in _fold_scores(plan, regression, fitted):
+        for scores, tests in _fold_scores(plan, targets, regression, fitted):
             _, each, counts = trials.fit(scores, tests)
             total += each.sum(axis=0)
             times += (counts > 0).sum(axis=0)
@@ -186,7 +188,7 @@ def _inverse(covariance, smallest):
     return (vectors * inverse[:, None]) @ vectors.transpose(0, 2, 1) * scale
 
 
-def _fold_scores(plan, regression, fitted):
+def _fold_scores(plan, targets, regression, fitted):
     """Yield the scores (k, q, n) and test trials (k, m) of some folds at a time.
 
     I - G is held, not G; off the diagonal the one is the negative of the other. Scores
@@ -194,13 +196,13 @@ def _fold_scores(plan, regression, fitted):
     """
     residual, factor = plan.hat.residual, plan.hat.factor
     q, n = fitted.shape
-    for model in fold_models(plan, regression):
+    for model in fold_models(plan, targets, regression):
         batch = model.batch
         tests = np.arange(n)[batch.take].reshape(batch.k, batch.m)
         step = max(1, _CACHE_BYTES // (8 * n * (batch.m + q)))
         for start in range(0, batch.k, step):
             te = tests[start : start + step]
-            E = model.residuals[start : start + step, :, :, 0].transpose(0, 2, 1)
+            E = model.residuals[:, start : start + step, :, 0].transpose(1, 0, 2)
             if residual is None:
                 # One product of large matrices instead of one for each fold.
                 weights = (E @ factor[te]).reshape(-1, factor.shape[1])

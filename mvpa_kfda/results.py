@@ -9,6 +9,7 @@ from ._hdf5 import read_result_file
 from ._result import _Result
 from .epochs_results import SensorTimeResult, TimeFrequencyResult, TimeResult
 from .map_results import GeneralizationResult
+from .volume_results import VolumeResult
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -96,6 +97,7 @@ RESULTS = {
         GeneralizationResult,
         TimeFrequencyResult,
         SensorTimeResult,
+        VolumeResult,
     )
 }
 

@@ -2,21 +2,23 @@
 
 What to decode at a position is its source's business (:mod:`mvpa_kfda.sources`), and
 how label vectors are predicted there its model's. The loop scores the observed labels
-and the permuted ones, block by block, and gathers the positions' results. A model that
-tests at several other positions fills a whole row of the map.
+and the permuted ones, block by block, and gathers the results. A model stands for one
+position or for several of a block's, and one that tests at other positions than its own
+fills a whole row of the map. The cells of a map are numbered in C order.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
+from scipy import sparse
 from tqdm import tqdm
 
 from . import metrics
-from ._null_store import NullStore
+from ._outcome import Gathered, reduce_null
+from ._parallel import run_in_parallel
 from .folds import Folds
 from .patterns import class_patterns
+from .sources import PositionError
 
 #: Seconds after which a run that was not told to be quiet shows a progress bar.
 _PATIENCE = 5.0
@@ -44,12 +46,15 @@ class Task:
         Whether the outcome is to hold the class scores.
     null : str
         What is kept of the null: "all" (double precision), "full" (single precision),
-        "max" or "stream", see :class:`mvpa_kfda._null_store.NullStore`.
+        "max" or "stream", see :class:`mvpa_kfda._outcome.NullStore`.
     with_patterns : bool
         Whether to compute activation patterns.
     second : ndarray of int, shape (1 | P + 1, n) | None
         Labels that predictions are scored against a second time, for another null: one
         vector for all permutations or one for each.
+    adjacency : sparse matrix, shape (n_cells, n_cells) | None
+        Which cells are neighbours, of those that are not left out, for null="stream";
+        None: those next to each other on the map.
     """
 
     labels: np.ndarray
@@ -62,6 +67,12 @@ class Task:
     null: str = "all"
     with_patterns: bool = False
     second: np.ndarray | None = None
+    adjacency: sparse.sparray | None = None
+
+    @property
+    def kept_null(self):
+        """What is kept of the null; all of one that is empty."""
+        return self.null if len(self.labels) > 1 else "all"
 
     @property
     def settings(self):
@@ -69,52 +80,21 @@ class Task:
         return self.folds, self.dtype
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Scores and predictions over a map.
-
-    Attributes
-    ----------
-    metrics : dict of str to ndarray
-        The observed scores, (*shape,) or (*shape, c, c).
-    nulls : dict of str to ndarray
-        Scores of the permuted labels, (P, *shape), of the single-number metrics.
-    summaries : dict of str to NullSummary
-        What is left of the nulls that were not kept.
-    second_nulls, second_summaries : dict
-        The same of the scores against the task's second labels.
-    predicted : ndarray of int, shape (*shape, n)
-        Predicted classes of the observed labels, -1 for trials never tested.
-    class_scores : ndarray, shape (*shape, n, c) | None
-        Class scores of the observed labels, averaged over the folds that test a trial;
-        NaN for trials never tested. None unless the task keeps them.
-    patterns : dict of str to ndarray
-        Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
-    """
-
-    metrics: dict
-    nulls: dict
-    summaries: dict
-    second_nulls: dict
-    second_summaries: dict
-    predicted: np.ndarray
-    class_scores: np.ndarray | None
-    patterns: dict
-
-
-def run(source, task, n_jobs=None, verbose=None):
+def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
     """Decode at every position.
 
     Parameters
     ----------
     source : source
-        The positions, see the module's docstring.
+        The positions, see :mod:`mvpa_kfda.sources`.
     task : Task
         What to do at each.
     n_jobs : int | None
         Workers, as in joblib; None is 1 unless in a ``joblib.parallel_config``.
     verbose : bool | None
         True: progress bar; False: none; None: one on runs of more than a few seconds.
+    checkpoint : Checkpoint | None
+        Where finished blocks are kept; those that are there already are not run again.
 
     Returns
     -------
@@ -122,77 +102,94 @@ def run(source, task, n_jobs=None, verbose=None):
         The map. It does not depend on n_jobs.
     """
     blocks = source.blocks()
-    # One BLAS thread: the matrices of a position are too small to share, and sums in
-    # another order would make the last digits depend on n_jobs. The limit is set here
-    # too, because workers that are threads of this process share its BLAS, and the
-    # first one to finish a block would lift it for the others.
-    with threadpool_limits(limits=1, user_api="blas"):
-        if effective_n_jobs(n_jobs) == 1:
-            parts = (_run_block(source, block, task) for block in blocks)
-            return _collect(_progress(parts, blocks, verbose), source, task)
-        parts = _parallel(n_jobs)(
-            delayed(_run_block_alone)(source, block, task) for block in blocks
-        )
-        return _collect(_progress(parts, blocks, verbose), source, task)
+    gathered = Gathered(
+        source.shape,
+        getattr(source, "row", ()),
+        blocks,
+        task.kept_null,
+        len(task.labels) - 1,
+        task.adjacency,
+    )
+    finished = checkpoint.finished if checkpoint else ()
+    waiting = [i for i in range(len(blocks)) if i not in finished]
+    with tqdm(
+        total=sum(len(block) for block in blocks),
+        delay=_PATIENCE if verbose is None else 0,
+        disable=verbose is False,
+        unit="position",
+    ) as bar:
+        for i in sorted(finished):
+            gathered.add(blocks[i], checkpoint.load(i))
+            bar.update(len(blocks[i]))
+        items = [blocks[i] for i in waiting]
+        parts = run_in_parallel(_run_block, (source, task), items, n_jobs)
+        for i, part in zip(waiting, parts, strict=True):
+            if checkpoint:
+                checkpoint.save(i, part)
+            gathered.add(blocks[i], part)
+            bar.update(len(blocks[i]))
+    return gathered.outcome()
 
 
-def _parallel(n_jobs):
-    """Return joblib's workers, handing over blocks as they come where they can."""
-    try:
-        return Parallel(n_jobs=n_jobs, return_as="generator")
-    except ValueError:  # this backend, multiprocessing for one, returns all at once
-        return Parallel(n_jobs=n_jobs)
+def _run_block(source, task, block):
+    """Decode the positions of one block.
 
-
-def _run_block_alone(source, block, task):
-    """Run a block in a worker, where more than one BLAS thread would be in the way."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _run_block(source, block, task)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The results of one position; a model with a row of cells has the row's axis.
-
-    Attributes
-    ----------
-    metrics : dict of str to ndarray
-        Observed scores, (*row,) or (*row, c, c).
-    nulls, second : dict of str to ndarray
-        Scores of permuted labels, (P, *row), and those against the second labels.
-    predicted : ndarray of int, shape (*row, n)
-        Predicted classes.
-    class_scores : ndarray, shape (*row, n, c) | None
-        Class scores, if they are kept.
-    patterns : dict of str to ndarray
-        Activation patterns, if they are wanted.
+    Returns
+    -------
+    part : dict of str to ndarray
+        ``metrics/NAME`` (cells, ...), ``nulls/NAME/...`` and ``second/NAME/...`` from
+        `reduce_null`, ``predicted`` (cells, n), ``class_scores`` (cells, n, c) if they
+        are kept, ``patterns/KIND`` (positions, ., n_features) if they are wanted.
     """
-
-    metrics: dict
-    nulls: dict
-    second: dict
-    predicted: np.ndarray
-    class_scores: np.ndarray | None
-    patterns: dict
-
-
-def _run_block(source, block, task):
-    """Decode the positions of one block."""
     _keep_freed_memory()
-    models, parts = source.models(block, task), []
-    for position in block:
+    models, parts, done = source.models(block, task), [], 0
+    while done < len(block):
         try:
             model = next(models)
-            patterns = {}
-            if task.with_patterns:
-                plan = getattr(model, "plan", model)  # a transfer has one to train
-                signal = source.signal(position)
-                patterns = class_patterns(plan, task.labels[0], task.n_classes, signal)
-            parts.append(_run_position(model, task, patterns))
-        except ValueError as error:
-            # Flat data, a lambda too small, or an error of the user's own kernel.
-            raise ValueError(f"{source.where(position)}{error}") from error
-    return parts
+        except PositionError as error:
+            raise ValueError(str(error)) from error
+        except ValueError as error:  # flat data, or an error of the user's own kernel
+            raise ValueError(f"{source.where(block[done])}{error}") from error
+        positions = block[done : done + getattr(model, "n_positions", 1)]
+        parts.append(_run_positions(model, source, task, positions))
+        done += len(positions)
+    joined = {
+        key: np.concatenate([part[key] for part in parts], axis=_axis(key))
+        for key in parts[0]
+    }
+    return _reduce(joined, task.kept_null)
+
+
+def _run_positions(model, source, task, positions):
+    """Decode with one model and say where something is wrong."""
+    try:
+        part = _run_model(model, task)
+        if task.with_patterns:
+            plan = getattr(model, "plan", model)  # a transfer has one to train
+            signal = source.signal(positions[0])
+            found = class_patterns(plan, task.labels[0], task.n_classes, signal)
+            part |= {f"patterns/{kind}": maps[None] for kind, maps in found.items()}
+        return part
+    except ValueError as error:  # a lambda too small
+        if len(positions) > 1:
+            for one, position in zip(model.split(), positions, strict=True):
+                _run_positions(one, source, task, [position])
+        raise ValueError(f"{source.where(positions[0])}{error}") from error
+
+
+def _axis(key):
+    """Return which axis of a part's array counts cells or positions."""
+    return int(key.startswith(("nulls/", "second/")))
+
+
+def _reduce(part, kind):
+    """Put what is to be kept of each null in the place of it."""
+    reduced = {key: values for key, values in part.items() if not _axis(key)}
+    for key in part.keys() - reduced.keys():
+        observed = part["metrics/" + key.partition("/")[2]]
+        kept = reduce_null(kind, observed, part[key])
+        reduced |= {f"{key}/{name}": values for name, values in kept.items()}
+    return reduced
 
 
 def _keep_freed_memory():
@@ -205,37 +202,35 @@ def _keep_freed_memory():
     np.empty(2**24, np.uint8)
 
 
-def _run_position(model, task, patterns):
-    """Decode at one position; the observed labels have a block of their own."""
+def _run_model(model, task):
+    """Decode with one model; the observed labels have a block of their own."""
     once = np.bincount(model.rows).max() == 1
     want_scores = task.keep_class_scores or not once
     want_scores |= metrics.needs_class_scores(task.scoring)
     observed = list(model.predict(task.labels[:1], task.n_classes, want_scores))
     (scores,) = _evaluate(task.scoring, observed, model, task)
-    row = (*scores[task.scoring[0]].shape[1:], model.n_rows)
-    nulls, second = _run_permutations(model, task, row[:-1])
-    class_scores = None
+    part = {}
+    for name, values in scores.items():
+        extra = () if metrics.METRICS[name].scalar else values.shape[-2:]
+        part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
+    n_cells = len(part[f"metrics/{task.scoring[0]}"])
+    nulls = _permuted(model, task, n_cells)
+    for kind, each in zip(("nulls", "second"), nulls, strict=True):
+        for name, values in each.items():
+            part[f"{kind}/{name}"] = values.reshape(len(values), n_cells)
     if once and not task.keep_class_scores:
-        predicted = np.concatenate([_tested_once(model, piece) for piece in observed])
-    else:
-        pieces = [_per_trial(model, piece) for piece in observed]
-        class_scores = np.concatenate(pieces).reshape(*row, task.n_classes)
-        predicted = _winners(class_scores)
-    return _Part(
-        {name: value[0] for name, value in scores.items()},
-        nulls,
-        second,
-        predicted.reshape(row),
-        class_scores if task.keep_class_scores else None,
-        patterns,
-    )
+        predicted = [_tested_once(model, piece) for piece in observed]
+        return part | {"predicted": np.concatenate(predicted)}
+    class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
+    part["predicted"] = _winners(class_scores)
+    return part | ({"class_scores": class_scores} if task.keep_class_scores else {})
 
 
-def _run_permutations(model, task, row):
+def _permuted(model, task, n_cells):
     """Return the scores (P, *row) of permuted labels, and those of the second kind."""
     scoring = [name for name in task.scoring if metrics.METRICS[name].scalar]
     if len(task.labels) == 1:
-        return {name: np.empty((0, *row)) for name in scoring}, {}
+        return {name: np.empty((0, n_cells)) for name in scoring}, {}
     want_scores = metrics.needs_class_scores(scoring)
     size = task.batch_size or model.block_size(task.n_classes, want_scores)
     parts = []
@@ -309,53 +304,3 @@ def _winners(class_scores):
     tested = ~np.isnan(class_scores).any(axis=-1)
     small = np.int8 if class_scores.shape[-1] < 128 else np.int16
     return np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
-
-
-def _progress(parts, blocks, verbose):
-    """Pass on finished blocks, with a bar that counts positions."""
-    n_positions = sum(len(block) for block in blocks)
-    delay = _PATIENCE if verbose is None else 0
-    with tqdm(
-        total=n_positions, delay=delay, disable=verbose is False, unit="position"
-    ) as bar:
-        for part in parts:
-            bar.update(len(part))
-            yield part
-
-
-def _collect(parts, source, task):
-    """Gather the positions' results into maps."""
-    n_positions = int(np.prod(source.shape))
-    cells, kept = [], {}
-    for position, cell in enumerate(cell for part in parts for cell in part):
-        shape = (n_positions, *cell.predicted.shape[:-1])
-        for kind, nulls in (("nulls", cell.nulls), ("second", cell.second)):
-            for name, null in nulls.items():
-                if position == 0:
-                    kept[kind, name] = NullStore(task.null, len(null), shape)
-                kept[kind, name].add(position, cell.metrics[name], null)
-        cells.append(replace(cell, nulls={}, second={}))  # not held twice
-    shape = (*source.shape, *shape[1:])
-
-    def stack(values):
-        values = np.stack(values)
-        return values.reshape((*source.shape, *values.shape[1:]))
-
-    def pick(kind, part):
-        found = {name: both[part] for (k, name), both in packed.items() if k == kind}
-        return {name: value for name, value in found.items() if value is not None}
-
-    first = cells[0]
-    packed = {key: nulls.summary(shape) for key, nulls in kept.items()}
-    return Outcome(
-        metrics={m: stack([cell.metrics[m] for cell in cells]) for m in first.metrics},
-        nulls=pick("nulls", 0),
-        summaries=pick("nulls", 1),
-        second_nulls=pick("second", 0),
-        second_summaries=pick("second", 1),
-        predicted=stack([cell.predicted for cell in cells]),
-        class_scores=None
-        if first.class_scores is None
-        else stack([cell.class_scores for cell in cells]),
-        patterns={k: stack([c.patterns[k] for c in cells]) for k in first.patterns},
-    )

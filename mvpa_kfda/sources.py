@@ -18,6 +18,10 @@ from .hat import hat_from_gram, make_hat
 from .kernels import Linear
 
 
+class PositionError(ValueError):
+    """An error whose message names the position already."""
+
+
 @dataclass(frozen=True)
 class Windows:
     """How windows are cut from an epoch.

@@ -31,7 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ._rules import class_rule, contrasts
+from ._rules import class_rule
+from ._targets import make_targets
 from .direct import Plan, Scored, fold_models, regress
 
 #: Rows of one matrix product, and bytes of what it yields: these fit the cache.
@@ -152,33 +153,31 @@ class Transfer:
             ``class_scores`` (n_test, c, C, B) or None. Class scores are relative to
             the first class.
         """
-        regression = regress(self.plan, labels, n_classes)
-        classifiers = list(self._classifiers(regression))
+        plan = self.plan
+        targets = make_targets(labels, n_classes, plan.layout, plan.dtype)
+        classifiers = list(self._classifiers(targets))
         if self.true is not None:
-            true = self.true[self.plan.order] if self.plan.batches else self.true
+            true = self.true[plan.order] if plan.batches else self.true
             true = np.concatenate([true[c.take] for c in classifiers])[:, None, None]
         else:
-            codes = [regression.codes[c.take] for c in classifiers]
+            codes = [targets.codes[c.take] for c in classifiers]
             true = np.concatenate(codes)[:, None, :]
         for Z in self.chunks:
             yield _score(Z, classifiers, true, n_classes, want_scores)
 
-    def _classifiers(self, regression):
+    def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
-        n, q, n_labels = regression.T.shape
-        base = self.expansion @ regression.T.reshape(n, -1)  # (r + 1, q * B)
+        base = self.expansion @ targets.T  # (q, r + 1, B)
+        regression = regress(self.plan, targets)
         if not self.plan.batches:
-            Q = contrasts(q + 1).astype(self.plan.dtype)
-            W, b = class_rule(regression.A, regression.counts, Q)
-            g = base.reshape(1, -1, q, n_labels)
-            yield _classifier(slice(None), self.n_rows, g, W, b)
-        for model in fold_models(self.plan, regression):
+            W, b = class_rule(regression.A, targets.terms)
+            yield _classifier(slice(None), self.n_rows, base[:, None], W, b)
+        for model in fold_models(self.plan, targets, regression):
             batch = model.batch
             columns = self.expansion[:, batch.take].reshape(-1, batch.k, batch.m)
-            E = model.residuals.reshape(batch.k, batch.m, -1)
-            g = base - columns.transpose(1, 0, 2) @ E
-            g = g.reshape(batch.k, -1, q, n_labels)
-            yield _classifier(batch.take, batch.m, g, model.W, model.b)
+            g = base[:, None] - columns.transpose(1, 0, 2) @ model.residuals
+            W, b = class_rule(model.A, model.targets.terms)
+            yield _classifier(batch.take, batch.m, g, W, b)
 
 
 @dataclass(frozen=True)
@@ -207,17 +206,17 @@ class _Classifiers:
 
 
 def _classifier(take, m, g, W, b):
-    """Fold the scoring rule W (q, c, k, B), b (c, k, B) into g (k, r + 1, q, B)."""
-    k, r, q, n_labels = g.shape
+    """Fold the scoring rule W (q, c, k, B), b (c, k, B) into g (q, k, r + 1, B)."""
+    q, k, r, n_labels = g.shape
     absent = np.isneginf(b)
     b = np.where(absent, 0, b)
     V = W[:, 1:] - W[:, :1]
     weights = np.empty((q, k, r, n_labels), g.dtype)
     term = np.empty((k, r, n_labels), g.dtype)
     for j in range(q):
-        np.multiply(g[:, :, 0], V[0, j][:, None], out=weights[j])
+        np.multiply(g[0], V[0, j][:, None], out=weights[j])
         for i in range(1, q):
-            weights[j] += np.multiply(g[:, :, i], V[i, j][:, None], out=term)
+            weights[j] += np.multiply(g[i], V[i, j][:, None], out=term)
         weights[j, :, -1] += b[j + 1] - b[0]
     if not absent.any():
         return _Classifiers(take, m, weights, g.dtype.type(0), None)

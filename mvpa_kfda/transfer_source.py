@@ -40,6 +40,11 @@ class GeneralizationSource:
         return self.test.n_windows
 
     @property
+    def row(self):
+        """The cells that every position fills."""
+        return (self.width,)
+
+    @property
     def n_test(self):
         """The number of test trials."""
         return self.test.data.shape[1]

@@ -272,7 +272,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction
 ):
     # As if the map were too large: "auto" would keep the maxima only.
-    monkeypatch.setattr("mvpa_kfda._generalization.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}

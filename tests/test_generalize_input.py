@@ -16,6 +16,7 @@ from mvpa_kfda import (
     RBF,
     Ridge,
     _generalization,
+    _memory,
     generalize_arrays,
     generalize_epochs,
 )
@@ -556,42 +557,42 @@ def test_maps_too_large_for_memory(epochs, arrays, monkeypatch):
     monkeypatch.setattr(
         _generalization, "run", lambda *_: pytest.fail("it has started")
     )
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: 10**5)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 10**5)
     message = (
-        r"^A map of 5 x 5 times needs 0\.000202 GB with 1000 permutations; this "
+        r"^A map of 5 x 5 times needs 0\.000201 GB with 1000 permutations; this "
         r"machine has 0\.0001 GB of memory\. Use fewer times .*, fewer permutations or "
         r"null='max' instead of 'full'\.$"
     )
     for data in ((epochs,), arrays):
         refused(message, *data, n_permutations=1000, null="full")
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: 500)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 500)
     message = r"this machine has 5e-07 GB .* \(step=, crop or decimate\)\.$"
     refused(message, epochs, n_permutations=1000, null="max")
 
 
 def test_what_fits_into_memory_is_computed(epochs, monkeypatch):
-    needed = 4 * 2 * 50 * 25 + 25 * (2 * 30 + 8)
+    needed = 4 * 2 * 50 * 25 + 25 * (30 + 8)
     options = {"n_permutations": 50, "null": "full", "random_state": 0, "cv": 5}
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: needed)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: needed)
     result = generalize_epochs(epochs, **options)
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: needed - 1)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: needed - 1)
     refused("^A map of 5 x 5 times needs", epochs, **options)
     generalize_epochs(epochs, **(options | {"null": "max"}))
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: None)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: None)
     assert generalize_epochs(epochs, **options) == result
 
 
 def test_other_trials_have_one_null_only(epochs, others, monkeypatch):
     options = {"n_permutations": 50, "null": "full", "test_epochs": others}
-    needed = 4 * 50 * 25 + 25 * (2 * 20 + 8)
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: needed)
+    needed = 4 * 50 * 25 + 25 * (20 + 8)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: needed)
     assert generalize_epochs(epochs, **options).null.nbytes == 4 * 50 * 25
-    monkeypatch.setattr(_generalization, "physical_memory", lambda: needed - 1)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: needed - 1)
     refused("^A map of 5 x 5 times needs", epochs, **options)
 
 
 def test_this_machines_memory_is_known():
-    found = _generalization.physical_memory()
+    found = _memory.physical_memory()
     assert found is None or 10**8 < found < 10**15
 
 
@@ -599,7 +600,7 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     class Usage:
         free = 199_999
 
-    monkeypatch.setattr(_generalization.shutil, "disk_usage", lambda folder: Usage)
+    monkeypatch.setattr(_memory.shutil, "disk_usage", lambda folder: Usage)
     options = {"null": "stream", "random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
     refused(

@@ -69,7 +69,7 @@ def test_hat_methods(X, make):
     for rows, block in zip(index, blocks, strict=True):
         assert_allclose(block, I_G[np.ix_(rows, rows)], rtol=0, atol=1e-10)
     order = np.random.default_rng(2).permutation(30)
-    moved = hat.reordered(order, np.float32)
+    moved = hat.reordered(order).astype(np.float32)
     assert moved.residuals(T.astype(np.float32)).dtype == np.float32
     assert_allclose(
         moved.matrix, (np.eye(30) - I_G)[np.ix_(order, order)], rtol=0, atol=1e-5

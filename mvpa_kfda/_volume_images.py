@@ -1,0 +1,62 @@
+"""Images of the scores and p-values of a volume result."""
+
+import numpy as np
+from scipy.stats import norm
+
+from ._checks import check_option
+
+#: The images that there are besides those of the metrics.
+MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features")
+
+#: What stands outside of the brain, and the type of the numbers, if not 0 and float32.
+#: p is exact: in single precision, 0.05 is more than 0.05.
+_OUTSIDE = {"p": 1.0}
+_TYPES = {"p": np.float64, "n_features": np.int32}
+
+
+def make_image(result, name, metric, correction, threshold):
+    """Make an image, see `VolumeResult.to_img`."""
+    if name in result.metrics and metric not in (None, name):
+        raise ValueError(
+            f"to_img({name!r}) shows the metric of that name and takes no metric="
+            f"{metric!r}; give one of the two."
+        )
+    if name is None or name in result.metrics:
+        name = shown_metric(result, name or metric)
+        values = result.metrics[name]
+    else:
+        values = _values(result, name, metric, correction, threshold)
+    return result.geometry.to_img(
+        values, _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
+    )
+
+
+def shown_metric(result, metric):
+    """Return the name of a metric with one number per position, the first if None."""
+    known = [name for name in result.scoring if result._is_scalar(name)]
+    return result._scalar_metric(metric or (known or result.scoring)[0])
+
+
+def _values(result, name, metric, correction, threshold):
+    """Return the values of an image that is none of a metric's scores."""
+    also = ()
+    if name in ("null", "null_max"):
+        also = ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
+    known = [name for name in result.scoring if result._is_scalar(name)]
+    check_option("name", name, (*known, *MAPS), also)
+    if name == "n_features":
+        return result.n_features
+    metric = shown_metric(result, metric)
+    if name == "chance_difference":
+        if np.isnan(result.chances[metric]):
+            raise ValueError(
+                f"There is no difference from chance for {metric!r}, which has no "
+                f"chance level. Use to_img({metric!r})."
+            )
+        return result.metrics[metric] - result.chances[metric]
+    p = result.pvalues(correction, metric=metric, threshold=threshold)
+    if name == "p":
+        return p
+    if name == "neglog10p":
+        return -np.log10(p)
+    return norm.isf(np.minimum(p, 1 - 1 / (1 + result.n_permutations)))

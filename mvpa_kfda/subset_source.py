@@ -1,0 +1,101 @@
+"""Positions that are subsets of the columns of one array: spheres, regions, sensors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from sklearn import config_context
+
+from ._stack import Stack
+from .direct import prepare_sorted
+from .folds import lay_out
+from .hat import make_hat
+from .sources import PositionError
+
+#: Bytes that the matrices of a block of positions may take, and the longest block:
+#: enough positions to make NumPy's calls worth their time.
+_BLOCK_BYTES, _LONGEST = 2**26, 64
+
+
+@dataclass(frozen=True)
+class SubsetSource:
+    """A map whose positions are decoded from some columns of one array each.
+
+    Positions without any column are left out of the blocks, and so of the run.
+
+    Attributes
+    ----------
+    data : ndarray, shape (n_features, n_trials)
+        Features first, so that a feature's values are contiguous.
+    indptr, indices : ndarray of int, shape (n_positions + 1,) and (n_members,)
+        The features of position i are ``indices[indptr[i] : indptr[i + 1]]``.
+    kernel, reg
+        Resolved kernel and regularisation.
+    name : callable
+        ``name(position) -> str``, what a position is called in messages.
+    """
+
+    data: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    kernel: object
+    reg: object
+    name: Callable = "position {}".format
+
+    @property
+    def shape(self):
+        """The shape of the map."""
+        return (len(self.indptr) - 1,)
+
+    @property
+    def block_length(self):
+        """Positions per block, by memory; never by the number of workers.
+
+        A position takes I - G and the inverses of its fold blocks; together these have
+        no more values than two (n, n) matrices where the folds are a partition.
+        """
+        n = self.data.shape[1]
+        return int(np.clip(_BLOCK_BYTES // (2 * 8 * n * n), 1, _LONGEST))
+
+    @cached_property
+    def filled(self):
+        """The positions that have features."""
+        return np.flatnonzero(np.diff(self.indptr))
+
+    def blocks(self):
+        """Return the positions with features, cut into equally long blocks."""
+        step = self.block_length
+        return [self.filled[i : i + step] for i in range(0, len(self.filled), step)]
+
+    def where(self, position):
+        """Return how to begin a message about a position."""
+        return f"At {self.name(position)}: "
+
+    def models(self, block, task):
+        """Yield the model of a block, a stack of all its positions."""
+        yield Stack(tuple(self._plans(block, task)))
+
+    def _plans(self, positions, task):
+        """Return the plans of some positions, and say where something is wrong."""
+        layout = lay_out(task.folds, self.data.shape[1])
+        try:
+            # The adapters have checked the data; scikit-learn's kernels would check
+            # them again at every position, which takes longer than the kernel.
+            with config_context(assume_finite=True, skip_parameter_validation=True):
+                hats = [
+                    make_hat(self._features(position, layout), self.kernel, self.reg)
+                    for position in positions
+                ]
+            return prepare_sorted(hats, layout, task.dtype)
+        except ValueError as error:
+            if len(positions) > 1:
+                for position in positions:
+                    self._plans([position], task)
+            raise PositionError(f"{self.where(positions[0])}{error}") from error
+
+    def _features(self, position, layout):
+        """Return the features of a position (n, p), in the layout's order of trials."""
+        some = self.indices[self.indptr[position] : self.indptr[position + 1]]
+        features = self.data[some]
+        return (features if layout.is_sorted else features[:, layout.order]).T

@@ -1,0 +1,250 @@
+"""Figures of volume results: on slices, on a glass brain, on a surface, and as bars.
+
+Matplotlib is imported inside the functions, so that decoding never loads it. Red is
+above chance and blue below it; what is significant is outlined, or has another color.
+"""
+
+import textwrap
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import plots
+from ._brain_plots import plot_glass_brain, plot_slices, plot_surface
+from ._checks import check_option
+from ._drawing import _colors
+from ._peaks import find_marked
+from ._volume_images import shown_metric
+from .plots import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
+
+#: The kinds of figures, by the kind of space, and of the space that regions are in.
+KINDS = {
+    "volume": ("stat_map", "glass_brain"),
+    "surface": ("surface",),
+    "regions": ("bar",),
+    "features": ("bar",),
+}
+
+#: The function that draws each kind of brain.
+BRAINS = {
+    "stat_map": plot_slices,
+    "glass_brain": plot_glass_brain,
+    "surface": plot_surface,
+}
+
+#: Above so many positions there is a curve instead of bars with names.
+MOST_BARS = 40
+
+BAND_LABEL = "95 % of the permutations (2.5 to 97.5 %)"
+
+# Which ends of the colorbar are pointed: those that scores lie beyond.
+EXTEND = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
+
+# Where the colorbar is in a figure of brains: left, bottom, width, height.
+_COLORBAR = (0.9, 0.22, 0.018, 0.56)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What is drawn, all of it checked before there is a figure."""
+
+    metric: str
+    values: np.ndarray
+    chance: float
+    marked: np.ndarray | None  # None without permutations or threshold
+    label: str  # of what is outlined
+    norm: object
+    cmap: object
+
+
+def plot_volume(
+    result,
+    kind=None,
+    *,
+    metric=None,
+    correction="max",
+    alpha=0.05,
+    threshold=None,
+    views=None,
+    cut_coords=None,
+    bg_img=None,
+    vlim=None,
+    cmap=None,
+    show=False,
+):
+    """Plot the scores of a volume result.
+
+    Parameters
+    ----------
+    result : VolumeResult
+        The result to draw.
+    kind, metric, correction, alpha, threshold, views, cut_coords, bg_img, vlim, cmap
+        As in `VolumeResult.plot`.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        Brains first, the colorbar last; or one Axes with bars or a curve.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not valid, if nothing was decoded, or if the correction
+        needs permutations that were not kept.
+    """
+    space = result.geometry
+    kinds = KINDS[space.kind]
+    if space.kind == "regions":
+        kinds += KINDS[space.base.kind]
+    kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
+    drawn = _prepare(result, metric, correction, alpha, threshold, vlim, cmap)
+    if kind == "bar":
+        figure = _plot_bars(result, drawn)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
+            figure = BRAINS[kind](result, drawn, views, cut_coords, bg_img)
+        _finish_brains(figure, result, drawn)
+    if show:
+        import matplotlib.pyplot as plt
+
+        plt.show()
+    return figure
+
+
+def _prepare(result, metric, correction, alpha, threshold, vlim, cmap):
+    """Check the arguments and collect what is to be drawn."""
+    metric = shown_metric(result, metric)
+    metric, correction = plots.check_request(result, metric, correction, alpha)
+    values, chance = result.metrics[metric], result.chances[metric]
+    decoded = result.decoded
+    if not decoded.any():
+        raise ValueError("There is nothing to plot: no position could be decoded.")
+    marked, label = None, ""
+    noun = result.geometry.noun
+    if threshold is not None or result.n_permutations:
+        marked, p = find_marked(result, metric, correction, alpha, threshold)
+        if threshold is None:
+            label = plots.significance_label(
+                p[decoded], alpha, correction, result.n_permutations, noun
+            )
+        else:
+            label = f"{plots.metric_label(metric)} ≥ {threshold:g}"
+            label = label if marked.any() else f"no {noun} with {label}"
+    norm, cmap = _colors(values[decoded], chance, vlim, cmap)
+    return _Drawn(metric, values, chance, marked, label, norm, cmap)
+
+
+def _finish_brains(figure, result, drawn):
+    """Add the colorbar, the title and the legend."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.lines import Line2D
+
+    low, high = drawn.norm.vmin, drawn.norm.vmax
+    beyond = (np.nanmin(drawn.values) < low, np.nanmax(drawn.values) > high)
+    bar = figure.colorbar(
+        ScalarMappable(drawn.norm, drawn.cmap),
+        cax=figure.add_axes(_COLORBAR),
+        label=plots.metric_label(drawn.metric),
+        extend=EXTEND[beyond],
+    )
+    if low <= drawn.chance <= high:
+        plots.draw_chance(bar.ax.axhline, drawn.chance)
+    handles = bar.ax.get_legend_handles_labels()[0]
+    if drawn.marked is not None:
+        style = {"color": "black", "lw": 1.2} if drawn.marked.any() else {"ls": ""}
+        handles.insert(0, Line2D([], [], label=drawn.label, **style))
+    if handles:
+        figure.legend(handles=handles, loc="lower center", ncols=2, **plots.LEGEND)
+    width = int(plots.TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(plots.describe(result), width)
+    figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
+
+
+# --------------------------------------------------------------- regions and features
+
+
+def _plot_bars(result, drawn):
+    """Draw one line per position, or a curve of many, with the permutations behind."""
+    from matplotlib.pyplot import subplots
+
+    many = len(drawn.values) > MOST_BARS
+    size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(drawn.values))
+    figure, ax = subplots(figsize=size, layout="constrained")
+    null = result.nulls.get(drawn.metric, ())
+    low, high = np.full((2, len(drawn.values)), np.nan)
+    if len(null):
+        decoded = np.flatnonzero(result.decoded)
+        for i in decoded:  # one by one, so that the null is not copied
+            low[i], high[i] = np.percentile(null[:, i], [2.5, 97.5])
+    (_draw_curve if many else _draw_rows)(ax, result, drawn, low, high)
+    figure.draw_without_rendering()  # lays out the names, so that the title fits
+    plots.set_title(ax, result)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, **plots.LEGEND)
+    return figure
+
+
+def _draw_rows(ax, result, drawn, low, high):
+    """Draw the scores as dots in rows with names, the highest score on top."""
+    names = next(iter(result.geometry.columns().values()))
+    order = np.argsort(np.nan_to_num(drawn.values, nan=-np.inf), kind="stable")
+    rows, values = np.arange(len(order)), drawn.values[order]
+    ax.use_sticky_edges = False  # keeps the bands off the border
+    if np.isfinite(low).any():
+        ax.barh(
+            rows,
+            (high - low)[order],
+            left=low[order],
+            height=0.62,
+            color=NULL_COLOR,
+            alpha=0.55,
+            lw=0,
+            label=BAND_LABEL,
+        )
+    if np.isfinite(drawn.chance):
+        ax.hlines(rows, drawn.chance, values, color=SCORE_COLOR, lw=1.5)
+    label = plots.metric_label(drawn.metric)
+    ax.plot(values, rows, "o", color=SCORE_COLOR, ms=6, label=label)
+    if drawn.marked is not None:
+        marked = drawn.marked[order]
+        _draw_marks(ax, values[marked], rows[marked], drawn.label, ms=7)
+    plots.draw_chance(ax.axvline, drawn.chance)
+    texts = [
+        str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
+        for i in order
+    ]
+    ax.set_yticks(rows, texts)
+    ax.set(xlabel=label, ylim=(-0.7, len(rows) - 0.3))
+
+
+def _draw_curve(ax, result, drawn, low, high):
+    """Draw the scores as a curve over the positions, in their own order."""
+    x, label = np.arange(len(drawn.values)), plots.metric_label(drawn.metric)
+    ax.plot(x, drawn.values, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
+    plots.draw_chance(ax.axhline, drawn.chance)
+    if np.isfinite(low).any():
+        ax.fill_between(
+            x,
+            low,
+            high,
+            step="mid",
+            color=NULL_COLOR,
+            alpha=0.55,
+            lw=0,
+            label=BAND_LABEL,
+        )
+    if drawn.marked is not None:
+        x_marked = x[drawn.marked]
+        _draw_marks(ax, x_marked, drawn.values[drawn.marked], drawn.label, ms=4)
+    noun = result.geometry.noun.capitalize()
+    ax.set(xlabel=f"{noun} (index)", ylabel=label, xlim=(-0.5, len(x) - 0.5))
+
+
+def _draw_marks(ax, x, y, label, ms):
+    """Draw dots on what is marked; without any, the label says so."""
+    marker = "o" if len(x) else " "
+    ax.plot(x, y, marker, color=SIGNIFICANT_COLOR, ms=ms, zorder=4, label=label)

@@ -1,0 +1,297 @@
+"""The same results from every kind of workers, whatever happens to the workers."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from joblib import parallel_config
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from mvpa_kfda._parallel import _one_blas_thread, run_in_parallel
+
+LOCAL = ["loky", "threading", "multiprocessing"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Arrays inside an object, as those of a source."""
+
+    values: np.ndarray
+    members: csr_array
+
+    times_pickled = 0
+
+    def __getstate__(self):
+        Data.times_pickled += 1
+        return self.__dict__
+
+
+def make_data():
+    rng = np.random.default_rng(0)
+    members = csr_array(rng.random((100, 100)) < 0.9)
+    return Data(rng.standard_normal((100, 500)), members)
+
+
+def column_sum(data, factor, item):
+    time.sleep(0.3 if item == 0 else 0)  # the first is not the first to be there
+    return factor * float(data.values[:, item].sum())
+
+
+def slow_sum(data, factor, item):
+    time.sleep(0.05)
+    return factor * float(data.values[:, item].sum())
+
+
+EXPECTED = [2 * float(make_data().values[:, item].sum()) for item in range(40)]
+
+
+def where(item):
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def fail(item):
+    if item == 3:
+        raise ValueError("Item 3 is flat.")
+    return item
+
+
+def die(item):
+    if item == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def arrays_in_worker(data, item):
+    found = [data.values, data.members.indices]
+    return [(type(x).__name__, x.filename, x.flags.writeable) for x in found]
+
+
+def wait_for_file(path, item):
+    for _ in range(1000):
+        if item < 30 or path.exists():
+            return item
+        time.sleep(0.01)
+    return None
+
+
+def blas_threads(item):
+    time.sleep(0.01)
+    return {x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"}
+
+
+def run_in_worker(data):
+    with parallel_config(backend="dask"):
+        return list(run_in_parallel(column_sum, (data, 2), range(5)))
+
+
+def start_cluster(n_workers):
+    return LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with start_cluster(2) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def dask(client):
+    """Two workers, through joblib; nothing of a run is left behind on them."""
+    client.wait_for_workers(2, timeout=30)
+    with parallel_config(backend="dask"):
+        yield client
+    assert is_idle(client)
+
+
+def is_idle(client):
+    for _ in range(100):
+        names = client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.tasks])
+        if not [name for name in names if "call_on_cluster" in str(name)]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def kill_workers(client, n_workers):
+    for pid in list(client.run(os.getpid).values())[:n_workers]:
+        os.kill(pid, signal.SIGKILL)
+
+
+def interrupt_soon():
+    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.mark.parametrize("backend", [None, *LOCAL])
+def test_results_are_those_of_a_loop(backend):
+    n_jobs = 1 if backend is None else 2
+    with parallel_config(backend=backend or "loky"):
+        results = run_in_parallel(column_sum, (make_data(), 2), range(40), n_jobs)
+        assert list(results) == EXPECTED
+
+
+def test_the_number_of_workers():
+    here = {os.getpid()}
+    assert set(run_in_parallel(where, (), range(4))) == here
+    assert not here & set(run_in_parallel(where, (), range(4), 2))
+    with parallel_config(backend="loky", n_jobs=2):
+        assert not here & set(run_in_parallel(where, (), range(4)))
+        assert set(run_in_parallel(where, (), range(4), 1)) == here
+    assert list(run_in_parallel(where, (), [], 2)) == []
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_results_come_one_by_one(backend, tmp_path):
+    path, got = tmp_path / "first", []
+    with parallel_config(backend=backend):
+        for result in run_in_parallel(wait_for_file, (path,), range(34), 2):
+            path.touch()
+            got.append(result)
+    assert got == list(range(34))
+
+
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_local_workers_share_one_copy_of_the_data(backend):
+    data = make_data()
+    with parallel_config(backend=backend):
+        found = list(run_in_parallel(arrays_in_worker, (data,), range(20), 2))
+    for array in range(2):
+        # One file for all calls, and nobody can write into it.
+        kinds = {arrays[array] for arrays in found}
+        assert len(kinds) == 1
+        ((kind, _, writeable),) = kinds
+        assert (kind, writeable) == ("memmap", False)
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_errors_of_the_function_arrive(backend):
+    with parallel_config(backend=backend), pytest.raises(ValueError, match="3 is flat"):
+        list(run_in_parallel(fail, (), range(30), 2))
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_closing_is_quiet_and_quick(backend):
+    args = (slow_sum, (make_data(), 2), [0] * 1000, 2)
+    with parallel_config(backend=backend), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start = time.monotonic()
+        with contextlib.closing(run_in_parallel(*args)) as results:
+            assert next(results) == EXPECTED[0]
+        assert time.monotonic() - start < 10  # 25 s of work were left
+        again = run_in_parallel(slow_sum, (make_data(), 2), range(10), 2)
+        assert list(again) == EXPECTED[:10]
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_interrupting_stops_the_workers(backend):
+    with parallel_config(backend=backend):
+        interrupt_soon()
+        with pytest.raises(KeyboardInterrupt, match="^$"):
+            list(run_in_parallel(slow_sum, (make_data(), 2), [0] * 1000, 2))
+        again = run_in_parallel(slow_sum, (make_data(), 2), range(10), 2)
+        assert list(again) == EXPECTED[:10]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("backend", LOCAL)
+def test_one_blas_thread(backend, n_jobs):
+    with threadpool_limits(2, user_api="blas"), parallel_config(backend=backend):
+        assert blas_threads(0) == {2}
+        results = run_in_parallel(blas_threads, (), range(8), n_jobs)
+        assert list(results) == [{1}] * 8
+        assert blas_threads(0) == {2}
+
+
+def test_the_last_thread_out_restores_blas():
+    with threadpool_limits(2, user_api="blas"), contextlib.ExitStack() as second:
+        with _one_blas_thread:
+            second.enter_context(_one_blas_thread)
+        assert blas_threads(0) == {1}
+        second.close()
+        assert blas_threads(0) == {2}
+
+
+def test_dask_results_are_those_of_a_loop(dask):
+    data = make_data()
+    Data.times_pickled = 0
+    assert list(run_in_parallel(column_sum, (data, 2), range(40))) == EXPECTED
+    assert Data.times_pickled == 1  # and not 40 times
+
+
+def test_the_number_of_dask_workers(dask):
+    workers = set(dask.run(os.getpid).values())
+    assert set(run_in_parallel(where, (), range(20))) == workers
+    assert set(run_in_parallel(where, (), range(20), 5)) == workers
+    assert set(run_in_parallel(where, (), range(4), 1)) == {os.getpid()}
+
+
+def test_dask_workers_have_one_blas_thread(dask):
+    assert list(run_in_parallel(blas_threads, (), range(8))) == [{1}] * 8
+
+
+def test_a_run_inside_a_dask_task(dask):
+    assert dask.submit(run_in_worker, make_data()).result() == EXPECTED[:5]
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_killed_dask_workers_lose_nothing(dask, n_workers):
+    got = []
+    for result in run_in_parallel(slow_sum, (make_data(), 2), range(40)):
+        got.append(result)
+        if len(got) == 5:
+            kill_workers(dask, n_workers)
+    assert got == EXPECTED
+
+
+def test_work_that_kills_every_dask_worker(dask):
+    with pytest.raises(RuntimeError, match="died one after the other"):
+        list(run_in_parallel(die, (), range(10)))
+
+
+def test_errors_of_the_function_arrive_from_dask(dask):
+    with pytest.raises(ValueError, match="Item 3 is flat"):
+        list(run_in_parallel(fail, (), range(10)))
+
+
+def test_closing_and_interrupting_with_dask(dask):
+    args = (slow_sum, (make_data(), 2), [0] * 1000)
+    with contextlib.closing(run_in_parallel(*args)) as results:
+        assert next(results) == EXPECTED[0]
+    assert is_idle(dask)
+    interrupt_soon()
+    with pytest.raises(KeyboardInterrupt, match="^$"):
+        list(run_in_parallel(*args))
+
+
+def test_a_dask_cluster_that_starts_empty_grows_and_closes():
+    with start_cluster(0) as cluster, Client(cluster) as client:
+        with parallel_config(backend="dask", wait_for_workers_timeout=1):
+            with pytest.raises(TimeoutError, match="no worker after 1 seconds"):
+                list(run_in_parallel(where, (), range(10)))
+            cluster.scale(1)
+            client.wait_for_workers(1, timeout=30)
+            results = run_in_parallel(where, (), range(150))
+            pids = {next(results)}
+            cluster.scale(2)
+            assert len(pids.union(results)) == 2
+            results = run_in_parallel(where, (), range(300))
+            next(results)
+            cluster.close()
+            with pytest.raises(RuntimeError, match="The connection to the scheduler"):
+                list(results)

@@ -1,0 +1,338 @@
+"""Positions that are subsets of columns: against the oracle, and run in any blocks."""
+
+import joblib
+import numpy as np
+import pytest
+import reference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn import model_selection as ms
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct, inference, subset_source
+from mvpa_kfda._stack import Stack
+from mvpa_kfda.folds import make_folds
+from mvpa_kfda.hat import make_hat
+from mvpa_kfda.metrics import METRICS
+from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.search import Task, run
+from mvpa_kfda.subset_source import SubsetSource
+
+P = 7
+LEAVE_ONE_OUT = ms.LeaveOneOut()
+
+
+def make_problem(counts, n_features=40, seed=0, cv=4, permute="auto", **options):
+    """Data (n_features, n), a task, and its folds; some features tell the classes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    data = rng.standard_normal((n_features, len(codes))) + 3.0
+    data[::3] += 0.7 * rng.standard_normal((len(data[::3]), len(counts)))[:, codes]
+    folds = make_folds(cv, codes)
+    labels = permute_labels(
+        codes, P, folds=folds, permute=permute, random_state=seed
+    ).labels
+    options = {"scoring": ["accuracy"], "dtype": np.dtype("float64")} | options
+    return data, Task(labels, len(counts), folds, **options)
+
+
+def make_subsets(n_features, sizes, seed=0):
+    """Random subsets of these sizes, as CSR."""
+    rng = np.random.default_rng(seed)
+    rows = [np.sort(rng.choice(n_features, size, replace=False)) for size in sizes]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    return indptr, np.concatenate(rows).astype(int)
+
+
+def make_source(data, sizes, kernel=None, reg=0.3, **options):
+    subsets = make_subsets(len(data), sizes)
+    return SubsetSource(data, *subsets, kernel or Linear(), reg, **options)
+
+
+def features(source, position):
+    """The features of a position, (n, p)."""
+    some = source.indices[source.indptr[position] : source.indptr[position + 1]]
+    return source.data[some].T
+
+
+def same(one, other):
+    """Assert that two outcomes are equal bit for bit."""
+    for kind in ("metrics", "nulls"):
+        a, b = getattr(one, kind), getattr(other, kind)
+        assert a.keys() == b.keys()
+        for name in a:
+            assert_array_equal(a[name], b[name])
+    assert one.summaries.keys() == other.summaries.keys()
+    for name, summary in one.summaries.items():
+        for key, values in summary.to_arrays().items():
+            assert_array_equal(values, other.summaries[name].to_arrays()[key])
+    assert_array_equal(one.predicted, other.predicted)
+    if one.class_scores is not None:
+        assert_array_equal(one.class_scores, other.class_scores)
+
+
+# ------------------------------------------------------------------ against the oracle
+
+KERNELS = {
+    "linear": (Linear(), linear_kernel),
+    "rbf": (RBF(gamma=0.05), lambda X: rbf_kernel(X, gamma=0.05)),
+    "polynomial": (
+        Polynomial(2, gamma=0.1, coef0=1.0),
+        lambda X: polynomial_kernel(X, degree=2, gamma=0.1, coef0=1.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("counts", "cv", "permute"),
+    [
+        ((9, 9), 4, "auto"),  # equal folds
+        ((13, 6), 3, "auto"),  # unequal folds: two batches
+        ((8, 7), LEAVE_ONE_OUT, "free"),
+        ((12, 2), LEAVE_ONE_OUT, "free"),  # a class of one in training
+        ((7, 6, 8), LEAVE_ONE_OUT, "free"),
+        ((8, 12, 5, 9), 4, "auto"),
+        ((4,) * 10, ms.KFold(4), "free"),
+        ((9, 8), ms.ShuffleSplit(5, test_size=4, random_state=0), "free"),
+    ],
+    ids=str,
+)
+def test_equals_the_oracle(counts, cv, permute, kernel):
+    data, task = make_problem(counts, cv=cv, permute=permute)
+    ours, gram = KERNELS[kernel]
+    sizes = [1, 2, 4, 8, 20, 40]  # n > p and n < p, primal and dual
+    source = make_source(data, sizes, ours, Ridge(2.0))
+    outcome = run(source, task, 1, False)
+    found = set()
+    for position in range(len(sizes)):
+        oracle = reference.reference_cross_validate(
+            gram(features(source, position)),
+            task.labels[0],
+            task.folds.pairs,
+            2.0,
+            task.labels,
+        )
+        accuracy = oracle.accuracy()
+        assert outcome.metrics["accuracy"][position] == pytest.approx(accuracy[0])
+        assert_allclose(
+            outcome.nulls["accuracy"][:, position], accuracy[1:], rtol=1e-12, atol=0
+        )
+        if len(np.unique(oracle.rows)) == len(oracle.rows):
+            predicted = outcome.predicted[position][oracle.rows]
+            assert_array_equal(predicted, oracle.predictions[0])
+        found |= set(accuracy)
+    assert len(found) > 5
+
+
+@pytest.mark.parametrize("counts", [(10, 9), (6, 9, 7)], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_class_scores_equal_the_oracle(counts, dtype):
+    data, task = make_problem(
+        counts, keep_class_scores=True, dtype=np.dtype(dtype), scoring=["roc_auc"]
+    )
+    source = make_source(data, [5, 30], reg=Ridge(2.0))
+    outcome = run(source, task, 1, False)
+    for position in range(2):
+        K = linear_kernel(features(source, position))
+        oracle = reference.reference_cross_validate(
+            K, task.labels[0], task.folds.pairs, 2.0
+        )
+        scores = np.empty((len(K), len(counts)))
+        scores[oracle.rows] = oracle.class_scores[0]
+        got, wanted = (s - s[:, :1] for s in (outcome.class_scores[position], scores))
+        rtol = {"float64": 1e-9, "float32": 1e-4}[dtype]
+        assert_allclose(got, wanted, rtol=0, atol=rtol * np.abs(wanted).max())
+
+
+# ------------------------------------------------- two classes without class scores
+
+
+@pytest.mark.parametrize("counts", [(10, 10), (14, 7), (20, 2), (2, 20)], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("cv", [LEAVE_ONE_OUT, ms.KFold(5), 2], ids=str)
+@pytest.mark.parametrize("ties", [False, True])
+def test_two_classes_need_no_scores(counts, dtype, cv, ties):
+    rng = np.random.default_rng(3)
+    codes = rng.permutation(np.repeat([0, 1], counts))
+    X = rng.standard_normal((len(codes), 3))
+    if ties:  # few distinct rows: scores that are equal but for rounding
+        X = np.rint(X)
+        X[:, 1:] = 0
+    folds = make_folds(cv, codes)
+    labels = np.array([rng.permutation(codes) for _ in range(300)])
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), folds, dtype)
+    quick = direct.apply(plan, labels, 2)
+    slow = direct.apply(plan, labels, 2, want_scores=True)
+    assert quick.class_scores is None
+    assert_array_equal(quick.predicted, slow.predicted)
+    if 2 not in counts:
+        assert 0.1 < quick.predicted.mean() < 0.9
+    else:  # both trials of a class are left out at once by some folds
+        assert np.isneginf(slow.class_scores).any() == (cv is not LEAVE_ONE_OUT)
+
+
+def test_exactly_fitted_trials_are_refused():
+    codes = np.repeat([0, 1], 6)
+    plan = direct.prepare(make_hat(np.eye(12), Linear(), 1.0), make_folds(3, codes))
+    targets = direct.make_targets(codes[None], 2, plan.layout, plan.dtype)
+    terms = targets.folds[0].terms
+    E = np.zeros_like(targets.folds[0].T)
+    with pytest.raises(ValueError, match=r"lambda is too small.*fitted exactly"):
+        direct.best_of_two(E, targets.folds[0].T, np.zeros((1, 1, 3, 1)), terms)
+
+
+# --------------------------------------------------- one result, however it is reached
+
+
+@pytest.mark.parametrize("counts", [(12, 11), (8, 8, 7)], ids=str)
+@pytest.mark.parametrize("null", ["all", "full", "max", "stream"])
+def test_blocks_and_workers_change_nothing(monkeypatch, counts, null):
+    scoring = ["accuracy", "roc_auc", "kappa"]
+    data, task = make_problem(counts, scoring=scoring, null=null)
+    data = np.rint(data)  # ties
+    source = make_source(data, [3, 12, 1, 25, 6, 9, 30, 2, 17], RBF(gamma=0.05))
+    expected = run(source, task, 1, False)
+    for length in (1, 2, 5):
+        monkeypatch.setattr(subset_source, "_LONGEST", length)
+        assert len(source.blocks()) == -(-9 // length)
+        same(run(source, task, 1, False), expected)
+        with joblib.parallel_config(backend="threading", n_jobs=2):
+            same(run(source, task, None, False), expected)
+
+
+@pytest.mark.parametrize("scoring", list(METRICS))
+def test_a_stack_equals_its_plans(scoring):
+    data, task = make_problem((9, 9, 9), scoring=[scoring])
+    source = make_source(data, [3, 12, 1, 25])
+    outcome = run(source, task, 1, False)
+    for position in range(4):
+        one = SubsetSource(
+            data,
+            np.array([0, source.indptr[position + 1] - source.indptr[position]]),
+            source.indices[source.indptr[position] : source.indptr[position + 1]],
+            Linear(),
+            0.3,
+        )
+        alone = run(one, task, 1, False)
+        for name, values in alone.metrics.items():
+            assert_allclose(outcome.metrics[name][position], values[0], rtol=1e-12)
+        for name, values in alone.nulls.items():
+            assert_array_equal(outcome.nulls[name][:, position], values[:, 0])
+
+
+def test_observed_and_permuted_labels_take_the_same_way():
+    """Labels that a permutation leaves as they are get the observed score."""
+    data, task = make_problem((9, 8, 9), scoring=["accuracy", "roc_auc"])
+    task.labels[3] = task.labels[0]
+    outcome = run(make_source(data, [3, 12, 30]), task, 1, False)
+    for name in task.scoring:
+        null = outcome.nulls[name][2]
+        assert_allclose(null, outcome.metrics[name], rtol=1e-14, atol=0)
+
+
+# ------------------------------------------------------------------- gaps, and errors
+
+
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+def test_positions_without_features_are_nan(null):
+    data, task = make_problem((12, 12), null=null)
+    sizes = [0, 4, 9, 0, 20, 3, 0]
+    source = make_source(data, sizes)
+    decoded = np.array(sizes) > 0
+    outcome = run(source, task, 1, False)
+    assert_array_equal(np.isnan(outcome.metrics["accuracy"]), ~decoded)
+    assert_array_equal((outcome.predicted == -1).all(axis=1), ~decoded)
+    dense = run(make_source(data, [4, 9, 20, 3]), task, 1, False)
+    observed = outcome.metrics["accuracy"][decoded]
+    assert_array_equal(observed, dense.metrics["accuracy"])
+    if null == "full":
+        kept = outcome.nulls["accuracy"]
+        assert kept.dtype == np.float32
+        assert np.isnan(kept[:, ~decoded]).all()
+        assert_array_equal(kept[:, decoded], dense.nulls["accuracy"])
+        return
+    summary = outcome.summaries["accuracy"]
+    assert summary.exceedances.shape == (4,)
+    full = run(source, make_problem((12, 12), null="full")[1], 1, False)
+    kept = full.nulls["accuracy"][:, decoded]
+    for correction in ("none", "max", "fdr"):
+        assert_array_equal(
+            inference.p_values_from_summary(observed, summary, correction),
+            inference.corrected_p_values(observed, kept, correction),
+        )
+
+
+def test_streamed_clusters_follow_the_adjacency():
+    ring = sparse.csr_array(
+        (np.ones(5), (np.arange(5), (np.arange(5) + 2) % 5)), (5, 5)
+    )
+    adjacency = (ring + ring.T).astype(bool)
+    data, task = make_problem((12, 12), null="stream", adjacency=adjacency)
+    source = make_source(data, [4, 9, 7, 20, 3])
+    streamed = run(source, task, 1, False)
+    kept = run(source, make_problem((12, 12), null="full")[1], 1, False)
+    expected = inference.summarize_null(
+        kept.metrics["accuracy"],
+        kept.nulls["accuracy"],
+        with_clusters=True,
+        adjacency=adjacency,
+    )
+    got = streamed.summaries["accuracy"]
+    assert_array_equal(got.cluster_maximum, expected.cluster_maximum)
+    assert_array_equal(got.tfce_maximum, expected.tfce_maximum)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_names_its_position(n_jobs):
+    data, task = make_problem((12, 12))
+    data[7] = 1.0
+    indptr, indices = np.array([0, 3, 5, 6, 9]), np.array([0, 1, 2, 3, 4, 7, 8, 9, 10])
+    source = SubsetSource(
+        data, indptr, indices, Linear(), 0.3, name="voxel ({}, 0, 0)".format
+    )
+    with joblib.parallel_config(backend="threading"):
+        with pytest.raises(ValueError, match=r"^At voxel \(2, 0, 0\): The trials do"):
+            run(source, task, n_jobs, False)
+
+
+def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
+    data, task = make_problem((12, 12))
+    source = make_source(data, [4, 9, 7, 20])  # the third has a factor of 8 columns
+    apply_targets = direct.apply_targets
+
+    def refuse(plan, *args):
+        plans = getattr(plan, "plans", (plan,))
+        if any(
+            each.hat.factor is not None and each.hat.factor.shape[1] == 8
+            for each in plans
+        ):
+            raise ValueError("lambda is too small.")
+        return apply_targets(plan, *args)
+
+    monkeypatch.setattr("mvpa_kfda._stack.apply_targets", refuse)
+    with pytest.raises(ValueError, match=r"^At position 2: lambda is too small"):
+        run(source, task, 1, False)
+
+
+def test_memory_of_a_block_is_bounded():
+    for n in (50, 500, 5000):
+        source = SubsetSource(np.zeros((1, n)), np.zeros(1000), None, None, None)
+        assert 1 <= source.block_length <= 64
+        assert source.block_length == 1 or source.block_length * 2 * 8 * n**2 <= 2**26
+
+
+def test_a_stack_reads_like_a_plan():
+    data, task = make_problem((8, 8))
+    source = make_source(data, [4, 30])
+    (stack,) = source.models(np.arange(2), task)
+    assert isinstance(stack, Stack)
+    assert stack.n_positions == 2
+    assert [one.n_positions for one in stack.split()] == [1, 1]
+    pieces = list(stack.predict(task.labels[1:], 2, True))
+    assert [piece.predicted.shape for piece in pieces] == [(16, 1, P)] * 2
+    assert [piece.class_scores.shape for piece in pieces] == [(16, 2, 1, P)] * 2
+    (piece,) = stack.predict(task.labels[:1], 2, True)
+    assert piece.predicted.shape == (16, 2, 1)
+    assert piece.class_scores.shape == (16, 2, 2, 1)
+    assert piece.true.shape == (16, 1, 1)
