@@ -238,8 +238,12 @@ def _draw_hemisphere(ax, surface, part, view, values, marks, drawn, background):
         engine="matplotlib",
     )
     if marks.any():
+        # Around the marked vertices and not over them, so that they are seen, and so
+        # that nilearn finds an area even where there is one vertex alone.
+        around = marks.copy()
+        around[mesh.faces[marks[mesh.faces].any(axis=1)]] = 1
         plot_surf_contours(
-            mesh, marks, hemi=part, levels=[1], colors=["black"], axes=ax
+            mesh, around, hemi=part, levels=[1], colors=["black"], axes=ax
         )
 
 

@@ -73,15 +73,17 @@ def read_images(imgs, mask_img=None):
     imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
         Images, or their paths; a pattern such as ``"run-*.nii.gz"`` stands for its
         files in sorted order. Surfaces are 2-D :class:`nilearn.surface.SurfaceImage`
-        objects or lists of them. A 2-D array or DataFrame (n_images, n_features) is
-        taken as it is.
+        objects or lists of them; all need the same vertices and triangles, and the
+        places of the vertices are those of the first. A 2-D array or DataFrame
+        (n_images, n_features) is taken as it is.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Where the data are. It must be on the grid of the images, up to a hundredth of
         a voxel, or have their vertices: a mask on another grid is an error, as in
         :class:`nilearn.decoding.SearchLight`. None computes one as
-        :class:`nilearn.maskers.NiftiMasker` does by default: the voxels whose mean over
-        images differs from the background at the border of the image. For surfaces None
-        takes all vertices.
+        :class:`nilearn.maskers.NiftiMasker` does by default (its strategy
+        "background", meant for EPI-like images): the voxels whose mean over images
+        differs from the most common value at the border of the image. Give a mask where
+        the brain reaches that border. For surfaces None takes all vertices.
 
         With a fitted NiftiMasker or SurfaceMasker, its ``transform`` makes the data, so
         all of its settings are kept: smoothing, standardizing, detrending, filters and

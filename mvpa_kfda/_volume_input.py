@@ -78,7 +78,7 @@ def _expand(item):
     return found
 
 
-def load_volume(item, name, ndims=(3, 4)):
+def load_volume(item, name):
     """Return an image with 3 or 4 dimensions, its data not yet read."""
     if isinstance(item, str | os.PathLike):
         path = Path(item).expanduser()
@@ -93,9 +93,8 @@ def load_volume(item, name, ndims=(3, 4)):
             f"{name} must be a volume, or the path of one, e.g. a .nii.gz file; got "
             f"{type(item).__name__}."
         )
-    if len(item.shape) not in ndims or 0 in item.shape:
-        wanted = " or ".join(f"{ndim}D" for ndim in ndims)
-        raise ValueError(f"{name} must be a {wanted} image; its shape is {item.shape}.")
+    if len(item.shape) not in (3, 4) or 0 in item.shape:
+        raise ValueError(f"{name} must be a 3D or 4D image; its shape is {item.shape}.")
     kind = np.dtype(item.dataobj.dtype).kind
     if kind not in "biuf":
         raise ValueError(

@@ -2,17 +2,29 @@
 
 import argparse
 import sys
-import tempfile
 import time
+import warnings
 from pathlib import Path
 
 from . import __version__
-from ._report import report
-from .inference import CORRECTIONS
-from .kernels import KERNELS
-from .metrics import METRICS
+from ._cli_common import (
+    CLUSTER_CORRECTIONS,
+    METRICS,
+    Parser,
+    add_analysis,
+    add_null,
+    add_options,
+    add_out,
+    analysis_arguments,
+    check_null,
+    check_out,
+    check_there,
+    one_line,
+    progress,
+)
+from ._cli_images import add_regions, add_searchlight
 
-#: Options of the epochs command: flag, what it takes, type, default, help.
+#: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
     ("--by", "COLUMN", str, None, "metadata column of the classes; else event names"),
     ("--groups", "COLUMN", str, None, "metadata column of the groups, e.g. runs"),
@@ -25,27 +37,13 @@ EPOCHS_OPTIONS = (
     ),
     ("--window", "S", float, None, "window length in seconds; else single samples"),
     ("--step", "S", float, None, "step from window to window in seconds"),
-    ("--reg", "R", float, 0.3, "ridge penalty relative to the variance of a trial"),
-    ("--cv", "K", int, None, "number of folds; else one per group, or 10"),
-    ("--scoring", "M", str, None, "metrics, the first is tested; else accuracy"),
-    ("--permutations", "P", int, 1000, "number of label permutations"),
-    ("--seed", "S", int, 0, "seed of the permutations"),
-    ("--jobs", "N", int, None, "number of parallel jobs; else 1"),
 )
 
-#: Corrections that need every permutation's map.
-CLUSTER_CORRECTIONS = ("cluster", "tfce")
+#: Warnings about the data. Others are about programs, of interest to nobody here.
+SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
 
 #: Options that --generalize has to come with.
 GENERALIZE_OPTIONS = ("--test-file", "--train-on", "--same-trials", "--null")
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors `main` reports like all others, in one line."""
-
-    def error(self, message):
-        """Hand the message on instead of printing the usage and leaving."""
-        raise ValueError(message)
 
 
 def main(argv=None):
@@ -68,28 +66,34 @@ def main(argv=None):
     >>> main(["epochs", "no-such-file-epo.fif"])
     2
     """
-    try:
-        arguments = _make_parser().parse_args(argv)
-        arguments.run(arguments)
-    except (ValueError, TypeError, OSError) as error:
-        print(f"mvpa-kfda: error: {_one_line(error)}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("mvpa-kfda: stopped", file=sys.stderr)
-        return 130
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for category in SHOWN_WARNINGS:
+            warnings.simplefilter("default", category)
+        warnings.showwarning = _show_warning
+        try:
+            arguments = _make_parser().parse_args(argv)
+            arguments.run(arguments)
+        except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
+            print(f"mvpa-kfda: error: {one_line(error)}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt as stop:
+            print(
+                f"mvpa-kfda: {one_line(stop) if stop.args else 'stopped'}",
+                file=sys.stderr,
+            )
+            return 130
     return 0
 
 
-def _one_line(error):
-    """Word an error without line breaks."""
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.strerror}: {error.filename}"
-    return " ".join(str(error).split()) or type(error).__name__
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    """Show a warning in one line, without a place in a program."""
+    print(f"mvpa-kfda: warning: {one_line(message)}", file=sys.stderr)
 
 
 def _make_parser():
     """Describe the commands and their options."""
-    parser = _Parser(
+    parser = Parser(
         prog="mvpa-kfda",
         description="Decode brain recordings by kernel Fisher discriminant analysis, "
         "cross-validated exactly without retraining, with label permutations.",
@@ -106,7 +110,7 @@ def _make_parser():
         "label permutations, and write demo.png, demo.csv and demo.h5. Nothing is "
         "downloaded.",
     )
-    _add_out(demo, "mvpa_kfda_demo")
+    add_out(demo, "mvpa_kfda_demo")
     demo.set_defaults(run=_run_demo)
 
     epochs = commands.add_parser(
@@ -119,21 +123,11 @@ def _make_parser():
     )
     _add_epochs_options(epochs)
     _add_generalize_options(epochs)
-    _add_out(epochs, ".")
+    add_out(epochs, ".")
     epochs.set_defaults(run=_run_epochs)
+    add_searchlight(commands)
+    add_regions(commands)
     return parser
-
-
-def _add_out(parser, default):
-    """Add the option for the folder of the output."""
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path(default),
-        help="folder for the output, made if need be (default: %(default)s). Files of "
-        "an earlier run with the same names are replaced.",
-    )
 
 
 def _add_epochs_options(parser):
@@ -141,23 +135,8 @@ def _add_epochs_options(parser):
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="epochs saved by MNE-Python, -epo.fif"
     )
-    for flag, metavar, kind, default, text in EPOCHS_OPTIONS:
-        parser.add_argument(
-            flag,
-            metavar=metavar,
-            type=kind,
-            default=default,
-            nargs="+" if flag in ("--picks", "--scoring") else None,
-            help=text if default is None else f"{text} (default: {default})",
-        )
-    kernels = [name for name in KERNELS if name != "precomputed"]
-    for flag, choices, default in (
-        ("--kernel", kernels, "linear"),
-        ("--correction", list(CORRECTIONS), "max"),
-    ):
-        parser.add_argument(
-            flag, choices=choices, default=default, help="(default: %(default)s)"
-        )
+    add_options(parser, EPOCHS_OPTIONS)
+    add_analysis(parser)
     parser.add_argument(
         "--sensors",
         action="store_true",
@@ -194,23 +173,19 @@ def _add_generalize_options(parser):
         help="the test file has the same trials in the same order, so cross-validate "
         "(default: found out, where the files have times in common)",
     )
-    group.add_argument(
-        "--null",
-        choices=("auto", "full", "max", "stream"),
-        help="what to keep of the permutations' maps; cluster and tfce need full or "
-        "stream (default: auto, which is full with these two)",
-    )
+    add_null(group)
 
 
 def _run_demo(arguments):
     """Simulate, decode, write and report."""
     from . import decode_epochs, simulate_epochs  # loads MNE-Python
+    from ._report import report
 
     start = time.perf_counter()
-    _check_out(arguments.out)
+    check_out(arguments.out)
     epochs = simulate_epochs(random_state=0)
     result = decode_epochs(
-        epochs, n_permutations=1000, random_state=0, verbose=_progress()
+        epochs, n_permutations=1000, random_state=0, verbose=progress()
     )
     report(result, "simulated EEG", arguments.out / "demo", "max", start)
 
@@ -218,26 +193,19 @@ def _run_demo(arguments):
 def _run_epochs(arguments):
     """Read, decode, write and report."""
     from . import decode_epochs, generalize_epochs  # loads MNE-Python
+    from ._report import report
 
     start = time.perf_counter()
     _check_generalize(arguments)
     epochs = _read_epochs(arguments.file)
     test_epochs = arguments.test_file and _read_epochs(arguments.test_file)
-    _check_out(arguments.out)
-    scoring = " ".join(arguments.scoring or ["accuracy"]).replace(",", " ").split()
+    check_out(arguments.out)
     options = {
         "groups": arguments.groups,
         "picks": _split_commas(arguments.picks),
         "window": arguments.window,
         "step": arguments.step,
-        "kernel": arguments.kernel,
-        "reg": arguments.reg,
-        "cv": arguments.cv,
-        "scoring": scoring,
-        "n_permutations": arguments.permutations,
-        "random_state": arguments.seed,
-        "n_jobs": arguments.jobs,
-        "verbose": _progress(),
+        **analysis_arguments(arguments),
     }
     stem, name = _stem(arguments.file), arguments.file.name
     if arguments.generalize:
@@ -287,11 +255,7 @@ def _check_generalize(arguments):
             "--same-trials says something about a test file. Add --test-file, or leave "
             "--same-trials out."
         )
-    if arguments.null == "max" and arguments.correction in CLUSTER_CORRECTIONS:
-        raise ValueError(
-            f"--correction {arguments.correction} needs more than the maxima. Take "
-            "--null full or --null stream, or leave --null out."
-        )
+    check_null(arguments.null, arguments.correction)
 
 
 def _split_commas(picks):
@@ -301,23 +265,17 @@ def _split_commas(picks):
     return [name.strip() for item in picks for name in item.split(",")]
 
 
-def _progress():
-    """Leave the progress bar to the length of the run, but only on a terminal."""
-    return None if sys.stderr.isatty() else False
-
-
 def _read_epochs(path):
     """Read epochs, with one kind of error for all that is wrong with a file."""
     import mne
 
-    if not path.exists():
-        raise FileNotFoundError(f"no such file: {path}")
+    check_there(path)
     try:
         return mne.read_epochs(path, verbose="error")
     except Exception as error:  # a reader of foreign bytes fails in many ways
         raise ValueError(
             f"{path} is not a file of epochs that MNE-Python can read "
-            f"({_one_line(error)}). Give a file written by mne.Epochs.save."
+            f"({one_line(error)}). Give a file written by mne.Epochs.save."
         ) from error
 
 
@@ -325,13 +283,6 @@ def _stem(path):
     """Name the output after the input, without the endings MNE-Python asks for."""
     name = path.name.removesuffix(".gz").removesuffix(".fif")
     return name.removesuffix("-epo").removesuffix("_epo") or "epochs"
-
-
-def _check_out(folder):
-    """Make the folder and see that it takes files, before anything is computed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
 
 
 if __name__ == "__main__":

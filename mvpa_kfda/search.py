@@ -185,7 +185,7 @@ def _axis(key):
 def _reduce(part, kind):
     """Put what is to be kept of each null in the place of it."""
     reduced = {key: values for key, values in part.items() if not _axis(key)}
-    for key in part.keys() - reduced.keys():
+    for key in filter(_axis, part):
         observed = part["metrics/" + key.partition("/")[2]]
         kept = reduce_null(kind, observed, part[key])
         reduced |= {f"{key}/{name}": values for name, values in kept.items()}

@@ -1,34 +1,18 @@
 """Decoding of brain images: searchlights and regions."""
 
-import re
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
-
 import numpy as np
-from scipy import sparse
 
-from ._analysis import make_analysis
-from ._checkpoint import Checkpoint, digest
-from ._checks import check_jobs, check_option, warn
-from ._columns import standardize as z_score
-from ._grid_mesh import own_columns, touching, touching_from
+from ._grid_mesh import own_columns, touching
 from ._images import process_positions, read_images, read_labels
-from ._memory import NULLS, check_null, physical_memory
-from ._neighbours import (
-    adjacency_members,
-    keep_usable,
-    region_members,
-    sphere_members,
-    surface_members,
-)
+from ._neighbours import region_members
 from ._regions import read_regions
-from ._space import FeatureSpace, SurfaceSpace
-from .hat import check_reg
-from .kernels import check_feature_kernel
-from .search import run
-from .subset_source import SubsetSource
-from .volume_results import VolumeResult
+from ._volumes import (
+    Positions,
+    check_options,
+    decode_positions,
+    find_neighbours,
+    name_features,
+)
 
 
 def searchlight(
@@ -194,18 +178,17 @@ def searchlight(
     >>> result.to_img("p").shape
     (5, 5, 5)
     """
-    options = _check_options(kernel, reg, n_jobs, null, standardize)
+    options = check_options(kernel, reg, n_jobs, null, standardize)
     images = read_images(imgs, mask_img)
-    centres = _name_features(process_positions(images, process_mask_img), adjacency)
+    centres = process_positions(images, process_mask_img)
     own = own_columns(images.space, centres)
-    members, pairs = _find_neighbours(
+    members, pairs = find_neighbours(
         images.space, centres, own, radius, adjacency, distance
     )
-    _warn_of_gaps(images, centres, members, own)
-    members = keep_usable(members, images.usable, own)
     near = {"radius": float(radius), "distance": distance}
-    return _decode(
-        _Decoded(images.X, centres, members, pairs),
+    return decode_positions(
+        images,
+        Positions(name_features(centres, adjacency), members, pairs, own),
         read_labels(y, groups),
         parameters={"radius": None} if adjacency is not None else near,
         cv=cv,
@@ -326,18 +309,13 @@ def decode_regions(
     >>> table["region"][table["p_max"] <= 0.05].tolist()
     ['FFA']
     """
-    options = _check_options(kernel, reg, n_jobs, null, standardize)
+    options = check_options(kernel, reg, n_jobs, null, standardize)
     images, regions = read_regions(imgs, labels_img, mask_img, lut)
     members = region_members(regions.labels, regions.ids)
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
-    _warn_of_gaps(images, regions, members, own)
-    return _decode(
-        _Decoded(
-            images.X,
-            regions,
-            keep_usable(members, images.usable, own),
-            touching(regions),
-        ),
+    return decode_positions(
+        images,
+        Positions(regions, members, touching(regions), own),
         read_labels(y, groups),
         parameters={},
         cv=cv,
@@ -350,198 +328,3 @@ def decode_regions(
         checkpoint=checkpoint,
         **options,
     )
-
-
-@dataclass(frozen=True)
-class _Decoded:
-    """What is decoded where.
-
-    Attributes
-    ----------
-    X : ndarray, shape (n_images, n_features)
-        Data; they are overwritten.
-    space : space
-        Where the positions are.
-    members : csr_array of bool, shape (n_positions, n_features)
-        The features of every position.
-    pairs : ndarray of int, shape (2, n_pairs)
-        Neighbouring positions.
-    """
-
-    X: np.ndarray
-    space: object
-    members: sparse.csr_array
-    pairs: np.ndarray
-
-
-def _check_options(kernel, reg, n_jobs, null, standardize):
-    """Check what does not need the images, before they are read."""
-    check_option("null", null, NULLS)
-    check_option("standardize", standardize, ("zscore_sample", False, None))
-    return {
-        "kernel": check_feature_kernel(kernel),
-        "reg": check_reg(reg),
-        "n_jobs": check_jobs(n_jobs),
-        "null": null,
-        "standardize": standardize,
-    }
-
-
-def _name_features(space, adjacency):
-    """Return the space with the names that come with an adjacency."""
-    if isinstance(space, FeatureSpace):
-        if adjacency is None:
-            raise ValueError(
-                "imgs is an array, whose features have no places. Give adjacency= to "
-                "say which features are neighbours, or use decode_regions."
-            )
-        if space.names is None and isinstance(adjacency, tuple) and len(adjacency) == 2:
-            if len(adjacency[1]) == space.n:
-                return FeatureSpace(adjacency[1], space.n)
-    return space
-
-
-def _find_neighbours(space, centres, own, radius, adjacency, distance):
-    """Return the features of every centre, and which centres touch."""
-    if adjacency is not None:
-        members = adjacency_members(adjacency, space.n_positions)
-        if (own < 0).any():
-            raise ValueError(
-                f"{np.count_nonzero(own < 0)} centres of process_mask_img are outside "
-                "of the mask, where adjacency knows no neighbours. Leave them out."
-            )
-        return members[own], touching_from(members[own][:, own])
-    memory = physical_memory()
-    limit = None if memory is None else memory / 4
-    if isinstance(space, SurfaceSpace):
-        members = surface_members(space, centres, radius, distance, max_bytes=limit)
-    else:
-        members = sphere_members(space, centres, radius, max_bytes=limit)
-    return members, touching(centres)
-
-
-def _warn_of_gaps(images, centres, members, own):
-    """Count what is left out, and the positions that will be NaN."""
-    left_out, said = np.count_nonzero(~images.usable), []
-    if left_out:
-        said.append(
-            f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
-            "are constant over images, and are left out"
-        )
-    kept = keep_usable(members, images.usable, own)
-    gaps = np.count_nonzero(np.diff(kept.indptr) == 0)
-    if gaps == len(own):
-        raise ValueError(
-            f"Nothing can be decoded: none of {centres.describe()} has a usable "
-            f"{images.space.noun} in reach. Check radius, mask_img and the affines."
-        )
-    if gaps:
-        said.append(
-            f"{gaps} of {centres.describe()} have nothing to decode and are NaN on the "
-            "map"
-        )
-    if said:
-        warn("; ".join(said) + ".")
-
-
-def _decode(
-    decoded,
-    labels,
-    *,
-    parameters,
-    standardize,
-    kernel,
-    reg,
-    null,
-    random_state,
-    n_jobs,
-    verbose,
-    checkpoint,
-    **options,
-):
-    """Standardize, run and pack."""
-    with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
-        if kept and kept.description and random_state is None:
-            random_state = kept.description["random_state"]
-        analysis = make_analysis(
-            labels[0],
-            len(decoded.X),
-            groups=labels[1],
-            kernel=kernel,
-            reg=reg,
-            random_state=random_state,
-            **options,
-        )
-        n_positions = decoded.space.n_positions
-        null = check_null(
-            null,
-            analysis,
-            n_positions,
-            size=decoded.space.describe(),
-            fewer="a smaller mask or process_mask_img",
-        )
-        parameters = {
-            **analysis.parameters,
-            **parameters,
-            "standardize": standardize,
-            "null": null,
-        }
-        source = SubsetSource(
-            _standardized(decoded.X, analysis, standardize),
-            decoded.members.indptr,
-            decoded.members.indices,
-            kernel,
-            reg,
-            partial(_word_position, decoded.space),
-        )
-        if kept:
-            kept.start(_describe_run(source, analysis, parameters))
-        near = _adjacency(decoded.pairs, source.filled, n_positions)
-        task = analysis.for_positions(null, near)
-        outcome = run(source, task, n_jobs, verbose, kept)
-    return analysis.result(
-        VolumeResult,
-        outcome,
-        positions=np.arange(n_positions),
-        space=decoded.space.pack(),
-        adjacency=decoded.pairs,
-        n_features=np.diff(decoded.members.indptr),
-        null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
-        parameters=parameters,
-    )
-
-
-def _standardized(X, analysis, how):
-    """Return the data, features first."""
-    X = z_score(X, analysis.groups, analysis.codes, how)
-    return np.ascontiguousarray(X.T)
-
-
-def _adjacency(pairs, chosen, n_positions):
-    """Return the adjacency matrix of the chosen positions."""
-    marks = np.ones(pairs.shape[1], dtype=bool), tuple(pairs)
-    upper = sparse.csr_array(marks, shape=(n_positions, n_positions))
-    return (upper + upper.T)[chosen][:, chosen]
-
-
-def _word_position(space, position):
-    """Say which position something is wrong at."""
-    where = (f"{k} {v[position]}" for k, v in space.columns().items())
-    return f"the {space.noun} at {', '.join(where)}"
-
-
-def _describe_run(source, analysis, parameters):
-    """Return all that a checkpoint's parts depend on, by the names of arguments."""
-    groups = [] if analysis.groups is None else analysis.groups
-    return {
-        **parameters,
-        # Functions are written with their address, another one in every process.
-        "kernel": re.sub(r" at 0x\w+", "", parameters["kernel"]),
-        "imgs": digest(source.data),
-        "spheres or regions": digest(source.indptr, source.indices),
-        "y": digest(analysis.classes, analysis.codes),
-        "groups": digest(groups),
-        "cv": digest(*analysis.folds.tests),
-        "permutations": digest(analysis.task.labels),
-        "versions": analysis.versions,
-    }

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from nibabel import Nifti1Image
+from scipy.ndimage import gaussian_filter
 from scipy.stats import kstest
 from sklearn.model_selection import (
     GroupKFold,
@@ -10,7 +12,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from mvpa_kfda import cross_validate, generalize_arrays
+from mvpa_kfda import cross_validate, generalize_arrays, searchlight
 from mvpa_kfda.inference import p_values
 
 pytestmark = pytest.mark.slow
@@ -200,3 +202,36 @@ def test_maps_of_noise_that_lasts_are_calibrated():
     assert share([m.pvalues() <= 0.05 for m in maps]) < 0.055
     for correction in ("max", "cluster", "tfce"):
         assert share([(m.pvalues(correction) <= 0.05).any() for m in maps]) < 0.088
+
+
+@pytest.mark.parametrize("cv", [None, LeaveOneOut()], ids=["runs", "leave one out"])
+def test_searchlights_of_noise_are_calibrated(cv):
+    """Smooth noise with drifting runs: any sphere, and the best of them."""
+    affine, n_maps = np.diag([3.0, 3.0, 3.0, 1.0]), 300
+    mask = Nifti1Image(np.ones((6, 6, 6), dtype=np.uint8), affine)
+    groups = np.repeat(np.arange(4), 6)
+    found = {"none": [], "max": [], "cluster": [], "tfce": []}
+    for seed in range(n_maps):
+        rng = np.random.default_rng(seed)
+        y = np.concatenate([rng.permutation([0, 0, 0, 1, 1, 1]) for _ in range(4)])
+        noise = gaussian_filter(rng.normal(size=(6, 6, 6, 24)), (1, 1, 1, 0))
+        noise += gaussian_filter(rng.normal(size=(6, 6, 6, 4)), (1, 1, 1, 0))[
+            ..., groups
+        ]
+        result = searchlight(
+            Nifti1Image(noise, affine),
+            y,
+            groups=groups,
+            mask_img=mask,
+            radius=4.5,
+            cv=cv,
+            n_permutations=99,
+            random_state=seed,
+        )
+        for correction, rates in found.items():
+            rates.append(np.mean(result.pvalues(correction) <= 0.05))
+    # Accuracies are discrete, so that a test may be conservative.
+    assert 0.01 < np.mean(found.pop("none")) < 0.06
+    for rates in found.values():
+        wrong = np.mean(np.array(rates) > 0)
+        assert wrong < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_maps)

@@ -132,7 +132,8 @@ def test_paths_and_patterns(bold, mask, tmp_path, monkeypatch):
 def test_blocks_of_volumes(bold, mask, monkeypatch):
     monkeypatch.setattr("mvpa_kfda._volume_input.BLOCK", 2 * np.prod(SHAPE) + 1)
     masker = NiftiMasker(mask, standardize=None, reports=False).fit()
-    broken = changed(bold, (first_voxels(mask, 1)[0], 7.0))
+    a, b, c = first_voxels(mask, 3)  # constant, then lower or higher at the end
+    broken = changed(bold, (a, 7.0), (b, 7.0), ((*b, 8), 3.0), (c, 7.0), ((*c, 8), 9.0))
     assert_array_equal(read_images(bold, mask).X, apply_mask(bold, mask))
     assert_array_equal(np.flatnonzero(~read_images(broken, masker).usable), [0])
 

@@ -1,0 +1,142 @@
+"""What the command line writes and prints about decoded images."""
+
+import time
+
+import numpy as np
+
+from ._brain_plots import _flat_axis, _in_template
+from ._report import ALPHA, save_figure, use_files
+from .inference import smallest_p_value
+
+#: Peaks that are printed; the table has all of them.
+MOST_PEAKS = 5
+
+#: Format of the columns of the printed peaks; other columns are printed as they are.
+FORMATS = {"x": "{:.1f}", "y": "{:.1f}", "z": "{:.1f}", "cluster_size_mm3": "{:.0f}"}
+
+
+def report_images(result, name, unit, stem, correction, start):
+    """Write maps, tables, figures and the result, and print what came out.
+
+    Parameters
+    ----------
+    result : VolumeResult
+        What came out.
+    name : str
+        What was decoded.
+    unit : str
+        What is decoded at a position: "sphere" or "region".
+    stem : Path
+        The files to write, without their endings.
+    correction : str
+        Correction of the p-values for testing many positions.
+    start : float
+        When the command began, on the clock of `time.perf_counter`.
+    """
+    result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
+    peaks = None
+    if result.n_permutations:
+        peaks = result.peaks(correction, alpha=ALPHA)
+    _print_result(result, name, unit)
+    if peaks is not None:
+        _print_significant(result, peaks, correction)
+    written = {
+        ".h5": "the result, for mvpa_kfda.load_result",
+        **_write_tables(result, peaks, stem, correction),
+        **_write_maps(result, stem, correction),
+        **_write_figures(result, stem, correction),
+    }
+    print(f"Wrote to {stem.parent}:")
+    width = max(len(ending) for ending in written) + len(stem.name)
+    for ending, text in written.items():
+        print(f"  {stem.name + ending:{width}}  {text}")
+    print(f"Took {time.perf_counter() - start:.1f} s")
+
+
+def _write_tables(result, peaks, stem, correction):
+    """Write the tables; return their endings and what they are."""
+    noun = result.geometry.noun
+    corrections = [] if correction == "none" else [correction]
+    tables = {".csv": (result.to_dataframe(corrections), f"every {noun}")}
+    if peaks is not None:
+        what = "significant regions" if noun == "region" else "peaks of clusters"
+        tables["_peaks.csv"] = peaks, what
+    for ending, (table, _) in tables.items():
+        table.to_csv(stem.with_name(stem.name + ending), index=False)
+    return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
+
+
+def _write_maps(result, stem, correction):
+    """Write the maps; return their endings and what they show."""
+    maps = {"_scores": (None, "none", result.scoring[0])}
+    if result.n_permutations:
+        maps["_p"] = "p", "none", "p, uncorrected"
+        corrected, word = "", "uncorrected"
+        if correction != "none":
+            corrected, word = f"_{correction}", f"correction {correction!r}"
+            maps[f"_p{corrected}"] = "p", correction, f"p, {word}"
+        maps[f"_neglog10p{corrected}"] = "neglog10p", correction, f"-log10 p, {word}"
+        maps["_z"] = "z", "none", "z, uncorrected"
+    for ending, (name, corrected, _) in maps.items():
+        image = result.to_img(name, correction=corrected)
+        image.to_filename(stem.with_name(f"{stem.name}{ending}.nii.gz"))
+    return {f"{ending}.nii.gz": f"map of {text[2]}" for ending, text in maps.items()}
+
+
+def _write_figures(result, stem, correction):
+    """Write the figures; return their endings and what they show."""
+    use_files()
+    space = result.geometry
+    figures = {".png": ("stat_map", "scores on slices")}
+    if space.kind == "regions":
+        figures = {".png": ("bar", "scores of regions"), "_map.png": figures[".png"]}
+        space = space.base
+    if _flat_axis(space) is None and _in_template(space):
+        shown = "significant ones" if result.n_permutations else "scores above chance"
+        figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
+    for ending, (kind, _) in figures.items():
+        figure = result.plot(kind, correction=correction, alpha=ALPHA)
+        save_figure(figure, stem.with_name(stem.name + ending))
+    return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
+
+
+def _print_result(result, name, unit):
+    """Print what was decoded, and the best score."""
+    space, n_features = result.geometry, result.n_features[result.decoded]
+    counts = np.bincount(result.y, minlength=len(result.classes))
+    classes = ", ".join(map(" ".join, zip(_words(result.classes), map(str, counts))))
+    tested = f"{result.parameters['n_folds']} folds"
+    if result.groups is not None:
+        tested = f"{len(np.unique(result.groups))} groups, {tested}"
+    print(f"Decoded {name}, {tested}")
+    print(f"{len(result.classes)} classes: {classes}")
+    least, middle, most = np.percentile(n_features, [0, 50, 100])
+    missing = np.count_nonzero(~result.decoded)
+    print(
+        f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
+        f"{middle:.0f} voxels per {unit} (median; {least:.0f} to {most:.0f})"
+    )
+    best = np.nanargmax(result.scores)
+    place = {column: values[best] for column, values in space.columns().items()}
+    at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
+    at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
+    print(
+        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {at} "
+        f"(chance {result.chance:.3f})"
+    )
+
+
+def _print_significant(result, peaks, correction):
+    """Print how much is significant, and the first peaks."""
+    level = (
+        f"p <= {ALPHA}, correction {correction!r}, {result.n_permutations} permutations"
+    )
+    n_decoded = np.count_nonzero(result.decoded)
+    if smallest_p_value(result.n_permutations, n_decoded, correction) > ALPHA:
+        found = "out of reach, more permutations are needed"
+    elif len(peaks) == 0:
+        found = f"no {result.geometry.noun}"
+    else:
+        n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
+        found = f"{n} of {n_decoded} decoded"
+    print(f"Above chance: {found} ({level})")

@@ -1,0 +1,208 @@
+"""What the functions for images do beneath their arguments."""
+
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+
+from ._analysis import make_analysis
+from ._checkpoint import Checkpoint, digest
+from ._checks import check_jobs, check_option, warn
+from ._columns import standardize as z_score
+from ._columns import usable_columns
+from ._grid_mesh import touching, touching_from
+from ._memory import NULLS, check_null, physical_memory
+from ._neighbours import (
+    adjacency_members,
+    keep_usable,
+    sphere_members,
+    surface_members,
+)
+from ._space import FeatureSpace, SurfaceSpace
+from .hat import check_reg
+from .kernels import check_feature_kernel
+from .search import run
+from .subset_source import SubsetSource
+from .volume_results import VolumeResult
+
+
+@dataclass(frozen=True)
+class Positions:
+    """What is decoded where.
+
+    Attributes
+    ----------
+    space : space
+        Where the positions are.
+    members : csr_array of bool, shape (n_positions, n_features)
+        The features of every position.
+    pairs : ndarray of int, shape (2, n_pairs)
+        Neighbouring positions.
+    own : ndarray of int, shape (n_positions,)
+        The feature that a position is the centre of, -1 for none.
+    """
+
+    space: object
+    members: sparse.csr_array
+    pairs: np.ndarray
+    own: np.ndarray
+
+    def adjacency(self, chosen):
+        """Return the adjacency matrix of the chosen positions."""
+        n = self.space.n_positions
+        marks = np.ones(self.pairs.shape[1], dtype=bool), tuple(self.pairs)
+        upper = sparse.csr_array(marks, shape=(n, n))
+        return (upper + upper.T)[chosen][:, chosen]
+
+
+def check_options(kernel, reg, n_jobs, null, standardize):
+    """Check what does not need the images, before they are read."""
+    check_option("null", null, NULLS)
+    check_option("standardize", standardize, ("zscore_sample", False, None))
+    return {
+        "kernel": check_feature_kernel(kernel),
+        "reg": check_reg(reg),
+        "n_jobs": check_jobs(n_jobs),
+        "null": null,
+        "standardize": standardize,
+    }
+
+
+def name_features(space, adjacency):
+    """Return the space with the names that come with an adjacency."""
+    unnamed = isinstance(space, FeatureSpace) and space.names is None
+    if unnamed and isinstance(adjacency, tuple):
+        return FeatureSpace(adjacency[1], space.n)
+    return space
+
+
+def find_neighbours(space, centres, own, radius, adjacency, distance):
+    """Return the features of every centre, and which centres touch."""
+    if adjacency is not None:
+        members = adjacency_members(adjacency, space.n_positions)
+        if (own < 0).any():
+            raise ValueError(
+                f"{np.count_nonzero(own < 0)} centres of process_mask_img are outside "
+                "of the mask, where adjacency knows no neighbours. Leave them out."
+            )
+        return members[own], touching_from(members[own][:, own])
+    if isinstance(space, FeatureSpace):
+        raise ValueError(
+            "imgs is an array, whose features have no places. Give adjacency= to say "
+            "which features are neighbours, or use decode_regions."
+        )
+    memory = physical_memory()
+    limit = None if memory is None else memory / 4
+    if isinstance(space, SurfaceSpace):
+        members = surface_members(space, centres, radius, distance, max_bytes=limit)
+    else:
+        members = sphere_members(space, centres, radius, max_bytes=limit)
+    return members, touching(centres)
+
+
+def _leave_out_useless(images, positions, usable):
+    """Return the members that can be used; count what is left out, and the gaps."""
+    members, said = keep_usable(positions.members, usable, positions.own), []
+    left_out, where = np.count_nonzero(~usable), positions.space.describe()
+    gaps = np.count_nonzero(np.diff(members.indptr) == 0)
+    if gaps == positions.space.n_positions:
+        raise ValueError(
+            f"Nothing can be decoded: none of {where} has a usable "
+            f"{images.space.noun} in reach. Check radius, mask_img and the affines."
+        )
+    if left_out:
+        said.append(
+            f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
+            "are constant over images or within all groups, and are left out"
+        )
+    if gaps:
+        said.append(f"{gaps} of {where} have nothing to decode and are NaN on the map")
+    if said:
+        warn("; ".join(said) + ".")
+    return members
+
+
+def decode_positions(
+    images,
+    positions,
+    labels,
+    *,
+    parameters,
+    standardize,
+    kernel,
+    reg,
+    null,
+    random_state,
+    n_jobs,
+    verbose,
+    checkpoint,
+    **options,
+):
+    """Standardize, run and pack. The data of the images are overwritten."""
+    space = positions.space
+    with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
+        if kept and kept.description and random_state is None:
+            random_state = kept.description["random_state"]
+        analysis = make_analysis(
+            labels[0],
+            len(images.X),
+            groups=labels[1],
+            kernel=kernel,
+            reg=reg,
+            random_state=random_state,
+            **options,
+        )
+        size, fewer = space.describe(), "a smaller mask or process_mask_img"
+        null = check_null(null, analysis, space.n_positions, size=size, fewer=fewer)
+        parameters |= {"standardize": standardize, "null": null} | analysis.parameters
+        X = z_score(images.X, analysis.groups, analysis.codes, standardize)
+        usable = images.usable & usable_columns(X)  # now also within the groups
+        members = _leave_out_useless(images, positions, usable)
+        source = SubsetSource(
+            np.ascontiguousarray(X.T),
+            members.indptr,
+            members.indices,
+            kernel,
+            reg,
+            partial(_word_position, space),
+        )
+        if kept:
+            kept.start(_describe_run(source, analysis, parameters))
+        task = analysis.for_positions(null, positions.adjacency(source.filled))
+        outcome = run(source, task, n_jobs, verbose, kept)
+    return analysis.result(
+        VolumeResult,
+        outcome,
+        positions=np.arange(space.n_positions),
+        space=space.pack(),
+        adjacency=positions.pairs,
+        n_features=np.diff(members.indptr),
+        null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
+        parameters=parameters,
+    )
+
+
+def _word_position(space, position):
+    """Say which position something is wrong at."""
+    where = (f"{k} {v[position]}" for k, v in space.columns().items())
+    return f"the {space.noun} at {', '.join(where)}"
+
+
+def _describe_run(source, analysis, parameters):
+    """Return all that a checkpoint's parts depend on, by the names of arguments."""
+    groups = [] if analysis.groups is None else analysis.groups
+    return {
+        **parameters,
+        # Functions are written with their address, another one in every process.
+        "kernel": re.sub(r" at 0x\w+", "", parameters["kernel"]),
+        "imgs": digest(source.data),
+        "spheres or regions": digest(source.indptr, source.indices),
+        "y": digest(analysis.classes, analysis.codes),
+        "groups": digest(groups),
+        "cv": digest(*analysis.folds.tests),
+        "permutations": digest(analysis.task.labels),
+        "versions": analysis.versions,
+    }

@@ -1,0 +1,487 @@
+"""Neighbourhoods equal nilearn's, brute force on small grids, and paths on meshes."""
+
+import mne
+import numpy as np
+import pytest
+from nibabel import Nifti1Image
+from nilearn.datasets import load_fsaverage, load_mni152_brain_mask
+from nilearn.image import coord_transform
+from nilearn.maskers.nifti_spheres_masker import apply_mask_and_get_affinity
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from mvpa_kfda import _neighbours
+from mvpa_kfda._neighbours import (
+    adjacency_members,
+    keep_usable,
+    own_columns,
+    region_members,
+    sphere_members,
+    surface_members,
+    touching,
+    touching_from,
+)
+from mvpa_kfda._space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+
+
+def affine(sizes, angles=(0.0, 0.0), origin=(-14.1, 7.3, -9.7)):
+    """Return an affine of voxel sizes in mm, turned about two axes."""
+    (c, d), (s, t) = np.cos(angles), np.sin(angles)
+    about_z = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    about_x = np.array([[1, 0, 0], [0, d, -t], [0, t, d]])
+    made = np.eye(4)
+    made[:3, :3] = about_z @ about_x @ np.diag(sizes)
+    made[:3, 3] = origin
+    return made
+
+
+def holed(shape=(8, 7, 6), seed=0):
+    """Return a mask with holes."""
+    return np.random.default_rng(seed).random(shape) < 0.7
+
+
+def mm(space):
+    """Return the places of voxels in mm as nilearn's SearchLight makes them."""
+    return np.asarray(coord_transform(*np.nonzero(space.mask), space.affine)).T
+
+
+def nilearn_spheres(mask_space, centres, radius):
+    """Return the members that nilearn's SearchLight has, given images."""
+    series = np.ones((*mask_space.mask.shape, 2), dtype="float32")
+    mask_img = Nifti1Image(mask_space.mask.astype("uint8"), mask_space.affine)
+    _, spheres = apply_mask_and_get_affinity(
+        centres,
+        Nifti1Image(series, mask_space.affine),
+        radius,
+        allow_overlap=True,
+        mask_img=mask_img,
+    )
+    return sparse.csr_array(spheres).astype(bool)
+
+
+def assert_same_members(members, expected):
+    assert members.dtype == bool
+    assert members.has_sorted_indices
+    assert members.data.all()
+    assert members.shape == expected.shape
+    assert_array_equal(members.toarray(), expected.toarray())
+
+
+AFFINES = {
+    "isotropic": affine([3.3, 3.3, 3.3]),
+    "anisotropic": affine([2.0, 3.0, 4.5]),
+    "mirrored": affine([-3.0, 3.0, 3.0], origin=(9.0, -6.0, 0.0)),
+    "oblique": affine([3.3, 3.3, 3.3], angles=(0.3, -0.2)),
+    "oblique and anisotropic": affine([1.7, 2.9, 3.1], angles=(1.1, 0.4)),
+    "below 1 mm": affine([0.7, 0.7, 0.8], angles=(0.2, 0.1), origin=(-2.0, -2.0, -2.0)),
+    "about the origin": affine([1.5, 1.5, 1.5], origin=(-3.75, -3.75, -3.75)),
+}
+spaces = pytest.mark.parametrize("matrix", AFFINES.values(), ids=AFFINES)
+
+
+@spaces
+@pytest.mark.parametrize("voxels", [0.2, 1.0, 2.0, 3.0, 40.0])
+def test_spheres_are_nilearns(matrix, voxels):
+    # Whole numbers of voxels: many distances then equal the radius up to rounding.
+    space = VolumeSpace(holed(), matrix)
+    radius = voxels * np.linalg.norm(matrix[:3, 0])
+    members = sphere_members(space, space, radius)
+    assert_same_members(members, nilearn_spheres(space, mm(space), radius))
+    assert members.diagonal().all()
+
+
+@spaces
+@pytest.mark.parametrize("grid", ["wider", "halfway", "finer"])
+def test_spheres_with_centres_outside_of_the_mask(matrix, grid):
+    space, other = VolumeSpace(holed(), matrix), matrix.copy()
+    shift = {"wider": -2.0, "halfway": 0.5, "finer": 0.25}[grid]
+    other[:3, 3] += matrix[:3, :3] @ ([shift] * 3)
+    shape = (12, 11, 10) if grid == "wider" else (8, 7, 6)
+    other[:3, :3] /= 2 if grid == "finer" else 1
+    centres = VolumeSpace(holed(shape, seed=1), other)
+    radius = 0.6 * np.linalg.norm(matrix[:3, 0])
+    members = sphere_members(space, centres, radius)
+    some = np.diff(members.indptr) > 0
+    assert 0 < some.sum()
+    expected = nilearn_spheres(space, mm(centres)[some], radius)
+    assert_same_members(members[some], expected)
+    if not some.all():
+        with pytest.raises(ValueError, match="These spheres are empty"):
+            nilearn_spheres(space, mm(centres)[~some][:1], radius)
+    else:
+        assert grid != "wider"
+
+
+def test_spheres_below_1_mm_hold_more_than_the_radius():
+    # So that the comparisons with nilearn cover what it adds to the spheres.
+    space = VolumeSpace(holed(), AFFINES["below 1 mm"])
+    members, places = sphere_members(space, space, radius=0.3), mm(space)
+    rows, columns = members.nonzero()
+    far = np.linalg.norm(places[rows] - places[columns], axis=1) > 0.3
+    assert far.any()
+    # No more than the first voxel that shares the whole millimetres.
+    assert np.diff(members.indptr).max() == 2
+
+
+@pytest.mark.parametrize("size", [4.0, 3.3])
+def test_spheres_of_the_whole_brain_are_nilearns(size):
+    # Trees of parts of this mask give other sizes at 3.3 mm, by rounding.
+    mask = np.asarray(load_mni152_brain_mask(resolution=4).dataobj) > 0
+    space = VolumeSpace(mask, affine([size] * 3, origin=(-98.1, -134.3, -72.7)))
+    members = sphere_members(space, space, radius=3 * size)
+    some = np.random.default_rng(0).choice(space.n_positions, 150, replace=False)
+    expected = nilearn_spheres(space, mm(space)[some], 3 * size)
+    assert_same_members(members[some], expected)
+    assert space.n_positions == 29398
+    if size == 4.0:
+        assert_allclose(members.nnz / 29398, 110.203, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(("radius", "count"), [(3.9, 1), (4.0, 7), (8.0, 33)])
+def test_a_voxel_is_in_1_or_7_or_33_spheres(radius, count):
+    space = VolumeSpace(np.ones((7, 7, 7)), np.diag([4.0, 4.0, 4.0, 1.0]))
+    members = sphere_members(space, space, radius)
+    assert members[:, [171]].sum() == members[[171]].sum() == count
+
+
+def test_spheres_on_a_small_grid_by_brute_force():
+    space = VolumeSpace(holed((4, 3, 5)), affine([2.0, 3.0, 2.5]))
+    places = space.points
+    distances = np.linalg.norm(places[:, np.newaxis] - places, axis=2)
+    members = sphere_members(space, space, radius=3.9)
+    assert_array_equal(members.toarray(), distances <= 3.9)
+
+
+def test_centres_out_of_reach_and_empty_masks_have_empty_spheres():
+    space = VolumeSpace(np.ones((2, 2, 2)), np.eye(4))
+    nothing = VolumeSpace(np.zeros((2, 2, 2)), np.eye(4))
+    away = VolumeSpace(np.ones((2, 2, 2)), affine([1.0] * 3, origin=(50.0, 0.0, 0.0)))
+    assert sphere_members(space, away, 3.0).nnz == 0
+    assert sphere_members(space, away, 3.0).shape == (8, 8)
+    assert sphere_members(nothing, space, 3.0).shape == (8, 0)
+    assert sphere_members(space, nothing, 3.0).shape == (0, 8)
+    assert_array_equal(own_columns(space, away), [-1] * 8)
+
+
+@pytest.mark.parametrize(
+    ("radius", "error"),
+    [(0, ValueError), (-4.0, ValueError), (np.inf, ValueError), ("8", TypeError)],
+)
+def test_a_radius_is_in_mm_and_above_zero(radius, error):
+    space = VolumeSpace(np.ones((2, 2, 2)), np.eye(4))
+    with pytest.raises(error, match=r"'radius'.*The radius is in mm"):
+        sphere_members(space, space, radius)
+
+
+def test_neighbourhoods_that_outgrow_the_memory_are_refused():
+    space = VolumeSpace(np.ones((9, 9, 9)), np.eye(4))
+    needed = 729**2 * 10
+    with pytest.raises(ValueError, match=r"radius 50 mm hold about 729 .* 0\.00531 GB"):
+        sphere_members(space, space, 50.0, max_bytes=needed - 1)
+    assert sphere_members(space, space, 50.0, max_bytes=needed).nnz == 729**2
+    mesh = strip(7)
+    with pytest.raises(ValueError, match="of 9 edges hold about 7 features"):
+        surface_members(mesh, mesh, 9, "edges", max_bytes=7 * 7 * 10 - 1)
+
+
+def strip(n, step=1.0, **masks):
+    """Return a strip of triangles: vertices in a zigzag, each next to four others.
+
+    Vertex i lies at x = i * step; even ones at y = 0, odd ones at y = step.
+    """
+    i = np.arange(n)
+    places = np.column_stack([i, i % 2, np.zeros(n)]) * step
+    faces = np.column_stack([i[:-2], i[1:-1], i[2:]])
+    masks = masks or {"left": np.ones(n, bool)}
+    return SurfaceSpace(
+        dict.fromkeys(masks, places), dict.fromkeys(masks, faces), masks
+    )
+
+
+def test_edges_on_a_strip():
+    members = surface_members(strip(7), strip(7), 1, "edges").toarray()
+    steps = np.abs(np.subtract.outer(np.arange(7), np.arange(7)))
+    assert_array_equal(members, steps <= 2)
+    members = surface_members(strip(9), strip(9), 2, "edges").toarray()
+    steps = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
+    assert_array_equal(members, steps <= 4)
+
+
+def test_geodesic_distances_on_a_strip():
+    # Two rows are 2 mm apart along the strip, the zigzag between them sqrt(2) mm.
+    mesh = strip(7)
+    members = surface_members(mesh, mesh, 1.5).toarray()
+    assert_array_equal(np.flatnonzero(members[3]), [2, 3, 4])
+    members = surface_members(mesh, mesh, 2.0).toarray()
+    assert_array_equal(np.flatnonzero(members[3]), [1, 2, 3, 4, 5])
+    # 0 to 3: 2 + sqrt(2) = 3.41 along edges, although sqrt(10) = 3.16 in a line.
+    members = surface_members(mesh, mesh, 3.2).toarray()
+    assert_array_equal(np.flatnonzero(members[0]), [0, 1, 2])
+    members = surface_members(mesh, mesh, 3.42).toarray()
+    assert_array_equal(np.flatnonzero(members[0]), [0, 1, 2, 3])
+
+
+def test_a_vertex_at_the_radius_belongs_whatever_its_rounding():
+    mesh = strip(9, step=np.float32(0.1))
+    members = surface_members(mesh, mesh, 0.6).toarray()  # 3 edges of 0.2 mm
+    assert members[0, 6]
+    assert not members[0, 7]
+
+
+def test_paths_run_through_vertices_outside_of_the_mask():
+    mask = np.array([1, 1, 0, 0, 1, 1, 1], bool)
+    data, centres = strip(7, left=mask), strip(7, left=~mask)
+    whole = surface_members(strip(7), strip(7), 4.0).toarray()
+    assert_array_equal(
+        surface_members(data, data, 4.0).toarray(), whole[np.ix_(mask, mask)]
+    )
+    assert whole[0, 4]
+    assert_array_equal(
+        surface_members(data, centres, 4.0).toarray(), whole[np.ix_(~mask, mask)]
+    )
+
+
+def test_hemispheres_never_mix():
+    # Both parts lie in the same place.
+    left, right = np.array([1, 1, 1, 0, 1], bool), np.array([0, 1, 1, 1, 1], bool)
+    mesh = strip(5, left=left, right=right)
+    members = surface_members(mesh, mesh, 1, "edges").toarray()
+    near = np.abs(np.subtract.outer(np.arange(5), np.arange(5))) <= 2
+    assert_array_equal(members[:4, :4], near[np.ix_(left, left)])
+    assert_array_equal(members[4:, 4:], near[np.ix_(right, right)])
+    assert not members[:4, 4:].any()
+    assert not members[4:, :4].any()
+
+
+def test_vertices_in_one_place_are_joined_by_an_edge_without_length():
+    corners = {"left": np.array([[0.0, 0, 0], [0, 0, 0], [1, 0, 0]])}
+    mesh = SurfaceSpace(corners, {"left": [[0, 1, 2]]}, {"left": np.ones(3)})
+    members = surface_members(mesh, mesh, 0.5).toarray()
+    assert_array_equal(members, [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
+    assert_array_equal(touching(mesh), [[0, 0, 1], [1, 2, 2]])
+
+
+def fsaverage():
+    meshes = load_fsaverage("fsaverage5")["pial"].parts
+    rng = np.random.default_rng(0)
+    return SurfaceSpace(
+        {part: mesh.coordinates for part, mesh in meshes.items()},
+        {part: mesh.faces for part, mesh in meshes.items()},
+        {part: rng.random(mesh.n_vertices) < 0.8 for part, mesh in meshes.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("distance", "radius"), [("geodesic", 9.0), ("geodesic", 25.0), ("edges", 3)]
+)
+def test_neighbourhoods_on_a_brain_equal_paths_over_the_whole_mesh(distance, radius):
+    space = fsaverage()
+    some = np.random.default_rng(1).choice(np.flatnonzero(space.mask["right"]), 40)
+    members = surface_members(space, space, radius, distance)
+    places, faces = space.coordinates["right"], space.faces["right"]
+    graph = sparse.dok_array((len(places), len(places)))
+    for i, j in faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2):
+        length = np.sqrt(((places[i] - places[j]) ** 2).sum())
+        graph[i, j] = length if distance == "geodesic" else 1.0
+    paths = csgraph.shortest_path(graph.tocsr(), directed=False, indices=some)
+    expected = paths[:, space.mask["right"]] <= radius * (1 + 1e-6)
+    n_left = np.count_nonzero(space.mask["left"])
+    rows = n_left + np.searchsorted(np.flatnonzero(space.mask["right"]), some)
+    assert_array_equal(members[rows][:, n_left:].toarray(), expected)
+    assert members[rows][:, :n_left].nnz == 0
+
+
+def test_blocks_of_centres_change_nothing(monkeypatch):
+    mesh, volume = strip(30), VolumeSpace(holed(), AFFINES["oblique"])
+    surface, spheres = (
+        surface_members(mesh, mesh, 4.0),
+        sphere_members(volume, volume, 7.0),
+    )
+    monkeypatch.setattr(_neighbours, "_BLOCK", 90)
+    assert_same_members(surface_members(mesh, mesh, 4.0), surface)
+    assert_same_members(sphere_members(volume, volume, 7.0), spheres)
+
+
+@pytest.mark.parametrize(
+    ("radius", "distance", "match"),
+    [
+        (2.5, "edges", "'radius': 2.5. Allowed: with distance='edges', a whole number"),
+        (-1, "edges", "The radius is in edges"),
+        (np.nan, "geodesic", "The radius is in mm"),
+        (8, "euclidean", "'distance': 'euclidean'. Allowed: 'geodesic', 'edges'"),
+    ],
+)
+def test_radius_and_distance_on_a_mesh_are_checked(radius, distance, match):
+    with pytest.raises(ValueError, match=match):
+        surface_members(strip(5), strip(5), radius, distance)
+
+
+def test_centres_on_another_mesh_are_refused():
+    other = [
+        strip(5, step=2.0),
+        strip(6),
+        strip(5, right=np.ones(5)),
+        VolumeSpace(holed(), np.eye(4)),
+    ]
+    for centres in other:
+        with pytest.raises(ValueError, match="not on the meshes of the data, 5 vert"):
+            surface_members(strip(5), centres, 3.0)
+        with pytest.raises(ValueError, match="not on the meshes of the data, 5 vert"):
+            own_columns(strip(5), centres)
+
+
+def random_graph(n=12, seed=0):
+    """Return an asymmetric matrix of weights without a diagonal."""
+    rng = np.random.default_rng(seed)
+    weights = rng.random((n, n)) * (rng.random((n, n)) < 0.2)
+    np.fill_diagonal(weights, 0.0)
+    return weights
+
+
+@pytest.mark.parametrize(
+    "form",
+    [np.asarray, sparse.coo_matrix, sparse.csc_array, np.ndarray.tolist],
+    ids=["dense", "coo_matrix", "csc_array", "list"],
+)
+def test_adjacency_rows_with_the_feature_itself(form):
+    weights = random_graph()
+    expected = (weights > 0) | np.eye(12, dtype=bool)
+    assert (expected != expected.T).any()
+    members = adjacency_members(form(weights), 12)
+    assert_same_members(members, sparse.csr_array(expected))
+    # Whatever the diagonal; and zeros that are stored are none's neighbours.
+    members = adjacency_members(form(weights + 3 * np.eye(12)), 12)
+    assert_same_members(members, sparse.csr_array(expected))
+    stored = sparse.csr_array(weights)
+    stored.data[:] = 0.0
+    assert_same_members(adjacency_members(stored, 12), sparse.eye_array(12))
+
+
+def test_adjacency_of_sensors_as_mne_gives_it():
+    montage = mne.channels.make_standard_montage("biosemi32")
+    info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
+    matrix, names = mne.channels.find_ch_adjacency(info, "eeg")
+    members = adjacency_members((matrix, names), 32)
+    assert_same_members(members, sparse.csr_array(matrix.toarray() > 0))
+    with pytest.raises(ValueError, match="names 31 features; the data have 32"):
+        adjacency_members((matrix, names[1:]), 32)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "error", "match"),
+    [
+        (np.eye(4), ValueError, r"must have shape \(3, 3\).*got \(4, 4\)"),
+        (np.ones((3, 2)), ValueError, r"got \(3, 2\)"),
+        (-np.eye(3), ValueError, "negative, NaN or infinite"),
+        (sparse.csr_array(np.diag([1, np.nan, 1])), ValueError, "negative, NaN"),
+        (np.full((3, 3), np.inf), ValueError, "infinite.*distances < 10"),
+        ("edges", TypeError, "'adjacency': of type str"),
+        (None, TypeError, "'adjacency': of type NoneType"),
+        (np.eye(3) * 1j, TypeError, "matrix of real numbers"),
+        ([[0, 1], [1]], TypeError, "'adjacency': of type list"),
+    ],
+)
+def test_adjacency_is_checked(adjacency, error, match):
+    with pytest.raises(error, match=match):
+        adjacency_members(adjacency, 3)
+
+
+def test_regions_hold_the_features_of_their_label():
+    rng = np.random.default_rng(0)
+    labels, ids = rng.integers(0, 6, 40) * 10, np.array([40, 10, 99, 20])
+    expected = sparse.csr_array(labels == ids[:, np.newaxis])
+    assert_same_members(region_members(labels, ids), expected)
+    assert region_members(labels, ids)[[2]].nnz == 0
+    assert region_members(labels, []).shape == (0, 40)
+
+
+def brute_force_touching(mask):
+    """Return pairs of voxels whose indices differ by one along one axis."""
+    voxels = np.argwhere(mask)
+    steps = np.abs(voxels[:, np.newaxis] - voxels).sum(axis=2)
+    return np.stack(np.nonzero(np.triu(steps == 1)))
+
+
+def test_voxels_touch_at_their_faces():
+    mask = holed((5, 4, 6))
+    mask[2] = False
+    mask[2, 1, 1] = True  # likely alone
+    pairs = touching(VolumeSpace(mask, AFFINES["oblique"]))
+    assert_array_equal(pairs, brute_force_touching(mask))
+    alone = np.zeros((3, 3, 3), bool)
+    alone[0, 0, 0] = alone[2, 2, 2] = True
+    assert touching(VolumeSpace(alone, np.eye(4))).shape == (2, 0)
+    assert touching(VolumeSpace(~alone & alone, np.eye(4))).shape == (2, 0)
+
+
+def test_vertices_touch_along_edges_of_the_mask():
+    left, right = np.array([1, 1, 0, 1, 1], bool), np.array([0, 0, 1, 1, 1], bool)
+    pairs = touching(strip(5, left=left, right=right))
+    # Vertices 0 1 3 4 of the left (0-1, 1-3, 3-4) and 2 3 4 of the right.
+    assert_array_equal(pairs, [[0, 1, 2, 4, 4, 5], [1, 2, 3, 5, 6, 6]])
+
+
+def test_regions_touch_where_their_voxels_do():
+    labels = np.array([[7, 7, 3, 0, 9], [7, 5, 3, 0, 9]]).reshape(2, 5, 1)
+    base = VolumeSpace(np.ones((2, 5, 1)), np.eye(4))
+    space = RegionSpace(list("abcde"), [9, 7, 5, 3, 4], base, labels.ravel())
+    # 7-5, 7-3, 5-3; 9 is behind nothing, 4 is nowhere.
+    assert_array_equal(touching(space), [[1, 1, 2], [2, 3, 3]])
+    mesh = strip(6)
+    space = RegionSpace(["a", "b", "c"], [1, 2, 3], mesh, [1, 1, 2, 2, 2, 3])
+    assert_array_equal(touching(space), [[0, 1], [1, 2]])
+
+
+def test_features_touch_as_their_adjacency_says():
+    assert touching(FeatureSpace(None, 5)).shape == (2, 0)
+    weights = random_graph()
+    expected = np.stack(np.nonzero(np.triu((weights + weights.T) > 0, k=1)))
+    assert_array_equal(touching_from(weights), expected)
+    assert_array_equal(touching_from(adjacency_members(weights, 12)), expected)
+    assert_array_equal(touching_from(weights.T), expected)
+
+
+def test_unusable_features_leave_all_rows_and_their_own_is_empty():
+    rng = np.random.default_rng(0)
+    members = rng.random((9, 7)) < 0.5
+    usable = np.array([1, 1, 0, 1, 0, 1, 1], bool)
+    centres = np.array([0, 1, 2, 3, 4, 5, 6, -1, -1])
+    expected = members & usable
+    expected[[2, 4]] = False
+    kept = keep_usable(sparse.csr_array(members), usable, centres)
+    assert_same_members(kept, sparse.csr_array(expected))
+    assert members[[2, 4]].any()
+    assert kept.indptr.dtype == np.int32
+    # The last feature is unusable, and -1 does not mean it.
+    usable[:] = True
+    usable[-1] = False
+    kept = keep_usable(sparse.csr_array(members), usable, np.full(9, -1))
+    assert_array_equal(kept.toarray(), members & usable)
+
+
+def test_own_columns_of_voxels_and_vertices():
+    mask, wanted = holed(), holed(seed=1)
+    data = VolumeSpace(mask, AFFINES["oblique"])
+    centres = VolumeSpace(wanted, AFFINES["oblique"])
+    index = own_columns(data, centres)
+    assert_array_equal(index >= 0, mask[wanted])
+    assert_array_equal(data.voxels[index[index >= 0]], np.argwhere(mask & wanted))
+    assert_array_equal(own_columns(data, data), np.arange(mask.sum()))
+    left, right = np.array([1, 0, 1, 1], bool), np.array([0, 1, 1, 0], bool)
+    mesh, chosen = strip(4, left=left, right=right), strip(4, left=right, right=left)
+    assert_array_equal(own_columns(mesh, chosen), [-1, 1, -1, 4, -1])
+    assert_array_equal(own_columns(*[FeatureSpace(None, 3)] * 2), [0, 1, 2])
+
+
+def test_own_columns_do_not_wrap_around_the_grid():
+    space = VolumeSpace(np.ones((2, 3, 2)), np.eye(4))
+    shifted = VolumeSpace(np.ones((2, 1, 1)), affine([1.0] * 3, origin=(-1.0, 0, 0)))
+    assert_array_equal(own_columns(space, shifted), [-1, 0])
+
+
+def test_own_columns_of_other_kinds_are_refused():
+    with pytest.raises(TypeError, match=r"are 5 vertices, but the data have .* voxels"):
+        own_columns(VolumeSpace(holed(), np.eye(4)), strip(5))
+    with pytest.raises(TypeError, match="are 3 features, but the data have 2 features"):
+        own_columns(FeatureSpace(None, 2), FeatureSpace(None, 3))

@@ -1,0 +1,259 @@
+import dataclasses
+import pickle
+
+import nibabel
+import numpy as np
+import pytest
+from nilearn.maskers import NiftiMasker, SurfaceMasker
+from nilearn.surface import SurfaceImage
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mvpa_kfda._hdf5 import read_result_file, write_result_file
+from mvpa_kfda._space import (
+    FeatureSpace,
+    RegionSpace,
+    SurfaceSpace,
+    VolumeSpace,
+    unpack_space,
+)
+
+AFFINE = np.array([[-3.0, 0, 0, 10], [0, 0, 4, -20], [0, 2, 0, 5], [0, 0, 0, 1]])
+
+
+def volume(shape=(3, 4, 5)):
+    mask = np.random.default_rng(0).random(shape) < 0.6
+    return VolumeSpace(mask, AFFINE)
+
+
+def surface():
+    """Make two strips of triangles; the right one has a vertex more."""
+    coordinates, faces, mask = {}, {}, {}
+    for part, n in {"left": 5, "right": 6}.items():
+        i = np.arange(n)
+        coordinates[part] = np.stack([i * 1.5, i % 2, np.full(n, 7.0)], axis=1)
+        faces[part] = np.stack([i[:-2], i[1:-1], i[2:]], axis=1)
+        mask[part] = i != 1
+    return SurfaceSpace(coordinates, faces, mask)
+
+
+def regions(base=None):
+    base = volume() if base is None else base
+    labels = np.arange(base.n_positions) % 3 * 4  # 0, 4, 8; none has 2
+    return RegionSpace(["eight", "two", "four"], [8, 2, 4], base, labels)
+
+
+SPACES = {
+    "volume": volume,
+    "surface": surface,
+    "regions": regions,
+    "regions of a surface": lambda: regions(surface()),
+    "features": lambda: FeatureSpace(None, 4),
+    "named features": lambda: FeatureSpace(["a", "b"], 2),
+}
+
+
+@pytest.mark.parametrize("make", SPACES.values(), ids=SPACES)
+def test_spaces_survive_packing_and_files(make, tmp_path):
+    space = make()
+    path = tmp_path / "space.h5"
+    write_result_file(path, "Space", {"space": space.pack()})
+    read = unpack_space(read_result_file(path)[1]["space"])
+    assert read == space
+    assert pickle.loads(pickle.dumps(space)) == space
+    assert {len(column) for column in read.columns().values()} == {space.n_positions}
+    assert space.describe() in repr(space)
+
+
+def test_spaces_differ_in_kind_and_content():
+    assert volume() != volume((4, 4, 5))
+    assert volume() != regions()
+    assert FeatureSpace(None, 2) != FeatureSpace(["a", "b"], 2)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="affine"):
+        volume().affine = np.eye(4)
+
+
+def test_positions_are_counted_in_words():
+    assert VolumeSpace(np.ones((1, 1, 2)), AFFINE).describe() == "2 voxels"
+    assert VolumeSpace(np.ones((1, 1, 1)), AFFINE).describe() == "1 voxel"
+    assert surface().describe() == "9 vertices"
+    keep = {"left": np.eye(5)[0], "right": np.zeros(6)}
+    assert dataclasses.replace(surface(), mask=keep).describe() == "1 vertex"
+
+
+# --------------------------------------------------------------------------- volumes
+
+
+def test_voxels_are_in_the_order_of_nilearn():
+    space = volume()
+    mask_img = nibabel.Nifti1Image(space.mask.astype(np.uint8), AFFINE)
+    data = np.random.default_rng(1).normal(size=space.mask.shape)
+    masker = NiftiMasker(mask_img, standardize=None).fit()
+    values = masker.transform(nibabel.Nifti1Image(data, AFFINE)).ravel()
+    img = space.to_img(values, dtype=np.float64)
+    assert_allclose(img.get_fdata()[space.mask], data[space.mask], rtol=1e-6, atol=0)
+    assert_array_equal(
+        masker.inverse_transform(values).get_fdata()[space.mask],
+        img.get_fdata()[space.mask],
+    )
+
+
+def test_voxels_have_places_and_a_size():
+    space = volume()
+    expected = nibabel.affines.apply_affine(AFFINE, np.argwhere(space.mask))
+    assert_allclose(space.points, expected, rtol=1e-12, atol=1e-12)
+    columns = space.columns()
+    assert list(columns) == ["x", "y", "z"]
+    assert_allclose(columns["y"], expected[:, 1], rtol=1e-12, atol=1e-12)
+    assert space.voxel_size == pytest.approx(24.0, rel=1e-12)
+
+
+def test_volume_image_has_the_affine_the_type_and_the_outside():
+    space = volume()
+    img = space.to_img(np.arange(space.n_positions), outside=-1)
+    assert_array_equal(img.affine, AFFINE)
+    assert img.get_data_dtype() == np.float32
+    assert (img.get_fdata()[~space.mask] == -1).all()
+    assert img.header.get_xyzt_units()[0] == "mm"
+    whole = space.to_img(np.arange(space.n_positions), dtype=np.int32)
+    assert whole.get_data_dtype() == np.int32
+    written = np.asarray(whole.dataobj)[space.mask]
+    assert_array_equal(written, np.arange(space.n_positions))
+
+
+def test_values_must_fit_the_positions():
+    with pytest.raises(ValueError, match=r"each of the 2 features, shape \(2,\); got"):
+        FeatureSpace(["a", "b"], 2).to_img([1.0])
+
+
+@pytest.mark.parametrize(
+    ("mask", "affine", "message"),
+    [
+        (np.ones((2, 2)), np.eye(4), r"shape \(x, y, z\); got \(2, 2\)"),
+        (np.ones((2, 2, 2)), np.eye(3), r"finite array of shape \(4, 4\)"),
+        (np.ones((2, 2, 2)), np.full((4, 4), np.nan), r"finite array of shape"),
+    ],
+)
+def test_bad_volumes_are_refused(mask, affine, message):
+    with pytest.raises(ValueError, match=message):
+        VolumeSpace(mask, affine)
+
+
+# -------------------------------------------------------------------------- surfaces
+
+
+def test_vertices_are_in_the_order_of_nilearn():
+    space = surface()
+    values = np.arange(1.0, space.n_positions + 1)
+    img = space.to_img(values)
+    assert isinstance(img, SurfaceImage)
+    assert_array_equal(img.data.parts["left"], [1, 0, 2, 3, 4])
+    assert img.data.parts["right"].dtype == np.float32
+    masker = SurfaceMasker(
+        space.to_img(np.ones(9), dtype=np.uint8), standardize=None
+    ).fit()
+    assert_array_equal(masker.transform(img).ravel(), values)
+    for part, mesh in img.mesh.parts.items():
+        assert_array_equal(mesh.coordinates, space.coordinates[part])
+        assert_array_equal(mesh.faces, space.faces[part])
+
+
+def test_vertices_have_hemispheres_numbers_and_places():
+    space = surface()
+    columns = space.columns()
+    assert list(columns) == ["hemisphere", "vertex", "x", "y", "z"]
+    assert columns["hemisphere"].tolist() == ["left"] * 4 + ["right"] * 5
+    assert columns["vertex"].tolist() == [0, 2, 3, 4, 0, 2, 3, 4, 5]
+    assert_array_equal(columns["x"], columns["vertex"] * 1.5)
+    assert space.split(np.arange(9))["right"].tolist() == [4, 5, 6, 7, 8]
+
+
+def test_one_hemisphere_is_enough():
+    whole = surface()
+    fields = ("coordinates", "faces", "mask")
+    right = SurfaceSpace(*({"right": getattr(whole, f)["right"]} for f in fields))
+    assert right.to_img(np.arange(5)).data.parts["right"].tolist() == [0, 0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mask": {"left": np.ones(5)}}, r"mask must have the parts \['left', 'right'"),
+        ({"coordinates": {}}, r"Invalid parts of a surface: \[\]"),
+        ({"coordinates": {"top": np.ones((5, 3))}}, "Allowed: 'left', 'right'"),
+        ({"mask": {"left": np.ones(4), "right": np.ones(6)}}, "The left surface needs"),
+        ({"faces": {"left": [[0, 1, 5]], "right": [[0, 1, 2]]}}, "vertices from 0 to"),
+    ],
+)
+def test_bad_surfaces_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(surface(), **change)
+
+
+# --------------------------------------------------------------------------- regions
+
+
+def test_regions_are_painted_with_their_values():
+    space = regions()
+    img = space.to_img([0.8, 0.2, np.nan], outside=-1.0)
+    painted = img.get_fdata()[space.base.mask]
+    assert_allclose(painted[space.labels == 8], 0.8, rtol=1e-7, atol=0)
+    assert np.isnan(painted[space.labels == 4]).all()
+    assert (painted[space.labels == 0] == -1).all()
+    assert (img.get_fdata()[~space.base.mask] == -1).all()
+
+
+def test_regions_have_their_centre_of_mass():
+    space = regions()
+    columns = space.columns()
+    assert list(columns) == ["region", "x", "y", "z"]
+    assert columns["region"].tolist() == ["eight", "two", "four"]
+    places = space.base.points
+    assert_allclose(
+        space.points[[0, 2]],
+        [
+            places[space.labels == 8].mean(axis=0),
+            places[space.labels == 4].mean(axis=0),
+        ],
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    assert np.isnan(space.points[1]).all()  # no voxel of the data
+
+
+def test_regions_of_a_surface_have_no_place():
+    space = regions(surface())
+    assert list(space.columns()) == ["region"]
+    assert space.to_img([3, 2, 1]).data.parts["left"].tolist() == [0, 0, 1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"names": ["a", "b"]}, "need one name per id"),
+        ({"labels": [0, 8]}, "labels for each of the"),
+        ({"ids": [8, 8, 4]}, "each used once"),
+        ({"ids": [8, 0, 4]}, "other than 0"),
+        ({"ids": [8, 2, 5]}, "every label must be one of them"),
+    ],
+)
+def test_bad_regions_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(regions(), **change)
+
+
+# -------------------------------------------------------------------------- features
+
+
+def test_features_have_names_or_numbers_but_no_image():
+    assert FeatureSpace(None, 3).columns()["feature"].tolist() == [0, 1, 2]
+    assert FeatureSpace(["a", "b"], 2).columns()["feature"].tolist() == ["a", "b"]
+    assert FeatureSpace(None, 3).points is None
+    with pytest.raises(ValueError, match=r"no image .* Use result\.to_dataframe\(\)"):
+        FeatureSpace(None, 3).to_img(np.ones(3))
+    with pytest.raises(ValueError, match="2 features need one name each"):
+        FeatureSpace(["a"], 2)
+
+
+def test_unknown_spaces_are_refused():
+    with pytest.raises(ValueError, match=r"'kind': 'sphere'\. Allowed: 'volume', 'sur"):
+        unpack_space({"kind": "sphere"})

@@ -1,0 +1,495 @@
+import pickle
+import tracemalloc
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from nilearn.reporting import get_clusters_table
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.ndimage import gaussian_filter
+from scipy.stats import false_discovery_control, norm
+
+from mvpa_kfda._peaks import find_peaks
+from mvpa_kfda._space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.inference import (
+    CORRECTIONS,
+    corrected_p_values,
+    p_values,
+    summarize_null,
+)
+from mvpa_kfda.results import load_result
+from mvpa_kfda.volume_results import VolumeResult
+
+N, P = 12, 99
+CHANCE = 0.5
+AFFINE = np.diag([3.0, 3.0, 4.0, 1.0])
+AFFINE[:3, 3] = [-9, -30, 10]
+UNDECODED = [5, 17]
+
+
+def lattice(mask):
+    """Return the pairs of voxels of a mask that share a face."""
+    index = np.full(mask.shape, -1)
+    index[mask] = np.arange(np.count_nonzero(mask))
+    pairs = []
+    for axis in range(3):
+        ends = np.moveaxis(index, axis, 0)
+        both = np.stack([ends[:-1].ravel(), ends[1:].ravel()])
+        pairs.append(both[:, (both >= 0).all(axis=0)])
+    return np.concatenate(pairs, axis=1)
+
+
+def volume(shape=(4, 5, 3), seed=0, affine=AFFINE):
+    mask = np.random.default_rng(seed).random(shape) < 0.8
+    return VolumeSpace(mask, affine), lattice(mask)
+
+
+def surface():
+    """Make two strips of triangles, with a vertex of the left one left out."""
+    coordinates, faces, mask, pairs, start = {}, {}, {}, [], 0
+    for part, n in {"left": 12, "right": 10}.items():
+        i = np.arange(n)
+        coordinates[part] = np.stack([i * 3.0, i % 2, np.full(n, 7.0)], axis=1)
+        faces[part] = np.stack([i[:-2], i[1:-1], i[2:]], axis=1)
+        mask[part] = (i != 1) | (part == "right")
+        index = np.cumsum(mask[part]) - 1 + start
+        edges = np.concatenate([[i[:-1], i[1:]], [i[:-2], i[2:]]], axis=1)
+        pairs.append(index[edges[:, mask[part][edges].all(axis=0)]])
+        start += np.count_nonzero(mask[part])
+    return SurfaceSpace(coordinates, faces, mask), np.concatenate(pairs, axis=1)
+
+
+def regions():
+    base, _ = volume()
+    labels = np.arange(base.n_positions) * 6 // base.n_positions  # 0 is none
+    names = ["a", "b", "c", "d", "e"]
+    space = RegionSpace(names, np.arange(1, 6), base, labels)
+    return space, np.array([[0, 1, 2, 3], [1, 2, 3, 4]])
+
+
+def features(n=30):
+    return FeatureSpace(None, n), np.array([np.arange(n - 1), np.arange(1, n)])
+
+
+def make(place=None, undecoded=UNDECODED, n_permutations=P, seed=0, peak=None):
+    """Make a result with some undecoded positions and some good ones."""
+    space, pairs = volume() if place is None else place
+    rng, n = np.random.default_rng(seed), space.n_positions
+    observed = rng.uniform(0.4, 0.65, n).round(2)
+    if peak is not None:
+        observed[peak] = 0.9
+    null = rng.uniform(0.35, 0.65, (n_permutations, n)).round(2).astype(np.float32)
+    n_features = rng.integers(1, 30, n)
+    predicted = rng.integers(2, size=(n, N)).astype(np.int8)
+    undecoded = np.array(undecoded, dtype=int)
+    metrics = {"accuracy": observed, "kappa": 2 * observed - 1}
+    metrics["confusion_matrix"] = rng.random((n, 2, 2))
+    n_features[undecoded], predicted[undecoded] = 0, -1
+    nulls = {"accuracy": null, "kappa": 2 * null - 1}
+    for array in metrics.values():
+        array[undecoded] = np.nan
+    for array in nulls.values():
+        array[:, undecoded] = np.nan
+    return VolumeResult(
+        positions=np.arange(n),
+        space=space.pack(),
+        adjacency=pairs,
+        n_features=n_features,
+        metrics=metrics,
+        nulls=nulls if n_permutations else {},
+        chances={"accuracy": CHANCE, "kappa": 0.0, "confusion_matrix": np.nan},
+        classes=np.array(["face", "house"]),
+        y=np.arange(N) % 2,
+        groups=None,
+        predicted=predicted,
+        tests=tuple(np.arange(N).reshape(4, 3)),
+        parameters={"null": "full", "n_permutations": n_permutations},
+        versions={"numpy": "2.0"},
+    )
+
+
+def summarised(result, null="stream"):
+    """Return the same result with the nulls replaced by their summaries."""
+    decoded, kept = result.decoded, {}
+    for name, full in result.nulls.items():
+        kept[name] = summarize_null(
+            result.metrics[name][decoded],
+            full[:, decoded],
+            with_clusters=null == "stream",
+            adjacency=result._adjacency(),
+        ).to_arrays()
+    parameters = result.parameters | {"null": null}
+    return replace(result, nulls={}, null_summaries=kept, parameters=parameters)
+
+
+PLACES = {"volume": volume, "surface": surface, "regions": regions, "cols": features}
+
+
+# ---------------------------------------------------------------------- the object
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+def test_results_survive_files_and_pickles(place, null, tmp_path):
+    result = make(place(), undecoded=[2])
+    if null != "full":
+        result = summarised(result, null)
+    result.save(tmp_path / "result.h5")
+    loaded = load_result(tmp_path / "result.h5")
+    assert loaded == result
+    assert loaded.geometry == result.geometry
+    assert pickle.loads(pickle.dumps(result)) == result
+    assert loaded != make(place(), undecoded=[2], seed=1)
+
+
+def test_result_is_described_in_one_line():
+    result = make()
+    best = np.nanmax(result.scores)
+    n = len(result.positions)
+    assert repr(result) == (
+        f"<VolumeResult: accuracy peak {best:.3f} (chance 0.500) | {n} voxels, "
+        f"{n - 2} of them decoded | 12 trials, 2 classes, 4 folds, 99 permutations>"
+    )
+    assert "| 5 regions | 12 trials" in repr(make(regions(), undecoded=[]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "without positions" in repr(make(regions(), undecoded=range(5)))
+
+
+def test_places_and_what_was_decoded():
+    result = make()
+    assert result.geometry == volume()[0]
+    assert_array_equal(result.coordinates, volume()[0].points)
+    assert np.flatnonzero(~result.decoded).tolist() == UNDECODED
+    assert make(features()).coordinates is None
+    assert np.ma.getmaskarray(result.predictions)[UNDECODED].all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"space": features()[0].pack()}, "needs a space of as many"),
+        ({"n_features": np.ones(3, int)}, r"n_features of shape \(3,\)"),
+        ({"adjacency": np.array([[0], [99]])}, "hold indices of the"),
+        ({"adjacency": np.zeros((3, 2), int)}, r"shape \(2, n_pairs\)"),
+        ({"adjacency": np.zeros((2, 2))}, "dtype float64"),
+        ({"n_features": None}, "must be NaN where n_features is 0, and only there"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(change, message):
+    result = make()
+    if change.get("n_features", 0) is None:
+        change = {"n_features": np.ones(len(result.positions), int)}
+    with pytest.raises(ValueError, match=message):
+        replace(result, **change)
+
+
+def test_summaries_of_undecoded_positions_are_refused():
+    whole = summarised(make(undecoded=[]))
+    with pytest.raises(ValueError, match="summary of 'accuracy' does not fit"):
+        replace(make(), nulls={}, null_summaries=whole.null_summaries)
+
+
+# ------------------------------------------------------------------------- p-values
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("metric", ["accuracy", "kappa"])
+def test_p_values_are_those_of_the_decoded_positions(correction, metric):
+    result = make(peak=[20, 21, 22])
+    left = result.decoded
+    adjacency = result._adjacency()
+    expected = corrected_p_values(
+        result.metrics[metric][left],
+        result.nulls[metric][:, left],
+        correction,
+        adjacency=adjacency,
+    )
+    p = result.pvalues(correction, metric=metric)
+    assert_array_equal(p[left], expected)
+    assert np.isnan(p[UNDECODED]).all()
+    assert_array_equal(summarised(result).pvalues(correction, metric=metric), p)
+    whole = make(undecoded=[], peak=[20, 21, 22])
+    assert not np.isnan(whole.pvalues(correction)).any()
+
+
+def test_undecoded_positions_are_not_counted():
+    result = make(undecoded=np.arange(10))
+    observed, null = result.scores[10:], result.null[:, 10:]
+    p = p_values(observed, null)
+    assert_array_equal(result.pvalues()[10:], p)
+    assert_allclose(
+        result.pvalues("bonferroni")[10:],
+        np.minimum(1, p * len(observed)),
+        rtol=1e-12,
+        atol=0,
+    )
+    assert_array_equal(result.pvalues("fdr")[10:], false_discovery_control(p))
+
+
+def test_clusters_do_not_reach_across_undecoded_positions():
+    line = VolumeSpace(np.ones((7, 1, 1)), np.eye(4))
+    place = line, lattice(line.mask)
+    joined = make(place, undecoded=[], peak=[1, 2, 4, 5])
+    assert joined._adjacency().shape == (7, 7)
+    split = make(place, undecoded=[3], peak=[1, 2, 4, 5])
+    pairs = np.argwhere(split._adjacency().toarray()).tolist()
+    assert pairs == [[0, 1], [1, 0], [1, 2], [2, 1], [3, 4], [4, 3], [4, 5], [5, 4]]
+    assert len(set(split.peaks(threshold=0.9)["cluster"])) == 2
+
+
+def test_null_and_its_maximum_ignore_undecoded_positions():
+    result = make()
+    expected = result.nulls["accuracy"][:, result.decoded].max(axis=1)
+    assert_array_equal(result.null_max, expected)
+    assert result.n_permutations == P
+    short = summarised(result, "max")
+    assert_array_equal(short.null_max, expected)
+    assert short.n_permutations == P
+    with pytest.raises(ValueError, match=r"result\.null was not kept"):
+        _ = short.null
+    with pytest.raises(ValueError, match="needs the whole null"):
+        short.pvalues("tfce")
+
+
+def test_p_values_need_permutations_and_known_names():
+    result = make(n_permutations=0)
+    assert len(result.null_max) == 0
+    with pytest.raises(ValueError, match="no label permutations, so no p-values"):
+        result.pvalues()
+    with pytest.raises(ValueError, match=r"'correction': 'holm'\. Allowed: 'none'"):
+        make().pvalues("holm")
+    with pytest.raises(ValueError, match="'confusion_matrix' is not one number per"):
+        make().pvalues(metric="confusion_matrix")
+
+
+def test_nothing_decoded_gives_nothing():
+    result = make(regions(), undecoded=range(5))
+    assert np.isnan(result.pvalues("max")).all()
+    assert len(result.peaks()) == 0
+
+
+def test_the_null_is_not_copied_as_a_whole(monkeypatch):
+    monkeypatch.setattr("mvpa_kfda._summarised._CHUNK", 10_000)
+    space = features(2000)
+    result = make(space, undecoded=[3], n_permutations=500)
+    for use in (lambda: result.pvalues("max"), lambda: result.null_max):
+        tracemalloc.start()
+        use()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < result.null.nbytes / 4
+
+
+# ----------------------------------------------------------------- images and tables
+
+
+def test_images_hold_what_they_are_named_after():
+    result = make()
+    mask, n = result.geometry.mask, 1 - 1 / (P + 1)
+    p = result.pvalues("max", metric="kappa")
+    expected = {
+        None: result.scores,
+        "accuracy": result.scores,
+        "kappa": result.metrics["kappa"],
+        "p": p,
+        "neglog10p": -np.log10(p),
+        "z": norm.isf(np.minimum(p, n)),
+        "chance_difference": result.metrics["kappa"],
+        "n_features": result.n_features,
+    }
+    for name, values in expected.items():
+        metric = None if name in ("accuracy", "kappa", None) else "kappa"
+        img = result.to_img(name, metric=metric, correction="max")
+        assert_array_equal(img.affine, AFFINE)
+        data = np.asarray(img.dataobj)
+        assert_allclose(data[mask], values, rtol=1e-6, atol=1e-9)
+        assert (data[~mask] == (name == "p")).all()
+    difference = result.to_img("chance_difference").get_fdata()[mask]
+    assert_allclose(difference, result.scores - CHANCE, rtol=1e-6, atol=1e-7)
+    assert np.isfinite(result.to_img("z").get_fdata()[mask][result.decoded]).all()
+
+
+def test_image_of_p_keeps_the_level():
+    result = make()
+    p = result.pvalues()
+    level = p[result.decoded][0]
+    data = np.asarray(result.to_img("p").dataobj)[result.geometry.mask]
+    assert_array_equal(data <= level, p <= level)
+
+
+def test_images_of_regions_and_surfaces():
+    result = make(regions(), undecoded=[1])
+    painted = result.to_img().get_fdata()[result.geometry.base.mask]
+    expected = np.append(result.scores, 0)[result.geometry.index]
+    assert_allclose(painted, expected, rtol=1e-6, atol=0)
+    left = make(surface(), undecoded=[]).to_img().data.parts["left"]
+    assert left[1] == 0
+    assert left[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pvalue", "'name': 'pvalue'. Allowed: 'accuracy', 'kappa', 'p', 'neglog10p'"),
+        ("null_max", r"Allowed: .*result\.geometry\.to_img\(result\.null\[0\]\)"),
+        ("confusion_matrix", "is not one number per position"),
+    ],
+)
+def test_images_that_there_are_not(name, message):
+    with pytest.raises(ValueError, match=message):
+        make().to_img(name)
+
+
+def test_images_that_make_no_sense():
+    with pytest.raises(ValueError, match="shows the metric of that name and takes no"):
+        make().to_img("kappa", metric="accuracy")
+    with pytest.raises(ValueError, match="There is no image of this result"):
+        make(features()).to_img()
+    no_level = replace(make(), chances={**make().chances, "accuracy": np.nan})
+    with pytest.raises(ValueError, match="'accuracy', which has no chance level"):
+        no_level.to_img("chance_difference")
+
+
+def test_table_has_a_row_per_position():
+    result = make()
+    table = result.to_dataframe(["max", "fdr"])
+    assert list(table) == [
+        *("x", "y", "z", "n_features", "accuracy", "kappa", "p", "p_max", "p_fdr")
+    ]
+    assert_array_equal(table["p_fdr"], result.pvalues("fdr"))
+    assert_array_equal(table["x"], result.coordinates[:, 0])
+    by_name = make(regions(), undecoded=[]).to_dataframe(metric="kappa")
+    assert by_name["region"].tolist() == ["a", "b", "c", "d", "e"]
+    assert "feature" in make(features(), n_permutations=0).to_dataframe()
+
+
+# ----------------------------------------------------------------------------- peaks
+
+
+def smooth_map(seed, levels=None, affine=None):
+    rng = np.random.default_rng(seed)
+    shape = (16, 18, 15)
+    mask = gaussian_filter(rng.normal(size=shape), 2) > -0.05
+    values = gaussian_filter(rng.normal(size=shape), 1.2)[mask] * 5
+    if levels:
+        values = np.round(values * levels) / levels
+    if affine is None:
+        affine = np.eye(4)
+        affine[:3, :3] = np.linalg.qr(rng.normal(size=(3, 3)))[0] * [2, 3, 4.5]
+        affine[:3, 3] = rng.normal(size=3) * 30
+    return VolumeSpace(mask, affine), values - 1  # negative scores as well
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("levels", [None, 12], ids=["smooth", "ties"])
+def test_peaks_are_those_of_nilearn(seed, levels):
+    space, values = smooth_map(seed, levels)
+    marked = values > np.quantile(values, 0.85)
+    distance = 8.0
+    found = find_peaks(space, values, marked, lattice(space.mask), distance)
+    peaks, clusters, sizes = found
+    ranks = np.where(marked, 1 + np.unique(values, return_inverse=True)[1], 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = get_clusters_table(space.to_img(ranks), 0.5, min_distance=distance)
+    theirs = {tuple(x) for x in table[["X", "Y", "Z"]].to_numpy(float).round(3)}
+    ours = {tuple(x) for x in space.points[peaks].round(3)}
+    assert ours <= theirs
+    # nilearn brings back sub-peaks that it had dropped: too near to a higher one.
+    for extra in theirs - ours:
+        gaps = np.linalg.norm(space.points[peaks] - extra, axis=1)
+        assert gaps.min() <= distance + 1e-2
+    main = table["Cluster Size (mm3)"] != ""
+    _, first = np.unique(clusters, return_index=True)
+    assert_allclose(
+        np.sort(sizes[first] * space.voxel_size),
+        np.sort(table.loc[main, "Cluster Size (mm3)"].to_numpy(float)),
+        rtol=0,
+        atol=1.0,  # nilearn cuts off the decimals
+    )
+    assert (np.diff(values[peaks[first]]) <= 0).all()
+    assert clusters[np.sort(first)].tolist() == [*range(1, len(first) + 1)]
+
+
+def test_peaks_of_one_cluster_are_apart():
+    space, values = smooth_map(0)
+    pairs = lattice(space.mask)
+    marked = values > np.quantile(values, 0.7)
+    for distance in (4.0, 15.0):
+        peaks, clusters, _ = find_peaks(space, values, marked, pairs, distance)
+        for number in np.unique(clusters):
+            places = space.points[peaks[clusters == number]]
+            gaps = np.linalg.norm(places[:, None] - places, axis=-1)
+            assert gaps[np.triu_indices(len(places), 1)].min(initial=99) > distance
+
+
+def test_peak_table_of_a_volume():
+    result = make(peak=[20, 21])
+    result.scores[21] = 0.8
+    table = result.peaks()
+    assert list(table) == [
+        *("x", "y", "z", "score", "p", "p_max", "cluster", "cluster_size_mm3")
+    ]
+    marked = result.pvalues("max") <= 0.05
+    top = table.iloc[0]
+    assert top["score"] == pytest.approx(0.9, abs=1e-12)
+    assert top["p"] == top["p_max"] == 1 / (P + 1)
+    assert_array_equal(top[["x", "y", "z"]].to_numpy(float), result.coordinates[20])
+    neighbours = (result.adjacency == 20).any(axis=0)
+    together = np.isin(21, result.adjacency[:, neighbours])
+    assert top["cluster_size_mm3"] == 36.0 * (1 + together)
+    assert marked[20]
+
+
+def test_peak_table_is_empty_but_has_its_columns():
+    empty = make().peaks("bonferroni")
+    assert len(empty) == 0
+    full = make(peak=[20]).peaks("bonferroni", alpha=0.9)
+    assert list(empty) == list(full)
+    assert (empty.dtypes == full.dtypes).all()
+
+
+def test_peaks_above_a_threshold_need_no_permutations():
+    result = make(n_permutations=0, peak=[20])
+    table = result.peaks(threshold=0.9)
+    assert table["score"].tolist() == [0.9]
+    assert list(table)[3:] == ["score", "cluster", "cluster_size_mm3"]
+    with pytest.raises(ValueError, match=r"nothing is significant\. Give the lowest"):
+        result.peaks()
+    with pytest.raises(ValueError, match="'threshold': nan"):
+        result.peaks(threshold=np.nan)
+    with pytest.raises(ValueError, match=r"'min_distance': 0\.0.* It is in mm"):
+        result.peaks(threshold=0.9, min_distance=0.0)
+    with pytest.raises(ValueError, match="'alpha': 5"):
+        result.peaks(alpha=5)
+
+
+def test_peaks_on_a_surface_are_local_maxima():
+    result = make(surface(), undecoded=[])
+    scores = np.full(21, 0.5)
+    scores[[3, 4, 5, 6, 7, 8]] = [0.7, 0.8, 0.7, 0.7, 0.75, 0.7]  # left
+    scores[[13, 14]] = 0.9  # right, a plateau
+    result = replace(result, metrics={"accuracy": scores}, nulls={})
+    table = result.peaks(threshold=0.6, min_distance=1.0)
+    assert table["hemisphere"].tolist() == ["right", "left", "left"]
+    assert table["vertex"].tolist() == [2, 5, 8]  # vertex 1 is left out on the left
+    assert table["cluster"].tolist() == [1, 2, 2]
+    assert table["cluster_size"].tolist() == [2, 6, 6]
+    assert result.peaks(threshold=0.6, min_distance=20.0)["vertex"].tolist() == [2, 5]
+
+
+def test_peaks_of_regions_are_all_significant_ones():
+    result = make(regions(), undecoded=[4], peak=[0, 1, 3])
+    table = result.peaks()
+    assert table["region"].tolist() == ["a", "b", "d"]
+    assert table["cluster"].tolist() == [1, 1, 2]
+    assert {"x", "p_max", "cluster_size"} <= set(table)
+
+
+def test_peaks_of_features_need_no_places():
+    result = make(features(), peak=[3, 9], undecoded=[4])
+    assert set(result.peaks("none")["feature"]) >= {3, 9}
+    assert isinstance(result.peaks(), pd.DataFrame)

@@ -1,0 +1,667 @@
+"""Searchlights and regions from images to results, against nilearn and the core."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from nibabel import Nifti1Image
+from nilearn.decoding import SearchLight
+from nilearn.maskers import NiftiMasker
+from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.model_selection import LeaveOneGroupOut
+
+from mvpa_kfda import (
+    RBF,
+    KernelFDA,
+    Linear,
+    Polynomial,
+    Ridge,
+    _memory,
+    cross_validate,
+    decode_regions,
+    inference,
+    load_result,
+    search,
+    searchlight,
+    subset_source,
+)
+
+AFFINE = np.array([[-3.0, 0, 0, 20], [0, 3, 0, -15], [0, 0, 4, 5], [0, 0, 0, 1]])
+SHAPE = (5, 6, 4)
+N, RUNS = 32, np.repeat(["a", "b", "c", "d"], 8)
+
+
+def make_data(n_classes=2, seed=0, strength=1.5):
+    """Images (x, y, z, n) whose class shows in one corner, and labels."""
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate([rng.permutation(8) % n_classes for _ in range(4)])
+    data = rng.normal(size=(*SHAPE, N)) + 100
+    data[:3, :3, :2] += strength * rng.normal(size=(3, 3, 2, n_classes))[..., codes]
+    return data, np.array(["cat", "dog", "eel", "fox"])[codes]
+
+
+def image(data, affine=AFFINE):
+    return Nifti1Image(np.asarray(data, dtype=np.float64), affine)
+
+
+def mask_image(mask, affine=AFFINE):
+    return Nifti1Image(np.asarray(mask, dtype=np.uint8), affine)
+
+
+@pytest.fixture(scope="module")
+def mask():
+    mask = np.random.default_rng(1).random(SHAPE) < 0.8
+    mask[1, 1, 1] = True
+    return mask
+
+
+@pytest.fixture(scope="module")
+def imgs():
+    return image(make_data()[0])
+
+
+@pytest.fixture(scope="module")
+def y():
+    return make_data()[1]
+
+
+@pytest.fixture(scope="module")
+def result(imgs, y, mask):
+    return searchlight(
+        imgs,
+        y,
+        groups=RUNS,
+        mask_img=mask_image(mask),
+        radius=4.5,
+        n_permutations=40,
+        random_state=0,
+    )
+
+
+def sphere(mask, centre, radius, affine=AFFINE):
+    """Voxels of a mask near a centre (voxel indices), by brute force."""
+    voxels = np.argwhere(mask)
+    away = (voxels - centre) @ affine[:3, :3].T
+    return voxels[np.linalg.norm(away, axis=1) <= radius]
+
+
+# ------------------------------------------------------------ what others would compute
+
+
+@pytest.mark.parametrize(
+    ("kernel", "radius"),
+    [
+        ("linear", 4.5),  # few voxels: the primal route
+        ("linear", 10.0),  # many voxels
+        (RBF(gamma=0.01), 4.5),
+        (Polynomial(2, gamma=0.01, coef0=1.0), 4.5),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.filterwarnings("ignore:Use a custom estimator:UserWarning")
+def test_scores_equal_nilearns_searchlight(mask, kernel, radius, n_classes):
+    data, y = make_data(n_classes)
+    bold, cv = image(data - 100), LeaveOneGroupOut()
+    theirs = SearchLight(
+        mask_image(mask),
+        radius=radius,
+        estimator=KernelFDA(kernel=kernel, reg=Ridge(3.0)),
+        cv=cv,
+        scoring="accuracy",
+    ).fit(bold, y, groups=RUNS)
+    ours = searchlight(
+        bold,
+        y,
+        groups=RUNS,
+        mask_img=mask_image(mask),
+        radius=radius,
+        standardize=False,
+        kernel=kernel,
+        reg=Ridge(3.0),
+        cv=cv,
+    )
+    assert_allclose(ours.scores, theirs.scores_[mask], rtol=0, atol=1e-12)
+    assert_allclose(ours.to_img().get_fdata(), theirs.scores_, rtol=0, atol=1e-7)
+    assert_array_equal(ours.to_img().affine, AFFINE)
+    assert len(np.unique(ours.scores)) > 4
+    sizes = [len(sphere(mask, centre, radius)) for centre in np.argwhere(mask)]
+    assert_array_equal(ours.n_features, sizes)
+
+
+def test_one_informative_voxel_marks_the_spheres_that_hold_it():
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 20)
+    data = rng.normal(size=(9, 9, 9, 40))
+    data[4, 4, 4] = 1000 * y
+    everything = mask_image(np.ones((9, 9, 9)), np.diag([2, 2, 2, 1]))
+    for radius, n_spheres in [(1.9, 1), (2, 7), (4, 33)]:
+        found = searchlight(
+            image(data, np.diag([2, 2, 2, 1])),
+            y,
+            mask_img=everything,
+            radius=radius,
+            standardize=False,
+            reg=Ridge(1e-3),
+            cv=5,
+        )
+        assert (found.scores == 1).sum() == n_spheres
+        assert found.n_features.max() == n_spheres
+        marked = np.argwhere(found.to_img().get_fdata() == 1)
+        assert np.linalg.norm(2 * (marked - 4), axis=1).max() <= radius
+
+
+@pytest.mark.parametrize("standardize", ["zscore_sample", False])
+def test_each_sphere_is_a_cross_validation(imgs, y, mask, standardize):
+    scoring = ["balanced_accuracy", "roc_auc", "confusion_matrix"]
+    options = {"groups": RUNS, "n_permutations": 25, "random_state": 3}
+    result = searchlight(
+        imgs,
+        y,
+        mask_img=mask_image(mask),
+        radius=4.5,
+        standardize=standardize,
+        scoring=scoring,
+        **options,
+    )
+    data = imgs.get_fdata()
+    if standardize:
+        data = np.concatenate(
+            [
+                (run - run.mean(axis=-1, keepdims=True))
+                / run.std(axis=-1, ddof=1, keepdims=True)
+                for run in np.split(data, 4, axis=-1)
+            ],
+            axis=-1,
+        )
+    for i in (0, 7, 40, len(result.scores) - 1):
+        centre = np.argwhere(mask)[i]
+        X = data[tuple(sphere(mask, centre, 4.5).T)].T
+        one = cross_validate(X, y, scoring=scoring, **options)
+        for name in scoring:
+            assert_allclose(result.metrics[name][i], one.metrics[name], rtol=1e-9)
+        for name in scoring[:2]:
+            assert_allclose(result.nulls[name][:, i], one.nulls[name], rtol=1e-6)
+        assert_array_equal(result.predictions[i], one.predictions)
+
+
+def test_p_values_correct_for_all_spheres(result, mask):
+    assert result.n_permutations == 40
+    assert result.null.shape == (40, mask.sum())
+    assert result.null.dtype == np.float32
+    edges = sparse.csr_array(
+        (np.ones(result.adjacency.shape[1]), tuple(result.adjacency)),
+        shape=(mask.sum(), mask.sum()),
+    )
+    for correction in inference.CORRECTIONS:
+        expected = inference.corrected_p_values(
+            result.scores, result.null, correction, adjacency=edges + edges.T
+        )
+        assert_array_equal(result.pvalues(correction), expected)
+    assert result.pvalues("max").min() == 1 / 41
+    corner = result.to_img("p", correction="max").get_fdata() <= 0.05
+    assert corner[:4, :4, :3].sum() == corner.sum() > 0
+
+
+@pytest.mark.parametrize("null", ["max", "stream"])
+def test_summaries_give_the_same_p_values(result, imgs, y, mask, null):
+    kept = searchlight(
+        imgs,
+        y,
+        groups=RUNS,
+        mask_img=mask_image(mask),
+        radius=4.5,
+        n_permutations=40,
+        random_state=0,
+        null=null,
+    )
+    assert kept.parameters["null"] == null
+    assert_array_equal(kept.null_max, result.null_max)
+    for correction in ("none", "max", "fdr", "bonferroni"):
+        assert_array_equal(kept.pvalues(correction), result.pvalues(correction))
+    if null == "stream":
+        for correction in ("cluster", "tfce"):
+            assert_array_equal(kept.pvalues(correction), result.pvalues(correction))
+    else:
+        with pytest.raises(ValueError, match="needs the whole null"):
+            kept.pvalues("tfce")
+
+
+def test_large_nulls_are_summarised(imgs, y, mask, monkeypatch):
+    monkeypatch.setattr(_memory, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
+    options = {"groups": RUNS, "mask_img": mask_image(mask), "radius": 3.5}
+    few = searchlight(imgs, y, n_permutations=39, random_state=0, **options)
+    many = searchlight(imgs, y, n_permutations=40, random_state=0, **options)
+    assert [few.parameters["null"], many.parameters["null"]] == ["full", "max"]
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 2000)
+    with pytest.raises(ValueError, match=r"A map of \d+ voxels needs .* smaller mask"):
+        searchlight(imgs, y, n_permutations=40, adjacency=np.eye(mask.sum()), **options)
+
+
+# -------------------------------------------------------------------- what may be given
+
+
+def test_labels_from_a_table(result, imgs, y, mask, tmp_path):
+    table = pd.DataFrame({"label": y, "run": RUNS})
+    table.to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
+    for where in (table, tmp_path / "labels.tsv"):
+        again = searchlight(
+            imgs,
+            (where, "label"),
+            groups="run",
+            mask_img=mask_image(mask),
+            radius=4.5,
+            n_permutations=40,
+            random_state=0,
+        )
+        assert again == result
+    with pytest.raises(ValueError, match=r"'labels', given for y, is not a column"):
+        searchlight(imgs, (table, "labels"), groups="run")
+
+
+def test_lists_paths_and_maskers_are_the_same_data(result, imgs, y, mask, tmp_path):
+    options = {"groups": RUNS, "radius": 4.5, "n_permutations": 40, "random_state": 0}
+    data, where = imgs.get_fdata(), mask_image(mask)
+    single = [image(data[..., i]) for i in range(N)]
+    halves = [image(data[..., :10]), image(data[..., 10:])]
+    imgs.to_filename(tmp_path / "bold.nii.gz")
+    masker = NiftiMasker(where, standardize=None).fit()
+    for given in (single, halves, str(tmp_path / "bold.nii.gz")):
+        assert searchlight(given, y, mask_img=where, **options) == result
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert searchlight(imgs, y, mask_img=masker, **options) == result
+
+
+def test_centres_may_be_fewer(result, imgs, y, mask):
+    process = mask & (np.arange(6) > 2)[:, None]
+    some = searchlight(
+        imgs,
+        y,
+        groups=RUNS,
+        mask_img=mask_image(mask),
+        process_mask_img=mask_image(process),
+        radius=4.5,
+        n_permutations=40,
+        random_state=0,
+    )
+    chosen = process[mask]
+    assert_array_equal(some.scores, result.scores[chosen])
+    assert_array_equal(some.null, result.null[:, chosen])
+    assert_array_equal(some.n_features, result.n_features[chosen])
+    assert_array_equal(some.to_img().get_fdata() != 0, process)
+
+
+def test_surfaces():
+    # A strip of triangles: vertex i is next to i + 1 and i + 2, all edges 1 mm or so.
+    points = np.column_stack([np.arange(20) * 0.5, np.arange(20) % 2, np.zeros(20)])
+    faces = np.column_stack([np.arange(18) + i for i in range(3)])
+    left, right = InMemoryMesh(points, faces), InMemoryMesh(points + 100, faces)
+    mesh = PolyMesh(left=left, right=right)
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 16)
+    left, right = rng.normal(size=(2, 20, 32))
+    right[10] += 1000 * y
+    both = SurfaceImage(mesh, {"left": left, "right": right})
+    result = searchlight(
+        both, y, radius=1, distance="edges", standardize=False, reg=Ridge(1e-3), cv=4
+    )
+    assert_array_equal(
+        np.flatnonzero(result.scores == 1), 20 + np.array([8, 9, 10, 11, 12])
+    )
+    assert result.n_features.max() == 5
+    painted = result.to_img().data.parts["right"]
+    assert_array_equal(np.flatnonzero(painted == 1), [8, 9, 10, 11, 12])
+    in_mm = searchlight(both, y, radius=1.01, standardize=False, reg=Ridge(1e-3), cv=4)
+    assert_array_equal(np.flatnonzero(in_mm.scores == 1), 20 + np.array([8, 10, 12]))
+
+
+def test_any_features_with_an_adjacency():
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 20)
+    X = rng.normal(size=(40, 6))
+    X[:, 2] += 1000 * y
+    chain = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
+    names = ["Fz", "Cz", "Pz", "Oz", "Iz", "T7"]
+    result = searchlight(
+        X, y, adjacency=(chain, names), standardize=False, reg=Ridge(1e-3), cv=5
+    )
+    assert_array_equal(result.scores == 1, [0, 1, 1, 1, 0, 0])
+    assert_array_equal(result.n_features, [2, 3, 3, 3, 3, 2])
+    assert_array_equal(result.adjacency, [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+    assert result.to_dataframe()["feature"].tolist() == names
+    with pytest.raises(ValueError, match="imgs is an array, whose features have no pl"):
+        searchlight(X, y)
+
+
+def test_voxels_with_an_adjacency(imgs, y, mask):
+    n = int(mask.sum())
+    alone = searchlight(
+        imgs, y, groups=RUNS, mask_img=mask_image(mask), adjacency=np.eye(n)
+    )
+    assert_array_equal(alone.n_features, 1)
+    outside = mask_image(np.ones(SHAPE))
+    with pytest.raises(ValueError, match="outside of the mask, where adjacency knows"):
+        searchlight(
+            imgs,
+            y,
+            mask_img=mask_image(mask),
+            process_mask_img=outside,
+            adjacency=np.eye(n),
+        )
+
+
+def test_regions_are_decoded_from_their_voxels(imgs, y):
+    labels = np.zeros(SHAPE, dtype=np.int16)
+    labels[:3, :3, :2], labels[3:, 3:], labels[0, 5, 3] = 7, 3, 12
+    lut = pd.DataFrame(
+        {"index": [0, 3, 7, 12], "name": ["Background", "V1", "FFA", "x"]}
+    )
+    options = {"groups": RUNS, "n_permutations": 25, "random_state": 3}
+    result = decode_regions(
+        imgs,
+        y,
+        labels_img=Nifti1Image(labels, AFFINE),
+        lut=lut,
+        standardize=False,
+        **options,
+    )
+    table = result.to_dataframe()
+    assert table["region"].tolist() == ["V1", "FFA", "x"]
+    data = imgs.get_fdata()
+    for i, number in enumerate([3, 7, 12]):
+        one = cross_validate(data[labels == number].T, y, **options)
+        assert result.scores[i] == pytest.approx(one.scores, rel=1e-12)
+        assert_allclose(result.null[:, i], one.null, rtol=1e-6)
+        painted = result.to_img().get_fdata()[labels == number]
+        assert_allclose(painted, one.scores, rtol=1e-6)
+    assert_array_equal(result.n_features, [24, 18, 1])
+    assert result.scores[1] > 0.8
+
+
+# ---------------------------------------------------------------------- gaps and errors
+
+
+def test_useless_voxels_are_nan_and_counted(imgs, y, mask, result):
+    data = imgs.get_fdata().copy()
+    constant, broken, far = np.argwhere(mask)[[5, 20, 30]]
+    data[tuple(constant)] = 7.0
+    data[(*broken, 3)] = np.nan
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"2 of \d+ voxels hold NaN or infinite values or are constant.*2 of \d+ "
+        "voxels have nothing to decode and are NaN on the map",
+    ):
+        gaps = searchlight(
+            image(data),
+            y,
+            groups=RUNS,
+            mask_img=mask_image(mask),
+            radius=4.5,
+            n_permutations=40,
+            random_state=0,
+        )
+    assert_array_equal(np.flatnonzero(np.isnan(gaps.scores)), [5, 20])
+    assert_array_equal(np.flatnonzero(~gaps.decoded), [5, 20])
+    assert_array_equal(np.flatnonzero(np.isnan(gaps.pvalues("tfce"))), [5, 20])
+    assert_array_equal(np.flatnonzero(gaps.n_features == 0), [5, 20])
+    assert np.isnan(gaps.to_img().get_fdata()[tuple(constant)])
+    # Elsewhere it is as if the mask did not have these voxels.
+    less = mask.copy()
+    less[tuple(constant)] = less[tuple(broken)] = False
+    without = searchlight(
+        imgs,
+        y,
+        groups=RUNS,
+        mask_img=mask_image(less),
+        radius=4.5,
+        n_permutations=40,
+        random_state=0,
+    )
+    assert_array_equal(gaps.scores[gaps.decoded], without.scores)
+    assert_array_equal(gaps.null[:, gaps.decoded], without.null)
+    for correction in inference.CORRECTIONS:
+        p = gaps.pvalues(correction)[gaps.decoded]
+        assert_array_equal(p, without.pvalues(correction))
+    assert tuple(far) is not None
+
+
+def test_centres_out_of_reach_are_nan(imgs, y):
+    mask = np.zeros(SHAPE)
+    mask[:2] = 1
+    with pytest.warns(RuntimeWarning, match=r"^48 of 120 voxels have nothing to deco"):
+        found = searchlight(
+            imgs,
+            y,
+            groups=RUNS,
+            mask_img=mask_image(mask),
+            process_mask_img=mask_image(np.ones(SHAPE)),
+            radius=3.5,
+        )
+    assert_array_equal(
+        np.isnan(found.to_img().get_fdata()), np.arange(5)[:, None, None] > 2 + 0 * mask
+    )
+
+
+def test_nothing_to_decode_is_an_error(imgs, y):
+    here, there = np.zeros((2, *SHAPE))
+    here[0], there[4] = 1, 1
+    with pytest.raises(ValueError, match="Nothing can be decoded: none of 24 voxels"):
+        searchlight(
+            imgs,
+            y,
+            mask_img=mask_image(here),
+            process_mask_img=mask_image(there),
+            radius=3.5,
+        )
+
+
+def test_runs_of_one_class(imgs, y):
+    runs = RUNS.copy()
+    runs[y == "cat"] = "a"
+    with pytest.raises(ValueError, match=r"one class|single class"):
+        searchlight(imgs, y, groups=runs, mask_img=mask_image(np.ones(SHAPE)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"kernel": "precomputed"}, "The data hold features"),
+        ({"reg": -1}, "Invalid value for 'reg'"),
+        ({"null": "some"}, "Invalid value for 'null'"),
+        ({"standardize": "psc"}, "Invalid value for 'standardize'"),
+        ({"n_jobs": 0}, "Invalid value for 'n_jobs'"),
+    ],
+)
+def test_arguments_are_checked_before_images_are_read(wrong, message):
+    for function, extra in ((searchlight, {}), (decode_regions, {"labels_img": "no"})):
+        with pytest.raises((ValueError, TypeError), match=message):
+            function("no-such-file.nii", [0, 1], **extra, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"radius": 0}, "Invalid value for 'radius'.*mm"),
+        ({"scoring": "r2"}, "r2"),
+        ({"y": ["a"] * 5}, r"y must hold one value per trial, shape \(32,\)"),
+        ({"groups": [1, 2]}, "groups must hold one value per trial"),
+        ({"y": ["a"] * N}, "one class only"),
+        ({"imgs": image(make_data()[0][..., 0])}, "3D|one image|single"),
+        ({"mask_img": mask_image(np.ones((4, 4, 4)))}, "mask_img"),
+        ({"mask_img": mask_image(np.ones(SHAPE), np.eye(4))}, "affine|grid"),
+        ({"mask_img": mask_image(np.zeros(SHAPE))}, "mask_img"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_errors_name_the_argument(imgs, y, change, message):
+    given = {"imgs": imgs, "y": y, "mask_img": mask_image(np.ones(SHAPE))} | change
+    with pytest.raises((ValueError, TypeError), match=message):
+        searchlight(**given)
+
+
+def test_an_error_of_a_kernel_names_the_sphere(imgs, y, mask):
+    def broken(X, Y):
+        return -X @ Y.T
+
+    with pytest.raises(
+        ValueError, match=r"^At the voxel at x [-\d.]+, y .*positive se"
+    ):
+        searchlight(imgs, y, mask_img=mask_image(mask), kernel=broken)
+
+
+def test_results_are_kept_in_files(result, tmp_path):
+    result.save(tmp_path / "map.h5")
+    assert load_result(tmp_path / "map.h5") == result
+
+
+# --------------------------------------------------- workers, and interrupted runs
+
+
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(subset_source, "_LONGEST", 7)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF()], ids=repr)
+@pytest.mark.parametrize("null", ["full", "max"])
+def test_workers_and_blocks_change_nothing(imgs, y, mask, monkeypatch, kernel, null):
+    def compute(n_jobs):
+        return searchlight(
+            imgs,
+            y,
+            groups=RUNS,
+            mask_img=mask_image(mask),
+            radius=4.5,
+            kernel=kernel,
+            scoring=["accuracy", "roc_auc"],
+            n_permutations=15,
+            random_state=0,
+            null=null,
+            n_jobs=n_jobs,
+        )
+
+    expected = compute(1)
+    assert compute(2) == expected
+    small_blocks(monkeypatch)
+    assert compute(1) == expected
+
+
+class Stopped(Exception):
+    """What stops a run."""
+
+
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_jobs):
+    small_blocks(monkeypatch)
+    path, computed = tmp_path / "run.checkpoint", []
+    run_block = search._run_block
+
+    def counting(source, task, block):
+        if len(computed) == limit:
+            raise Stopped
+        computed.append(tuple(block))
+        return run_block(source, task, block)
+
+    def compute(random_state=None, **changes):
+        options = {
+            "groups": RUNS,
+            "mask_img": mask_image(mask),
+            "radius": 4.5,
+            "scoring": ["accuracy", "confusion_matrix"],
+            "n_permutations": 15,
+            "null": null,
+            "random_state": random_state,
+            "checkpoint": path,
+        }
+        return searchlight(imgs, y, **(options | changes))
+
+    expected = compute(random_state=5, checkpoint=None)
+    monkeypatch.setattr(search, "_run_block", counting)
+    limit = 4
+    with pytest.raises(Stopped):
+        compute(random_state=5)
+    limit = 9
+    with pytest.raises(Stopped):
+        compute()  # the seed is that of the first run
+    limit = None
+    assert compute() == expected
+    assert len(computed) == len(set(computed)) == -(-mask.sum() // 7)
+    assert compute() == expected  # from the file alone
+    assert len(computed) == len(set(computed))
+    monkeypatch.setattr(search, "_run_block", run_block)
+    for changes, message in (
+        ({"radius": 5.0}, "radius was 4.5 and is 5.0"),
+        ({"random_state": 6}, "random_state was 5 and is 6"),
+        ({"reg": 0.5}, "reg was '0.3' and is '0.5'"),
+        ({"kernel": "rbf"}, "kernel was"),
+        ({"standardize": False}, "the data of imgs differ"),
+    ):
+        with pytest.raises(ValueError, match=f"checkpoint of another run.*{message}"):
+            compute(**changes)
+    with pytest.raises(
+        ValueError, match=r"checkpoint of another run.*the data of y di"
+    ):
+        searchlight(
+            imgs,
+            y[::-1],
+            groups=RUNS,
+            mask_img=mask_image(mask),
+            radius=4.5,
+            scoring=["accuracy", "confusion_matrix"],
+            n_permutations=15,
+            null=null,
+            checkpoint=path,
+        )
+
+
+def test_killed_runs_continue(tmp_path):
+    """A process that is killed without warning, again and again."""
+    script = textwrap.dedent(
+        """
+        import os, signal, sys
+        import numpy as np
+        from mvpa_kfda import search, searchlight, subset_source
+        subset_source._LONGEST = 5
+        left, run_block = int(sys.argv[2]), search._run_block
+        def counting(*arguments):
+            global left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return run_block(*arguments)
+        search._run_block = counting
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(30, 40)), np.tile([0, 1, 2], 10)
+        ring = np.roll(np.eye(40), 1, axis=1)
+        path = sys.argv[1] if sys.argv[1] != "none" else None
+        result = searchlight(
+            X, y, adjacency=ring, n_permutations=20, random_state=0, checkpoint=path
+        )
+        result.save(sys.argv[3], overwrite=True)
+        """
+    )
+
+    def start(checkpoint, n_blocks, name):
+        command = [sys.executable, "-c", script, str(checkpoint), str(n_blocks)]
+        return subprocess.run(
+            [*command, str(tmp_path / name)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = start("none", 100, "whole.h5")
+    assert done.returncode == 0, done.stderr
+    for n_blocks in (3, 4):
+        killed = start(tmp_path / "run", n_blocks, "parts.h5")
+        assert killed.returncode == -signal.SIGKILL
+    done = start(tmp_path / "run", 1, "parts.h5")  # the eighth block of eight
+    assert done.returncode == 0, done.stderr
+    assert load_result(tmp_path / "parts.h5") == load_result(tmp_path / "whole.h5")
