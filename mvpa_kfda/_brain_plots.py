@@ -40,7 +40,7 @@ def plot_slices(result, drawn, views, cut_coords, bg_img):
     row = views in ("x", "y", "z") and not flat
     figure = new_figure(figsize=(8.5, 2.6 if row else 3.8))
     display = plot_anat(
-        **_background(volume, bg_img, flat),
+        **_background(result, volume, bg_img, flat),
         figure=figure,
         axes=_BRAINS,
         display_mode=views,
@@ -148,13 +148,13 @@ def _place(space, position):
     return own[np.linalg.norm(own - own.mean(axis=0), axis=1).argmin()]
 
 
-def _background(volume, bg_img, flat):
+def _background(result, volume, bg_img, flat):
     """Return nilearn's arguments for the image behind the scores."""
     if bg_img is not None:
         return {"anat_img": bg_img}
     if not flat and _in_template(volume):
         return {}  # its default is the MNI template
-    silhouette = volume.to_img(np.ones(volume.n_positions))
+    silhouette = result.geometry.to_img(result.decoded)
     return {"anat_img": silhouette, "vmin": 0, "vmax": 1.15, "threshold": 0.5}
 
 

@@ -190,8 +190,6 @@ class Checkpoint:
         # Exclusive also means that the log needs no shared memory, which network
         # filesystems do not have. The lock ends with the process, however it ends.
         self._execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._execute("BEGIN EXCLUSIVE")
-        self._execute("COMMIT")
         self._execute("PRAGMA journal_mode = WAL")
         self._execute("PRAGMA synchronous = NORMAL")
         schema = self._execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()

@@ -22,6 +22,7 @@ from ._cli_common import (
     one_line,
     split_scoring,
 )
+from ._cli_volumes import read_volumes
 
 #: Options of both commands: flag, what it takes, type, default, help.
 TABLE_OPTIONS = (
@@ -66,9 +67,6 @@ REGIONS_OPTIONS = (
     ),
     ("--mask", "MASK", Path, None, "voxels outside belong to no region"),
 )
-
-#: Labels that a message lists before it breaks off.
-MOST_LISTED = 20
 
 EPILOG = (
     f"Metrics: {', '.join(METRICS)}. A run that was stopped is continued by the same "
@@ -191,13 +189,20 @@ def _run(arguments, decode, unit, where):
     """Read, decode, write and report; continue if that was begun before."""
     from ._report_images import report_images
 
-    images, table, name = _read(arguments)
+    images, table, name = read_volumes(
+        arguments.images,
+        arguments.labels,
+        arguments.label_column,
+        arguments.drop or (),
+        arguments.groups,
+    )
     check_out(arguments.out)
-    standardize = arguments.standardize
-    checkpoint = _checkpoint(arguments)
+    checkpoint, standardize = _checkpoint(arguments), arguments.standardize
     if arguments.resume:
         there = checkpoint.exists()
-        print(f"Continuing {checkpoint}" if there else f"Starting: no {checkpoint}")
+        print(
+            "Continuing" if there else "Starting, there is no", checkpoint, flush=True
+        )
     with _kept_until_written(checkpoint):
         result = decode(
             images,
@@ -232,127 +237,11 @@ def _null(arguments, images):
     from ._volume_input import load_mask
 
     # The maxima would not do, and all maps may be too much.
-    path, n_centres = arguments.process_mask or arguments.mask, images[0].shape[:3]
-    n_centres = math.prod(n_centres) if path is None else load_mask(path, images[0])[0].sum()
-    n_scores = n_centres * arguments.permutations * len(split_scoring(arguments.scoring))
-    return "full" if 4 * n_scores <= _memory.FULL_NULL_BYTES else "stream"
-
-
-# ------------------------------------------------------------------ images and tables
-
-
-def _read(arguments):
-    """Return the images and the table of the volumes to decode, and their name."""
-    from ._volume_input import load_volumes, n_volumes
-
-    images = load_volumes(arguments.images)
-    counts = [n_volumes(image) for image in images]
-    table = _read_table(arguments.labels, arguments.images, counts)
-    _check_column(table, arguments.label_column, "--label-column")
-    if arguments.groups is not None:
-        _check_column(table, arguments.groups, "--groups")
-    keep = _kept(table[arguments.label_column], arguments.drop or [])
-    table = table[keep]
-    _check_filled(table, arguments.label_column, ", or leave them out by --drop n/a")
-    if arguments.groups is not None:
-        _check_filled(table, arguments.groups, "")
-    name = arguments.images[0].name
-    if len(images) > 1:
-        name += f" and {len(images) - 1} more"
-    name += f": {len(table)} of {len(keep)} volumes" if arguments.drop else ""
-    return _select(images, keep, arguments.images), table, name
-
-
-def _read_table(paths, files, counts):
-    """Return a table with one row per volume, and the column file if it has none."""
-    import numpy as np
-    import pandas as pd
-
-    from ._tables import read_table
-
-    tables = [read_table(path, "--labels") for path in paths]
-    if len(tables) == 1:
-        expected = [(files[0].name if len(files) == 1 else "the images", sum(counts))]
-    elif len(tables) == len(files):
-        expected = list(zip([file.name for file in files], counts, strict=True))
-    else:
-        raise ValueError(
-            f"--labels got {len(tables)} tables for {len(files)} images. Give one "
-            "table for all volumes, or one for each image in the same order."
-        )
-    for path, table, (name, count) in zip(paths, tables, expected, strict=True):
-        if len(table) != count:
-            has = "has" if name in [file.name for file in files] else "have"
-            raise ValueError(
-                f"{path.name} has {len(table)} rows, but {name} {has} {count} volumes. "
-                "A table needs one row per volume, in the same order."
-            )
-    table = pd.concat(tables, ignore_index=True)
-    if "file" not in table.columns:
-        table["file"] = np.repeat(np.arange(1, len(files) + 1), counts)
-    return table
-
-
-def _check_column(table, column, flag):
-    """Refuse a column that does not exist."""
-    from ._checks import quoted
-
-    if column not in table.columns:
-        raise ValueError(
-            f"{flag}: {column!r} is no column of --labels. The columns are: "
-            f"{quoted(table.columns.tolist())}."
-        )
-
-
-def _check_filled(table, column, advice):
-    """Refuse a column with empty rows."""
-    missing = table.index[table[column].isna()]
-    if len(missing):
-        raise ValueError(
-            f"The column {column!r} of --labels is empty for {len(missing)} volumes "
-            f"(first: volume {missing[0] + 1}). Fill them in{advice}."
-        )
-
-
-def _kept(labels, drop):
-    """Mark the volumes (n_volumes,) that are not left out."""
-    import numpy as np
-
-    words = np.array([_word(label) for label in labels])
-    unknown = [name for name in drop if name not in words]
-    if unknown:
-        known = [repr(str(name)) for name in np.unique(words)]
-        more = ", ..." if len(known) > MOST_LISTED else ""
-        raise ValueError(
-            f"--drop: no volume has the label {unknown[0]!r}. The labels are: "
-            f"{', '.join(known[:MOST_LISTED])}{more}."
-        )
-    keep = ~np.isin(words, drop)
-    if not keep.any():
-        raise ValueError("--drop leaves no volume. Name fewer labels.")
-    return keep
-
-
-def _word(label):
-    """Return a label as it stands in a table; whole numbers may have become floats."""
-    if isinstance(label, float):
-        return "n/a" if math.isnan(label) else f"{label:g}"
-    return str(label)
-
-
-def _select(images, keep, paths):
-    """Return the images without the volumes that are not kept."""
-    from ._volume_input import n_volumes, on_grid, read
-
-    selected, start = [], 0
-    for image, path in zip(images, paths, strict=True):
-        own = keep[start : start + n_volumes(image)]
-        start += len(own)
-        if own.all():
-            selected.append(image)
-        elif own.any():
-            selected.append(on_grid(read(image, path.name)[..., own], image))
-    return selected
+    n_centres = math.prod(images[0].shape[:3])
+    if (path := arguments.process_mask or arguments.mask) is not None:
+        n_centres = load_mask(path, images[0])[0].sum()
+    n_maps = arguments.permutations * len(split_scoring(arguments.scoring))
+    return "full" if 4 * n_centres * n_maps <= _memory.FULL_NULL_BYTES else "stream"
 
 
 # ----------------------------------------------------------------------- checkpoints

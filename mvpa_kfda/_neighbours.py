@@ -45,8 +45,8 @@ def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
     The spheres are those of :class:`nilearn.decoding.SearchLight`: the voxels of the
     mask whose centres are at most the radius away, and always the voxel that the centre
     of the sphere lies in. nilearn also adds the first voxel whose coordinates have the
-    same whole millimetres as the centre's, which is another one only where voxels are
-    smaller than 2 mm.
+    same whole millimetres as the centre's, which can be another one where voxels are
+    small: below 2 mm, or somewhat more on oblique grids.
 
     Parameters
     ----------
@@ -354,9 +354,8 @@ def _finder(mask_space, centre_space, radius, distance):
         near = np.flatnonzero(((places >= low) & (places <= high)).all(axis=1))
         mesh, sources = graph[near][:, near], np.searchsorted(near, some)
         paths = csgraph.dijkstra(mesh, indices=sources, limit=limit, unweighted=count)
-        return sparse.csr_array(np.isfinite(paths)) @ _one_per_row(
-            number[near], n_members
-        )
+        reached = sparse.csr_array(np.isfinite(paths))
+        return reached @ _one_per_row(number[near], n_members)
 
     return find, order
 

@@ -47,7 +47,7 @@ class _OneBlasThread:
 
     def __enter__(self):
         with self._lock:
-            # Set by everyone: with OpenMP a limit holds for the thread that set it.
+            # Set by everyone: a limit may hold for the thread that set it only.
             limits = threadpool_limits(limits=1, user_api="blas")
             if self._inside == 0:
                 self._first = limits

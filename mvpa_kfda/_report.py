@@ -62,19 +62,34 @@ def report(result, name, stem, correction, start):
 
 def _write(result, stem, correction):
     """Write figure, table and result; return their paths."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # draws into files; needs no display
-    import matplotlib.pyplot as plt
-
     files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
     result.save(files[2], overwrite=True)  # first, as the others can be made from it
     corrections = [] if correction == "none" else [correction]
     result.to_dataframe(corrections).to_csv(files[1], index=False)
-    figure = result.plot(correction=correction, alpha=ALPHA).figure
-    figure.savefig(files[0], dpi=150)
-    plt.close(figure)
+    save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
     return files
+
+
+def save_figure(path, plot, **options):
+    """Write what a method of a result plots; a display is not needed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    plot : callable
+        It returns an Axes or a Figure.
+    **options
+        Its arguments.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")  # draws into files
+    import matplotlib.pyplot as plt
+
+    figure = plot(**options).figure
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
 
 
 def _word_significant(result, correction):

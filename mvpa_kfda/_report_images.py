@@ -5,14 +5,14 @@ import time
 import numpy as np
 
 from ._brain_plots import _flat_axis, _in_template
-from ._report import ALPHA, save_figure, use_files
+from ._report import ALPHA, save_figure
 from .inference import smallest_p_value
 
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5
 
-#: Format of the columns of the printed peaks; other columns are printed as they are.
-FORMATS = {"x": "{:.1f}", "y": "{:.1f}", "z": "{:.1f}", "cluster_size_mm3": "{:.0f}"}
+#: Decimals of the columns of the printed peaks; p-values have four.
+DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
 
 
 def report_images(result, name, unit, stem, correction, start):
@@ -39,7 +39,7 @@ def report_images(result, name, unit, stem, correction, start):
         peaks = result.peaks(correction, alpha=ALPHA)
     _print_result(result, name, unit)
     if peaks is not None:
-        _print_significant(result, peaks, correction)
+        _print_significant(result, peaks, stem, correction)
     written = {
         ".h5": "the result, for mvpa_kfda.load_result",
         **_write_tables(result, peaks, stem, correction),
@@ -62,6 +62,7 @@ def _write_tables(result, peaks, stem, correction):
         what = "significant regions" if noun == "region" else "peaks of clusters"
         tables["_peaks.csv"] = peaks, what
     for ending, (table, _) in tables.items():
+        table = table.round(dict.fromkeys("xyz", 3))  # mm
         table.to_csv(stem.with_name(stem.name + ending), index=False)
     return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
 
@@ -85,7 +86,6 @@ def _write_maps(result, stem, correction):
 
 def _write_figures(result, stem, correction):
     """Write the figures; return their endings and what they show."""
-    use_files()
     space = result.geometry
     figures = {".png": ("stat_map", "scores on slices")}
     if space.kind == "regions":
@@ -95,8 +95,8 @@ def _write_figures(result, stem, correction):
         shown = "significant ones" if result.n_permutations else "scores above chance"
         figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
     for ending, (kind, _) in figures.items():
-        figure = result.plot(kind, correction=correction, alpha=ALPHA)
-        save_figure(figure, stem.with_name(stem.name + ending))
+        path = stem.with_name(stem.name + ending)
+        save_figure(path, result.plot, kind=kind, correction=correction, alpha=ALPHA)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
@@ -104,12 +104,16 @@ def _print_result(result, name, unit):
     """Print what was decoded, and the best score."""
     space, n_features = result.geometry, result.n_features[result.decoded]
     counts = np.bincount(result.y, minlength=len(result.classes))
-    classes = ", ".join(map(" ".join, zip(_words(result.classes), map(str, counts))))
+    classes = zip(result.classes.tolist(), counts, strict=True)
     tested = f"{result.parameters['n_folds']} folds"
     if result.groups is not None:
         tested = f"{len(np.unique(result.groups))} groups, {tested}"
     print(f"Decoded {name}, {tested}")
-    print(f"{len(result.classes)} classes: {classes}")
+    counted = ", ".join(
+        f"{f'{label:g}' if isinstance(label, float) else label} {count}"
+        for label, count in classes
+    )
+    print(f"{len(counts)} classes: {counted}")
     least, middle, most = np.percentile(n_features, [0, 50, 100])
     missing = np.count_nonzero(~result.decoded)
     print(
@@ -126,11 +130,8 @@ def _print_result(result, name, unit):
     )
 
 
-def _print_significant(result, peaks, correction):
+def _print_significant(result, peaks, stem, correction):
     """Print how much is significant, and the first peaks."""
-    level = (
-        f"p <= {ALPHA}, correction {correction!r}, {result.n_permutations} permutations"
-    )
     n_decoded = np.count_nonzero(result.decoded)
     if smallest_p_value(result.n_permutations, n_decoded, correction) > ALPHA:
         found = "out of reach, more permutations are needed"
@@ -138,5 +139,20 @@ def _print_significant(result, peaks, correction):
         found = f"no {result.geometry.noun}"
     else:
         n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
-        found = f"{n} of {n_decoded} decoded"
-    print(f"Above chance: {found} ({level})")
+        found = f"{n} of {n_decoded} {result.geometry.noun}s"
+        if result.geometry.noun == "voxel":
+            n = peaks["cluster"].max()
+            found += f", in {n} cluster{'s' if n > 1 else ''}"
+    print(
+        f"Above chance: {found} (p <= {ALPHA}, correction {correction!r}, "
+        f"{result.n_permutations} permutations)"
+    )
+    if len(peaks) > MOST_PEAKS:
+        print(f"The first {MOST_PEAKS} of {len(peaks)} in {stem.name}_peaks.csv:")
+    if len(peaks):
+        first = peaks.head(MOST_PEAKS)
+        styles = {
+            name: f"{{:.{DECIMALS.get(name, 4)}f}}".format
+            for name in first.select_dtypes("float")
+        }
+        print(first.to_string(index=False, formatters=styles))

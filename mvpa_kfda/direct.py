@@ -41,7 +41,7 @@ from ._rules import (
 )
 from ._targets import FoldTargets, make_targets
 from .folds import FoldBatch, Layout, lay_out
-from .hat import Hat
+from .hat import Hat, invert_blocks
 
 #: The smallest eigenvalue of I - G_te,te that double precision still resolves well.
 _SINGULAR = 1e-10
@@ -181,7 +181,7 @@ def prepare_sorted(hats, layout, dtype):
     for hat in hats:
         _check_not_too_large(hat, dtype.name)
     inverses = [
-        invert_blocks(np.stack([_blocks(hat, batch) for hat in hats]), hats)
+        _invert(np.stack([_blocks(hat, batch) for hat in hats]), hats)
         for batch in layout.batches
     ]
     return [
@@ -207,12 +207,9 @@ def _check_not_too_large(hat, dtype):
         )
 
 
-def invert_blocks(blocks, hats):
+def _invert(blocks, hats):
     """Invert I - G_te,te of every hat's folds, (S, k, m, m), refusing singular ones."""
-    try:
-        inverses = np.linalg.inv(blocks)
-    except np.linalg.LinAlgError:
-        inverses = np.full(blocks.shape, np.inf)
+    inverses = invert_blocks(blocks)
     # No eigenvalue of the inverse exceeds its trace, nor is less than its diagonal.
     diagonal = np.abs(np.einsum("skmm->skm", inverses)).max(axis=(1, 2))
     for hat, largest in zip(hats, diagonal, strict=True):

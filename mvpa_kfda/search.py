@@ -7,6 +7,7 @@ position or for several of a block's, and one that tests at other positions than
 fills a whole row of the map. The cells of a map are numbered in C order.
 """
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -122,12 +123,15 @@ def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
             gathered.add(blocks[i], checkpoint.load(i))
             bar.update(len(blocks[i]))
         items = [blocks[i] for i in waiting]
-        parts = run_in_parallel(_run_block, (source, task), items, n_jobs)
-        for i, part in zip(waiting, parts, strict=True):
-            if checkpoint:
-                checkpoint.save(i, part)
-            gathered.add(blocks[i], part)
-            bar.update(len(blocks[i]))
+        # Closed even where an error keeps the loop alive in its traceback.
+        with closing(
+            run_in_parallel(_run_block, (source, task), items, n_jobs)
+        ) as parts:
+            for i, part in zip(waiting, parts, strict=True):
+                if checkpoint:
+                    checkpoint.save(i, part)
+                gathered.add(blocks[i], part)
+                bar.update(len(blocks[i]))
     return gathered.outcome()
 
 

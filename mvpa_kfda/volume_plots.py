@@ -79,7 +79,9 @@ def plot_volume(
     ----------
     result : VolumeResult
         The result to draw.
-    kind, metric, correction, alpha, threshold, views, cut_coords, bg_img, vlim, cmap
+    kind, metric, correction, alpha, threshold : str or float or None
+        As in `VolumeResult.plot`.
+    views, cut_coords, bg_img, vlim, cmap : str or sequence or image or None
         As in `VolumeResult.plot`.
     show : bool
         Show the figure at once.

@@ -67,33 +67,24 @@ class VolumeResult(WithSummaries, _Result):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda._space import VolumeSpace
-    >>> from mvpa_kfda.volume_results import VolumeResult
-    >>> mask = np.ones((3, 1, 1), dtype=bool)
+    >>> from nibabel import Nifti1Image
+    >>> from mvpa_kfda import searchlight
     >>> rng = np.random.default_rng(0)
-    >>> result = VolumeResult(
-    ...     positions=np.arange(3),
-    ...     space=VolumeSpace(mask, np.diag([4.0, 4.0, 4.0, 1.0])).pack(),
-    ...     adjacency=np.array([[0, 1], [1, 2]]),
-    ...     n_features=np.array([2, 3, 2]),
-    ...     metrics={"accuracy": np.array([0.5, 0.9, 0.8])},
-    ...     nulls={"accuracy": rng.uniform(0.4, 0.6, (99, 3))},
-    ...     chances={"accuracy": 0.5},
-    ...     classes=["face", "house"],
-    ...     y=[0, 1, 0, 1],
-    ...     groups=None,
-    ...     predicted=np.zeros((3, 4), dtype=int),
-    ...     tests=([0, 1], [2, 3]),
-    ...     parameters={},
-    ...     versions={},
-    ... )
-    >>> result.pvalues("max")
-    array([0.92, 0.01, 0.01])
-    >>> result.peaks()[["x", "score", "p_max", "cluster_size_mm3"]]
-         x  score  p_max  cluster_size_mm3
-    0  4.0    0.9   0.01             128.0
-    >>> result.to_img("p").get_fdata().ravel().round(2)
-    array([0.57, 0.01, 0.01])
+    >>> y = np.tile(["face", "house"], 20)
+    >>> bold = rng.normal(size=(5, 1, 1, 40))
+    >>> bold[3, 0, 0] += 3 * (y == "face")
+    >>> affine = np.diag([4.0, 4.0, 4.0, 1.0])
+    >>> mask = Nifti1Image(np.ones((5, 1, 1), dtype=np.uint8), affine)
+    >>> bold = Nifti1Image(bold, affine)
+    >>> options = {"radius": 4.0, "n_permutations": 99, "random_state": 0}
+    >>> result = searchlight(bold, y, mask_img=mask, **options)
+    >>> result.pvalues("max") <= 0.05
+    array([False, False,  True,  True,  True])
+    >>> result.peaks()[["x", "p_max", "cluster_size_mm3"]]
+         x  p_max  cluster_size_mm3
+    0  8.0   0.01             192.0
+    >>> result.to_img("p").get_fdata().ravel().round(2)[2:]
+    array([0.01, 0.01, 0.01])
     """
 
     axes: ClassVar[dict] = {"positions": "position"}
@@ -358,7 +349,8 @@ class VolumeResult(WithSummaries, _Result):
         bg_img : image or None
             What is drawn behind the scores: an image of the brain, or a surface image
             of the depth of its folds. None takes nilearn's MNI template where the
-            voxels fit it, else the shape of the mask; on a surface, its folds.
+            voxels fit it, else the shape of what was decoded; on a surface, its
+            folds.
         vlim : tuple of float or None
             Scores at the two ends of the colors; None makes them symmetric about
             chance.

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -15,8 +16,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
-from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
+from mvpa_kfda import (
+    _cli_common,
+    decode_epochs,
+    generalize_epochs,
+    load_result,
+    simulate_epochs,
+)
+from mvpa_kfda._memory import NULLS
 from mvpa_kfda.cli import main
+from mvpa_kfda.inference import CORRECTIONS
+from mvpa_kfda.kernels import KERNELS
+from mvpa_kfda.metrics import METRICS
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
 
@@ -491,3 +502,52 @@ def test_help_names_options_and_metrics(capsys):
     words = {"--by", "--correction", "roc_auc", "tfce", "polynomial", "replaced"}
     words |= {"--generalize", "--test-file", "--train-on", "--null", "--sensors"}
     assert {word for word in words if word not in printed} == set()
+
+
+def test_names_of_options_are_those_of_the_functions():
+    kernels = [name for name in KERNELS if name != "precomputed"]
+    assert list(_cli_common.KERNELS) == kernels
+    assert list(_cli_common.CORRECTIONS) == list(CORRECTIONS)
+    assert list(_cli_common.METRICS) == list(METRICS)
+    assert _cli_common.NULLS == NULLS
+
+
+def test_help_loads_nothing_that_takes_long():
+    code = """
+import contextlib, io, sys
+from mvpa_kfda.cli import main
+for command in ([], ["epochs"], ["searchlight"], ["regions"]):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main([*command, "--help"])
+slow = {"numpy", "scipy", "sklearn", "pandas", "mne", "nibabel", "nilearn"}
+print(sorted(slow & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
+def test_failures_of_the_machine_are_one_line_too(tmp_path, monkeypatch, capsys, kind):
+    def fail(*args, **kwargs):
+        raise kind("a worker was killed")
+
+    monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "mvpa-kfda: error: a worker was killed\n"
+
+
+def test_warnings_about_programs_are_not_shown(tmp_path, monkeypatch, capsys):
+    def grumble(*args, **kwargs):
+        for kind in (UserWarning, RuntimeWarning, FutureWarning, DeprecationWarning):
+            warnings.warn(f"a {kind.__name__}\nof two lines", kind, stacklevel=2)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(mvpa_kfda, "decode_epochs", grumble)
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "mvpa-kfda: warning: a UserWarning of two lines",
+        "mvpa-kfda: warning: a RuntimeWarning of two lines",
+        "mvpa-kfda: error: enough",
+    ]

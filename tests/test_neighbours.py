@@ -6,10 +6,11 @@ import pytest
 from nibabel import Nifti1Image
 from nilearn.datasets import load_fsaverage, load_mni152_brain_mask
 from nilearn.image import coord_transform
-from nilearn.maskers.nifti_spheres_masker import apply_mask_and_get_affinity
+from nilearn.maskers import nifti_spheres_masker
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.sparse import csgraph
+from sklearn.neighbors import NearestNeighbors
 
 from mvpa_kfda import _neighbours
 from mvpa_kfda._neighbours import (
@@ -23,6 +24,13 @@ from mvpa_kfda._neighbours import (
     touching_from,
 )
 from mvpa_kfda._space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+
+# Public since nilearn 0.12.
+find_spheres = getattr(
+    nifti_spheres_masker,
+    "apply_mask_and_get_affinity",
+    getattr(nifti_spheres_masker, "_apply_mask_and_get_affinity", None),
+)
 
 
 def affine(sizes, angles=(0.0, 0.0), origin=(-14.1, 7.3, -9.7)):
@@ -50,7 +58,7 @@ def nilearn_spheres(mask_space, centres, radius):
     """Return the members that nilearn's SearchLight has, given images."""
     series = np.ones((*mask_space.mask.shape, 2), dtype="float32")
     mask_img = Nifti1Image(mask_space.mask.astype("uint8"), mask_space.affine)
-    _, spheres = apply_mask_and_get_affinity(
+    _, spheres = find_spheres(
         centres,
         Nifti1Image(series, mask_space.affine),
         radius,
@@ -124,14 +132,21 @@ def test_spheres_below_1_mm_hold_more_than_the_radius():
     assert np.diff(members.indptr).max() == 2
 
 
-@pytest.mark.parametrize("size", [4.0, 3.3])
-def test_spheres_of_the_whole_brain_are_nilearns(size):
-    # Trees of parts of this mask give other sizes at 3.3 mm, by rounding.
+@pytest.mark.parametrize(("size", "radius"), [(4.0, 12.0), (3.3, 9.9)])
+def test_spheres_of_the_whole_brain_are_nilearns(size, radius):
     mask = np.asarray(load_mni152_brain_mask(resolution=4).dataobj) > 0
     space = VolumeSpace(mask, affine([size] * 3, origin=(-98.1, -134.3, -72.7)))
-    members = sphere_members(space, space, radius=3 * size)
-    some = np.random.default_rng(0).choice(space.n_positions, 150, replace=False)
-    expected = nilearn_spheres(space, mm(space)[some], 3 * size)
+    members, places = sphere_members(space, space, radius), mm(space)
+    # At 3.3 mm rounding decides whether voxels at the radius belong. Compare spheres
+    # that two ways of searching find different, too.
+    sizes = []
+    for way in ("kd_tree", "ball_tree"):
+        search = NearestNeighbors(radius=radius, algorithm=way).fit(places)
+        sizes.append(np.diff(search.radius_neighbors_graph(places).indptr))
+    differ = np.flatnonzero(sizes[0] != sizes[1])
+    some = np.random.default_rng(0).choice(space.n_positions, 100, replace=False)
+    some = np.union1d(some, differ[:20])
+    expected = nilearn_spheres(space, places[some], radius)
     assert_same_members(members[some], expected)
     assert space.n_positions == 29398
     if size == 4.0:
@@ -280,11 +295,12 @@ def test_neighbourhoods_on_a_brain_equal_paths_over_the_whole_mesh(distance, rad
     some = np.random.default_rng(1).choice(np.flatnonzero(space.mask["right"]), 40)
     members = surface_members(space, space, radius, distance)
     places, faces = space.coordinates["right"], space.faces["right"]
-    graph = sparse.dok_array((len(places), len(places)))
-    for i, j in faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2):
-        length = np.sqrt(((places[i] - places[j]) ** 2).sum())
-        graph[i, j] = length if distance == "geodesic" else 1.0
-    paths = csgraph.shortest_path(graph.tocsr(), directed=False, indices=some)
+    i, j = faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T
+    lengths = np.sqrt(((places[i] - places[j]) ** 2).sum(axis=1))
+    weights = lengths if distance == "geodesic" else np.ones(len(i))
+    graph = sparse.csr_array((weights, (i, j)), shape=[len(places)] * 2)
+    assert graph.nnz == len(i)  # each edge once in each direction: nothing is summed
+    paths = csgraph.shortest_path(graph, directed=False, indices=some)
     expected = paths[:, space.mask["right"]] <= radius * (1 + 1e-6)
     n_left = np.count_nonzero(space.mask["left"])
     rows = n_left + np.searchsorted(np.flatnonzero(space.mask["right"]), some)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, KilledWorker, LocalCluster
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda._parallel import _one_blas_thread, run_in_parallel
+from mvpa_kfda._parallel import _call, _one_blas_thread, run_in_parallel
 
 LOCAL = ["loky", "threading", "multiprocessing"]
 
@@ -67,7 +67,7 @@ def fail(item):
 
 def die(item):
     if item == 3:
-        time.sleep(0.5)  # a worker that dies while it starts is not started again
+        time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
     return item
 
@@ -219,6 +219,12 @@ def test_one_blas_thread(backend, n_jobs):
         assert blas_threads(0) == {2}
 
 
+def test_a_call_in_a_worker_has_one_blas_thread():
+    with threadpool_limits(2, user_api="blas"):
+        assert _call(blas_threads, (), 0) == {1}
+        assert blas_threads(0) == {2}
+
+
 def test_the_last_thread_out_restores_blas():
     with threadpool_limits(2, user_api="blas"), contextlib.ExitStack() as second:
         with _one_blas_thread:
@@ -242,12 +248,11 @@ def test_the_number_of_dask_workers(dask):
     assert set(run_in_parallel(where, (), range(4), 1)) == {os.getpid()}
 
 
-def test_dask_workers_have_one_blas_thread(dask):
-    assert list(run_in_parallel(blas_threads, (), range(8))) == [{1}] * 8
-
-
-def test_a_run_inside_a_dask_task(dask):
-    assert dask.submit(run_in_worker, make_data()).result() == EXPECTED[:5]
+def test_runs_inside_dask_tasks(dask):
+    """Both workers wait for calls that only they can do."""
+    futures = dask.map(run_in_worker, [make_data()] * 2, pure=False)
+    for future in futures:
+        assert future.result(timeout=20) == EXPECTED[:5]
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
@@ -260,9 +265,31 @@ def test_killed_dask_workers_lose_nothing(dask, n_workers):
     assert got == EXPECTED
 
 
-def test_work_that_kills_every_dask_worker(dask):
-    with pytest.raises(RuntimeError, match="died one after the other"):
-        list(run_in_parallel(die, (), range(10)))
+def test_a_call_that_kills_its_dask_workers(dask):
+    def allow_failures(n_failures, dask_scheduler):
+        before, dask_scheduler.allowed_failures = (
+            dask_scheduler.allowed_failures,
+            n_failures,
+        )
+        return before
+
+    before = dask.run_on_scheduler(allow_failures, 0)  # and then give up
+    try:
+        with pytest.raises(RuntimeError, match="died one after the other") as raised:
+            list(run_in_parallel(die, (), range(10)))
+    finally:
+        dask.run_on_scheduler(allow_failures, before)
+    assert isinstance(raised.value.__cause__, KilledWorker)
+
+
+@pytest.mark.slow
+def test_a_call_that_kills_the_only_dask_worker():
+    """The shared data are lost with it, and shipped anew, but not forever."""
+    with start_cluster(1) as cluster, Client(cluster), parallel_config(backend="dask"):
+        # A worker that dies while it starts is not started again: no worker is left.
+        words = "died one after the other|has no worker after 10 seconds"
+        with pytest.raises((RuntimeError, TimeoutError), match=words):
+            list(run_in_parallel(die, (), range(10)))
 
 
 def test_errors_of_the_function_arrive_from_dask(dask):

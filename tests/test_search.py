@@ -11,7 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, _parallel, cross_validate
+from mvpa_kfda import (
+    RBF,
+    Linear,
+    Polynomial,
+    Ridge,
+    _parallel,
+    cross_validate,
+    search,
+)
 from mvpa_kfda.direct import prepare
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import make_hat

@@ -27,8 +27,10 @@ import platform
 import resource
 import subprocess
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import nilearn
@@ -47,13 +49,24 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda import KernelFDA, Ridge, searchlight
+from mvpa_kfda import KernelFDA, Linear, Ridge, searchlight
+from mvpa_kfda._analysis import make_analysis
 from mvpa_kfda._images import process_positions, read_images
-from mvpa_kfda._neighbours import own_columns, sphere_members, touching
+from mvpa_kfda._neighbours import sphere_members
+from mvpa_kfda.search import run
+from mvpa_kfda.subset_source import SubsetSource
 
 RESULTS = Path(__file__).with_name("results_searchlight.rst")
+N_VOXELS = 29_398
 RADIUS = 11.4  # mm: 93 voxels of 4 mm where the brain does not end
+N_SAMPLE = 40  # centres that nilearn's time is extrapolated from
 LDA = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+
+
+@cache
+def brain():
+    """Return nilearn's mask of the MNI brain."""
+    return load_mni152_brain_mask(resolution=4)
 
 
 @dataclass(frozen=True)
@@ -65,20 +78,16 @@ class Problem:
     n_runs: int | None  # None leaves one image out
     n_centres: int | None  # None: all voxels
     n_permutations: int
-    n_sample: int  # centres that nilearn's time is extrapolated from
-
-    @property
-    def mask(self):
-        return load_mni152_brain_mask(resolution=4)
 
     @property
     def images(self):
         """A 4D image of noise, in single precision like most files."""
-        mask = np.asarray(self.mask.dataobj) != 0
+        mask = np.asarray(brain().dataobj) != 0
         rng = np.random.default_rng(0)
         bold = np.zeros((*mask.shape, self.n_images), np.float32)
-        bold[mask] = rng.standard_normal(bold[mask].shape, dtype=np.float32)
-        return Nifti1Image(bold, self.mask.affine)
+        size = np.count_nonzero(mask), self.n_images
+        bold[mask] = rng.standard_normal(size, dtype=np.float32)
+        return Nifti1Image(bold, brain().affine)
 
     @property
     def y(self):
@@ -96,16 +105,16 @@ class Problem:
 
     def centres(self, n=None):
         """Return a mask of some voxels, spread over the brain."""
-        inside = np.argwhere(np.asarray(self.mask.dataobj))
-        chosen = np.zeros(self.mask.shape, np.uint8)
-        n = n or self.n_centres or len(inside)
+        inside = np.argwhere(np.asarray(brain().dataobj))
+        chosen = np.zeros(brain().shape, np.uint8)
+        n = n or self.n_centres or N_VOXELS
         rows = np.linspace(0, len(inside) - 1, n).round().astype(int)
         chosen[tuple(inside[rows].T)] = 1
-        return Nifti1Image(chosen, self.mask.affine)
+        return Nifti1Image(chosen, brain().affine)
 
     def describe(self, n_permutations=None, n=None):
         """Word the problem."""
-        n = n or self.n_centres or int(np.asarray(self.mask.dataobj).sum())
+        n = n or self.n_centres or N_VOXELS
         runs = f"{self.n_runs} runs" if self.n_runs else "leave-one-out"
         if n_permutations is None:
             n_permutations = self.n_permutations
@@ -115,18 +124,18 @@ class Problem:
         )
 
 
-A = Problem(100, 4, 5, 2_000, 1_000, 2_000)
-B = Problem(512, 8, 8, 28_000, 0, 40)
-C = Problem(80, 2, None, None, 10_000, 40)
+A = Problem(100, 4, 5, 2_000, 1_000)
+B = Problem(512, 8, 8, 28_000, 0)
+C = Problem(80, 2, None, None, 10_000)
 
 
-def ours(problem, images, n_permutations, centres, **kwargs):
+def ours(problem, images, n_permutations, centres, mask=None, **kwargs):
     """Decode with the direct method."""
     return searchlight(
         images,
         problem.y,
         groups=problem.groups,
-        mask_img=problem.mask,
+        mask_img=mask or brain(),
         process_mask_img=centres,
         radius=RADIUS,
         standardize=False,
@@ -138,10 +147,10 @@ def ours(problem, images, n_permutations, centres, **kwargs):
     )
 
 
-def theirs(problem, images, centres, estimator=LDA):
-    """Decode with nilearn, in one process."""
+def theirs(problem, images, centres, estimator=LDA, mask=None):
+    """Decode with nilearn's SearchLight."""
     model = SearchLight(
-        problem.mask,
+        mask or brain(),
         process_mask_img=centres,
         radius=RADIUS,
         estimator=estimator,
@@ -153,20 +162,34 @@ def theirs(problem, images, centres, estimator=LDA):
         return model.fit(images, problem.y, problem.groups)
 
 
-def our_spheres(problem, images, centres):
-    """Read the images and find the voxels of the spheres."""
-    read = read_images(images, problem.mask)
-    space = process_positions(read, centres)
-    own_columns(read.space, space)
-    touching(space)
-    return sphere_members(read.space, space, RADIUS)
+def our_decoding(problem, images, n_permutations, centres, dtype):
+    """Return a function that decodes when the voxels of all spheres are known."""
+    read = read_images(images, brain())
+    spheres = sphere_members(read.space, process_positions(read, centres), RADIUS)
+    analysis = make_analysis(
+        problem.y,
+        problem.n_images,
+        groups=problem.groups,
+        kernel=Linear(),
+        reg=0.3,
+        cv=problem.cv,
+        scoring="accuracy",
+        n_permutations=n_permutations,
+        permute="auto",
+        random_state=0,
+        dtype=dtype,
+    )
+    data = np.ascontiguousarray(read.X.T)
+    source = SubsetSource(data, spheres.indptr, spheres.indices, Linear(), 0.3)
+    task = analysis.for_positions("full", None)
+    return lambda: run(source, task, verbose=False)
 
 
 def their_spheres(problem, images, centres):
-    """Do the same with nilearn."""
+    """Read the images and find the voxels of the spheres, with nilearn."""
     where = coord_transform(*np.nonzero(np.asarray(centres.dataobj)), centres.affine)
     return apply_mask_and_get_affinity(
-        np.transpose(where), images, RADIUS, True, mask_img=problem.mask
+        np.transpose(where), images, RADIUS, True, mask_img=brain()
     )
 
 
@@ -183,7 +206,7 @@ def check_equal(problem, n=20, lam=30.0):
 
 def their_time(problem, images, n_centres):
     """Return seconds that one LDA map takes, decoding alone, from some centres."""
-    n = min(problem.n_sample, n_centres)
+    n = min(N_SAMPLE, n_centres)
     X, rows = their_spheres(problem, images, problem.centres(n))
     args = X, problem.y, LDA, rows, problem.groups, "accuracy", problem.cv
     seconds = medians(1, lda=lambda: search_light(*args))["lda"]
@@ -193,35 +216,29 @@ def their_time(problem, images, n_centres):
 def part_a(rows, n_centres):
     """Time some centres with and without permutations against one LDA map."""
     images, centres = A.images, A.centres(n_centres)
+    cases = [(A.n_permutations, "float64"), (A.n_permutations, "float32"), (0, None)]
     sides = {
-        "theirs": lambda: theirs(A, images, centres),
-        "their_spheres": lambda: their_spheres(A, images, centres),
-        "our_spheres": lambda: our_spheres(A, images, centres),
+        "lda": lambda: theirs(A, images, centres),
+        "spheres": lambda: their_spheres(A, images, centres),
     }
-    for dtype in ("float64", "float32"):
-        for p in (0, A.n_permutations):
-            sides[dtype, p] = lambda d=dtype, p=p: ours(A, images, p, centres, dtype=d)
-    t = medians(3, **{str(name): side for name, side in sides.items()})
-    lda = t["theirs"]
-    alone = {name: t[name] - t["our_spheres"] for name in t}
-    for dtype in ("float64", "float32"):
-        for p in (A.n_permutations, 0):
-            name = str((dtype, p))
-            problem = f"(a) {A.describe(p, n_centres)}, {dtype}"
-            lda_alone = lda - t["their_spheres"]
-            for what, mine, other in (
-                ("", t[name], lda),
-                (", decoding alone", alone[name], lda_alone),
-            ):
-                ratio = f"{mine / other:.2f} of its time"
-                if not p:
-                    ratio = f"{other / mine:.0f} times faster"
-                rows.append(
-                    problem + what,
-                    f"{mine:.2f} s",
-                    f"one unpermuted nilearn SearchLight with LDA: {other:.1f} s",
-                    ratio,
-                )
+    for p, dtype in cases:
+        d = dtype or "float64"
+        sides[f"{p} {dtype}"] = lambda p=p, d=d: ours(A, images, p, centres, dtype=d)
+        sides[f"{p} {dtype} alone"] = our_decoding(A, images, p, centres, d)
+    t = medians(3, **sides)
+    for p, dtype in cases:
+        name, precision = f"{p} {dtype}", f", {dtype}" if dtype else ""
+        for what, mine, lda in (
+            ("", t[name], t["lda"]),
+            (", decoding alone", t[f"{name} alone"], t["lda"] - t["spheres"]),
+        ):
+            times = f"{mine / lda:.2f} of its time"
+            rows.append(
+                f"(a) {A.describe(p, n_centres)}{precision}{what}",
+                f"{mine:.2f} s",
+                f"one unpermuted nilearn SearchLight with LDA: {lda:.1f} s",
+                times if p else f"{lda / mine:.0f} times faster",
+            )
 
 
 def part_b(rows, n_centres):
@@ -241,6 +258,7 @@ def against_extrapolated(rows, part, problem, n_centres, jobs, dtypes):
     lda = their_time(problem, images, n)
     for n_jobs in jobs:
         for dtype in dtypes:
+            get_reusable_executor().shutdown(wait=True)  # a new start of workers
             seconds = medians(
                 1,
                 ours=lambda j=n_jobs, d=dtype: ours(
@@ -255,7 +273,7 @@ def against_extrapolated(rows, part, problem, n_centres, jobs, dtypes):
                 text,
                 worded(seconds),
                 f"one unpermuted nilearn SearchLight with LDA, n_jobs={n_jobs or 1}: "
-                f"{worded(other)}, extrapolated from {min(problem.n_sample, n)} centres"
+                f"{worded(other)}, extrapolated from {min(N_SAMPLE, n)} centres"
                 + (" and one job" if n_jobs else ""),
                 f"{other / seconds:.3g} times faster",
             )
@@ -269,55 +287,75 @@ def worded(seconds):
     return f"{minutes:.1f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
-#: What peak memory is measured of: the problem, whose it is, and the workers.
-MEMORY = {
-    "a": (A, "ours", 1),
-    "a_lda": (A, "theirs", 1),
-    "b": (B, "ours", 1),
-    "c": (C, "ours", 2),
-}
+#: The parts by name, with their workers in (d).
+PROBLEMS = {"a": (A, 1), "b": (B, 1), "c": (C, 2)}
 
 
-def memory_of(name, n_centres):
-    """Run one part alone and print its peak memory in MB, that of workers added."""
-    problem, whose, n_jobs = MEMORY[name]
-    images, centres = problem.images, problem.centres(n_centres)
-    if whose == "theirs":
-        theirs(problem, images, problem.centres(50))  # memory does not grow with them
+def part_d(quick):
+    """Return rows with the peak memory of all parts, each in processes of its own."""
+    rows = []
+    for name, (problem, n_jobs) in PROBLEMS.items():
+        n = quick_centres(problem) if quick else problem.n_centres
+        with tempfile.TemporaryDirectory() as folder:
+            call_self("--write", name, folder, quick)
+            before, own, worker = call_self("--memory", name, folder, quick)
+            lda = 0
+            if name == "a":
+                lda = call_self("--lda-memory", name, folder, quick)[1]
+            size = (Path(folder) / "bold.nii").stat().st_size / 1e6
+        rows.append(
+            (
+                f"(d) peak memory, {problem.describe(n=n)}, n_jobs={n_jobs}; of it, "
+                f"libraries {before:.0f} MB; the file of the images has {size:.0f} MB",
+                f"{own:.0f} MB" + f" and {worker:.0f} MB per worker" * (n_jobs > 1),
+                f"one unpermuted nilearn SearchLight with LDA: {lda:.0f} MB"
+                * (lda > 0),
+                f"{own / lda:.1f} times its memory" if lda else "",
+            )
+        )
+    return rows
+
+
+def call_self(what, name, folder, quick):
+    """Run this script for one step of (d), and return the numbers that it prints."""
+    command = [sys.executable, __file__, what, name, "--folder", folder]
+    done = subprocess.run([*command, *["--quick"] * quick], stdout=-1, check=True)
+    return [float(number) for number in done.stdout.split()]
+
+
+def memory_step(args):
+    """Write the images of a part to files, or decode them and print peaks of memory.
+
+    The peaks are those before decoding, after it, and of the largest worker. A process
+    begins with the peak of the one that starts it, which must be small, and so another
+    process writes the files.
+    """
+    name = args.write or args.memory or args.lda_memory
+    problem, n_jobs = PROBLEMS[name]
+    files = [str(args.folder / f"{name}.nii") for name in ("bold", "centres", "brain")]
+    if args.write:
+        centres = problem.centres(quick_centres(problem) if args.quick else None)
+        for image, file in zip((problem.images, centres, brain()), files, strict=True):
+            image.to_filename(file)
+        return
+    before = peak(resource.RUSAGE_SELF)
+    if args.lda_memory:
+        theirs(problem, files[0], files[1], mask=files[2])
     else:
-        n_permutations = problem.n_permutations
-        ours(problem, images, n_permutations, centres, n_jobs=n_jobs)
+        p, images, centres, mask = problem.n_permutations, *files
+        ours(problem, images, p, centres, mask=mask, n_jobs=n_jobs)
+    own = peak(resource.RUSAGE_SELF)
     if n_jobs > 1:
         get_reusable_executor().shutdown(wait=True)
-    own, largest = (
-        resource.getrusage(who).ru_maxrss / 1e3
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    print(own, largest if n_jobs > 1 else 0.0)
+    print(before, own, peak(resource.RUSAGE_CHILDREN))
 
 
-def part_d(rows, quick):
-    """Measure the peak memory of all parts, each in a process of its own."""
-    for name, (problem, whose, n_jobs) in MEMORY.items():
-        command = [sys.executable, __file__, "--memory", name]
-        command += ["--quick"] * quick
-        output = subprocess.run(command, capture_output=True, check=True).stdout
-        own, worker = map(float, output.split())
-        n_centres = quick_centres(problem) if quick else None
-        text = problem.describe(0 if whose == "theirs" else None, n_centres)
-        if whose == "theirs":
-            text += ", nilearn's SearchLight"
-        images = problem.n_images * np.prod(problem.mask.shape) * 4 / 1e6
-        rows.append(
-            f"(d) peak memory, {text}, n_jobs={n_jobs}",
-            f"{own:.0f} MB" + (f", and {worker:.0f} MB per worker" if worker else ""),
-            f"the images in memory, part of it: {images:.0f} MB",
-            "",
-        )
+def peak(who):  # in MB
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return resource.getrusage(who).ru_maxrss / unit
 
 
 def quick_centres(problem):
-    """Return how many centres a quick run decodes."""
     return 200 if problem is A else 500
 
 
@@ -327,25 +365,25 @@ def main():
     parser.add_argument("--parts", nargs="+", choices="abcd", default=list("abcd"))
     parser.add_argument("--quick", action="store_true", help="few centres")
     parser.add_argument("--out", type=Path, help="where to write the table")
-    parser.add_argument("--memory", choices=MEMORY, help=argparse.SUPPRESS)
+    for step in ("--write", "--memory", "--lda-memory"):
+        parser.add_argument(step, choices=PROBLEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.memory:
-        problem = MEMORY[args.memory][0]
-        memory_of(args.memory, quick_centres(problem) if args.quick else None)
+    if args.folder:
+        with threadpool_limits(1):
+            memory_step(args)
         return
+    # Memory comes first, while this process is small.
+    memory = part_d(args.quick) if "d" in args.parts else []
     table = Table()
     with threadpool_limits(1):
         for problem in (A, C):
             check_equal(problem)
-        for name, problem, part in (
-            ("a", A, part_a),
-            ("b", B, part_b),
-            ("c", C, part_c),
-        ):
-            if name in args.parts:
+        for part, problem in ((part_a, A), (part_b, B), (part_c, C)):
+            if part.__name__[-1] in args.parts:
                 part(table, quick_centres(problem) if args.quick else None)
-    if "d" in args.parts:
-        part_d(table, args.quick)
+    for row in memory:
+        table.append(*row)
     machine = (
         f"{platform.machine()}, one core per worker; Python "
         f"{platform.python_version()}, NumPy {np.__version__}, SciPy "

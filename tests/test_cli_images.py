@@ -1,0 +1,666 @@
+"""The commands for images: same numbers as the functions, resumed after a kill."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+from nibabel import Nifti1Image
+from nilearn.image import index_img
+from nilearn.masking import apply_mask
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+import mvpa_kfda
+from mvpa_kfda import _report_images, decode_regions, load_result, searchlight
+from mvpa_kfda._checkpoint import Checkpoint
+from mvpa_kfda.cli import main
+
+#: Far from every brain, so that there is no glass brain to draw.
+AFFINE = np.array([[-3.0, 0, 0, 6], [0, 3, 0, 300], [0, 0, 3, 9], [0, 0, 0, 1]])
+LABELS = ["face", "house", "rest", "face", "house", "face", "house", "face"] * 4
+RUNS = np.repeat([1, 2, 3, 4], 8)
+KEEP = np.array(LABELS) != "rest"
+Y = np.array(LABELS)[KEEP]
+
+#: What a searchlight with permutations and correction "max" writes.
+ENDINGS = [
+    *(".h5", ".csv", "_peaks.csv", ".png", "_scores.nii.gz", "_p.nii.gz"),
+    *("_p_max.nii.gz", "_neglog10p_max.nii.gz", "_z.nii.gz"),
+]
+
+#: Words that begin a command on the first image of the folder.
+BOLD = ["searchlight", "bold.nii.gz", "--labels", "labels.tsv"]
+SHORT = ["--drop", "rest", "--mask", "mask.nii.gz", "--radius", "3"]
+
+
+def on_disk(path, data):
+    """Write an image."""
+    Nifti1Image(data, AFFINE).to_filename(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with images of one informative voxel, and files that are none."""
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    bold = rng.normal(size=(5, 5, 5, 32)).astype(np.float32)
+    bold[2, 2, 2] += 4 * (np.array(LABELS) == "face")
+    bold[..., ~KEEP] += 1000  # nobody may look at these
+    on_disk(folder / "bold.nii.gz", bold)
+    on_disk(folder / "first.nii.gz", bold[..., :8])
+    on_disk(folder / "second.nii", bold[..., 8:])
+    on_disk(folder / "single.nii.gz", bold[..., 0])
+    dead = bold.copy()
+    dead[0, 0, 0] = 0
+    on_disk(folder / "dead.nii.gz", dead)
+    on_disk(folder / "other.nii.gz", np.ones((4, 4, 4), np.uint8))
+    mask = np.ones((5, 5, 5), np.uint8)
+    on_disk(folder / "mask.nii.gz", mask)
+    mask[4], mask[1, 1, 1] = 0, 0
+    on_disk(folder / "centres.nii.gz", mask)
+    on_disk(folder / "empty.nii.gz", 0 * mask)
+    atlas = np.repeat([7, 7, 0, 0, 0], 25).reshape(5, 5, 5).astype(np.int16)
+    atlas[2:4, 1:4, 1:4] = 3
+    on_disk(folder / "atlas.nii.gz", atlas)
+    whole = (folder / "bold.nii.gz").read_bytes()
+    (folder / "cut.nii.gz").write_bytes(whole[: len(whole) // 2])
+    (folder / "text.nii.gz").write_text("no image\n")
+    names = pd.DataFrame({"index": [3, 7], "name": ["V1 left", "FFA"]})
+    names.to_csv(folder / "names.tsv", sep="\t", index=False)
+    table = pd.DataFrame({"label": LABELS, "run": RUNS, "chunk": RUNS > 2})
+    table.to_csv(folder / "labels.tsv", sep="\t", index=False)
+    table[:8].to_csv(folder / "first.csv", index=False)
+    table[8:].to_csv(folder / "second.csv", index=False)
+    gaps = table.replace("rest", "n/a").assign(run=table["run"].where(KEEP))
+    gaps.to_csv(folder / "gaps.tsv", sep="\t", index=False)
+    table["run"] = table["run"].where(table["run"] > 1)
+    table["code"] = table["label"].map({"face": 1, "house": 2})
+    table.to_csv(folder / "holes.tsv", sep="\t", index=False)
+    (folder / "labels.txt").write_text("face\nhouse\n")
+    return folder
+
+
+@pytest.fixture
+def inside(folder, monkeypatch):
+    """Stay in that folder."""
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Draw nothing, which is most of the time that a short command takes."""
+    monkeypatch.setattr(_report_images, "_write_figures", lambda *_: {})
+
+
+def kept_bold(folder):
+    """Return the volumes that are not rest, as an image."""
+    return index_img(nibabel.load(folder / "bold.nii.gz"), KEEP)
+
+
+def expected_searchlight(folder, **options):
+    """Return what the function gives for the volumes that are not rest."""
+    options = {"mask_img": folder / "mask.nii.gz", "radius": 3.0} | options
+    return searchlight(kept_bold(folder), Y, random_state=0, **options)
+
+
+def run(out, command, *options):
+    """Run a command that must succeed; return its files by ending."""
+    assert main([*command, *map(str, options), "--out", str(out)]) == 0
+    (stem,) = {path.stem for path in out.glob("*.h5")}
+    return {path.name.removeprefix(stem): path for path in out.iterdir()}
+
+
+# ----------------------------------------------------------------------- what comes out
+
+
+def test_searchlight_passes_every_option_on(inside, tmp_path, capsys):
+    open_before = plt.get_fignums()
+    options = [
+        *("--label-column", "label", "--drop", "rest", "--groups", "run"),
+        *("--mask", "mask.nii.gz", "--process-mask", "centres.nii.gz"),
+        *("--radius", 3.5, "--kernel", "rbf", "--reg", 0.7, "--cv", 3),
+        *("--scoring", "roc_auc,", "accuracy", "--standardize", "none"),
+        *("--permutations", 40, "--correction", "fdr", "--null", "max", "--seed", 4),
+        *("--jobs", 1, "--dtype", "float32"),
+    ]
+    files = run(tmp_path / "new" / "out", BOLD, *options)
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("mvpa-kfda: warning: cv=3 makes stratified folds")
+    assert plt.get_fignums() == open_before
+    with pytest.warns(UserWarning, match="cv=3 makes stratified folds"):
+        expected = searchlight(
+            kept_bold(inside),
+            Y,
+            groups=RUNS[KEEP],
+            mask_img="mask.nii.gz",
+            process_mask_img="centres.nii.gz",
+            radius=3.5,
+            standardize=False,
+            kernel="rbf",
+            reg=0.7,
+            cv=3,
+            scoring=["roc_auc", "accuracy"],
+            n_permutations=40,
+            null="max",
+            random_state=4,
+            dtype="float32",
+        )
+    assert expected.shape == (99,)
+    assert load_result(files[".h5"]) == expected
+    assert set(files) == {e.replace("max", "fdr") for e in ENDINGS}
+    table = pd.read_csv(files[".csv"])
+    assert list(table.columns) == (
+        ["x", "y", "z", "n_features", "roc_auc", "accuracy", "p", "p_fdr"]
+    )
+    assert_allclose(table["p_fdr"], expected.pvalues("fdr"), rtol=1e-12, atol=0)
+    assert "correction 'fdr'" in printed.out
+    assert "Best roc_auc: " in printed.out
+
+
+def test_maps_tables_and_report_say_the_same(inside, tmp_path, capsys):
+    files = run(tmp_path, BOLD, *SHORT, "--groups", "run", "--permutations", 99)
+    printed = capsys.readouterr().out
+    result = expected_searchlight(inside, groups=RUNS[KEEP], n_permutations=99)
+    assert load_result(files[".h5"]) == result
+    assert set(files) == set(ENDINGS)
+    assert all(path.name.startswith("bold_searchlight") for path in files.values())
+    p, p_max = result.pvalues(), result.pvalues("max")
+    for ending, values in {
+        "_scores": result.scores,
+        "_p": p,
+        "_p_max": p_max,
+        "_neglog10p_max": -np.log10(p_max),
+        "_z": norm.isf(np.minimum(p, 0.99)),
+    }.items():
+        image = nibabel.load(files[f"{ending}.nii.gz"])
+        assert_array_equal(image.affine, AFFINE)
+        assert_allclose(apply_mask(image, "mask.nii.gz"), values, rtol=1e-6, atol=1e-9)
+    peaks = pd.read_csv(files["_peaks.csv"])
+    assert peaks["cluster_size_mm3"][0] == 7 * 27  # the spheres with the one voxel
+    assert_allclose(peaks["score"], result.peaks()["score"], rtol=1e-12, atol=0)
+    assert files[".png"].read_bytes().startswith(b"\x89PNG")
+    assert "Decoded bold.nii.gz: 28 of 32 volumes, 4 groups, 4 folds\n" in printed
+    assert "2 classes: face 16, house 12\n" in printed
+    assert "125 voxels; 6 voxels per sphere (median; 4 to 7)\n" in printed
+    best = result.scores.argmax()
+    at = "x {:.1f}, y {:.1f}, z {:.1f} mm".format(*result.coordinates[best])
+    chance = f"(chance {result.chance:.3f})"
+    assert f"Best accuracy: {result.scores[best]:.3f} at {at} {chance}\n" in printed
+    assert "Above chance: 7 of 125 voxels, in 1 cluster (p <= 0.05," in printed
+    assert re.search(r" 0\.0100 +0\.0100 +1 +189\n", printed)
+    for ending in ENDINGS:
+        assert f"  bold_searchlight{ending} " in printed
+    assert "Took " in printed
+
+
+def test_regions_are_scored_by_name(inside, tmp_path, capsys):
+    command = ["regions", *BOLD[1:], "--drop", "rest", "--groups", "run"]
+    options = ["--atlas", "atlas.nii.gz", "--atlas-names", "names.tsv"]
+    files = run(tmp_path, command, *options, "--permutations", 30)
+    printed = capsys.readouterr().out
+    result = decode_regions(
+        kept_bold(inside),
+        Y,
+        labels_img="atlas.nii.gz",
+        lut="names.tsv",
+        groups=RUNS[KEEP],
+        n_permutations=30,
+        random_state=0,
+    )
+    assert load_result(files[".h5"]) == result
+    assert set(files) == {*ENDINGS, "_map.png"}
+    assert pd.read_csv(files[".csv"])["region"].tolist() == ["V1 left", "FFA"]
+    assert pd.read_csv(files["_peaks.csv"])["region"].tolist() == ["V1 left"]
+    assert "2 regions; 34 voxels per region (median; 18 to 50)\n" in printed
+    assert f"{result.scores[0]:.3f} at V1 left (x -1.5, y 306.0, z 15.0 mm)" in printed
+    assert "Above chance: 1 of 2 regions (p <= 0.05, correction 'max'," in printed
+    table = printed.split("permutations)\n")[1].splitlines()
+    assert table[0].split()[0] == "region"
+    assert table[1].split()[:3] == ["V1", "left", "-1.5"]
+
+
+def test_mask_leaves_voxels_out_of_regions(inside, tmp_path, no_figures):
+    command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
+    options = ["--mask", "centres.nii.gz", "--permutations", 0]
+    result = load_result(run(tmp_path, command, *options)[".h5"])
+    assert result.n_features.tolist() == [18, 49]  # regions 3 and 7
+
+
+@pytest.mark.parametrize(
+    "labels", [["labels.tsv"], ["first.csv", "second.csv"]], ids=["one", "each"]
+)
+def test_several_images_are_joined(inside, tmp_path, capsys, no_figures, labels):
+    command = ["searchlight", "first.nii.gz", "second.nii", "--labels", *labels]
+    files = run(tmp_path, command, *SHORT, "--groups", "file", "--permutations", 9)
+    expected = expected_searchlight(
+        inside, groups=1 + (RUNS[KEEP] > 1), n_permutations=9
+    )
+    assert load_result(files[".h5"]) == expected
+    assert files[".h5"].name == "first_searchlight.h5"
+    assert "first.nii.gz and 1 more: 28 of 32 volumes" in capsys.readouterr().out
+
+
+def test_image_of_which_nothing_is_left(inside, tmp_path, no_figures):
+    table = pd.read_csv("labels.tsv", sep="\t")
+    table["label"] = table["label"].where(RUNS < 2, "other")
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    command = ["searchlight", "first.nii.gz", "second.nii", *SHORT]
+    options = ["--drop", "other", "--labels", tmp_path / "labels.csv", "--cv", 3]
+    files = run(tmp_path / "out", command, *options, "--permutations", 0)
+    assert len(load_result(files[".h5"]).y) == KEEP[:8].sum()
+
+
+def test_without_permutations_there_are_maps_of_scores_only(inside, tmp_path, capsys):
+    files = run(tmp_path, BOLD, *SHORT, "--permutations", 0)
+    assert set(files) == {".h5", ".csv", ".png", "_scores.nii.gz"}
+    assert list(pd.read_csv(files[".csv"]).columns) == (
+        ["x", "y", "z", "n_features", "accuracy"]
+    )
+    printed = capsys.readouterr().out
+    assert "chance 0.5" in printed
+    assert "Above chance" not in printed
+
+
+def test_without_correction_the_maps_have_no_second_name(inside, tmp_path, no_figures):
+    options = ["--permutations", 19, "--correction", "none"]
+    files = run(tmp_path, BOLD, *SHORT, *options)
+    assert set(files) == {
+        *(".h5", ".csv", "_peaks.csv", "_scores.nii.gz", "_p.nii.gz"),
+        *("_neglog10p.nii.gz", "_z.nii.gz"),
+    }
+
+
+@pytest.mark.parametrize("correction", ["cluster", "tfce"])
+def test_clusters_keep_what_they_need(
+    inside, tmp_path, monkeypatch, no_figures, correction
+):
+    options = ["--correction", correction, "--permutations", 19]
+    options += ["--process-mask", "centres.nii.gz"]
+    p, kept = {}, []
+    # 99 centres, 19 permutations and 4 bytes
+    for limit in (99 * 19 * 4, 99 * 19 * 4 - 1):
+        monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", limit)
+        result = load_result(run(tmp_path, BOLD, *SHORT, *options)[".h5"])
+        kept.append(result.parameters["null"])
+        p[kept[-1]] = result.pvalues(correction)
+    assert kept == ["full", "stream"]
+    assert_array_equal(p["full"], p["stream"])
+    run(tmp_path, BOLD, *SHORT, "--permutations", 19)
+    result = load_result(tmp_path / "bold_searchlight.h5")
+    assert result.parameters["null"] == "max"
+
+
+def test_regions_keep_all_permutations(inside, tmp_path, monkeypatch, no_figures):
+    monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", 0)
+    command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
+    options = ["--correction", "cluster", "--permutations", 9]
+    result = load_result(run(tmp_path, command, *options)[".h5"])
+    assert result.null.shape == (9, 2)
+
+
+def test_nothing_significant_is_said(inside, tmp_path, capsys, no_figures):
+    options = ["--process-mask", tmp_path / "far.nii.gz", "--permutations"]
+    far = np.zeros((5, 5, 5), np.uint8)
+    far[:, 0] = 1
+    on_disk(tmp_path / "far.nii.gz", far)
+    run(tmp_path / "a", BOLD, *SHORT, *options, 29)
+    printed = capsys.readouterr().out
+    assert "Above chance: no voxel (p <= 0.05, correction 'max', 29 perm" in printed
+    peaks = pd.read_csv(tmp_path / "a" / "bold_searchlight_peaks.csv")
+    assert len(peaks) == 0
+    assert list(peaks.columns)[:4] == ["x", "y", "z", "score"]
+    run(tmp_path / "b", BOLD, *SHORT, *options, 10)
+    assert "Above chance: out of reach, more permutations" in capsys.readouterr().out
+
+
+def test_only_the_first_peaks_are_printed(inside, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_report_images, "MOST_PEAKS", 1)
+    monkeypatch.setattr(_report_images, "_write_figures", lambda *_: {})
+    options = ["--permutations", 99, "--correction", "none"]
+    files = run(tmp_path, BOLD, *SHORT, *options)
+    n = len(pd.read_csv(files["_peaks.csv"]))
+    assert n > 1
+    printed = capsys.readouterr().out
+    heading = f"The first 1 of {n} in bold_searchlight_peaks.csv:\n"
+    after = printed.split(heading)[1].split("Wrote to ")[0]
+    assert len(after.splitlines()) == 2  # names of columns, one peak
+
+
+def test_missing_labels_and_numbers_as_labels(inside, tmp_path, capsys, no_figures):
+    command = ["searchlight", "bold.nii.gz", "--mask", "mask.nii.gz", "--radius", "3"]
+    options = ["--labels", "gaps.tsv", "--drop", "n/a", "--groups", "run"]
+    run(tmp_path, command, *options, "--permutations", 0)
+    result = load_result(tmp_path / "bold_searchlight.h5")
+    assert result == expected_searchlight(inside, groups=RUNS[KEEP].astype(float))
+    options = ["--labels", "holes.tsv", "--label-column", "code", "--drop", "n/a"]
+    run(tmp_path, command, *options, "--permutations", 0)
+    assert "2 classes: 1 16, 2 12\n" in capsys.readouterr().out
+
+
+def test_glass_brain_of_what_lies_in_one(tmp_path, monkeypatch):
+    drawn = []
+
+    def note(path, plot, *, kind, **_):
+        drawn.append((path.name, kind))
+
+    monkeypatch.setattr(_report_images, "save_figure", note)
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 6)
+    for shape in ((3, 3, 3), (3, 3, 1)):
+        affine = np.diag([6.0, 6.0, 6.0, 1.0])
+        for origin in (0.0, 300.0):  # in the middle of the brain, and out of it
+            affine[:3, 3] = origin
+            img = Nifti1Image(rng.normal(size=(*shape, 12)), affine)
+            mask = Nifti1Image(np.ones(shape, np.uint8), affine)
+            result = searchlight(img, y, mask_img=mask, cv=3)
+            written = _report_images._write_figures(result, tmp_path / "x", "none")
+            assert set(written) == {name.removeprefix("x") for name, _ in drawn}
+            glass = ("x_glass.png", "glass_brain") in drawn
+            assert glass == (origin == 0 and shape[2] > 1)
+            assert ("x.png", "stat_map") in drawn
+            drawn.clear()
+
+
+# ------------------------------------------------------------------- what goes wrong
+
+
+def test_warnings_are_lines_without_places_in_programs(
+    inside, tmp_path, capsys, no_figures
+):
+    command = ["searchlight", "dead.nii.gz", *BOLD[2:], *SHORT]
+    run(tmp_path, command, "--permutations", 0)
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("mvpa-kfda: warning: 1 of 125 voxels hold NaN or infinite")
+    assert ".py" not in line
+    assert "125 voxels, 1 of them not decoded; 6 voxels" in printed.out
+
+
+JOINED = ["searchlight", "first.nii.gz", "second.nii"]
+REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["searchlight"], "required: IMAGE, --labels"),
+        (["searchlight", "bold.nii.gz"], "required: --labels"),
+        ([*REGIONS], "required: --atlas"),
+        (["searchlight", "no.nii.gz", *BOLD[2:]], "no such file: no.nii.gz"),
+        ([*BOLD[:3], "no.tsv"], "no such file: no.tsv"),
+        ([*BOLD, "--mask", "no.nii"], "no such file: no.nii"),
+        ([*BOLD, "--process-mask", "no.nii"], "no such file: no.nii"),
+        ([*REGIONS, "--atlas", "no.nii"], "no such file: no.nii"),
+        (
+            [*REGIONS, "--atlas", "atlas.nii.gz", "--atlas-names", "no.tsv"],
+            "no such file: no.tsv",
+        ),
+        (["searchlight", "text.nii.gz", *BOLD[2:]], "'text.nii.gz' is no image"),
+        (["searchlight", "labels.tsv", *BOLD[2:]], "'labels.tsv' is no image"),
+        (["searchlight", ".", *BOLD[2:]], "is no file"),
+        (["searchlight", "cut.nii.gz", *BOLD[2:]], "data of imgs cannot be read"),
+        (["searchlight", "cut.nii.gz", *BOLD[2:], *SHORT], "data of cut.nii.gz cannot"),
+        (["searchlight", "single.nii.gz", *BOLD[2:]], "is a single image"),
+        (["searchlight", "bold.nii.gz", "other.nii.gz", *BOLD[2:]], "on another grid"),
+        ([*BOLD[:3], "labels.txt"], "--labels must be .* a file whose name ends in"),
+        ([*BOLD[:3], "bold.nii.gz"], "The table of --labels must be"),
+        ([*BOLD[:3], "first.csv"], "first.csv has 8 rows for the 32 volumes of bold"),
+        (
+            [*JOINED, "--labels", "first.csv"],
+            "first.csv has 8 rows for the 32 volumes of all images",
+        ),
+        (
+            [*JOINED[:2], "bold.nii.gz", "--labels", "first.csv", "second.csv"],
+            "second.csv has 24 rows for the 32 volumes of bold.nii.gz. A table needs",
+        ),
+        ([*BOLD, "first.csv"], "2 tables for 1 images. Give one table for all"),
+        ([*BOLD, "--label-column", "x"], "--label-column: 'x' is no .*'label', 'run'"),
+        ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
+        (
+            [*BOLD, "--drop", "Rest"],
+            "no volume has .* 'Rest'.* 'face', 'house', 'rest'",
+        ),
+        ([*BOLD, "--drop", "face", "house", "rest"], "--drop leaves no volume"),
+        ([*BOLD, "--drop", "face", "house"], "class"),
+        (
+            [*BOLD[:3], "gaps.tsv"],
+            r"'label' .* empty for 4 volumes \(first: volume 3\).*\(--drop n/a\)",
+        ),
+        (
+            [*BOLD[:3], "holes.tsv", "--groups", "run"],
+            r"'run' of --labels is empty for 8 volumes \(first: volume 1\)",
+        ),
+        ([*BOLD, "--mask", "other.nii.gz"], "mask_img is on another grid"),
+        ([*BOLD, "--mask", "empty.nii.gz"], "mask_img is empty"),
+        ([*BOLD, "--mask", "text.nii.gz"], "mask_img: 'text.nii.gz' is no image"),
+        ([*BOLD, "--process-mask", "other.nii.gz"], "process_mask_img is on another"),
+        (
+            [*BOLD, "--process-mask", "other.nii.gz", "--correction", "tfce"],
+            "mask_img is on another grid",
+        ),
+        ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of labels_img"),
+        ([*BOLD, "--radius", "-3"], "radius"),
+        ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
+        (
+            [*REGIONS, "--radius", "3", "--atlas", "atlas.nii.gz"],
+            "unrecognized .*--rad",
+        ),
+        ([*BOLD, "--kernel", "cubic"], "invalid choice: 'cubic'.*rbf"),
+        ([*BOLD, "--reg", "0"], "Invalid value for 'reg': 0"),
+        ([*BOLD, "--cv", "1"], "cv"),
+        ([*BOLD, "--scoring", "speed"], "Invalid value for 'scoring': 'speed'.*kapp"),
+        ([*BOLD, "--standardize", "psc"], "invalid choice: 'psc'.*zscore_sample"),
+        ([*BOLD, "--permutations", "-1"], "'n_permutations': -1"),
+        ([*BOLD, "--correction", "all"], "invalid choice: 'all'.*tfce"),
+        ([*BOLD, "--null", "some"], "invalid choice: 'some'.*stream"),
+        (
+            [*BOLD, "--null", "max", "--correction", "tfce"],
+            "--correction tfce needs more than the maxima.*--null stream",
+        ),
+        ([*BOLD, *SHORT, "--seed", "-3"], "-3"),
+        ([*BOLD, "--jobs", "0"], "n_jobs"),
+        ([*BOLD, "--dtype", "int8"], "invalid choice: 'int8'.*float32"),
+        ([*BOLD, "--out", "names.tsv"], "File exists: names.tsv"),
+    ],
+)
+def test_errors_are_one_line_and_status_two(
+    inside, tmp_path, capsys, arguments, message
+):
+    before = sorted(path.name for path in inside.iterdir())
+    if "--out" not in arguments:
+        arguments = [*arguments, "--out", str(tmp_path)]
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("mvpa-kfda: error: ")
+    assert re.search(message, line)
+    assert sorted(path.name for path in inside.iterdir()) == before
+    assert list(tmp_path.iterdir()) == []  # no checkpoint of a run that never began
+
+
+def test_output_folder_is_tried_before_anything_is_computed(inside, monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError("computed although the output cannot be written")
+
+    monkeypatch.setattr(mvpa_kfda, "searchlight", fail)
+    assert main([*BOLD, "--out", "names.tsv"]) == 2
+
+
+# --------------------------------------------------------------- stopped and continued
+
+LONG = [*BOLD, *SHORT, "--groups", "run", "--permutations", "20"]
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """Return a function that lets runs end after their first block, by an error."""
+    save = Checkpoint.save
+
+    def stop(error):
+        def save_and_fail(self, number, arrays):
+            save(self, number, arrays)
+            raise error
+
+        monkeypatch.setattr(Checkpoint, "save", save_and_fail)
+        return lambda: monkeypatch.setattr(Checkpoint, "save", save)
+
+    return stop
+
+
+def test_stopped_run_is_continued(inside, tmp_path, capsys, stop, no_figures):
+    let_go = stop(KeyboardInterrupt())
+    command = [*LONG, "--out", str(tmp_path)]
+    assert main(command) == 130
+    printed = capsys.readouterr()
+    assert printed.err == (
+        "mvpa-kfda: stopped; the same command with --resume continues the run\n"
+    )
+    let_go()
+    checkpoint = tmp_path / "bold_searchlight.checkpoint"
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.name]
+    with Checkpoint(checkpoint) as kept:
+        assert kept.finished == {0}
+    assert main(command) == 2
+    message = capsys.readouterr().err
+    assert f"{checkpoint} is there, from a run that was stopped. Add --re" in message
+    for other, named in (
+        (["--radius", "4"], "radius was 3.0 and is 4.0"),
+        (["--groups", "chunk"], "the data of groups differ"),
+        (["--seed", "1"], "random_state was 0 and is 1"),
+    ):
+        assert main([*command, *other, "--resume"]) == 2
+        message = capsys.readouterr().err
+        assert "is the checkpoint of another run" in message
+        assert named in message
+        assert checkpoint.exists()
+    assert main([*command, "--resume", "--jobs", "1"]) == 0
+    assert f"Continuing {checkpoint}\n" in capsys.readouterr().out
+    assert not checkpoint.exists()
+    expected = expected_searchlight(inside, groups=RUNS[KEEP], n_permutations=20)
+    assert load_result(tmp_path / "bold_searchlight.h5") == expected
+
+
+def run_process(code, *arguments):
+    """Run Python code in a process of its own; the package need not be installed."""
+    root = str(Path(mvpa_kfda.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+        check=False,
+    )
+
+
+KILLED = """
+import os, signal, sys
+from mvpa_kfda._checkpoint import Checkpoint
+from mvpa_kfda.cli import main
+
+save = Checkpoint.save
+
+def save_and_die(self, number, arrays):
+    save(self, number, arrays)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+Checkpoint.save = save_and_die
+main(sys.argv[1:])
+"""
+
+
+def test_killed_run_is_continued(inside, tmp_path, capsys, no_figures):
+    command = [*LONG, "--out", str(tmp_path)]
+    died = run_process(KILLED, *command)
+    assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
+    assert not (tmp_path / "bold_searchlight.h5").exists()
+    assert main([*command, "--resume"]) == 0
+    assert "Continuing" in capsys.readouterr().out
+    expected = expected_searchlight(inside, groups=RUNS[KEEP], n_permutations=20)
+    assert load_result(tmp_path / "bold_searchlight.h5") == expected
+    assert list(tmp_path.glob("*.checkpoint*")) == []
+
+
+def test_resume_without_anything_begun(inside, tmp_path, capsys, no_figures):
+    assert main([*LONG, "--out", str(tmp_path), "--resume"]) == 0
+    there = tmp_path / "bold_searchlight.checkpoint"
+    assert f"Starting, there is no {there}\n" in capsys.readouterr().out
+    assert not there.exists()
+
+
+def test_error_says_that_the_run_can_be_continued(
+    inside, tmp_path, capsys, stop, no_figures
+):
+    let_go = stop(OSError("no space left"))
+    command = [*LONG, "--out", str(tmp_path)]
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        "mvpa-kfda: error: no space left (The same command with --resume continues "
+        "the run.)\n"
+    )
+    let_go()
+    assert main([*command, "--resume"]) == 0
+
+
+def test_output_that_fails_leaves_the_checkpoint(
+    inside, tmp_path, capsys, monkeypatch, no_figures
+):
+    def fail(*args):
+        raise ValueError("nothing to draw on")
+
+    command = [*LONG, "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr(_report_images, "_write_maps", fail)
+        assert main(command) == 2
+    assert (tmp_path / "bold_searchlight.checkpoint").exists()
+    assert main([*command, "--resume"]) == 0
+
+
+def test_foreign_checkpoint_is_left_alone(inside, tmp_path, capsys):
+    path = tmp_path / "bold_searchlight.checkpoint"
+    path.write_text("mine")
+    assert main([*LONG, "--out", str(tmp_path), "--resume"]) == 2
+    assert "is not a checkpoint; it is left as it is" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+def test_checkpoint_in_use_is_left_alone(inside, tmp_path):
+    path = tmp_path / "bold_searchlight.checkpoint"
+    code = "import sys; from mvpa_kfda.cli import main; sys.exit(main(sys.argv[1:]))"
+    with Checkpoint(path):
+        done = run_process(code, *LONG, "--out", str(tmp_path), "--resume")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "is in use by another run. Wait for its end" in line
+    assert path.exists()
+
+
+def test_stop_before_anything_is_finished(inside, tmp_path, capsys, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mvpa_kfda._volumes.run", stop)
+    assert main([*LONG, "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_options_and_metrics(capsys):
+    for command, options in {
+        "searchlight": ["--radius", "--process-mask"],
+        "regions": ["--atlas", "--atlas-names"],
+    }.items():
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+        printed = capsys.readouterr().out
+        words = [*options, "--drop", "--resume", "--mask", "roc_auc", "tfce", ".check"]
+        assert [word for word in words if word not in printed] == []

@@ -1,0 +1,76 @@
+"""A searchlight on a Dask cluster: the same result, whatever happens to its workers."""
+
+import logging
+import os
+import signal
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from joblib import parallel_config
+
+from mvpa_kfda import _outcome, searchlight, subset_source
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    )
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def compute(monkeypatch):
+    """A map of 120 features in blocks of 4."""
+    monkeypatch.setattr(subset_source, "_LONGEST", 4)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 120)), np.tile([0, 1, 2], 20)
+    near = np.abs(np.subtract.outer(np.arange(120), np.arange(120))) < 20
+
+    def compute(**options):
+        return searchlight(
+            X,
+            y,
+            adjacency=near,
+            scoring=["accuracy", "roc_auc"],
+            n_permutations=30,
+            random_state=0,
+            **options,
+        )
+
+    return compute
+
+
+def test_a_cluster_gives_the_same_result(client, compute):
+    with parallel_config(backend="dask"):
+        assert compute() == compute(n_jobs=1)
+
+
+@pytest.mark.parametrize("with_checkpoint", [False, True])
+def test_a_killed_worker_loses_nothing(
+    client, compute, monkeypatch, tmp_path, with_checkpoint
+):
+    add, killed = _outcome.Gathered.add, []
+
+    def add_and_kill(gathered, block, part):
+        if not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+        add(gathered, block, part)
+
+    expected = compute(n_jobs=1)
+    client.wait_for_workers(2, timeout=30)
+    monkeypatch.setattr(_outcome.Gathered, "add", add_and_kill)
+    path = tmp_path / "run" if with_checkpoint else None
+    with parallel_config(backend="dask"):
+        assert compute(checkpoint=path) == expected
+    assert killed
+    if with_checkpoint:
+        assert compute(checkpoint=path) == expected

@@ -1,0 +1,252 @@
+"""
+Where in the brain: searchlights and regions
+============================================
+
+A searchlight decodes from the voxels of a small sphere, and does so around every voxel
+of the brain. Those who know :class:`nilearn.decoding.SearchLight` will find the same
+map here, and with it what that map lacks: a test. All data are simulated over the MNI
+brain that comes with nilearn, so we know the answer and need no download.
+"""
+
+# %%
+# Data with a known answer
+# ------------------------
+#
+# Six runs with 15 images each: the responses to single trials or blocks, such as the
+# beta images of a general linear model. In each run the classes come in random order.
+# A table says what the images are, one row per image.
+
+import tempfile
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from nibabel import Nifti1Image
+from nilearn import datasets, plotting
+from scipy.ndimage import gaussian_filter
+
+from mvpa_kfda import decode_regions, load_result, searchlight
+
+rng = np.random.default_rng(0)
+classes = ["face", "house", "tool"]
+runs = np.repeat(np.arange(1, 7), 15)
+labels = np.concatenate([rng.permutation(classes * 5) for _ in range(6)])
+table = pd.DataFrame({"run": runs, "label": labels})
+
+# %%
+# Noise is smooth in space and outlasts an image, as in fMRI, and every run has a level
+# of its own. Information is in three places, in the pattern *within* each: the mean
+# over its voxels is the same for all classes, so averaging them would lose it.
+
+mask_img = datasets.load_mni152_brain_mask(resolution=6)
+mask = mask_img.get_fdata() > 0
+mm = np.argwhere(mask) @ mask_img.affine[:3, :3].T + mask_img.affine[:3, 3]
+
+noise = gaussian_filter(rng.normal(size=(len(table), *mask.shape)), (0, 0.7, 0.7, 0.7))
+noise = noise[:, mask] / noise.std()
+for i in range(1, len(noise)):
+    noise[i] += 0.3 * noise[i - 1]
+data = noise + np.repeat(2 * rng.normal(size=6), 15)[:, np.newaxis]
+
+# name: centre in mm, radius in mm, strength, which classes have patterns of their own
+places = {
+    "visual cortex": ((0, -88, 4), 20, 0.2, classes),
+    "right fusiform gyrus": ((40, -52, -18), 12, 0.6, ["face"]),
+    "left premotor cortex": ((-42, 0, 44), 12, 0.6, ["tool"]),
+}
+inside = {}
+for name, (centre, radius, strength, own) in places.items():
+    inside[name] = np.linalg.norm(mm - centre, axis=1) <= radius
+    for label in own:
+        pattern = rng.normal(size=inside[name].sum())
+        pattern *= strength / pattern.std()
+        rows = np.flatnonzero(labels == label)
+        data[np.ix_(rows, inside[name])] += pattern - pattern.mean()
+
+bold = np.zeros((*mask.shape, len(table)), dtype=np.float32)
+bold[mask] = data.T
+bold_img = Nifti1Image(bold, mask_img.affine)
+
+# %%
+# The map and its permutations
+# ----------------------------
+#
+# Labels and runs are columns of the table. With ``groups``, one run at a time is left
+# out for testing, voxels are z-scored within each run, and labels are permuted within
+# runs only. The 500 permutations are the same in all spheres.
+
+start = time.perf_counter()
+result = searchlight(
+    bold_img,
+    (table, "label"),
+    groups="run",
+    mask_img=mask_img,
+    radius=12,
+    n_permutations=500,
+    random_state=0,
+    verbose=False,
+)
+print(f"{len(result.positions)} spheres, {time.perf_counter() - start:.0f} s")
+print(f"Voxels per sphere: {np.median(result.n_features):.0f}")
+print(result)
+
+# sphinx_gallery_thumbnail_number = 1
+result.plot(cut_coords=(40, -52, -18))
+
+# %%
+# Red is above chance. What is outlined is significant, corrected for all spheres of the
+# brain. A score belongs to the sphere *around* a voxel, so an informative place looks
+# larger than it is, by up to the radius. Read it as "near here".
+#
+# What a p-value means
+# --------------------
+#
+# Where there is no information, an accuracy of 0.5 can be luck. Among thousands of
+# spheres the luckiest one goes higher still. How high? Each permutation yields a map of
+# what would have been if the labels had meant nothing. We take the highest accuracy of
+# each of these 500 maps.
+
+highest = result.null.max(axis=1)
+limit = np.quantile(highest, 0.95, method="higher")
+
+fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
+style = {"bins": np.arange(0.105, 0.92, 1 / 45), "density": True}
+ax.hist(result.null[:, ::50].ravel(), color="0.8", label="any sphere", **style)
+ax.hist(highest, color="0.5", label="the best sphere of each map", **style)
+ax.axvline(limit, color="C3", ls="--", label=f"5 % are beyond {limit:.2f}")
+ax.axvline(result.scores.max(), color="C0", label="observed, best sphere")
+ax.set(xlabel="Accuracy", ylabel="Density", title="Permuted labels")
+ax.legend(frameon=False, fontsize="small")
+
+# %%
+# An uncorrected p-value compares a sphere with *its own* permutations (light). That is
+# right for one sphere that was chosen beforehand. On a map, up to one in twenty spheres
+# without information has p ≤ 0.05. A p-value corrected with the maximum compares it
+# with the best spheres (dark): the risk that even *one* sphere without information is
+# marked is 5 % at most.
+#
+# Two other corrections use that information extends over neighbours. Clusters are
+# compared with the largest cluster of each permuted map. TFCE weighs height and extent
+# and needs no threshold to form clusters. We know where the patterns are, so we can
+# count what each finds. Out of reach are the spheres that touch no pattern.
+
+reach = {
+    name: np.linalg.norm(mm - centre, axis=1) <= radius + 12
+    for name, (centre, radius, *_) in places.items()
+}
+nowhere = ~np.any(list(reach.values()), axis=0)
+rows = {}
+for correction in ("none", "max", "cluster", "tfce"):
+    found = result.pvalues(correction) <= 0.05
+    rows[correction] = {
+        f"{name} ({there.sum()})": np.count_nonzero(found & there)
+        for name, there in (inside | {"out of reach": nowhere}).items()
+    }
+print(pd.DataFrame(rows).to_string())
+
+# %%
+# ``to_img`` turns scores and p-values into images, for nilearn and every other program.
+
+fig, axes = plt.subplots(4, 1, figsize=(7, 8))
+fig.subplots_adjust(left=0.02, right=0.94, top=0.95, bottom=0.02, hspace=0.2)
+for ax, correction in zip(axes, rows, strict=True):
+    plotting.plot_stat_map(
+        result.to_img("neglog10p", correction=correction),
+        threshold=-np.log10(0.05),
+        vmin=0,
+        vmax=2.7,  # of the smallest p-value that 500 permutations can yield
+        cmap="inferno",
+        display_mode="z",
+        cut_coords=(-30, -18, 4, 24, 44),
+        axes=ax,
+    )
+    ax.set_title(f"-log10 p, correction: {correction}", loc="left", fontsize="medium")
+
+# %%
+# Without a correction the map is sprinkled with false alarms. With the maximum, every
+# marked voxel counts by itself. Clusters and TFCE find more of the weak and wide
+# pattern in visual cortex. But a cluster is significant *as a whole*: single voxels of
+# it may be out of reach of any pattern, and nothing can be said about one of them.
+#
+# ``peaks`` lists the highest spheres of each significant cluster.
+
+print(result.peaks("tfce").round(3).to_string())
+result.plot("glass_brain", correction="tfce")
+
+# %%
+# One score per region
+# --------------------
+#
+# A few regions that were chosen beforehand are far fewer tests than all spheres. Here
+# they are balls around eight places from the literature. Any atlas will do, such as
+# what the ``fetch_atlas_...`` functions of nilearn return.
+
+centres = {
+    "early visual": (0, -88, 4),
+    "right FFA": (40, -52, -18),
+    "left FFA": (-40, -52, -18),
+    "right PPA": (22, -36, -12),
+    "left PPA": (-22, -36, -12),
+    "right premotor": (42, 0, 44),
+    "left premotor": (-42, 0, 44),
+    "left auditory": (-52, -20, 8),
+}
+numbers = np.zeros(len(mm), dtype=np.int32)
+for number, centre in enumerate(centres.values(), start=1):
+    numbers[np.linalg.norm(mm - centre, axis=1) <= 12] = number
+atlas = np.zeros(mask.shape, dtype=np.int32)
+atlas[mask] = numbers
+lut = pd.DataFrame({"index": range(1, 9), "name": list(centres)})
+
+regions = decode_regions(
+    bold_img,
+    (table, "label"),
+    labels_img=Nifti1Image(atlas, mask_img.affine),
+    lut=lut,
+    groups="run",
+    n_permutations=1000,
+    random_state=0,
+)
+regions.plot()
+columns = ["region", "n_features", "accuracy", "p", "p_max"]
+print(regions.to_dataframe()[columns].round(3).to_string())
+
+# %%
+# All voxels of a region are decoded together, and the correction is for eight regions.
+# The price: what lies between the regions is not seen, and a small pattern can drown in
+# a large region.
+#
+# Save, stop and go on
+# --------------------
+#
+# A result file holds everything, the permutations too. Images and tables are for other
+# programs.
+
+folder = Path(tempfile.mkdtemp())
+result.save(folder / "searchlight.h5")
+result.to_img().to_filename(folder / "accuracy.nii.gz")
+result.to_img("p", correction="tfce").to_filename(folder / "p_tfce.nii.gz")
+result.peaks().to_csv(folder / "peaks.csv", index=False)
+print(sorted(path.name for path in folder.iterdir()))
+print(load_result(folder / "searchlight.h5"))
+
+# %%
+# With ``checkpoint``, finished spheres are kept in a file while a run is on its way. If
+# the computer goes down, the same call continues where it stopped, and its result is
+# the same as if nothing had happened. Here we just call it twice.
+
+for attempt in ("first", "second"):
+    start = time.perf_counter()
+    again = searchlight(
+        bold_img,
+        (table, "label"),
+        groups="run",
+        mask_img=mask_img,
+        radius=12,
+        checkpoint=folder / "searchlight.checkpoint",
+        verbose=False,
+    )
+    print(f"{attempt} call: {time.perf_counter() - start:.1f} s")
+np.testing.assert_array_equal(again.scores, result.scores)
