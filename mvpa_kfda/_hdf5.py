@@ -325,10 +325,13 @@ def _encode_array(array, where, arrays):
         arrays[name] = array
         return {"__array__": name}
     if type(array) is np.ndarray and array.dtype.kind in "UO":
+        items = array.ravel().tolist()
+        # Not the width of the type, which may be that of strings left out before.
+        width = max([1, *map(len, items)]) if array.dtype.kind == "U" else None
         return {
-            "__text__": _encode(array.ravel().tolist(), where, arrays),
+            "__text__": _encode(items, where, arrays),
             "shape": list(array.shape),
-            "width": array.dtype.itemsize // 4 if array.dtype.kind == "U" else None,
+            "width": width,
         }
     if type(array) is np.ndarray and array.dtype.kind in "mM":  # e.g. session dates
         native = array.astype(array.dtype.newbyteorder("="))

@@ -189,6 +189,18 @@ class VolumeResult(WithSummaries, _Result):
         """
         metric = self._scalar_metric(metric)
         correction = check_option("correction", correction or "none", CORRECTIONS)
+        key = metric, correction, threshold
+        if key not in self._p_values:  # TFCE of all permuted maps takes minutes
+            self._p_values[key] = self._compute_p(*key)
+        return self._p_values[key].copy()
+
+    @cached_property
+    def _p_values(self):
+        """The p-values that were asked for before."""
+        return {}
+
+    def _compute_p(self, metric, correction, threshold):
+        """Compute the p-values (V,) of a metric."""
         if metric in self.null_summaries:
             null = self._summary(metric)
         elif len(self.nulls.get(metric, ())) and not self.decoded.all():

@@ -4,8 +4,8 @@ Where in the brain: searchlights and regions
 
 A searchlight decodes from the voxels of a small sphere, and does so around every voxel
 of the brain. Those who know :class:`nilearn.decoding.SearchLight` will find the same
-map here, and with it what that map lacks: a test. All data are simulated over the MNI
-brain that comes with nilearn, so we know the answer and need no download.
+kind of map here, and with it what that map lacks: a test. All data are simulated over
+the MNI brain that comes with nilearn, so we know the answer and need no download.
 """
 
 # %%
@@ -125,7 +125,7 @@ ax.legend(frameon=False, fontsize="small")
 # right for one sphere that was chosen beforehand. On a map, up to one in twenty spheres
 # without information has p ≤ 0.05. A p-value corrected with the maximum compares it
 # with the best spheres (dark): the risk that even *one* sphere without information is
-# marked is 5 % at most.
+# marked is 5 % at most. No p-value is zero: with 500 permutations the smallest is 1/501.
 #
 # Two other corrections use that information extends over neighbours. Clusters are
 # compared with the largest cluster of each permuted map. TFCE weighs height and extent
@@ -156,7 +156,7 @@ for ax, correction in zip(axes, rows, strict=True):
         result.to_img("neglog10p", correction=correction),
         threshold=-np.log10(0.05),
         vmin=0,
-        vmax=2.7,  # of the smallest p-value that 500 permutations can yield
+        vmax=2.7,  # of p = 1 / 501
         cmap="inferno",
         display_mode="z",
         cut_coords=(-30, -18, 4, 24, 44),
