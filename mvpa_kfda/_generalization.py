@@ -13,6 +13,7 @@ from .transfer_source import GeneralizationSource
 #: So many equal trials may be chance, in spike counts for one, if the user says so.
 _CHANCE = 0.1
 
+
 def generalize(
     analysis, train, test, *, null, n_jobs, verbose, parameters, undo=None, **fields
 ):

@@ -11,16 +11,16 @@ from scipy import sparse
 from ._analysis import make_analysis
 from ._checkpoint import Checkpoint, digest
 from ._checks import check_jobs, check_option, warn
-from ._columns import standardize as z_score
-from ._columns import usable_columns
-from ._grid_mesh import touching, touching_from
-from ._memory import NULLS, check_null, physical_memory
-from ._neighbours import (
+from ._images.columns import standardize as z_score
+from ._images.columns import usable_columns
+from ._images.neighbours import (
     adjacency_members,
     keep_usable,
     sphere_members,
     surface_members,
 )
+from ._images.touching import touching, touching_from
+from ._memory import NULLS, check_null, physical_memory
 from ._space import FeatureSpace, SurfaceSpace
 from .hat import check_reg
 from .kernels import check_feature_kernel

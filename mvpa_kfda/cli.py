@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from . import __version__
-from ._cli_common import (
+from ._cli.common import (
     CLUSTER_CORRECTIONS,
     METRICS,
     Parser,
@@ -22,7 +22,7 @@ from ._cli_common import (
     one_line,
     progress,
 )
-from ._cli_images import add_regions, add_searchlight
+from ._cli.images import add_regions, add_searchlight
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
@@ -179,7 +179,7 @@ def _add_generalize_options(parser):
 def _run_demo(arguments):
     """Simulate, decode, write and report."""
     from . import decode_epochs, simulate_epochs  # loads MNE-Python
-    from ._report import report
+    from ._cli.report import report
 
     start = time.perf_counter()
     check_out(arguments.out)
@@ -193,7 +193,7 @@ def _run_demo(arguments):
 def _run_epochs(arguments):
     """Read, decode, write and report."""
     from . import decode_epochs, generalize_epochs  # loads MNE-Python
-    from ._report import report
+    from ._cli.report import report
 
     start = time.perf_counter()
     _check_generalize(arguments)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ._grid_mesh import own_columns, touching
-from ._images import process_positions, read_images, read_labels
-from ._neighbours import region_members
-from ._regions import read_regions
+from ._images.neighbours import region_members
+from ._images.reading import process_positions, read_images, read_labels
+from ._images.regions import read_regions
+from ._images.touching import own_columns, touching
 from ._volumes import (
     Positions,
     check_options,

@@ -17,12 +17,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
 from mvpa_kfda import (
-    _cli_common,
     decode_epochs,
     generalize_epochs,
     load_result,
     simulate_epochs,
 )
+from mvpa_kfda._cli import common
 from mvpa_kfda._memory import NULLS
 from mvpa_kfda.cli import main
 from mvpa_kfda.inference import CORRECTIONS
@@ -506,10 +506,10 @@ def test_help_names_options_and_metrics(capsys):
 
 def test_names_of_options_are_those_of_the_functions():
     kernels = [name for name in KERNELS if name != "precomputed"]
-    assert list(_cli_common.KERNELS) == kernels
-    assert list(_cli_common.CORRECTIONS) == list(CORRECTIONS)
-    assert list(_cli_common.METRICS) == list(METRICS)
-    assert _cli_common.NULLS == NULLS
+    assert list(common.KERNELS) == kernels
+    assert list(common.CORRECTIONS) == list(CORRECTIONS)
+    assert list(common.METRICS) == list(METRICS)
+    assert common.NULLS == NULLS
 
 
 def test_help_loads_nothing_that_takes_long():

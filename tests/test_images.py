@@ -23,14 +23,14 @@ from nilearn.surface import InMemoryMesh, SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mvpa_kfda._images import (
+from mvpa_kfda._images.reading import (
     process_positions,
     read_images,
     read_labels,
     standardize,
     usable_columns,
 )
-from mvpa_kfda._regions import read_regions
+from mvpa_kfda._images.regions import read_regions
 from mvpa_kfda._space import FeatureSpace, SurfaceSpace, VolumeSpace
 
 AFFINE = np.array(
@@ -130,7 +130,7 @@ def test_paths_and_patterns(bold, mask, tmp_path, monkeypatch):
 
 
 def test_blocks_of_volumes(bold, mask, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._volume_input.BLOCK", 2 * np.prod(SHAPE) + 1)
+    monkeypatch.setattr("mvpa_kfda._images.volumes.BLOCK", 2 * np.prod(SHAPE) + 1)
     masker = NiftiMasker(mask, standardize=None, reports=False).fit()
     a, b, c = first_voxels(mask, 3)  # constant, then lower or higher at the end
     broken = changed(bold, (a, 7.0), (b, 7.0), ((*b, 8), 3.0), (c, 7.0), ((*c, 8), 9.0))
@@ -477,7 +477,7 @@ def test_lists_of_surfaces(monkeypatch):
     imgs = [surface(seed=1), surface(2, seed=2), surface(seed=3)]
     expected = np.concatenate([surface_data(img, mask) for img in imgs])
     assert_array_equal(read_images(imgs, mask).X, expected)
-    monkeypatch.setattr("mvpa_kfda._surface_input.BLOCK", 14)
+    monkeypatch.setattr("mvpa_kfda._images.surfaces.BLOCK", 14)
     assert_array_equal(read_images(tuple(imgs), mask).X, expected)
     half = read_images(surface(4, kinds=("right",)))
     assert list(half.space.mask) == ["right"]
@@ -652,7 +652,7 @@ def test_scores_are_those_of_nilearn_in_the_order_of_the_rows(rng):
 def test_standardize_in_blocks_and_in_place(rng, monkeypatch):
     X = rng.standard_normal((9, 5))
     expected = standardize(X.copy(), RUNS, CODES)
-    monkeypatch.setattr("mvpa_kfda._columns._BLOCK", 7)
+    monkeypatch.setattr("mvpa_kfda._images.columns._BLOCK", 7)
     assert standardize(X, RUNS, CODES) is X
     assert_array_equal(X, expected)
 

@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from mvpa_kfda import _neighbours
-from mvpa_kfda._neighbours import (
+from mvpa_kfda._images import neighbours
+from mvpa_kfda._images.neighbours import (
     adjacency_members,
     keep_usable,
     own_columns,
@@ -314,7 +314,7 @@ def test_blocks_of_centres_change_nothing(monkeypatch):
         surface_members(mesh, mesh, 4.0),
         sphere_members(volume, volume, 7.0),
     )
-    monkeypatch.setattr(_neighbours, "_BLOCK", 90)
+    monkeypatch.setattr(neighbours, "_BLOCK", 90)
     assert_same_members(surface_members(mesh, mesh, 4.0), surface)
     assert_same_members(sphere_members(volume, volume, 7.0), spheres)
 

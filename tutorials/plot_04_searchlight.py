@@ -125,7 +125,7 @@ ax.legend(frameon=False, fontsize="small")
 # right for one sphere that was chosen beforehand. On a map, up to one in twenty spheres
 # without information has p ≤ 0.05. A p-value corrected with the maximum compares it
 # with the best spheres (dark): the risk that even *one* sphere without information is
-# marked is 5 % at most. No p-value is zero: with 500 permutations the smallest is 1/501.
+# marked is 5 % at most. With 500 permutations, no p-value is smaller than 1 / 501.
 #
 # Two other corrections use that information extends over neighbours. Clusters are
 # compared with the largest cluster of each permuted map. TFCE weighs height and extent

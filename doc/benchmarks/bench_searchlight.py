@@ -24,7 +24,7 @@ timed, ``SearchLight`` with ``KernelFDA`` must give the same scores as ``searchl
 
 import argparse
 import platform
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +38,7 @@ import numpy as np
 import scipy
 import sklearn
 from bench_epochs import Table, medians
+from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from nibabel import Nifti1Image
 from nilearn.datasets import load_mni152_brain_mask
@@ -51,8 +52,8 @@ from threadpoolctl import threadpool_limits
 
 from mvpa_kfda import KernelFDA, Linear, Ridge, searchlight
 from mvpa_kfda._analysis import make_analysis
-from mvpa_kfda._images import process_positions, read_images
-from mvpa_kfda._neighbours import sphere_members
+from mvpa_kfda._images.neighbours import sphere_members
+from mvpa_kfda._images.reading import process_positions, read_images
 from mvpa_kfda.search import run
 from mvpa_kfda.subset_source import SubsetSource
 
@@ -291,9 +292,8 @@ def worded(seconds):
 PROBLEMS = {"a": (A, 1), "b": (B, 1), "c": (C, 2)}
 
 
-def part_d(quick):
-    """Return rows with the peak memory of all parts, each in processes of its own."""
-    rows = []
+def part_d(rows, quick):
+    """Measure the peak memory of all parts, each in processes of its own."""
     for name, (problem, n_jobs) in PROBLEMS.items():
         n = quick_centres(problem) if quick else problem.n_centres
         with tempfile.TemporaryDirectory() as folder:
@@ -304,16 +304,12 @@ def part_d(quick):
                 lda = call_self("--lda-memory", name, folder, quick)[1]
             size = (Path(folder) / "bold.nii").stat().st_size / 1e6
         rows.append(
-            (
-                f"(d) peak memory, {problem.describe(n=n)}, n_jobs={n_jobs}; of it, "
-                f"libraries {before:.0f} MB; the file of the images has {size:.0f} MB",
-                f"{own:.0f} MB" + f" and {worker:.0f} MB per worker" * (n_jobs > 1),
-                f"one unpermuted nilearn SearchLight with LDA: {lda:.0f} MB"
-                * (lda > 0),
-                f"{own / lda:.1f} times its memory" if lda else "",
-            )
+            f"(d) peak memory, {problem.describe(n=n)}, n_jobs={n_jobs}; of it, "
+            f"libraries {before:.0f} MB; the file of the images has {size:.0f} MB",
+            f"{own:.0f} MB" + f" and {worker:.0f} MB per worker" * (n_jobs > 1),
+            f"one unpermuted nilearn SearchLight with LDA: {lda:.0f} MB" * (lda > 0),
+            f"{own / lda:.1f} times its memory" if lda else "",
         )
-    return rows
 
 
 def call_self(what, name, folder, quick):
@@ -326,9 +322,7 @@ def call_self(what, name, folder, quick):
 def memory_step(args):
     """Write the images of a part to files, or decode them and print peaks of memory.
 
-    The peaks are those before decoding, after it, and of the largest worker. A process
-    begins with the peak of the one that starts it, which must be small, and so another
-    process writes the files.
+    The peaks are those before decoding, after it, and of the largest worker.
     """
     name = args.write or args.memory or args.lda_memory
     problem, n_jobs = PROBLEMS[name]
@@ -338,21 +332,23 @@ def memory_step(args):
         for image, file in zip((problem.images, centres, brain()), files, strict=True):
             image.to_filename(file)
         return
-    before = peak(resource.RUSAGE_SELF)
+    before = peak()
     if args.lda_memory:
         theirs(problem, files[0], files[1], mask=files[2])
     else:
         p, images, centres, mask = problem.n_permutations, *files
         ours(problem, images, p, centres, mask=mask, n_jobs=n_jobs)
-    own = peak(resource.RUSAGE_SELF)
-    if n_jobs > 1:
-        get_reusable_executor().shutdown(wait=True)
-    print(before, own, peak(resource.RUSAGE_CHILDREN))
+    workers = Parallel(n_jobs)(delayed(peak)() for _ in range(20 * (n_jobs > 1)))
+    print(before, peak(), max(workers, default=0))
 
 
-def peak(who):  # in MB
-    unit = 1e6 if sys.platform == "darwin" else 1e3
-    return resource.getrusage(who).ru_maxrss / unit
+def peak():
+    """Return the peak memory of this process in MB.
+
+    Linux says it here. What getrusage says begins with the memory of the parent.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e3
 
 
 def quick_centres(problem):
@@ -373,8 +369,6 @@ def main():
         with threadpool_limits(1):
             memory_step(args)
         return
-    # Memory comes first, while this process is small.
-    memory = part_d(args.quick) if "d" in args.parts else []
     table = Table()
     with threadpool_limits(1):
         for problem in (A, C):
@@ -382,8 +376,8 @@ def main():
         for part, problem in ((part_a, A), (part_b, B), (part_c, C)):
             if part.__name__[-1] in args.parts:
                 part(table, quick_centres(problem) if args.quick else None)
-    for row in memory:
-        table.append(*row)
+    if "d" in args.parts:
+        part_d(table, args.quick)
     machine = (
         f"{platform.machine()}, one core per worker; Python "
         f"{platform.python_version()}, NumPy {np.__version__}, SciPy "

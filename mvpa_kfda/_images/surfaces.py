@@ -7,7 +7,7 @@ import numpy as np
 from nilearn.maskers import SurfaceMasker
 from nilearn.surface import SurfaceImage
 
-from ._volume_input import BLOCK, as_mask, check_several, listed
+from .volumes import BLOCK, as_mask, check_several, listed
 
 
 def is_surface(imgs):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ._checks import check_per_trial, quoted
+from .._checks import check_per_trial, quoted
 
 #: What parts the columns of a table, by the ending of its name.
 _SEPARATORS = {".tsv": "\t", ".csv": ","}

@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
-from ._brain_plots import _flat_axis, _in_template
-from ._report import ALPHA, save_figure
-from .inference import smallest_p_value
+from .._brain_plots import _flat_axis, _in_template
+from ..inference import smallest_p_value
+from .report import ALPHA, save_figure
 
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5

@@ -6,9 +6,10 @@ import numpy as np
 from nilearn.image import resample_to_img
 from nilearn.surface import SurfaceImage
 
-from ._checks import check_per_trial, quoted, warn
-from ._columns import usable_columns
-from ._images import (
+from .._checks import check_per_trial, quoted, warn
+from .._space import FeatureSpace, RegionSpace, VolumeSpace
+from .columns import usable_columns
+from .reading import (
     Images,
     check_usable,
     features,
@@ -17,8 +18,7 @@ from ._images import (
     read_masker,
     surface_space,
 )
-from ._space import FeatureSpace, RegionSpace, VolumeSpace
-from ._surface_input import (
+from .surfaces import (
     check_mesh,
     is_surface,
     load_surface_mask,
@@ -27,8 +27,8 @@ from ._surface_input import (
     split_parts,
     surface_map,
 )
-from ._tables import read_table
-from ._volume_input import (
+from .tables import read_table
+from .volumes import (
     NilearnWarnings,
     load_3d,
     load_mask,

@@ -3,7 +3,7 @@
 import numpy as np
 from nilearn.signal import clean
 
-from ._checks import check_option
+from .._checks import check_option
 
 #: Values that are z-scored at once, so that nilearn's copies stay small.
 _BLOCK = 2**21

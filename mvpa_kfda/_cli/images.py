@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ._cli_common import (
+from .common import (
     CLUSTER_CORRECTIONS,
     METRICS,
     add_analysis,
@@ -22,7 +22,7 @@ from ._cli_common import (
     one_line,
     split_scoring,
 )
-from ._cli_volumes import read_volumes
+from .reading import read_volumes
 
 #: Options of both commands: flag, what it takes, type, default, help.
 TABLE_OPTIONS = (
@@ -143,7 +143,7 @@ def _add_arguments(parser, options):
 def _run_searchlight(arguments):
     """Decode spheres."""
     _check(arguments, arguments.process_mask)
-    from . import searchlight
+    from .. import searchlight
 
     near = {"process_mask_img": arguments.process_mask, "radius": arguments.radius}
     _run(arguments, searchlight, "sphere", near)
@@ -152,7 +152,7 @@ def _run_searchlight(arguments):
 def _run_regions(arguments):
     """Decode regions."""
     _check(arguments, arguments.atlas, arguments.atlas_names)
-    from . import decode_regions
+    from .. import decode_regions
 
     atlas = {"labels_img": arguments.atlas, "lut": arguments.atlas_names}
     _run(arguments, decode_regions, "region", atlas)
@@ -187,7 +187,7 @@ def _checkpoint(arguments):
 
 def _run(arguments, decode, unit, where):
     """Read, decode, write and report; continue if that was begun before."""
-    from ._report_images import report_images
+    from .report_images import report_images
 
     images, table, name = read_volumes(
         arguments.images,
@@ -233,8 +233,8 @@ def _null(arguments, images):
         return null
     if arguments.command == "regions":
         return "full"  # an atlas has few of them
-    from . import _memory
-    from ._volume_input import load_mask
+    from .. import _memory
+    from .._images.volumes import load_mask
 
     # The maxima would not do, and all maps may be too much.
     n_centres = math.prod(images[0].shape[:3])
@@ -276,7 +276,7 @@ def _kept_until_written(path):
 
 def _worth_keeping(path):
     """Tell whether a checkpoint can be continued; delete one that holds nothing."""
-    from ._checkpoint import Checkpoint
+    from .._checkpoint import Checkpoint
 
     if not path.exists():
         return False

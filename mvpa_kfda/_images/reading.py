@@ -13,9 +13,9 @@ from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
-from ._columns import standardize, usable_columns
-from ._space import FeatureSpace, SurfaceSpace, VolumeSpace
-from ._surface_input import (
+from .._space import FeatureSpace, SurfaceSpace, VolumeSpace
+from .columns import standardize, usable_columns
+from .surfaces import (
     check_mesh,
     is_surface,
     joined_surfaces,
@@ -23,8 +23,8 @@ from ._surface_input import (
     load_surfaces,
     mask_surfaces,
 )
-from ._tables import read_labels
-from ._volume_input import (
+from .tables import read_labels
+from .volumes import (
     NilearnWarnings,
     joined,
     load_mask,

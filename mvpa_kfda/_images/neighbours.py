@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from ._checks import check_option, check_positive
-from ._grid_mesh import (
+from .._checks import check_option, check_positive
+from .touching import (
     check_same_mesh,
     in_mm,
     joined_mask,

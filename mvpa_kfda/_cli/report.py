@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from .inference import smallest_p_value
+from ..inference import smallest_p_value
 
 ALPHA = 0.05
 

@@ -35,7 +35,7 @@ def read_volumes(paths, tables, column, drop, groups):
     name : str
         What is decoded, for the report.
     """
-    from ._volume_input import load_volumes, n_volumes
+    from .._images.volumes import load_volumes, n_volumes
 
     images = load_volumes(paths)
     counts = [n_volumes(image) for image in images]
@@ -60,7 +60,7 @@ def _read_tables(paths, files, counts):
     import numpy as np
     import pandas as pd
 
-    from ._tables import read_table
+    from .._images.tables import read_table
 
     tables = [read_table(path, "--labels") for path in paths]
     if len(tables) == 1:
@@ -86,7 +86,7 @@ def _read_tables(paths, files, counts):
 
 def _check_column(table, column, flag):
     """Refuse a column that does not exist."""
-    from ._checks import quoted
+    from .._checks import quoted
 
     if column not in table.columns:
         raise ValueError(
@@ -134,7 +134,7 @@ def _word(label):
 
 def _select(images, keep, paths):
     """Return the images without the volumes that are not kept."""
-    from ._volume_input import n_volumes, on_grid, read
+    from .._images.volumes import n_volumes, on_grid, read
 
     selected, start = [], 0
     for image, path in zip(images, paths, strict=True):

@@ -17,8 +17,8 @@ from nilearn.image import new_img_like
 from nilearn.masking import apply_mask
 from nilearn.surface import SurfaceImage
 
-from ._checks import warn
-from ._columns import varies
+from .._checks import warn
+from .columns import varies
 
 #: Values of whole images that are masked at once, so that copies stay small.
 BLOCK = 2**22
