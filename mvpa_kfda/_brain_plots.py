@@ -51,9 +51,18 @@ def plot_slices(result, drawn, views, cut_coords, bg_img):
     )
     _overlay(display, space, drawn, drawn.values)
     if drawn.marked is not None and drawn.marked.any():
-        img = space.to_img(drawn.marked.astype(np.float32))
+        img = _padded(space.to_img(drawn.marked.astype(np.float32)))
         display.add_contours(img, levels=[0.5], colors="black", linewidths=1.2)
     return figure
+
+
+def _padded(img):
+    """Return an image with a rim of zeros, so that outlines close at its border."""
+    from nibabel import Nifti1Image
+
+    affine = img.affine.copy()
+    affine[:3, 3] -= affine[:3, :3].sum(axis=1)
+    return Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
 
 
 def plot_glass_brain(result, drawn, views, cut_coords, bg_img):

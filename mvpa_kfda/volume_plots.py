@@ -109,7 +109,7 @@ def plot_volume(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
             figure = BRAINS[kind](result, drawn, views, cut_coords, bg_img)
-        _finish_brains(figure, result, drawn)
+        _finish_brains(figure, result, drawn, outlined=kind != "glass_brain")
     if show:
         import matplotlib.pyplot as plt
 
@@ -140,8 +140,8 @@ def _prepare(result, metric, correction, alpha, threshold, vlim, cmap):
     return _Drawn(metric, values, chance, marked, label, norm, cmap)
 
 
-def _finish_brains(figure, result, drawn):
-    """Add the colorbar, the title and the legend."""
+def _finish_brains(figure, result, drawn, outlined):
+    """Add the colorbar, the title, and the legend of an outline or of what is shown."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.lines import Line2D
 
@@ -157,8 +157,12 @@ def _finish_brains(figure, result, drawn):
         plots.draw_chance(bar.ax.axhline, drawn.chance)
     handles = bar.ax.get_legend_handles_labels()[0]
     if drawn.marked is not None:
-        style = {"color": "black", "lw": 1.2} if drawn.marked.any() else {"ls": ""}
-        handles.insert(0, Line2D([], [], label=drawn.label, **style))
+        style, label = {"ls": ""}, drawn.label
+        if drawn.marked.any() and outlined:
+            style = {"color": "black", "lw": 1.2}
+        elif drawn.marked.any():
+            label = f"shown: {label}"
+        handles.insert(0, Line2D([], [], label=label, **style))
     if handles:
         figure.legend(handles=handles, loc="lower center", ncols=2, **plots.LEGEND)
     width = int(plots.TITLE_DENSITY * figure.get_figwidth())
