@@ -162,15 +162,32 @@ def _check_scale(scale, magnitude):
             "distances."
         )
     if not scale > _SMALLEST_SPREAD * magnitude:
-        raise ValueError(
-            "The trials do not differ: the kernel matrix is constant up to rounding. "
-            "Check for flat data. A polynomial or rbf kernel also needs a gamma that "
-            "suits the unit of the features: gamma=None, 1 / n_features, presumes "
-            "features of about unit variance; divide them by their standard deviation."
-        )
+        raise ValueError(_ALL_ALIKE)
 
 
-def hat_from_gram(K, reg):
+#: What is wrong with trials that are equal up to rounding.
+_ALL_ALIKE = (
+    "The trials do not differ: the kernel matrix is constant up to rounding. Check for "
+    "flat data. A polynomial or rbf kernel also needs a gamma that suits the unit of "
+    "the features: gamma=None, 1 / n_features, presumes features of about unit "
+    "variance; divide them by their standard deviation."
+)
+
+
+def _centre(X):
+    """Return centred features; refuse those of which nothing but rounding is left.
+
+    Squared differences are compared: an offset costs half as many digits before
+    squaring as it would in a kernel matrix.
+    """
+    Xc = X - X.mean(axis=0)
+    size, spread = (np.einsum("np,np->", each, each) for each in (X, Xc))
+    if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
+        raise ValueError(_ALL_ALIKE)
+    return Xc
+
+
+def hat_from_gram(K, reg, centred=False):
     """Return the dense hat of a kernel matrix.
 
     Parameters
@@ -179,6 +196,9 @@ def hat_from_gram(K, reg):
         A symmetric positive semi-definite kernel matrix; it is centred here.
     reg : float | Ridge
         See :func:`resolve_penalty`.
+    centred : bool, default=False
+        K is centred already, as inner products of centred features are. It is then
+        used up.
 
     Returns
     -------
@@ -190,9 +210,10 @@ def hat_from_gram(K, reg):
     ValueError
         If the trials do not differ, or the kernel is not positive semi-definite.
     """
-    n = len(K)
-    means = K.mean(axis=0)
-    Kc = K - means[:, None] - means[None, :] + means.mean()
+    n, Kc = len(K), K
+    if not centred:
+        means = K.mean(axis=0)
+        Kc = K - means[:, None] - means[None, :] + means.mean()
     scale = np.trace(Kc) / n
     _check_scale(scale, np.abs(np.diag(K)).mean())
     lam = resolve_penalty(reg, scale)
@@ -270,11 +291,10 @@ def hat_from_features(X, reg):
         If the trials do not differ, or lambda is too small.
     """
     n, p = X.shape
-    Xc = X - X.mean(axis=0)
+    Xc = _centre(X)
     scatter = Xc.T @ Xc
     scale = np.trace(scatter) / n
-    # Centring comes before squaring here, so an offset costs half as many digits.
-    _check_scale(scale, _SMALLEST_SPREAD * np.square(X).sum() / n)
+    _check_scale(scale, 0.0)
     lam = resolve_penalty(reg, scale)
     scatter.flat[:: p + 1] += lam
     cholesky, failed = lapack.dpotrf(scatter, lower=1)
@@ -312,8 +332,8 @@ def make_hat(X, kernel, reg):
         return hat_from_features(X, reg)
     if kernel.shift_free:
         # An offset common to all trials drops out, and the digits it costs with it.
-        X = X - X.mean(axis=0)
+        X = _centre(X)
     K = kernel.fit(X)(X)
     if isinstance(kernel, Callable):
         check_symmetric(K, f"The value of kernel {kernel.function!r}")
-    return hat_from_gram(K, reg)
+    return hat_from_gram(K, reg, centred=isinstance(kernel, Linear))

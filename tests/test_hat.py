@@ -132,3 +132,12 @@ def test_bad_kernel_matrices(X):
         hat_from_gram(np.diag([3.0, 2.0, -4.0, 1.0, 6.0]), Ridge(0.1))
     with pytest.raises(ValueError, match="symmetric kernel matrix"):
         make_hat(X, Callable(lambda A, B: (A @ B.T) ** 2 + A[:, :1]), 0.3)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(), RBF(gamma=1.0)], ids=repr)
+@pytest.mark.parametrize("p", [3, 50])
+def test_rounding_errors_of_an_offset_are_no_data(kernel, p):
+    noise = np.random.default_rng(0).standard_normal((20, p))
+    make_hat(1e5 + 1e-3 * noise, kernel, 0.3)
+    with pytest.raises(ValueError, match="The trials do not differ"):
+        make_hat(1e5 + 1e-7 * noise, kernel, 0.3)

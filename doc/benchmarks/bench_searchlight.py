@@ -23,22 +23,22 @@ timed, ``SearchLight`` with ``KernelFDA`` must give the same scores as ``searchl
 """
 
 import argparse
+import contextlib
 import platform
 import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
-import nilearn
 import numpy as np
-import scipy
-import sklearn
 from bench_epochs import Table, medians
-from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from nibabel import Nifti1Image
 from nilearn.datasets import load_mni152_brain_mask
@@ -123,6 +123,10 @@ class Problem:
             f"{self.n_images} images, {self.n_classes} classes, {runs}, {n:,} centres, "
             f"{f'{n_permutations:,}' if n_permutations else 'no'} permutations"
         )
+
+
+def quick_centres(problem):
+    return 200 if problem is A else 500
 
 
 A = Problem(100, 4, 5, 2_000, 1_000)
@@ -259,7 +263,7 @@ def against_extrapolated(rows, part, problem, n_centres, jobs, dtypes):
     lda = their_time(problem, images, n)
     for n_jobs in jobs:
         for dtype in dtypes:
-            get_reusable_executor().shutdown(wait=True)  # a new start of workers
+            get_reusable_executor().shutdown(wait=True)  # they start anew
             seconds = medians(
                 1,
                 ours=lambda j=n_jobs, d=dtype: ours(
@@ -320,10 +324,7 @@ def call_self(what, name, folder, quick):
 
 
 def memory_step(args):
-    """Write the images of a part to files, or decode them and print peaks of memory.
-
-    The peaks are those before decoding, after it, and of the largest worker.
-    """
+    """Write images to files, or decode them; print peaks before, after, of workers."""
     name = args.write or args.memory or args.lda_memory
     problem, n_jobs = PROBLEMS[name]
     files = [str(args.folder / f"{name}.nii") for name in ("bold", "centres", "brain")]
@@ -332,27 +333,32 @@ def memory_step(args):
         for image, file in zip((problem.images, centres, brain()), files, strict=True):
             image.to_filename(file)
         return
-    before = peak()
+    before, workers = peak("self"), {}
+    threading.Thread(target=watch_workers, args=(workers,), daemon=True).start()
     if args.lda_memory:
         theirs(problem, files[0], files[1], mask=files[2])
     else:
         p, images, centres, mask = problem.n_permutations, *files
         ours(problem, images, p, centres, mask=mask, n_jobs=n_jobs)
-    workers = Parallel(n_jobs)(delayed(peak)() for _ in range(20 * (n_jobs > 1)))
-    print(before, peak(), max(workers, default=0))
+    print(before, peak("self"), max(workers.values(), default=0))
 
 
-def peak():
-    """Return the peak memory of this process in MB.
+def watch_workers(peaks):
+    """Keep the latest peak of each process that this one has started."""
+    while True:
+        for children in Path("/proc/self/task").glob("*/children"):
+            with contextlib.suppress(OSError, TypeError):  # some have just ended
+                peaks.update((pid, peak(pid)) for pid in children.read_text().split())
+        time.sleep(0.05)
+
+
+def peak(process):
+    """Return the peak memory of a process in MB.
 
     Linux says it here. What getrusage says begins with the memory of the parent.
     """
-    status = Path("/proc/self/status").read_text()
+    status = Path(f"/proc/{process}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e3
-
-
-def quick_centres(problem):
-    return 200 if problem is A else 500
 
 
 def main():
@@ -378,12 +384,10 @@ def main():
                 part(table, quick_centres(problem) if args.quick else None)
     if "d" in args.parts:
         part_d(table, args.quick)
-    machine = (
-        f"{platform.machine()}, one core per worker; Python "
-        f"{platform.python_version()}, NumPy {np.__version__}, SciPy "
-        f"{scipy.__version__}, scikit-learn {sklearn.__version__}, nilearn "
-        f"{nilearn.__version__}"
-    )
+    packages = ("numpy", "scipy", "scikit-learn", "nilearn", "joblib")
+    packages = ", ".join(f"{name} {version(name)}" for name in packages)
+    machine = f"{platform.machine()}, one core per worker; Python "
+    machine += f"{platform.python_version()}, {packages}"
     whole = not args.quick and len(args.parts) == 4
     if path := args.out or (RESULTS if whole else None):
         table.write(path, machine)
