@@ -18,6 +18,11 @@ from .sources import PositionError
 _BLOCK_BYTES, _LONGEST = 2**26, 64
 
 
+def _by_number(position):
+    """Return what a position is called by default."""
+    return f"position {position}"
+
+
 @dataclass(frozen=True)
 class SubsetSource:
     """A map whose positions are decoded from some columns of one array each.
@@ -41,7 +46,7 @@ class SubsetSource:
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = "position {}".format
+    name: Callable = _by_number
 
     @property
     def shape(self):
