@@ -34,6 +34,8 @@ _TABLES = (
 #: Large pages, since parts are large; the log is merged every 1000 pages.
 _PAGE_SIZE = 32768
 _DIGEST = re.compile(r"digest:[0-9a-f]{40}")
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring, _SHOWN.maxlist, _SHOWN.maxdict = 200, 20, 20
 
 
 class Checkpoint:
@@ -342,7 +344,7 @@ def _differences(known, given):
         if _DIGEST.search(texts[0] + texts[1]) and texts[0] != texts[1]:
             found.append(f"the data of {name} differ")
         elif texts[0] != texts[1]:
-            was, now = (reprlib.repr(json.loads(t)) if t else "unset" for t in texts)
+            was, now = (_SHOWN.repr(json.loads(t)) if t else "unset" for t in texts)
             found.append(f"{name} was {was} and is {now}")
     return found
 

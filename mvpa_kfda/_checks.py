@@ -16,6 +16,14 @@ def quoted(values):
     return ", ".join(repr(value) for value in values)
 
 
+def word_bytes(size):
+    """Word a number of bytes."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:g} bytes"
+
+
 def warn(message, category=RuntimeWarning):
     """Warn at the first caller outside this package, however deep the call is."""
     package = __name__.partition(".")[0] + "."

@@ -184,6 +184,28 @@ def _sums(labels, maps, n_clusters):
     return np.bincount(labels.ravel(), maps.ravel(), minlength=n_clusters + 1)[1:]
 
 
+def adjacency_among(pairs, n_positions, chosen):
+    """Return the adjacency matrix of some positions.
+
+    Parameters
+    ----------
+    pairs : array of int, shape (2, n_pairs)
+        Neighbouring positions, each pair once.
+    n_positions : int
+        Number of all positions.
+    chosen : array of int, shape (n_chosen,)
+        The positions that the matrix is of.
+
+    Returns
+    -------
+    adjacency : csr_array of bool, shape (n_chosen, n_chosen)
+        True for neighbours.
+    """
+    marks = np.ones(pairs.shape[1], dtype=bool), tuple(pairs)
+    one_way = sparse.csr_array(marks, shape=(n_positions, n_positions))
+    return (one_way + one_way.T)[chosen][:, chosen]
+
+
 def _check_maps(maps):
     maps = np.asarray(maps, dtype=float)
     if maps.ndim < 2 or maps.size == 0:

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 
-from ._checks import check_option
+from ._checks import check_option, word_bytes
 from .metrics import METRICS
 
 #: With null="auto", permutations' maps up to this many bytes are kept in full.
@@ -53,9 +53,9 @@ def check_null(null, analysis, n_cells, *, size, fewer, n_nulls=1):
         free = shutil.disk_usage(folder).free
         if full > free:
             raise ValueError(
-                f"null='stream' writes {_gigabytes(full)} for {size} and "
+                f"null='stream' writes {word_bytes(full)} for {size} and "
                 f"{n_permutations} permutations into {folder}, which has "
-                f"{_gigabytes(free)} left. Use {fewer}, fewer permutations, another "
+                f"{word_bytes(free)} left. Use {fewer}, fewer permutations, another "
                 "folder (the environment variable TMPDIR), or null='max'."
             )
     return null
@@ -80,8 +80,8 @@ def check_memory(analysis, n_cells, null_bytes, size, less):
     needed, available = n_cells * cell + null_bytes, physical_memory()
     if available is not None and needed > available:
         raise ValueError(
-            f"A map of {size} needs {_gigabytes(needed)} with {len(task.labels) - 1} "
-            f"permutations; this machine has {_gigabytes(available)} of memory. Use "
+            f"A map of {size} needs {word_bytes(needed)} with {len(task.labels) - 1} "
+            f"permutations; this machine has {word_bytes(available)} of memory. Use "
             f"{less}."
         )
 
@@ -92,8 +92,3 @@ def physical_memory():
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
-
-
-def _gigabytes(size):
-    """Word a number of bytes."""
-    return f"{size / 1e9:.3g} GB"

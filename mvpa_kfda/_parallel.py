@@ -60,7 +60,7 @@ class _OneBlasThread:
                 self._first.restore_original_limits()
 
 
-_one_blas_thread = _OneBlasThread()
+one_blas_thread = _OneBlasThread()
 
 
 def run_in_parallel(function, shared, items, n_jobs=None):
@@ -100,7 +100,7 @@ def run_in_parallel(function, shared, items, n_jobs=None):
     """
     items = list(items)
     backend, _ = get_active_backend()
-    with _one_blas_thread:
+    with one_blas_thread:
         if n_jobs != 1 and type(backend).__name__ == "DaskDistributedBackend":
             yield from _on_cluster(backend, function, shared, items)
         elif (n_workers := effective_n_jobs(n_jobs)) == 1:
@@ -112,7 +112,7 @@ def run_in_parallel(function, shared, items, n_jobs=None):
 
 def _call(function, shared, item):
     """Call the function in a worker."""
-    with _one_blas_thread:
+    with one_blas_thread:
         return function(*shared, item)
 
 

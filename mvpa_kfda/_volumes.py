@@ -1,5 +1,6 @@
 """What the functions for images do beneath their arguments."""
 
+import os
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from scipy import sparse
 from ._analysis import make_analysis
 from ._checkpoint import Checkpoint, digest
 from ._checks import check_jobs, check_option, warn
+from ._clusters import adjacency_among
 from ._images.columns import standardize as z_score
 from ._images.columns import usable_columns
 from ._images.neighbours import (
@@ -21,9 +23,10 @@ from ._images.neighbours import (
 )
 from ._images.touching import touching, touching_from
 from ._memory import NULLS, check_null, physical_memory
+from ._parallel import one_blas_thread
 from ._space import FeatureSpace, SurfaceSpace
 from .hat import check_reg
-from .kernels import check_feature_kernel
+from .kernels import Callable, check_feature_kernel
 from .search import run
 from .subset_source import SubsetSource
 from .volume_results import VolumeResult
@@ -50,16 +53,14 @@ class Positions:
     pairs: np.ndarray
     own: np.ndarray
 
-    def adjacency(self, chosen):
-        """Return the adjacency matrix of the chosen positions."""
-        n = self.space.n_positions
-        marks = np.ones(self.pairs.shape[1], dtype=bool), tuple(self.pairs)
-        upper = sparse.csr_array(marks, shape=(n, n))
-        return (upper + upper.T)[chosen][:, chosen]
 
-
-def check_options(kernel, reg, n_jobs, null, standardize):
+def check_options(kernel, reg, n_jobs, null, standardize, checkpoint):
     """Check what does not need the images, before they are read."""
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(
+            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
+            "path of a file."
+        )
     check_option("null", null, NULLS)
     check_option("standardize", standardize, ("zscore_sample", False, None))
     return {
@@ -72,10 +73,20 @@ def check_options(kernel, reg, n_jobs, null, standardize):
 
 
 def name_features(space, adjacency):
-    """Return the space with the names that come with an adjacency."""
-    unnamed = isinstance(space, FeatureSpace) and space.names is None
-    if unnamed and isinstance(adjacency, tuple):
-        return FeatureSpace(adjacency[1], space.n)
+    """Return the space with the names that come with an adjacency; refuse others."""
+    if not isinstance(space, FeatureSpace) or not isinstance(adjacency, tuple):
+        return space
+    named = FeatureSpace(adjacency[1], space.n)
+    if space.names is None or named.names is None:
+        return space if named.names is None else named
+    differ = np.flatnonzero(space.names != named.names)
+    if len(differ):
+        i = differ[0]
+        raise ValueError(
+            f"The columns of imgs and the names of adjacency differ: column {i} is "
+            f"{str(space.names[i])!r} in imgs and {str(named.names[i])!r} in "
+            "adjacency. Put the columns in the order of the names: imgs[list(names)]."
+        )
     return space
 
 
@@ -168,10 +179,12 @@ def decode_positions(
             kernel,
             reg,
             partial(_word_position, space),
+            analysis.folds,
         )
         if kept:
             kept.start(_describe_run(source, analysis, parameters))
-        task = analysis.for_positions(null, positions.adjacency(source.filled))
+        near = adjacency_among(positions.pairs, space.n_positions, source.filled)
+        task = analysis.for_positions(null, near)
         outcome = run(source, task, n_jobs, verbose, kept)
     return analysis.result(
         VolumeResult,
@@ -187,13 +200,23 @@ def decode_positions(
 
 def _word_position(space, position):
     """Say which position something is wrong at."""
-    where = (f"{k} {v[position]}" for k, v in space.columns().items())
+    columns = space.columns()
+    if space.noun in columns:  # it has a name or number
+        return f"{space.noun} {columns[space.noun][position]}"
+    where = (f"{name} {values[position]}" for name, values in columns.items())
     return f"the {space.noun} at {', '.join(where)}"
 
 
 def _describe_run(source, analysis, parameters):
     """Return all that a checkpoint's parts depend on, by the names of arguments."""
     groups = [] if analysis.groups is None else analysis.groups
+    versions = {f"version of {k}": v for k, v in analysis.versions.items()}
+    values = {}
+    if isinstance(source.kernel, Callable):
+        # Two functions may have one name: what they make of some data tells them apart.
+        first = source.indices[slice(*source.indptr[source.filled[0] :][:2])]
+        with one_blas_thread:  # as in the run, so that no digit depends on it
+            values["the kernel's values"] = digest(source.kernel(source.data[first].T))
     return {
         **parameters,
         # Functions are written with their address, another one in every process.
@@ -202,7 +225,8 @@ def _describe_run(source, analysis, parameters):
         "spheres or regions": digest(source.indptr, source.indices),
         "y": digest(analysis.classes, analysis.codes),
         "groups": digest(groups),
-        "cv": digest(*analysis.folds.tests),
+        "cv's folds": digest(*analysis.folds.tests),
         "permutations": digest(analysis.task.labels),
-        "versions": analysis.versions,
+        **values,
+        **versions,
     }

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import false_discovery_control, norm
 
-from ._checks import check_option
+from ._checks import check_option, word_bytes
 from ._clusters import find_clusters, tfce
 from ._null import (
     FullNull,
@@ -370,11 +370,11 @@ def _check_kept(summary, correction, threshold):
         return
     if summary.moments is None or getattr(summary, needed) is None:
         n, shape = summary.n_permutations, summary.exceedances.shape
-        size = n * summary.exceedances.size * 4 / 1e9
+        size = n * summary.exceedances.size * 4
         raise ValueError(
             f"The correction {correction!r} needs the whole null, which was not kept. "
             f"Run the analysis again with null='full', which keeps {n} permutations "
-            f"of positions {shape} in {size:.2g} GB, or with null='stream', which "
+            f"of positions {shape} in {word_bytes(size)}, or with null='stream', which "
             "keeps the largest cluster of each permutation."
         )
     if correction == "cluster" and check_level(threshold) != summary.threshold:

@@ -242,10 +242,10 @@ KERNELS = {
 }
 
 
-def check_kernel(kernel):
-    """Return the kernel object for a name, a kernel object or a callable."""
+def check_kernel(kernel, allowed=tuple(KERNELS)):
+    """Return the kernel object for one of the names, a kernel object or a callable."""
     if isinstance(kernel, str):
-        return KERNELS[check_option("kernel", kernel, KERNELS)]()
+        return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
         raise TypeError(
             f"Invalid value for 'kernel': the class {kernel.__name__}. Give an "
@@ -256,17 +256,18 @@ def check_kernel(kernel):
     if callable(kernel):
         return Callable(kernel)
     raise TypeError(
-        f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(KERNELS)}, a kernel "
+        f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
         "object such as RBF(gamma=0.1), or a function of (X, Y)."
     )
 
 
 def check_feature_kernel(kernel):
     """Return a kernel object that computes from features."""
-    kernel = check_kernel(kernel)
-    if isinstance(kernel, Precomputed):
+    if isinstance(kernel, Precomputed) or (
+        isinstance(kernel, str) and kernel == "precomputed"
+    ):
         raise ValueError(
             "Invalid value for 'kernel': 'precomputed'. The data hold features; give a "
             "kernel to compute from them, or call cross_validate with your own matrix."
         )
-    return kernel
+    return check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])

@@ -9,7 +9,7 @@ from sklearn import config_context
 
 from ._stack import Stack
 from .direct import prepare_sorted
-from .folds import lay_out
+from .folds import Folds, lay_out
 from .hat import make_hat
 from .sources import PositionError
 
@@ -39,6 +39,8 @@ class SubsetSource:
         Resolved kernel and regularisation.
     name : callable
         ``name(position) -> str``, what a position is called in messages.
+    folds : Folds | None
+        The test sets of the run, whose blocks take memory; None: of a partition.
     """
 
     data: np.ndarray
@@ -47,6 +49,7 @@ class SubsetSource:
     kernel: object
     reg: object
     name: Callable = _by_number
+    folds: Folds | None = None
 
     @property
     def shape(self):
@@ -57,11 +60,13 @@ class SubsetSource:
     def block_length(self):
         """Positions per block, by memory; never by the number of workers.
 
-        A position takes I - G and the inverses of its fold blocks; together these have
-        no more values than two (n, n) matrices where the folds are a partition.
+        A position takes I - G and the inverses of its fold blocks. Where the folds are
+        a partition these have no more values than I - G; overlapping ones may have.
         """
-        n = self.data.shape[1]
-        return int(np.clip(_BLOCK_BYTES // (2 * 8 * n * n), 1, _LONGEST))
+        square = self.data.shape[1] ** 2
+        tests = () if self.folds is None else self.folds.tests
+        values = square + max(square, sum(len(test) ** 2 for test in tests))
+        return int(np.clip(_BLOCK_BYTES // (8 * values), 1, _LONGEST))
 
     @cached_property
     def filled(self):

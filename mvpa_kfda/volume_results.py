@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from . import volume_plots
 from ._checks import check_option
+from ._clusters import adjacency_among
 from ._peaks import peak_table
 from ._result import _Result
 from ._space import unpack_space
@@ -218,11 +218,8 @@ class VolumeResult(WithSummaries, _Result):
 
     def _adjacency(self):
         """Return which of the decoded positions are neighbours."""
-        n = len(self.positions)
-        one_way = np.ones(self.adjacency.shape[1], bool), tuple(self.adjacency)
-        graph = sparse.coo_array(one_way, (n, n)).tocsr()
         where = np.flatnonzero(self.decoded)
-        return (graph + graph.T)[where][:, where]
+        return adjacency_among(self.adjacency, len(self.positions), where)
 
     def _columns(self):
         """Return the columns of a table that say where every position is."""

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ._images.neighbours import region_members
+from ._checks import check_option
+from ._images.neighbours import DISTANCES, region_members
 from ._images.reading import process_positions, read_images, read_labels
 from ._images.regions import read_regions
 from ._images.touching import own_columns, touching
@@ -138,11 +139,11 @@ def searchlight(
     Notes
     -----
     The memory that a run takes on top of the data (n_images x n_voxels x 8 bytes) and
-    of the result does not depend on the number of spheres: per worker 64 MiB of
-    matrices (or one sphere's, 16 n_images\ :sup:`2` bytes, if that is more), about as
-    much for a block of label vectors, and the permuted scores of up to 64 spheres, 512
-    P bytes. The result takes n_images + 8 bytes per sphere and metric, and what `null`
-    keeps.
+    of the result does not depend on the number of permutations: 5 bytes for each voxel
+    of each sphere, and per worker 64 MiB of matrices (or one sphere's, 16
+    n_images\ :sup:`2` bytes, if that is more), about as much for a block of label
+    vectors, and the permuted scores of up to 64 spheres, 512 P bytes. The result takes
+    n_images bytes per sphere, 8 more per metric, and what `null` keeps.
 
     References
     ----------
@@ -178,19 +179,22 @@ def searchlight(
     >>> result.to_img("p").shape
     (5, 5, 5)
     """
-    options = check_options(kernel, reg, n_jobs, null, standardize)
+    options = check_options(kernel, reg, n_jobs, null, standardize, checkpoint)
+    check_option("distance", distance, DISTANCES)
     images = read_images(imgs, mask_img)
     centres = process_positions(images, process_mask_img)
     own = own_columns(images.space, centres)
     members, pairs = find_neighbours(
         images.space, centres, own, radius, adjacency, distance
     )
-    near = {"radius": float(radius), "distance": distance}
+    near = {"radius": None}
+    if adjacency is None:
+        near = {"radius": float(radius), "distance": distance}
     return decode_positions(
         images,
         Positions(name_features(centres, adjacency), members, pairs, own),
         read_labels(y, groups),
-        parameters={"radius": None} if adjacency is not None else near,
+        parameters=near,
         cv=cv,
         scoring=scoring,
         n_permutations=n_permutations,
@@ -309,7 +313,7 @@ def decode_regions(
     >>> table["region"][table["p_max"] <= 0.05].tolist()
     ['FFA']
     """
-    options = check_options(kernel, reg, n_jobs, null, standardize)
+    options = check_options(kernel, reg, n_jobs, null, standardize, checkpoint)
     images, regions = read_regions(imgs, labels_img, mask_img, lut)
     members = region_members(regions.labels, regions.ids)
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region

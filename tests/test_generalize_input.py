@@ -559,14 +559,14 @@ def test_maps_too_large_for_memory(epochs, arrays, monkeypatch):
     )
     monkeypatch.setattr(_memory, "physical_memory", lambda: 10**5)
     message = (
-        r"^A map of 5 x 5 times needs 0\.000201 GB with 1000 permutations; this "
-        r"machine has 0\.0001 GB of memory\. Use fewer times .*, fewer permutations or "
+        r"^A map of 5 x 5 times needs 201 kB with 1000 permutations; this "
+        r"machine has 100 kB of memory\. Use fewer times .*, fewer permutations or "
         r"null='max' instead of 'full'\.$"
     )
     for data in ((epochs,), arrays):
         refused(message, *data, n_permutations=1000, null="full")
     monkeypatch.setattr(_memory, "physical_memory", lambda: 500)
-    message = r"this machine has 5e-07 GB .* \(step=, crop or decimate\)\.$"
+    message = r"this machine has 500 bytes .* \(step=, crop or decimate\)\.$"
     refused(message, epochs, n_permutations=1000, null="max")
 
 
@@ -604,8 +604,8 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     options = {"null": "stream", "random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
     refused(
-        rf"^null='stream' writes 0\.0002 GB for 5 x 5 times and 1000 permutations into "
-        rf"{folder}, which has 0\.0002 GB left\. Use fewer times .*TMPDIR.*null='max'",
+        rf"^null='stream' writes 200 kB for 5 x 5 times and 1000 permutations into "
+        rf"{folder}, which has 200 kB left\. Use fewer times .*TMPDIR.*null='max'",
         epochs,
         n_permutations=1000,
         **options,

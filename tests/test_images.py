@@ -89,7 +89,7 @@ def test_volumes_are_masked_as_by_nilearn(bold, mask):
     images = read_images(bold, mask)
     assert_array_equal(images.X, apply_mask(bold, mask))
     assert images.X.dtype == np.float64
-    assert images.X.flags.c_contiguous
+    assert images.X.flags.f_contiguous
     assert images.space == VolumeSpace(np.asarray(mask.dataobj), AFFINE)
     assert images.usable.all()
 

@@ -16,7 +16,7 @@ from joblib import parallel_config
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda._parallel import _call, _one_blas_thread, run_in_parallel
+from mvpa_kfda._parallel import _call, one_blas_thread, run_in_parallel
 
 LOCAL = ["loky", "threading", "multiprocessing"]
 
@@ -211,7 +211,7 @@ def test_interrupting_stops_the_workers(backend):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("backend", LOCAL)
-def test_one_blas_thread(backend, n_jobs):
+def testone_blas_thread(backend, n_jobs):
     with threadpool_limits(2, user_api="blas"), parallel_config(backend=backend):
         assert blas_threads(0) == {2}
         results = run_in_parallel(blas_threads, (), range(8), n_jobs)
@@ -219,7 +219,7 @@ def test_one_blas_thread(backend, n_jobs):
         assert blas_threads(0) == {2}
 
 
-def test_a_call_in_a_worker_has_one_blas_thread():
+def test_a_call_in_a_worker_hasone_blas_thread():
     with threadpool_limits(2, user_api="blas"):
         assert _call(blas_threads, (), 0) == {1}
         assert blas_threads(0) == {2}
@@ -227,8 +227,8 @@ def test_a_call_in_a_worker_has_one_blas_thread():
 
 def test_the_last_thread_out_restores_blas():
     with threadpool_limits(2, user_api="blas"), contextlib.ExitStack() as second:
-        with _one_blas_thread:
-            second.enter_context(_one_blas_thread)
+        with one_blas_thread:
+            second.enter_context(one_blas_thread)
         assert blas_threads(0) == {1}
         second.close()
         assert blas_threads(0) == {2}

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct, inference, subset_source
 from mvpa_kfda._stack import Stack
-from mvpa_kfda.folds import make_folds
+from mvpa_kfda.folds import Folds, make_folds
 from mvpa_kfda.hat import make_hat
 from mvpa_kfda.metrics import METRICS
 from mvpa_kfda.permutation import permute_labels
@@ -172,6 +172,21 @@ def test_two_classes_need_no_scores(counts, dtype, cv, ties):
         assert np.isneginf(slow.class_scores).any() == (cv is not LEAVE_ONE_OUT)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_two_classes_are_told_apart_alike_with_and_without_scores(seed):
+    """Also where a class is absent from training, and where whole numbers tie."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(6, 24))
+    X = rng.integers(-2, 3, (n, int(rng.integers(1, 4)))).astype(float)
+    tests = [rng.choice(n, rng.integers(1, n // 2), replace=False) for _ in range(4)]
+    labels = rng.integers(0, 2, (30, n))
+    labels[0] = np.isin(np.arange(n), tests[0])  # its second class is never trained
+    labels[1] = 1 - labels[0]
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), Folds(tuple(tests), n))
+    quick = direct.apply(plan, labels, 2).predicted
+    assert_array_equal(quick, direct.apply(plan, labels, 2, True).predicted)
+
+
 def test_exactly_fitted_trials_are_refused():
     codes = np.repeat([0, 1], 6)
     plan = direct.prepare(make_hat(np.eye(12), Linear(), 1.0), make_folds(3, codes))
@@ -320,6 +335,14 @@ def test_memory_of_a_block_is_bounded():
         source = SubsetSource(np.zeros((1, n)), np.zeros(1000), None, None, None)
         assert 1 <= source.block_length <= 64
         assert source.block_length == 1 or source.block_length * 2 * 8 * n**2 <= 2**26
+
+
+def test_overlapping_test_sets_make_blocks_shorter():
+    n = 200
+    overlapping = make_folds(ms.ShuffleSplit(40, test_size=0.5), np.arange(n) % 2)
+    assert SubsetSource(np.zeros((1, n)), *[None] * 4).block_length == 64
+    source = SubsetSource(np.zeros((1, n)), *[None] * 4, folds=overlapping)
+    assert source.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19
 
 
 def test_a_stack_reads_like_a_plan():

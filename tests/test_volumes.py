@@ -16,7 +16,7 @@ from nilearn.maskers import NiftiMasker
 from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from mvpa_kfda import (
     RBF,
@@ -461,6 +461,27 @@ def test_nothing_to_decode_is_an_error(imgs, y):
         )
 
 
+def test_voxels_that_differ_between_runs_only_are_left_out(imgs, y):
+    data = imgs.get_fdata().copy()
+    data[2, 2, 2] = np.repeat([1.0, 2.0, 3.0, 4.0], 8)
+    options = {"groups": RUNS, "mask_img": mask_image(np.ones(SHAPE)), "radius": 1.0}
+    with pytest.warns(RuntimeWarning, match="1 of 120 voxels .* within all groups"):
+        found = searchlight(image(data), y, **options)
+    assert np.flatnonzero(np.isnan(found.scores)).tolist() == [2 * 24 + 2 * 4 + 2]
+    with pytest.warns(RuntimeWarning, match="within all groups"):
+        searchlight(image(data), y, **(options | {"radius": 4.5}))
+
+
+def test_names_of_an_adjacency_are_those_of_the_columns():
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 20)
+    names = ["Fz", "Cz", "Pz"]
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=names)
+    found = searchlight(X, y, adjacency=(np.eye(3), names), cv=5)
+    assert found.to_dataframe()["feature"].tolist() == names
+    with pytest.raises(ValueError, match=r"column 0 is 'Cz' in imgs and 'Fz' in adjac"):
+        searchlight(X[["Cz", "Fz", "Pz"]], y, adjacency=(np.eye(3), names))
+
+
 def test_runs_of_one_class(imgs, y):
     runs = RUNS.copy()
     runs[y == "cat"] = "a"
@@ -476,6 +497,8 @@ def test_runs_of_one_class(imgs, y):
         ({"null": "some"}, "Invalid value for 'null'"),
         ({"standardize": "psc"}, "Invalid value for 'standardize'"),
         ({"n_jobs": 0}, "Invalid value for 'n_jobs'"),
+        ({"checkpoint": 3}, "Invalid value for 'checkpoint': 3.*path of a file"),
+        ({"kernel": "rbf2"}, "'rbf2'. Allowed: 'linear', 'rbf', 'polynomial'.$"),
     ],
 )
 def test_arguments_are_checked_before_images_are_read(wrong, message):
@@ -618,6 +641,49 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
             null=null,
             checkpoint=path,
         )
+
+
+def scaled(size):
+    """Two such functions have the same name."""
+    return lambda X, Y: np.exp(-size * np.square(X[:, None] - Y[None]).sum(axis=2))
+
+
+def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 10)
+    X, ring = rng.normal(size=(20, 8)), np.roll(np.eye(8), 1, axis=1)
+    path = tmp_path / "run"
+
+    def compute(X=X, y=y, **options):
+        options = {"adjacency": ring, "kernel": scaled(0.1), "cv": 5} | options
+        return searchlight(X, y, checkpoint=path, **options)
+
+    expected = compute()
+    assert compute(kernel=scaled(0.1)).scores.tolist() == expected.scores.tolist()
+    half = np.repeat([0, 1], 10)
+    for changes, what in (
+        ({"kernel": scaled(1.0)}, "the data of the kernel's values differ"),
+        ({"adjacency": ring.T}, "the data of spheres or regions differ"),
+        ({"cv": list(KFold(5).split(X))}, "cv was .* and is 'the given cv iterable'"),
+        ({"cv": KFold(5, shuffle=True, random_state=0)}, "the data of cv's folds"),
+        ({"groups": half, "standardize": False, "cv": 5}, "the data of groups differ"),
+        ({"X": X + np.eye(20, 8)}, "the data of imgs differ"),
+        ({"scoring": "roc_auc"}, r"scoring was \['accuracy'\] and is \['roc_auc'\]"),
+        ({"dtype": "float32"}, "dtype was 'float64' and is 'float32'"),
+        ({"n_permutations": 30}, "n_permutations was 0 and is 30.*of permutations dif"),
+    ):
+        with pytest.raises(ValueError, match=f"checkpoint of another run.*{what}"):
+            compute(**changes)
+    monkeypatch.setattr("mvpa_kfda.__version__", "99.0")
+    with pytest.raises(ValueError, match=r"version of mvpa_kfda was .* and is '99.0'"):
+        compute()
+
+
+def test_checkpoints_of_regions(tmp_path):
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 10)
+    X, path = rng.normal(size=(20, 4)), tmp_path / "run"
+    decode_regions(X, y, labels_img=[1, 1, 2, 2], checkpoint=path)
+    with pytest.raises(ValueError, match="the data of spheres or regions differ"):
+        decode_regions(X, y, labels_img=[1, 2, 2, 2], checkpoint=path)
 
 
 def test_killed_runs_continue(tmp_path):

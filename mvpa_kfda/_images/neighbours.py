@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from .._checks import check_option, check_positive
+from .._checks import check_option, check_positive, word_bytes
 from .touching import (
     check_same_mesh,
     in_mm,
@@ -22,6 +22,7 @@ from .touching import (
 )
 
 __all__ = [
+    "DISTANCES",
     "adjacency_members",
     "keep_usable",
     "own_columns",
@@ -32,7 +33,7 @@ __all__ = [
     "touching_from",
 ]
 
-_DISTANCES = ("geodesic", "edges")
+DISTANCES = ("geodesic", "edges")
 _BLOCK = 2**24  # pairs of a centre and a feature that are looked at in one go
 _BYTES = 10  # of a member: its column and its value, twice while rows are joined
 _SAMPLE = 100  # centres that tell how large all neighbourhoods will be
@@ -161,7 +162,7 @@ def surface_members(
     >>> surface_members(space, space, radius=4).sum(axis=1)
     array([2, 3, 3, 2])
     """
-    check_option("distance", distance, _DISTANCES)
+    check_option("distance", distance, DISTANCES)
     unit = "mm" if distance == "geodesic" else "edges"
     radius = check_positive("radius", radius, f" The radius is in {unit}.")
     if distance == "edges" and radius != int(radius):
@@ -310,6 +311,8 @@ def keep_usable(members, usable, centre_index):
     usable, centre_index = np.asarray(usable, bool), np.asarray(centre_index)
     decoded = (centre_index < 0) | usable[centre_index]
     keep = usable[members.indices] & np.repeat(decoded, np.diff(members.indptr))
+    if keep.all():
+        return members  # they are large, and most often all of use
     before = np.cumsum(np.append(False, keep), dtype=members.indptr.dtype)
     marks = members.data[keep], members.indices[keep], before[members.indptr]
     return sparse.csr_array(marks, shape=members.shape)
@@ -374,8 +377,8 @@ def _check_room(n_members, n_centres, what, max_bytes):
     if max_bytes is not None and needed > max_bytes:
         raise ValueError(
             f"{what} hold about {n_members / n_centres:.0f} features each; with "
-            f"{n_centres} centres their lists need {needed / 1e9:.3g} GB, and "
-            f"{max_bytes / 1e9:.3g} GB are allowed. Use a smaller radius, or fewer "
+            f"{n_centres} centres their lists need {word_bytes(needed)}, and "
+            f"{word_bytes(max_bytes)} are allowed. Use a smaller radius, or fewer "
             "centres."
         )
 

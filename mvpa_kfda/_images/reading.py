@@ -181,7 +181,7 @@ def features(imgs):
             f"shape {values.shape}, dtype {values.dtype}."
         )
     try:
-        X = np.array(values, dtype=np.float64, order="C")
+        X = np.array(values, dtype=np.float64, order="F")
     except (TypeError, ValueError):
         raise ValueError(
             "An array given as imgs must hold real numbers; some of its columns hold "
@@ -265,7 +265,7 @@ def read_masker(imgs, masker):
         sound, given = _sound_in(images, masker.mask_img_)[mask], joined(images)
     with NilearnWarnings():
         X = masker.transform(given)
-    X = np.array(X, dtype=np.float64, order="C")
+    X = np.array(X, dtype=np.float64, order="F")
     return Images(X, space, usable_columns(X) & sound)
 
 

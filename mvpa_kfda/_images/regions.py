@@ -244,7 +244,7 @@ def _from_array(imgs, labels, mask_img):
 
 def _select(images, space, chosen):
     """Return some of the columns."""
-    return Images(images.X[:, chosen].copy(), space, images.usable[chosen])
+    return Images(images.X[:, chosen].copy(order="F"), space, images.usable[chosen])
 
 
 def _whole(data):

@@ -99,7 +99,9 @@ def split_parts(values, image):
 
 def mask_surfaces(images, mask):
     """Return data (n_maps, n_vertices) of the True vertices of a mask."""
-    X = np.empty((sum(map(n_maps, images)), sum(map(np.count_nonzero, mask.values()))))
+    # Every vertex contiguous, as neighbourhoods take them.
+    n_vertices = sum(map(np.count_nonzero, mask.values()))
+    X = np.empty((n_vertices, sum(map(n_maps, images)))).T
     start = 0
     for image in images:
         masker = SurfaceMasker(

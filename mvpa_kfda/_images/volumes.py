@@ -247,7 +247,8 @@ def mask_volumes(images, mask):
     As :func:`nilearn.masking.apply_mask` gives them, in double precision. Beside the
     result there are only the data of one file, and copies of some volumes.
     """
-    X = np.empty((sum(map(n_volumes, images)), np.count_nonzero(mask)))
+    # Every voxel contiguous, as spheres take them.
+    X = np.empty((np.count_nonzero(mask), sum(map(n_volumes, images)))).T
     mask, start = mask.astype(np.uint8), 0
     for block in _blocks(images):
         rows = apply_mask(
