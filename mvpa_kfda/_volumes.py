@@ -31,6 +31,9 @@ from .search import run
 from .subset_source import SubsetSource
 from .volume_results import VolumeResult
 
+#: With fewer changes of the label in random order, chance may leave next to none.
+_FEW_CHANGES = 10
+
 
 @dataclass(frozen=True)
 class Positions:
@@ -181,6 +184,7 @@ def decode_positions(
             partial(_word_position, space),
             analysis.folds,
         )
+        _warn_of_blocks(analysis)
         if kept:
             kept.start(_describe_run(source, analysis, parameters))
         near = adjacency_among(positions.pairs, space.n_positions, source.filled)
@@ -196,6 +200,33 @@ def decode_positions(
         null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
         parameters=parameters,
     )
+
+
+def _warn_of_blocks(analysis):
+    """Warn where labels last for many images, and are yet exchanged one by one.
+
+    Successive volumes of a block are nearly copies of each other.
+    """
+    permutations, codes = analysis.permutations, analysis.codes
+    if permutations.n_permutations == 0 or permutations.scheme == "groups":
+        return
+    groups = np.zeros(len(codes)) if analysis.groups is None else analysis.groups
+    expected, together = 0.0, groups[1:] == groups[:-1]
+    for group in np.unique(groups):
+        counts, n = np.bincount(codes[groups == group]), np.sum(groups == group)
+        differ = 1 - (counts * (counts - 1)).sum() / max(1, n * (n - 1))
+        expected += differ * np.count_nonzero(together & (groups[1:] == group))
+    changes = np.count_nonzero(together & (codes[1:] != codes[:-1]))
+    if expected >= _FEW_CHANGES and changes < expected / 3:
+        warn(
+            f"The label changes {changes} times from one image to the next; in random "
+            f"order it would change about {expected:.0f} times. If these are volumes "
+            "of a time series, they are not independent, and permuting them one by one "
+            "gives p-values that are too small: decode the mean of each block, or one "
+            "estimate per trial. If every image is a trial of its own, sorted by "
+            "class, the p-values are right.",
+            UserWarning,
+        )
 
 
 def _word_position(space, position):

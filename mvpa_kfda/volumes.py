@@ -50,8 +50,9 @@ def searchlight(
     Parameters
     ----------
     imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
-        One image per trial: what nilearn's maskers take, volumes or surfaces (also
-        lists of them), or an array (n_images, n_features) with `adjacency`.
+        One image per trial or block, not one per volume of a time series: what
+        nilearn's maskers take, volumes or surfaces (also lists of them), or an array
+        (n_images, n_features) with `adjacency`.
     y : array_like, shape (n_images,) | tuple of (table, column)
         Class labels: strings, whole numbers or booleans; two or more classes. A tuple
         names the column of a DataFrame or of a .tsv or .csv file.
@@ -131,6 +132,9 @@ def searchlight(
     RuntimeWarning
         If voxels hold NaN or infinite values or are constant. They are left out of all
         spheres, and NaN on the map, as are centres with no voxel in reach.
+    UserWarning
+        With permutations, if labels last for many images in a row, as in a block
+        design: volumes of a time series are no independent trials.
 
     See Also
     --------
