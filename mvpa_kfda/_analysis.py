@@ -210,6 +210,8 @@ def _draw_folds(cv, codes, groups, classes, n_test):
     """Return the folds, None for a test on other trials, and their name."""
     if n_test is None:
         folds = make_folds(cv, codes, groups, classes)
+        if groups is not None:
+            _check_trained(folds, codes)
         return folds, folds.name.removeprefix("cv=")
     if cv is not None:
         raise ValueError(
@@ -218,6 +220,20 @@ def _draw_folds(cv, codes, groups, classes, n_test):
             "the same order, say same_trials=True."
         )
     return None, "none: tested on other trials"
+
+
+def _check_trained(folds, codes):
+    """Refuse folds of which none trains on a class that it tests."""
+    totals = np.bincount(codes)
+    for test in folds.tests:
+        counts = np.bincount(codes[test], minlength=len(totals))
+        if ((counts > 0) & (counts < totals)).any():
+            return
+    raise ValueError(
+        f"No fold of {folds.name} trains on a class that it tests, so that no model "
+        "sees the class it is tested on. Groups should be runs, sessions or subjects "
+        "that hold trials of several classes, or several groups of each class."
+    )
 
 
 def _check_tested(y_test, n_test, classes):

@@ -13,8 +13,8 @@ from ._analysis import make_analysis
 from ._checkpoint import Checkpoint, digest
 from ._checks import check_jobs, check_option, warn
 from ._clusters import adjacency_among
+from ._images.columns import find_runs, flat_within_runs, usable_columns
 from ._images.columns import standardize as z_score
-from ._images.columns import usable_columns
 from ._images.neighbours import (
     adjacency_members,
     keep_usable,
@@ -127,12 +127,15 @@ def _leave_out_useless(images, positions, usable):
             f"Nothing can be decoded: none of {where} has a usable "
             f"{images.space.noun} in reach. Check radius, mask_img and the affines."
         )
+    alike = gaps == left_out and positions.space == images.space
     if left_out:
         said.append(
             f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
             "are constant over images or within all groups, and are left out"
+            + " and NaN on the map"
+            * alike
         )
-    if gaps:
+    if gaps and not alike:
         said.append(f"{gaps} of {where} have nothing to decode and are NaN on the map")
     if said:
         warn("; ".join(said) + ".")
@@ -175,6 +178,8 @@ def decode_positions(
         X = z_score(images.X, analysis.groups, analysis.codes, standardize)
         usable = images.usable & usable_columns(X)  # now also within the groups
         members = _leave_out_useless(images, positions, usable)
+        if standardize:
+            _warn_of_flat_runs(X, usable, find_runs(analysis.groups, analysis.codes))
         source = SubsetSource(
             np.ascontiguousarray(X.T),
             members.indptr,
@@ -200,6 +205,17 @@ def decode_positions(
         null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
         parameters=parameters,
     )
+
+
+def _warn_of_flat_runs(X, usable, runs):
+    """Count features without a signal in some runs, outside of its field of view."""
+    n_flat = np.count_nonzero(flat_within_runs(X, usable, runs))
+    if n_flat:
+        warn(
+            f"{n_flat} features are constant within some groups but not all: they tell "
+            "nothing there, and are zero. If they are outside of the field of view of "
+            "a run, leave them out of the mask."
+        )
 
 
 def _warn_of_blocks(analysis):

@@ -163,8 +163,10 @@ class VolumeResult(WithSummaries, _Result):
         ----------
         correction : {"none", "max", "fdr", "bonferroni", "cluster", "tfce"}
             Correction for testing many positions; the corrections are described in
-            `mvpa_kfda.inference`. Clusters are connected by `adjacency`. "cluster" and
-            "tfce" need the analysis to be run with ``null="full"`` or ``"stream"``.
+            `mvpa_kfda.inference`. Clusters are connected by `adjacency`. "cluster" is
+            about clusters as a whole, and "tfce" may mark positions without an effect
+            next to one that has; neither p-value is of a single position. Both need
+            the analysis to be run with ``null="full"`` or ``"stream"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float

@@ -7,6 +7,7 @@ from ._images.neighbours import DISTANCES, region_members
 from ._images.reading import process_positions, read_images, read_labels
 from ._images.regions import read_regions
 from ._images.touching import own_columns, touching
+from ._space import SurfaceSpace
 from ._volumes import (
     Positions,
     check_options,
@@ -77,8 +78,9 @@ def searchlight(
     standardize : "zscore_sample" | False
         Z-score every voxel, without labels: within each group where there are groups,
         else over all images; also over all images when every group holds one class
-        only. In cross-validation, the images of a test set are part of their own
-        z-scores, but no label is.
+        only. No label is used. If folds leave whole groups out, nothing of a test set
+        goes into training; without groups, or if folds cut through them, test images
+        take part in the z-scores of the training images.
     kernel : str | kernel object | callable
         See :func:`cross_validate`; not ``"precomputed"``.
     reg : float | Ridge
@@ -124,8 +126,9 @@ def searchlight(
     ValueError, TypeError
         On masks on other grids, masks that miss the data, 3D images, labels or groups
         of the wrong length, unknown columns, groups of which some hold a single class
-        (with z-scores), checkpoints of other data or arguments, maps too large for
-        memory, and all that :func:`cross_validate` refuses.
+        or nothing but constant voxels (with z-scores), checkpoints of other data or
+        arguments, maps too large for memory, and all that :func:`cross_validate`
+        refuses.
 
     Warns
     -----
@@ -153,7 +156,7 @@ def searchlight(
     ----------
     .. [1] Kriegeskorte, Goebel & Bandettini (2006). Information-based functional brain
        mapping. PNAS 103(10), 3863-3868.
-    .. [2] Treder (2019). Direct calculation of out-of-sample predictions in multi-class
+    .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
        kernel FDA. ESANN.
 
     Examples
@@ -191,9 +194,9 @@ def searchlight(
     members, pairs = find_neighbours(
         images.space, centres, own, radius, adjacency, distance
     )
-    near = {"radius": None}
-    if adjacency is None:
-        near = {"radius": float(radius), "distance": distance}
+    near = {"radius": None if adjacency is not None else float(radius)}
+    if adjacency is None and isinstance(centres, SurfaceSpace):
+        near["distance"] = distance
     return decode_positions(
         images,
         Positions(name_features(centres, adjacency), members, pairs, own),

@@ -394,8 +394,8 @@ def test_useless_voxels_are_nan_and_counted(imgs, y, mask, result):
     data[(*broken, 3)] = np.nan
     with pytest.warns(
         RuntimeWarning,
-        match=r"2 of \d+ voxels hold NaN or infinite values or are constant.*2 of \d+ "
-        "voxels have nothing to decode and are NaN on the map",
+        match=r"^2 of \d+ voxels hold NaN or infinite values or are constant.*are left "
+        r"out and NaN on the map\.$",
     ):
         gaps = searchlight(
             image(data),
@@ -470,6 +470,31 @@ def test_voxels_that_differ_between_runs_only_are_left_out(imgs, y):
     assert np.flatnonzero(np.isnan(found.scores)).tolist() == [2 * 24 + 2 * 4 + 2]
     with pytest.warns(RuntimeWarning, match="within all groups"):
         searchlight(image(data), y, **(options | {"radius": 4.5}))
+
+
+def test_voxels_without_signal_in_a_run_are_counted(imgs, y):
+    data = imgs.get_fdata().copy()
+    data[1, 2, 3, RUNS == "b"] = data[0, 0, 0, RUNS == "c"] = 0
+    options = {"groups": RUNS, "mask_img": mask_image(np.ones(SHAPE)), "radius": 3.5}
+    with pytest.warns(RuntimeWarning, match="^2 features are constant within some gro"):
+        found = searchlight(image(data), y, **options)
+    assert found.decoded.all()
+    data[..., RUNS == "d"] = 5
+    with pytest.raises(ValueError, match=r"Nothing varies in the group of image 24 \("):
+        searchlight(image(data), y, **options)
+
+
+def test_groups_that_are_the_classes(imgs, y):
+    for groups in (y, np.char.add(y, RUNS)):
+        with pytest.raises(ValueError, match="no model sees the class it is tested on"):
+            searchlight(
+                imgs,
+                y,
+                groups=groups,
+                mask_img=mask_image(np.ones(SHAPE)),
+                standardize=False,
+                cv=LeaveOneGroupOut() if groups is y else [(y == "cat", y == "dog")],
+            )
 
 
 def test_names_of_an_adjacency_are_those_of_the_columns():

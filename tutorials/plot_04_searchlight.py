@@ -168,7 +168,8 @@ for ax, correction in zip(axes, rows, strict=True):
 # Without a correction the map is sprinkled with false alarms. With the maximum, every
 # marked voxel counts by itself. Clusters and TFCE find more of the weak and wide
 # pattern in visual cortex. But a cluster is significant *as a whole*: single voxels of
-# it may be out of reach of any pattern, and nothing can be said about one of them.
+# it may be out of reach of any pattern, and nothing can be said about one of them. The
+# same holds for TFCE: next to a strong effect it marks voxels without any.
 #
 # ``peaks`` lists the highest spheres of each significant cluster.
 

@@ -83,7 +83,7 @@ def standardize(X, groups, codes, how="zscore_sample"):
     """
     if not check_option("standardize", how, ("zscore_sample", False, None)):
         return X
-    for rows in _runs(groups, codes):
+    for rows in find_runs(groups, codes):
         step = max(1, _BLOCK // len(rows))
         for start in range(0, X.shape[1], step):
             columns = slice(start, start + step)
@@ -91,7 +91,7 @@ def standardize(X, groups, codes, how="zscore_sample"):
     return X
 
 
-def _runs(groups, codes):
+def find_runs(groups, codes):
     """Return the rows of every run within which to z-score."""
     everything = [np.arange(len(codes))]
     if groups is None:
@@ -109,6 +109,40 @@ def _runs(groups, codes):
             "standardize=False."
         )
     return list(runs.values())
+
+
+def flat_within_runs(X, usable, runs):
+    """Return which usable columns of z-scores are constant within some run only.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n_images, n_features)
+        From :func:`standardize`.
+    usable : ndarray of bool, shape (n_features,)
+        The columns that vary at all.
+    runs : list of ndarray of int
+        The images of every run, from :func:`find_runs`.
+
+    Returns
+    -------
+    flat : ndarray of bool, shape (n_features,)
+        They tell nothing in that run, where they are zero.
+
+    Raises
+    ------
+    ValueError
+        If nothing varies in a run.
+    """
+    flat = np.zeros(X.shape[1], dtype=bool)
+    for rows in runs:
+        here = usable & ~X[rows].any(axis=0)
+        if np.array_equal(here, usable):
+            raise ValueError(
+                f"Nothing varies in the group of image {rows[0]} (counted from 0): "
+                "every voxel is constant in its images. Drop them."
+            )
+        flat |= here
+    return flat
 
 
 def _zscores(data):
