@@ -5,13 +5,26 @@ call. Every call runs with one BLAS thread: the matrices of a position are too s
 share, and sums in another order would make the last digits depend on the workers.
 """
 
+import ctypes
+import sys
 import threading
 import warnings
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import cache
 
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import (
+    LokyBackend,
+    MultiprocessingBackend,
+    ThreadingBackend,
+    get_active_backend,
+)
 from threadpoolctl import threadpool_limits
+
+from ._checks import warn
+
+#: Backends whose workers are on this machine. Their subclasses may be clusters.
+_LOCAL = (LokyBackend, MultiprocessingBackend, ThreadingBackend)
 
 #: Bytes from which joblib hands an array over as a file in shared memory, written once.
 _SHARED_FROM = 10_000
@@ -21,6 +34,11 @@ _CALLS_AT_ONCE = 4
 
 #: How often in a row a cluster may lose the shared data without finishing an item.
 _MAX_LOSSES = 3
+
+#: Parameters of glibc's mallopt, and their values in bytes: how much free memory at the
+#: end of the heap a process keeps, and from what size an array has pages of its own,
+#: which go back with it. The latter is the most that every glibc takes.
+_MALLOC_OPTIONS = {-1: 2**30, -3: 2**25}
 
 _NO_SCHEDULER = (
     "The connection to the scheduler of the Dask cluster was lost. Start a cluster and "
@@ -77,8 +95,9 @@ def run_in_parallel(function, shared, items, n_jobs=None):
         The last argument, one for each call.
     n_jobs : int | None
         Workers, as in joblib; None is 1 unless in a ``joblib.parallel_config``. 1 is a
-        plain loop. In ``joblib.parallel_config(backend="dask")`` any other number
-        stands for all workers of the cluster, also those that join later.
+        plain loop. On this machine there are never more workers than processors; a
+        warning says so. In ``joblib.parallel_config(backend="dask")`` any number but
+        1 stands for all workers of the cluster, also those that join later.
 
     Yields
     ------
@@ -103,11 +122,29 @@ def run_in_parallel(function, shared, items, n_jobs=None):
     with one_blas_thread:
         if n_jobs != 1 and type(backend).__name__ == "DaskDistributedBackend":
             yield from _on_cluster(backend, function, shared, items)
-        elif (n_workers := effective_n_jobs(n_jobs)) == 1:
+        elif (n_workers := _n_workers(backend, n_jobs)) == 1:
             yield from (function(*shared, item) for item in items)
         else:
             calls = [delayed(_call)(function, shared, item) for item in items]
-            yield from _in_workers(calls, n_jobs, n_workers)
+            yield from _in_workers(calls, n_workers)
+
+
+def _n_workers(backend, n_jobs):
+    """Return the number of workers; on this machine not more than processors.
+
+    More would share the processors, and each is an interpreter that loads everything.
+    """
+    n_workers = effective_n_jobs(n_jobs)
+    if type(backend) not in _LOCAL or n_workers <= (most := cpu_count()):
+        return n_workers
+    if n_jobs is not None:  # a number in parallel_config is not for this call only
+        warn(
+            f"n_jobs={n_jobs} asks for more workers than there are processors for this "
+            f"process, {most}, so {most} will work. Give {most} or less, or -1 for all "
+            "processors.",
+            UserWarning,
+        )
+    return most
 
 
 def _call(function, shared, item):
@@ -116,12 +153,12 @@ def _call(function, shared, item):
         return function(*shared, item)
 
 
-def _in_workers(calls, n_jobs, n_workers):
+def _in_workers(calls, n_workers):
     """Yield the results of joblib's workers, as they come where the backend can."""
     try:
-        pool = Parallel(n_jobs, max_nbytes=_SHARED_FROM, return_as="generator")
+        pool = Parallel(n_workers, max_nbytes=_SHARED_FROM, return_as="generator")
     except ValueError:  # this backend, multiprocessing for one, returns all at once
-        with Parallel(n_jobs, max_nbytes=_SHARED_FROM) as pool:
+        with Parallel(n_workers, max_nbytes=_SHARED_FROM) as pool:
             step = _CALLS_AT_ONCE * n_workers
             for start in range(0, len(calls), step):
                 yield from pool(calls[start : start + step])
@@ -201,5 +238,23 @@ def _submit(backend, job, numbers):
 
 def _call_on_cluster(number, job):
     """Return a list of one result, which cannot be mistaken for an error of Dask."""
+    _keep_freed_memory()
     function, shared, items = job
     return [_call(function, shared, items[number])]
+
+
+@cache
+def _keep_freed_memory():
+    """Let this process use the memory of dropped arrays again; once is enough.
+
+    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which also stops glibc
+    from learning that large arrays come and go. Every temporary array would be unmapped
+    when it is dropped, and the pages of the next one faulted in again, which takes
+    longer than the sums. Other systems than glibc know no mallopt and need none.
+    """
+    if sys.platform != "linux":
+        return
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, n_bytes in _MALLOC_OPTIONS.items():
+            mallopt(option, n_bytes)

@@ -1,5 +1,6 @@
 """What the result objects of all analyses share; the public ones are in `results`."""
 
+import os
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -8,6 +9,9 @@ import numpy as np
 from . import inference
 from ._checks import check_option
 from ._hdf5 import same_content, write_result_file
+
+#: Endings of files that hold brain images and never results.
+_IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -234,9 +238,24 @@ class _Result:
             If the file exists and `overwrite` is false.
         FileNotFoundError
             If the folder of the file does not exist.
+        ValueError
+            If the file has the ending of an image: .nii, .nii.gz or .gii.
         """
+        self._refuse_image(path)
         write_result_file(
             path, type(self).__name__, self._content(), overwrite=overwrite
+        )
+
+    def _refuse_image(self, path):
+        """Refuse endings of images, which other programs would fail to open."""
+        if not os.fspath(path).lower().endswith(_IMAGE_ENDINGS):
+            return
+        advice = "give a path that ends in .h5"
+        if hasattr(self, "to_img"):
+            advice = "for an image use result.to_img(...).to_filename(path)"
+        raise ValueError(
+            f"{os.fspath(path)!r} has the ending of an image, but a result file is "
+            f"HDF5 (.h5); {advice}."
         )
 
     def _content(self):

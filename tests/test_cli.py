@@ -415,7 +415,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         ),
         (["words", "--out", "words.csv"], "words.csv"),
         (["words", "--out", "words.csv/below"], "words.csv"),
-        (["demo", "--out", "words.csv"], "File exists: words.csv"),
+        (["demo", "--out", "words.csv"], "words.csv is a file, not a folder"),
     ],
 )
 def test_errors_are_one_line_and_status_two(

@@ -22,6 +22,7 @@ import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda._checkpoint import Checkpoint
 from mvpa_kfda._cli import report_images
+from mvpa_kfda._cli.common import one_line
 from mvpa_kfda.cli import main
 
 #: Far from every brain, so that there is no glass brain to draw.
@@ -371,6 +372,179 @@ def test_glass_brain_of_what_lies_in_one(tmp_path, monkeypatch):
             drawn.clear()
 
 
+# ------------------------------------------------------------------- means of blocks
+
+#: Rows are: label, run, image. Rest parts two blocks of one label, as runs do.
+BLOCKS = [
+    *[("face", 1, 1)] * 3,
+    *[("house", 1, 1)] * 2,
+    *[("house", 2, 1)] * 2,
+    *[("rest", 2, 1), ("house", 2, 1), ("face", 2, 1), ("face", 2, 1)],
+    *[("face", 2, 2), ("house", 2, 2), ("house", 2, 2), ("rest", 2, 2)],
+    *[("face", 3, 2)] * 3,
+    *[("house", 3, 2), ("face", 4, 2), ("house", 4, 2)],
+]
+#: Where each block begins, and one past its end.
+SPANS = [
+    *((0, 3), (3, 5), (5, 7), (8, 9), (9, 11), (11, 12), (12, 14), (15, 18)),
+    *((18, 19), (19, 20), (20, 21)),
+]
+
+
+def write_blocks(folder):
+    """Write two images of blocks and their table; return the data and the table."""
+    # Sums of three of these are beyond the type that they are written in.
+    data = np.random.default_rng(1).integers(20000, 32000, size=(5, 5, 5, 21))
+    data[2, 2, 2] -= 9000 * np.array([row[0] == "face" for row in BLOCKS])
+    on_disk(folder / "a.nii.gz", data[..., :11].astype(np.int16))
+    on_disk(folder / "b.nii.gz", data[..., 11:].astype(np.int16))
+    table = pd.DataFrame(BLOCKS, columns=["label", "run", "image"])
+    table.to_csv(folder / "blocks.tsv", sep="\t", index=False)
+    return data, table
+
+
+@pytest.mark.parametrize("groups", ["run", "file", None])
+def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, groups):
+    data, table = write_blocks(tmp_path)
+    spans = SPANS
+    if groups != "run":  # then runs do not part blocks
+        spans = [*SPANS[:1], (3, 7), *SPANS[3:]]
+    means = np.stack([data[..., a:b].sum(axis=3) / (b - a) for a, b in spans], axis=3)
+    kept = table.iloc[[a for a, _ in spans]]
+    of_block = {"run": kept["run"], "file": kept["image"], None: None}[groups]
+    options = {"mask_img": "mask.nii.gz", "radius": 3.0, "random_state": 0}
+    if groups is None:
+        options["cv"] = 2
+    expected = searchlight(
+        Nifti1Image(means, AFFINE), kept["label"], groups=of_block, **options
+    )
+    command = [
+        *("searchlight", tmp_path / "a.nii.gz", tmp_path / "b.nii.gz"),
+        *("--labels", tmp_path / "blocks.tsv", "--average-blocks"),
+        *(("--groups", groups) if groups else ("--cv", 2)),
+    ]
+    files = run(tmp_path / "out", map(str, command), *SHORT, "--permutations", 0)
+    assert load_result(files[".h5"]) == expected
+    said = f": 19 of 21 volumes; 19 volumes averaged to {len(spans)} blocks"
+    assert said in capsys.readouterr().out
+
+
+def test_single_images_are_averaged_alone(inside, tmp_path, capsys, no_figures):
+    rng, paths = np.random.default_rng(2), []
+    for number in range(6):
+        paths.append(str(tmp_path / f"{number}.nii"))
+        on_disk(tmp_path / f"{number}.nii", rng.normal(size=(5, 5, 5)))
+    pd.DataFrame({"label": [1, 1, 1, 2, 2, 2]}).to_csv(tmp_path / "t.csv")
+    options = ["--labels", tmp_path / "t.csv", "--mask", "mask.nii.gz", "--cv", 3]
+    options += ["--radius", 3, "--permutations", 0, "--average-blocks"]
+    run(tmp_path / "out", ["searchlight", *paths], *options)
+    said = "0.nii and 5 more: 6 volumes averaged to 6 blocks, 3 folds\n"
+    assert said in capsys.readouterr().out
+
+
+def test_labels_that_last_are_warned_of(inside, tmp_path, capsys, no_figures):
+    labels = np.repeat(["face", "house"] * 4, 8)
+    pd.DataFrame({"label": labels}).to_csv(tmp_path / "t.csv")
+    command = ["searchlight", *["bold.nii.gz"] * 2, "--labels", str(tmp_path / "t.csv")]
+    options = ["--mask", "mask.nii.gz", "--radius", 3, "--permutations", 9]
+    run(tmp_path / "a", command, *options)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("mvpa-kfda: warning: The label changes 7 times from one")
+    assert "the mean of each block (use --average-blocks), or one estimate" in line
+    run(tmp_path / "b", command, *options, "--average-blocks", "--cv", 2)
+    assert capsys.readouterr().err == ""
+
+
+# --------------------------------------------------------------- what the report says
+
+
+def test_unequal_classes_are_said(inside, tmp_path, capsys, no_figures):
+    options = ["--mask", "mask.nii.gz", "--radius", 3, "--cv", 2]
+    for null, scoring in (("full", "accuracy"), ("max", "accuracy"), ("full", "kappa")):
+        files = run(
+            tmp_path,
+            BOLD,
+            *(*options, "--permutations", 10, "--null", null, "--scoring", scoring),
+        )
+        printed = capsys.readouterr().out
+        result = load_result(files[".h5"])
+        line = "Classes are unequal (16, 12, 4): chance is not 1/3"
+        if null == "full":
+            mean = result.null.mean(dtype=float)
+            line += f" (mean of the permuted scores: {mean:.3f})"
+        line += "; use --scoring balanced_accuracy\n"
+        if scoring == "accuracy":
+            assert line in printed
+        assert ("are unequal" in printed) == (scoring == "accuracy")
+    run(tmp_path, BOLD, *options, "--drop", "rest", "--permutations", 0)
+    assert "are unequal" not in capsys.readouterr().out  # 16 and 12
+
+
+def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        report_images,
+        "save_figure",
+        lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
+    )
+    monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", 0)
+    options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
+    files = run(tmp_path, BOLD, *SHORT, *options, "--cluster-threshold", 0.01)
+    result = load_result(files[".h5"])
+    assert result.parameters["null"] == "full"
+    p = result.pvalues("cluster", threshold=0.01)
+    assert (p != result.pvalues("cluster")).any()
+    table, peaks = pd.read_csv(files[".csv"]), pd.read_csv(files["_peaks.csv"])
+    assert_allclose(table["p_cluster"], p, rtol=1e-12, atol=0)
+    values = apply_mask(nibabel.load(files["_p_cluster.nii.gz"]), "mask.nii.gz")
+    assert_allclose(values, p, rtol=1e-6, atol=0)
+    assert_array_equal(drawn, [p])
+    n = np.count_nonzero(p <= 0.05)
+    assert n > 0
+    assert peaks["cluster_size_mm3"].tolist() == [n * 27]
+    said = f"Above chance: {n} of 125 voxels, in 1 cluster (p <= 0.05, correction "
+    said += "'cluster', clusters formed at p <= 0.01, 99 permutations)\n"
+    assert said in capsys.readouterr().out
+
+
+def test_what_a_correction_lacks_is_said(inside, tmp_path, capsys, no_figures):
+    options = ["--groups", "run", "--permutations", 19, "--correction"]
+    run(tmp_path, BOLD, *SHORT, *options, "fdr")
+    said = "Above chance: no voxel; more permutations, or 125 of them at p = 0.05, are"
+    assert f"{said} needed (p <= 0.05, correction 'fdr'" in capsys.readouterr().out
+    run(tmp_path, BOLD, *SHORT, *options, "bonferroni")
+    assert "Above chance: out of reach, more perm" in capsys.readouterr().out
+
+
+def test_no_more_jobs_than_processors(
+    inside, tmp_path, capsys, no_figures, monkeypatch
+):
+    given = []
+
+    def note(*args, n_jobs, **options):
+        given.append(n_jobs)
+        return searchlight(*args, **options)
+
+    monkeypatch.setattr(mvpa_kfda, "searchlight", note)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
+    for jobs in ("2", "-1", "3"):
+        run(tmp_path, BOLD, *SHORT, "--permutations", 0, "--jobs", jobs)
+    assert given == [2, -1, 2]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "mvpa-kfda: --jobs 2, as there are 2 processors"
+
+
+def test_reader_who_goes_away_spoils_no_file(inside, tmp_path, monkeypatch):
+    def close(*args, **kwargs):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("builtins.print", close)
+    with pytest.raises(BrokenPipeError, match="Broken pipe"):
+        main([*BOLD, *SHORT, "--permutations", "19", "--out", str(tmp_path)])
+    names = {path.name.removeprefix("bold_searchlight") for path in tmp_path.iterdir()}
+    assert names == set(ENDINGS)
+
+
 # ------------------------------------------------------------------- what goes wrong
 
 
@@ -393,7 +567,11 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["searchlight"], "required: IMAGE, --labels"),
+        (["searchlight"], "required: IMAGE, --labels. Put the images first, before"),
+        (
+            ["searchlight", *BOLD[2:], "bold.nii.gz"],
+            "required: IMAGE. Put the images first, before the options",
+        ),
         (["searchlight", "bold.nii.gz"], "required: --labels"),
         ([*REGIONS], "required: --atlas"),
         (["searchlight", "no.nii.gz", *BOLD[2:]], "no such file: no.nii.gz"),
@@ -440,15 +618,18 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             [*BOLD[:3], "holes.tsv", "--groups", "run"],
             r"'run' of --labels is empty for 8 volumes \(first: volume 1\)",
         ),
-        ([*BOLD, "--mask", "other.nii.gz"], "mask_img is on another grid"),
-        ([*BOLD, "--mask", "empty.nii.gz"], "mask_img is empty"),
-        ([*BOLD, "--mask", "text.nii.gz"], "mask_img: 'text.nii.gz' is no image"),
-        ([*BOLD, "--process-mask", "other.nii.gz"], "process_mask_img is on another"),
+        ([*BOLD, "--mask", "other.nii.gz"], "--mask is on another grid"),
+        ([*BOLD, "--mask", "empty.nii.gz"], "--mask is empty"),
+        ([*BOLD, "--mask", "text.nii.gz"], "--mask: 'text.nii.gz' is no image"),
+        ([*BOLD, "--process-mask", "other.nii.gz"], "--process-mask is on another"),
         (
             [*BOLD, "--process-mask", "other.nii.gz", "--correction", "tfce"],
-            "mask_img is on another grid",
+            "--process-mask is on another grid",
         ),
-        ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of labels_img"),
+        (
+            [*REGIONS, "--atlas", "empty.nii.gz"],
+            "No region of --atlas holds .* and of --mask",
+        ),
         ([*BOLD, "--radius", "-3"], "radius"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
         (
@@ -467,10 +648,29 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             [*BOLD, "--null", "max", "--correction", "tfce"],
             "--correction tfce needs more than the maxima.*--null stream",
         ),
+        (
+            [*BOLD, "--cluster-threshold", "1", "--correction", "cluster"],
+            "--cluster-threshold 1 is no p-level. Give a number between 0 and 1",
+        ),
+        (
+            [*BOLD, "--cluster-threshold", ".01"],
+            "--cluster-threshold is for clusters. Add --correction cluster",
+        ),
+        (
+            [
+                *(*BOLD, "--cluster-threshold", ".01", "--correction", "cluster"),
+                *("--null", "stream"),
+            ],
+            "--null stream forms clusters at p <= 0.05. .* take --null full",
+        ),
         ([*BOLD, *SHORT, "--seed", "-3"], "-3"),
         ([*BOLD, "--jobs", "0"], "n_jobs"),
         ([*BOLD, "--dtype", "int8"], "invalid choice: 'int8'.*float32"),
-        ([*BOLD, "--out", "names.tsv"], "File exists: names.tsv"),
+        ([*BOLD, "--out", "names.tsv/new"], "names.tsv is a file, not a folder"),
+        (
+            [*BOLD, "--out", "names.tsv"],
+            "--out names.tsv: names.tsv is a file, not a folder",
+        ),
     ],
 )
 def test_errors_are_one_line_and_status_two(
@@ -495,6 +695,48 @@ def test_output_folder_is_tried_before_anything_is_computed(inside, monkeypatch)
 
     monkeypatch.setattr(mvpa_kfda, "searchlight", fail)
     assert main([*BOLD, "--out", "names.tsv"]) == 2
+
+
+def test_folder_that_takes_no_files_is_named(inside, tmp_path, capsys, monkeypatch):
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied", f"{dir}/tmp1")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    assert main([*BOLD, "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"mvpa-kfda: error: --out {tmp_path}: no files can be written into this folder "
+        "(Permission denied). Change its permissions, or give another folder.\n"
+    )
+
+
+def test_advice_names_options(inside, tmp_path, capsys):
+    # In each run one class only.
+    table = pd.DataFrame({"label": np.repeat([1, 2], 16), "run": np.repeat([1, 2], 16)})
+    table["label"] = np.where(np.arange(32) == 20, 1, table["label"])
+    table.to_csv(tmp_path / "t.csv")
+    command = ["searchlight", "bold.nii.gz", "--labels", str(tmp_path / "t.csv")]
+    assert main([*command, "--groups", "run", "--out", str(tmp_path / "o")]) == 2
+    message = capsys.readouterr().err
+    assert "--standardize none" in message
+    assert "standardize=" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use null='max' instead of 'full'.", "Use --null max."),
+        ("or null='max'.", "or --null max."),
+        ("with n_permutations=1000 or so", "with --permutations 1000 or so"),
+        ("Give another path, or wait", "Give another folder with --out, or wait"),
+        ("or give another path.", "or give another folder with --out."),
+        ("mask_img or process_mask_img.", "--mask or --process-mask."),
+        ("labels_img: none", "--atlas: none"),
+        ("resample_to_img(mask_img, imgs)", "resample_to_img(mask_img, imgs)"),
+        ("math_img('img > 0', img=mask_img)", "math_img('img > 0', img=mask_img)"),
+    ],
+)
+def test_arguments_are_worded_as_options(text, expected):
+    assert one_line(ValueError(text)) == expected
 
 
 # --------------------------------------------------------------- stopped and continued
@@ -591,6 +833,18 @@ def test_killed_run_is_continued(inside, tmp_path, capsys, no_figures):
     assert list(tmp_path.glob("*.checkpoint*")) == []
 
 
+@pytest.mark.parametrize("options", [[], ["--resume"]], ids=["anew", "resume"])
+def test_checkpoint_without_parts_stops_nobody(
+    inside, tmp_path, capsys, no_figures, options
+):
+    path = tmp_path / "bold_searchlight.checkpoint"
+    with Checkpoint(path) as empty:
+        empty.start({"radius": 1.0})
+    assert main([*LONG, "--out", str(tmp_path), *options]) == 0
+    assert not path.exists()
+    assert "Continuing" not in capsys.readouterr().out
+
+
 def test_resume_without_anything_begun(inside, tmp_path, capsys, no_figures):
     assert main([*LONG, "--out", str(tmp_path), "--resume"]) == 0
     there = tmp_path / "bold_searchlight.checkpoint"
@@ -663,5 +917,9 @@ def test_help_names_options_and_metrics(capsys):
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])
         printed = capsys.readouterr().out
+        usage = printed.split("\n\n")[0]
+        start = f"usage: mvpa-kfda {command} IMAGE [IMAGE ...] --labels TABLE"
+        assert usage.startswith(start)
+        assert "must not be permuted one by one" in " ".join(printed.split())
         words = [*options, "--drop", "--resume", "--mask", "roc_auc", "tfce", ".check"]
         assert [word for word in words if word not in printed] == []

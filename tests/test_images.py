@@ -22,7 +22,9 @@ from nilearn.signal import clean
 from nilearn.surface import InMemoryMesh, SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.utils import Bunch
 
+from mvpa_kfda import decode_arrays, decode_regions
 from mvpa_kfda._images.reading import (
     process_positions,
     read_images,
@@ -817,7 +819,8 @@ def atlas(rng):
 
 @pytest.fixture
 def lut():
-    return pd.DataFrame({"index": [15, 0, 5, 99], "name": ["V3", "none", "V1", "V99"]})
+    names = ["V3", "none", "V1", "V99", "V2"]
+    return pd.DataFrame({"index": [15, 0, 5, 99, 10], "name": names})
 
 
 def test_regions_of_a_volume(bold, mask, atlas, lut):
@@ -843,20 +846,75 @@ def test_regions_of_a_volume(bold, mask, atlas, lut):
     assert_array_equal(
         images.X, apply_mask(bold, volume((within > 0).astype(np.uint8)))
     )
-    assert regions.names.tolist() == ["V1", "unknown", "V3"]
+    assert regions.names.tolist() == ["V1", "V2", "V3"]
+
+
+def test_regions_that_a_table_lacks(bold, atlas, lut):
+    match = (
+        r"lut has no name for 2 of 3 regions \(ids 10, 15\); the first is called 'un"
+    )
+    lacking = lut[lut["index"] != 10].replace("V3", None)
+    with pytest.warns(UserWarning, match=match) as caught:
+        _, regions = read_regions(bold, atlas, None, lacking)
+    assert len(caught) == 1
+    assert regions.names.tolist() == ["V1", "unknown 10", "unknown 15"]
+    many = volume(np.arange(np.prod(SHAPE), dtype=np.int32).reshape(SHAPE))
+    with pytest.warns(UserWarning, match=r"115 of 119 .*\(ids 1, 2, 3, 4, 6, \.\.\.\)"):
+        read_regions(bold, many, None, lut)
+    match = (
+        "no region of labels_img is in lut: ids 5, 10, 15 against index 101, 102: is "
+        "it the table of another atlas"
+    )
+    other = pd.DataFrame({"index": [101, 102], "name": ["a", "b"]})
+    with pytest.raises(ValueError, match=match):
+        read_regions(bold, atlas, None, other)
+
+
+@pytest.mark.parametrize("background", ["Background", b"background"])
+def test_names_of_an_atlas_without_table(bold, atlas, background):
+    maps = volume(np.asarray(atlas.dataobj) // 5)
+    names = [background, "V1", b"V2", "V3"]
+    for labels in (names, np.array(names, object), pd.Series(names, index=range(4, 8))):
+        _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
+        assert regions.names.tolist() == ["V1", "V2", "V3"]
+    other = pd.DataFrame({"index": [1, 2, 3], "name": list("abc")})
+    _, regions = read_regions(bold, Bunch(maps=maps, labels=names), None, other)
+    assert regions.names.tolist() == list("abc")
+    for labels in (None, []):
+        _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
+        assert regions.names.tolist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("step", "labels"),
+    [
+        (1, ["V1", "V2", "V3"]),  # perhaps without one for the background
+        (1, ["V0", "V1", "V2", "V3"]),
+        (1, ["Background", "V1", "V2"]),
+        (1, ["Background", "V1", "V2", "V3", "V4"]),
+        (5, ["Background", "V1", "V2", "V3"]),  # the numbers are 5, 10, 15
+    ],
+)
+def test_names_that_fit_in_two_ways(bold, atlas, step, labels):
+    maps = volume(np.asarray(atlas.dataobj) // 5 * step)
+    match = (
+        rf"The atlas has {len(labels)} names, the first '{labels[0]}', and 3 regions "
+        rf"\({step}, {2 * step}, {3 * step}\); .* Give lut, a table with columns index"
+    )
+    with pytest.warns(UserWarning, match=match):
+        _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
+    assert regions.names.tolist() == [str(step), str(2 * step), str(3 * step)]
 
 
 def test_regions_and_files(bold, atlas, lut, tmp_path):
-    from sklearn.utils import Bunch
-
     lut.to_csv(tmp_path / "lut.tsv", sep="\t", index=False)
     nibabel.save(atlas, tmp_path / "atlas.nii.gz")
     nibabel.save(bold, tmp_path / "bold.nii.gz")
     path = tmp_path / "atlas.nii.gz"
     bunch = Bunch(maps=str(path), lut=lut, labels=["a"])
     for given, names in (
-        ((path, None, tmp_path / "lut.tsv"), ["V1", "unknown", "V3"]),
-        ((bunch, None, None), ["V1", "unknown", "V3"]),
+        ((path, None, tmp_path / "lut.tsv"), ["V1", "V2", "V3"]),
+        ((bunch, None, None), ["V1", "V2", "V3"]),
         ((Bunch(maps=atlas), None, None), ["5", "10", "15"]),
         ((volume(np.asarray(atlas.dataobj, float)),), ["5", "10", "15"]),
     ):
@@ -872,7 +930,7 @@ def test_regions_on_another_grid(bold, rng):
     fine = volume(data, affine)
     with (
         pytest.warns(
-            UserWarning, match=r"labels_img, shape \(10, 12, 8\), .* resampled"
+            UserWarning, match=r"labels_img, shape \(10, 12, 8\) and .* resampled"
         ),
         pytest.warns(UserWarning, match="1 of 3 regions hold no voxel .*: '9'"),
     ):
@@ -884,6 +942,31 @@ def test_regions_on_another_grid(bold, rng):
     assert_array_equal(regions.labels, expected[expected > 0])
     assert regions.ids.tolist() == [1, 2, 9]
     assert_array_equal(images.space.affine, AFFINE)
+
+
+def test_regions_on_a_grid_of_the_same_shape(bold, atlas):
+    moved = volume(np.asarray(atlas.dataobj), AFFINE + np.eye(4, k=3) * 3)
+    match = (
+        r"affine \[\[ -3\. 0\. 0\. 63\. \].* is on another grid than the images, "
+        r"shape \(5, 6, 4\) and affine \[\[ -3\. 0\. 0\. 60\. \]"
+    )
+    with pytest.warns(UserWarning, match=match):
+        _, regions = read_regions(bold, moved)
+    assert regions.ids.tolist() == [5, 10, 15]
+
+
+@pytest.mark.parametrize("distance", [-300, 300])
+def test_regions_elsewhere(bold, atlas, distance):
+    """Nilearn refuses this to one side, and gives zeros to the other."""
+    apart = volume(np.asarray(atlas.dataobj), AFFINE + np.eye(4, k=3) * distance)
+    match = (
+        r"No voxel of labels_img lies in the images: their affines place them apart "
+        rf"\(shape .* {60 + distance}\. .*, against shape .* 60\. .*Align them first"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that it was resampled
+        with pytest.raises(ValueError, match=match):
+            read_regions(bold, apart)
 
 
 def test_regions_and_maskers(bold, mask, atlas):
@@ -963,6 +1046,13 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
         ((NiftiMasker(mask), atlas), TypeError, "imgs is a NiftiMasker"),
         ((bold, atlas, None, lut[["name"]]), ValueError, "lut needs the columns"),
         (
+            (bold, atlas, None, {5: "V1"}),
+            TypeError,
+            "lut must be .* index and name; go",
+        ),
+        ((bold, atlas, None, ["V1"]), TypeError, "lut must be a DataFrame .* got list"),
+        ((bold, Bunch(maps=atlas, lut=3)), TypeError, "lut must be .* got int"),
+        (
             (bold, atlas, None, pd.concat([lut, lut])),
             ValueError,
             "lut names the region 15 more than once",
@@ -982,3 +1072,27 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
     ]:
         with pytest.raises(error, match=match):
             read_regions(*given)
+
+
+# Files of results
+
+
+@pytest.mark.parametrize("ending", [".nii", ".nii.gz", ".NII.GZ", ".gii"])
+def test_a_result_is_no_image(rng, tmp_path, ending):
+    X = rng.standard_normal((12, 3))
+    result = decode_regions(X, [0, 1] * 6, labels_img=[1, 2, 2], cv=3)
+    match = (
+        rf"map{ending}' has the ending of an image, but a result file is HDF5 "
+        r"\(\.h5\); for an image use result\.to_img\(\.\.\.\)\.to_filename"
+    )
+    for path in (tmp_path / f"map{ending}", str(tmp_path / f"map{ending}")):
+        with pytest.raises(ValueError, match=match):
+            result.save(path)
+    assert list(tmp_path.iterdir()) == []
+    result.save(tmp_path / "map.nii.h5")
+
+
+def test_a_result_without_images_is_no_image_either(rng, tmp_path):
+    result = decode_arrays(rng.standard_normal((12, 3, 4)), [0, 1] * 6, cv=3)
+    with pytest.raises(ValueError, match=r"\.h5\); give a path that ends in \.h5"):
+        result.save(tmp_path / "map.nii")

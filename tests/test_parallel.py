@@ -3,6 +3,8 @@
 import contextlib
 import logging
 import os
+import platform
+import resource
 import signal
 import threading
 import time
@@ -16,7 +18,12 @@ from joblib import parallel_config
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda._parallel import _call, one_blas_thread, run_in_parallel
+from mvpa_kfda._parallel import (
+    _call,
+    _keep_freed_memory,
+    one_blas_thread,
+    run_in_parallel,
+)
 
 LOCAL = ["loky", "threading", "multiprocessing"]
 
@@ -57,6 +64,21 @@ EXPECTED = [2 * float(make_data().values[:, item].sum()) for item in range(40)]
 def where(item):
     time.sleep(0.05)
     return os.getpid()
+
+
+def worker(item):
+    time.sleep(0.05)
+    return threading.get_ident()
+
+
+def page_faults(item):
+    """Count the pages that 20 temporaries of 2 MB take from the system."""
+    if platform.libc_ver()[0] != "glibc":
+        return 0  # other systems have their own ways
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    for _ in range(20):
+        np.ones(250_000)  # from 4 MB on NumPy asks for huge pages, which are few
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
 
 
 def fail(item):
@@ -158,6 +180,31 @@ def test_the_number_of_workers():
 
 
 @pytest.mark.parametrize("backend", LOCAL)
+def test_not_more_workers_than_processors(backend, monkeypatch):
+    monkeypatch.setattr("mvpa_kfda._parallel.cpu_count", lambda: 2)
+    place = worker if backend == "threading" else where
+    match = "n_jobs=5 asks for more workers than .* this process, 2, so 2 will work"
+    with parallel_config(backend=backend):
+        with pytest.warns(UserWarning, match=match) as caught:
+            places = set(run_in_parallel(place, (), range(16), 5))
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+        assert len(places) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with parallel_config(backend=backend, n_jobs=5):
+            assert len(set(run_in_parallel(place, (), range(16)))) == 2
+        with parallel_config(backend=backend):
+            assert len(set(run_in_parallel(place, (), range(16), 2))) == 2
+
+
+def test_one_processor_is_a_loop(monkeypatch):
+    monkeypatch.setattr("mvpa_kfda._parallel.cpu_count", lambda: 1)
+    with pytest.warns(UserWarning, match="n_jobs=2 asks for more workers"):
+        assert set(run_in_parallel(where, (), range(4), 2)) == {os.getpid()}
+
+
+@pytest.mark.parametrize("backend", LOCAL)
 def test_results_come_one_by_one(backend, tmp_path):
     path, got = tmp_path / "first", []
     with parallel_config(backend=backend):
@@ -246,6 +293,25 @@ def test_the_number_of_dask_workers(dask):
     assert set(run_in_parallel(where, (), range(20))) == workers
     assert set(run_in_parallel(where, (), range(20), 5)) == workers
     assert set(run_in_parallel(where, (), range(4), 1)) == {os.getpid()}
+
+
+def test_dask_workers_use_memory_again(dask):
+    """Pages of 4 kB: 500 of an array, 10,000 if each one takes them anew."""
+    assert max(run_in_parallel(page_faults, (), range(10))) < 2_000
+
+
+@pytest.mark.parametrize("broken", ["platform", "library", "function"])
+def test_other_systems_know_no_mallopt(broken, monkeypatch):
+    def load(name):
+        assert broken != "platform"
+        if broken == "library":
+            raise OSError("no such library")
+        return object()
+
+    monkeypatch.setattr("ctypes.CDLL", load)
+    if broken == "platform":
+        monkeypatch.setattr("sys.platform", "win32")
+    _keep_freed_memory.__wrapped__()
 
 
 def test_runs_inside_dask_tasks(dask):

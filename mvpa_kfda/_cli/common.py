@@ -6,6 +6,8 @@ stand here once more.
 """
 
 import argparse
+import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,9 @@ METRICS = (
 #: Corrections that need every permutation's map.
 CLUSTER_CORRECTIONS = ("cluster", "tfce")
 
+#: The p-level that forms clusters, the only one for ``--null stream``.
+CLUSTER_LEVEL = 0.05
+
 #: Options of every analysis: flag, what it takes, type, default, help.
 ANALYSIS_OPTIONS = (
     ("--reg", "R", float, 0.3, "ridge penalty relative to the variance of a trial"),
@@ -33,6 +38,19 @@ ANALYSIS_OPTIONS = (
 
 #: Options that take one value or more. If given again, they add to what is there.
 PLURAL = ("--picks", "--scoring", "--labels", "--drop")
+
+#: Advice for Python, by pattern, and what it is on the command line.
+REWORDED = (
+    (r"standardize=False", "--standardize none"),
+    (r"null='(\w+)'( instead of '\w+')?", r"--null \1"),
+    (r"n_permutations=(\d+)", r"--permutations \1"),
+    (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
+    (r"(the mean of each block),", r"\1 (use --average-blocks),"),
+    # As names, but not within the calls of functions that some messages advise.
+    (r"(?<![\w(=.])process_mask_img(?![\w=)])", "--process-mask"),
+    (r"(?<![\w(=.])mask_img(?![\w=)])", "--mask"),
+    (r"(?<![\w(=.])labels_img(?![\w=)])", "--atlas"),
+)
 
 #: Options that a command cannot do without.
 REQUIRED = ("--labels", "--atlas")
@@ -83,9 +101,22 @@ def analysis_arguments(arguments):
         "scoring": split_scoring(arguments.scoring),
         "n_permutations": arguments.permutations,
         "random_state": arguments.seed,
-        "n_jobs": arguments.jobs,
+        "n_jobs": _limit_jobs(arguments.jobs),
         "verbose": progress(),
     }
+
+
+def _limit_jobs(jobs):
+    """Return no more jobs than there are processors, and say so."""
+    try:
+        most = len(os.sched_getaffinity(0))  # those that this process may use
+    except AttributeError:  # not on this system
+        most = os.cpu_count() or 1
+    if jobs is None or jobs <= most:
+        return jobs
+    processors = "1 processor" if most == 1 else f"{most} processors"
+    print(f"mvpa-kfda: --jobs {most}, as there are {processors}", file=sys.stderr)
+    return most
 
 
 def split_scoring(scoring):
@@ -126,9 +157,20 @@ def add_out(parser, default):
 
 def check_out(folder):
     """Make the folder and see that it takes files, before anything is computed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (FileExistsError, NotADirectoryError):
+        file = next(path for path in (folder, *folder.parents) if path.exists())
+        raise NotADirectoryError(
+            f"--out {folder}: {file} is a file, not a folder. Give another folder."
+        ) from None
+    except OSError as error:
+        raise OSError(
+            f"--out {folder}: no files can be written into this folder "
+            f"({error.strerror}). Change its permissions, or give another folder."
+        ) from error
 
 
 def check_there(*paths):
@@ -144,10 +186,13 @@ def progress():
 
 
 def one_line(error):
-    """Word an error without line breaks."""
+    """Word an error or warning without line breaks, with options for arguments."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    for pattern, words in REWORDED:
+        text = re.sub(pattern, words, text)
+    return text
 
 
 class Parser(argparse.ArgumentParser):
@@ -155,4 +200,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """Hand the message on instead of printing the usage and leaving."""
+        if "required: IMAGE" in message:  # an option with several values took them
+            message += ". Put the images first, before the options."
         raise ValueError(message)

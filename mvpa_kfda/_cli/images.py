@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .common import (
     CLUSTER_CORRECTIONS,
+    CLUSTER_LEVEL,
     METRICS,
     add_analysis,
     add_null,
@@ -68,6 +69,11 @@ REGIONS_OPTIONS = (
     ("--mask", "MASK", Path, None, "voxels outside belong to no region"),
 )
 
+#: What an image is, for both commands.
+ONE_PER_TRIAL = (
+    "There must be one image per trial or block; volumes of a time series must not be "
+    "permuted one by one, see --average-blocks."
+)
 EPILOG = (
     f"Metrics: {', '.join(METRICS)}. A run that was stopped is continued by the same "
     "command with --resume: until all is written, what is finished is kept in a file "
@@ -80,9 +86,10 @@ def add_searchlight(commands):
     parser = commands.add_parser(
         "searchlight",
         help="decode images around every voxel",
+        usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [options]",
         description="Decode the volumes of an image from the voxels in a sphere around "
         "every voxel, and write maps (.nii.gz), tables (.csv), figures (.png) and a "
-        "result (.h5), their names beginning with IMAGE_searchlight.",
+        f"result (.h5), their names beginning with IMAGE_searchlight. {ONE_PER_TRIAL}",
         epilog=EPILOG,
     )
     _add_arguments(parser, SEARCHLIGHT_OPTIONS)
@@ -94,9 +101,10 @@ def add_regions(commands):
     parser = commands.add_parser(
         "regions",
         help="decode images from every region of an atlas",
+        usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE --atlas ATLAS [options]",
         description="Decode the volumes of an image from all voxels of each region, "
         "and write maps (.nii.gz), tables (.csv), figures (.png) and a result (.h5), "
-        "their names beginning with IMAGE_regions.",
+        f"their names beginning with IMAGE_regions. {ONE_PER_TRIAL}",
         epilog=EPILOG,
     )
     _add_arguments(parser, REGIONS_OPTIONS)
@@ -110,9 +118,16 @@ def _add_arguments(parser, options):
         metavar="IMAGE",
         type=Path,
         nargs="+",
-        help="4D images on one grid, e.g. one per run; their volumes in this order",
+        help="3D or 4D images on one grid, e.g. one per run; their volumes in this "
+        "order",
     )
     add_options(parser, (*TABLE_OPTIONS, *options))
+    parser.add_argument(
+        "--average-blocks",
+        action="store_true",
+        help="the volumes are a time series in blocks: take the mean of consecutive "
+        "volumes with the same label, group and image, and decode these means",
+    )
     add_analysis(parser)
     for flag, choices, default, text in (
         (
@@ -131,6 +146,14 @@ def _add_arguments(parser, options):
         parser.add_argument(
             flag, choices=choices, default=default, help=f"{text} (default: {default})"
         )
+    parser.add_argument(
+        "--cluster-threshold",
+        metavar="P",
+        type=float,
+        default=CLUSTER_LEVEL,
+        help="p-level that forms clusters, for --correction cluster (default: "
+        "%(default)s); with any other than the default all maps are kept",
+    )
     add_null(parser)
     parser.add_argument(
         "--resume",
@@ -162,12 +185,35 @@ def _check(arguments, *paths):
     """Check what does not need the images, before they are read."""
     arguments.start = time.perf_counter()
     check_null(arguments.null, arguments.correction)
+    _check_level(arguments)
     check_there(*arguments.images, *arguments.labels, arguments.mask, *paths)
     checkpoint = _checkpoint(arguments)
-    if checkpoint.exists() and not arguments.resume:
+    if checkpoint.exists() and _is_begun(checkpoint) and not arguments.resume:
         raise ValueError(
             f"{checkpoint} is there, from a run that was stopped. Add --resume to "
             "continue that run, or delete the file to start anew."
+        )
+
+
+def _check_level(arguments):
+    """Refuse p-levels that form no clusters, or without clusters."""
+    level = arguments.cluster_threshold
+    if not 0 < level < 1:
+        raise ValueError(
+            f"--cluster-threshold {level:g} is no p-level. Give a number between 0 and "
+            "1, e.g. 0.01."
+        )
+    if level == CLUSTER_LEVEL:
+        return
+    if arguments.correction != "cluster":
+        raise ValueError(
+            "--cluster-threshold is for clusters. Add --correction cluster, or leave "
+            "it out."
+        )
+    if arguments.null == "stream":
+        raise ValueError(
+            f"--null stream forms clusters at p <= {CLUSTER_LEVEL}. With "
+            f"--cluster-threshold {level:g} take --null full, or leave --null out."
         )
 
 
@@ -195,6 +241,7 @@ def _run(arguments, decode, unit, where):
         arguments.label_column,
         arguments.drop or (),
         arguments.groups,
+        arguments.average_blocks,
     )
     check_out(arguments.out)
     checkpoint, standardize = _checkpoint(arguments), arguments.standardize
@@ -216,14 +263,16 @@ def _run(arguments, decode, unit, where):
             **where,
             **analysis_arguments(arguments),
         )
-        report_images(
+        text = report_images(
             result,
             name,
             unit,
             _output(arguments),
             arguments.correction,
-            arguments.start,
+            arguments.cluster_threshold,
         )
+    # At the end, so that a reader who goes away, as `head` does, spoils no file.
+    print(f"{text}\nTook {time.perf_counter() - arguments.start:.1f} s")
 
 
 def _null(arguments, images):
@@ -233,13 +282,17 @@ def _null(arguments, images):
         return null
     if arguments.command == "regions":
         return "full"  # an atlas has few of them
+    if arguments.cluster_threshold != CLUSTER_LEVEL:
+        return "full"  # clusters are formed afterwards
     from .. import _memory
     from .._images.volumes import load_mask
 
     # The maxima would not do, and all maps may be too much.
     n_centres = math.prod(images[0].shape[:3])
-    if (path := arguments.process_mask or arguments.mask) is not None:
-        n_centres = load_mask(path, images[0])[0].sum()
+    if arguments.process_mask or arguments.mask:
+        name = "process_mask_img" if arguments.process_mask else "mask_img"
+        path = arguments.process_mask or arguments.mask
+        n_centres = load_mask(path, images[0], name)[0].sum()
     n_maps = arguments.permutations * len(split_scoring(arguments.scoring))
     return "full" if 4 * n_centres * n_maps <= _memory.FULL_NULL_BYTES else "stream"
 
@@ -276,15 +329,21 @@ def _kept_until_written(path):
 
 def _worth_keeping(path):
     """Tell whether a checkpoint can be continued; delete one that holds nothing."""
-    from .._checkpoint import Checkpoint
-
-    if not path.exists():
-        return False
     try:
-        with Checkpoint(path) as checkpoint:
-            if checkpoint.finished:
-                return True
+        return path.exists() and _is_begun(path)
     except (OSError, RuntimeError, ValueError):
         return False  # not ours: foreign, or another run's
+
+
+def _is_begun(path):
+    """Tell whether a checkpoint holds anything; delete one that does not.
+
+    One that is not ours, foreign or in use, is an error.
+    """
+    from .._checkpoint import Checkpoint
+
+    with Checkpoint(path) as checkpoint:
+        if checkpoint.finished:
+            return True
     path.unlink()
     return False

@@ -9,8 +9,8 @@ import math
 MOST_LISTED = 20
 
 
-def read_volumes(paths, tables, column, drop, groups):
-    """Read images and the table of their volumes, and leave out some volumes.
+def read_volumes(paths, tables, column, drop, groups, average=False):
+    """Read images and the table of their volumes; leave out or average some of them.
 
     Parameters
     ----------
@@ -24,17 +24,21 @@ def read_volumes(paths, tables, column, drop, groups):
         Labels whose volumes are left out; "n/a" stands for no label.
     groups : str or None
         Column of the groups.
+    average : bool
+        Take the mean of consecutive volumes with the same label, group and image.
 
     Returns
     -------
     images : list of image
-        Without the volumes that are left out.
+        Without the volumes that are left out, or the means of the others.
     table : DataFrame
-        The rows of the other volumes. It has a column "file" with the number of the
-        image, from 1, unless the tables have one themselves.
+        Their rows; a mean has that of its first volume. It has a column "file" with
+        the number of the image, from 1, unless the tables have one themselves.
     name : str
         What is decoded, for the report.
     """
+    import numpy as np
+
     from .._images.volumes import load_volumes, n_volumes
 
     images = load_volumes(paths)
@@ -48,11 +52,21 @@ def read_volumes(paths, tables, column, drop, groups):
     table = table[keep]
     for name in flags.values():
         _check_filled(table, name, "" if name != column else " (--drop n/a)")
+    blocks = _blocks(table, list(flags.values()), counts) if average else None
     said = paths[0].name
     if len(paths) > 1:
         said += f" and {len(paths) - 1} more"
     said += f": {len(table)} of {len(keep)} volumes" if drop else ""
-    return _select(images, keep, paths), table, said
+    if blocks is None:
+        return _select(images, keep, paths), table, said
+    n_blocks = blocks.max() + 1
+    said += f"; {len(table)} volumes" if drop else f": {len(table)} volumes"
+    said += f" averaged to {n_blocks} blocks"
+    # Volumes that are left out belong to no block.
+    of_volume = np.full(len(keep), -1)
+    of_volume[keep] = blocks
+    first = np.searchsorted(blocks, np.arange(n_blocks))
+    return _average(images, of_volume, paths), table.iloc[first], said
 
 
 def _read_tables(paths, files, counts):
@@ -145,3 +159,46 @@ def _select(images, keep, paths):
         elif own.any():
             selected.append(on_grid(read(image, path.name)[..., own], image))
     return selected
+
+
+def _blocks(table, columns, counts):
+    """Return the number of the block of every kept volume, (n_kept,), from 0.
+
+    A block ends where a label or group changes, where volumes were left out, and where
+    an image ends. The index of the table is the number of the volume.
+    """
+    import numpy as np
+
+    volume = table.index.to_numpy()
+    image = np.repeat(np.arange(len(counts)), counts)[volume]
+    starts = (np.diff(volume) > 1) | (np.diff(image) > 0)
+    for column in columns:
+        values = table[column].to_numpy()
+        starts |= values[1:] != values[:-1]
+    return np.concatenate([[0], np.cumsum(starts)])
+
+
+def _average(images, blocks, paths):
+    """Return the mean volume of every block, image by image, in double precision.
+
+    Sums of whole numbers in the type of the file would overflow.
+    """
+    import numpy as np
+
+    from .._images.volumes import n_volumes, on_grid, read
+
+    means, start = [], 0
+    for image, path in zip(images, paths, strict=True):
+        own = blocks[start : start + n_volumes(image)]
+        start += len(own)
+        numbers = np.unique(own[own >= 0])
+        if len(numbers) == 0:
+            continue
+        data = read(image, path.name).reshape(*image.shape[:3], -1)
+        mean = np.empty((*image.shape[:3], len(numbers)))
+        for i, number in enumerate(numbers):
+            (volumes,) = np.nonzero(own == number)
+            block = data[..., volumes[0] : volumes[-1] + 1]  # a view: they are adjacent
+            mean[..., i] = block.mean(axis=3, dtype=np.float64)
+        means.append(on_grid(mean, image))
+    return means

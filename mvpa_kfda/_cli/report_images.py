@@ -1,22 +1,49 @@
 """What the command line writes and prints about decoded images."""
 
-import time
+import math
+from dataclasses import fields
 
 import numpy as np
 
 from .._brain_plots import _flat_axis, _in_template
 from ..inference import smallest_p_value
+from ..volume_results import VolumeResult
+from .common import CLUSTER_LEVEL
 from .report import ALPHA, save_figure
 
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5
 
+#: Classes whose counts are listed again.
+MOST_COUNTS = 10
+
 #: Decimals of the columns of the printed peaks; p-values have four.
 DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
 
+#: Classes are unequal from this ratio of the largest to the smallest on.
+UNEQUAL = 1.5
 
-def report_images(result, name, unit, stem, correction, start):
-    """Write maps, tables, figures and the result, and print what came out.
+
+class _AtLevel(VolumeResult):
+    """A result whose clusters form at a p-level, in its tables and figures too."""
+
+    level = CLUSTER_LEVEL
+
+    def pvalues(self, correction="none", *, metric=None, threshold=None):
+        """Compute p-values at that level; no method here is asked for another."""
+        return super().pvalues(correction, metric=metric, threshold=self.level)
+
+
+def _at_level(result, level):
+    """Return the same result with clusters that form at a p-level."""
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    same = _AtLevel(**values)
+    object.__setattr__(same, "level", level)  # results are frozen
+    return same
+
+
+def report_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
+    """Write maps, tables, figures and the result, and word what came out.
 
     Parameters
     ----------
@@ -30,27 +57,33 @@ def report_images(result, name, unit, stem, correction, start):
         The files to write, without their endings.
     correction : str
         Correction of the p-values for testing many positions.
-    start : float
-        When the command began, on the clock of `time.perf_counter`.
+    level : float
+        p-level that forms clusters, for correction "cluster".
+
+    Returns
+    -------
+    text : str
+        What to print, several lines.
     """
     result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
+    result = _at_level(result, level)
     peaks = None
     if result.n_permutations:
         peaks = result.peaks(correction, alpha=ALPHA)
-    _print_result(result, name, unit)
+    lines = [*_word_result(result, name, unit), *_word_unequal(result)]
     if peaks is not None:
-        _print_significant(result, peaks, stem, correction)
+        lines += _word_significant(result, peaks, stem, correction)
     written = {
         ".h5": "the result, for mvpa_kfda.load_result",
         **_write_tables(result, peaks, stem, correction),
         **_write_maps(result, stem, correction),
         **_write_figures(result, stem, correction),
     }
-    print(f"Wrote to {stem.parent}:")
+    lines.append(f"Wrote to {stem.parent}:")
     width = max(len(ending) for ending in written) + len(stem.name)
     for ending, text in written.items():
-        print(f"  {stem.name + ending:{width}}  {text}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+        lines.append(f"  {stem.name + ending:{width}}  {text}")
+    return "\n".join(lines)
 
 
 def _write_tables(result, peaks, stem, correction):
@@ -100,59 +133,87 @@ def _write_figures(result, stem, correction):
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
-def _print_result(result, name, unit):
-    """Print what was decoded, and the best score."""
+def _word_result(result, name, unit):
+    """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
     counts = np.bincount(result.y, minlength=len(result.classes))
     classes = zip(result.classes.tolist(), counts, strict=True)
     tested = f"{result.parameters['n_folds']} folds"
     if result.groups is not None:
         tested = f"{len(np.unique(result.groups))} groups, {tested}"
-    print(f"Decoded {name}, {tested}")
     counted = ", ".join(
         f"{f'{label:g}' if isinstance(label, float) else label} {count}"
         for label, count in classes
     )
-    print(f"{len(counts)} classes: {counted}")
     least, middle, most = np.percentile(n_features, [0, 50, 100])
     missing = np.count_nonzero(~result.decoded)
-    print(
-        f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
-        f"{middle:.0f} voxels per {unit} (median; {least:.0f} to {most:.0f})"
-    )
     best = np.nanargmax(result.scores)
     place = {column: values[best] for column, values in space.columns().items()}
     at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
     at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
-    print(
+    return [
+        f"Decoded {name}, {tested}",
+        f"{len(counts)} classes: {counted}",
+        f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
+        f"{middle:.0f} voxels per {unit} (median; {least:.0f} to {most:.0f})",
         f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {at} "
-        f"(chance {result.chance:.3f})"
-    )
+        f"(chance {result.chance:.3f})",
+    ]
 
 
-def _print_significant(result, peaks, stem, correction):
-    """Print how much is significant, and the first peaks."""
+def _word_unequal(result):
+    """Warn, in at most one line, of accuracies that unequal classes lift."""
+    counts = np.bincount(result.y, minlength=len(result.classes))
+    if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
+        return []
+    said = ", ".join(str(count) for count in counts[:MOST_COUNTS])
+    said += ", ..." if len(counts) > MOST_COUNTS else ""
+    null = result.nulls.get("accuracy", ())
+    mean = ""
+    if len(null):
+        # Position by position, as the null may be large.
+        means = null.mean(axis=0, dtype=np.float64)
+        mean = f" (mean of the permuted scores: {np.nanmean(means):.3f})"
+    return [
+        f"Classes are unequal ({said}): chance is not 1/{len(counts)}{mean}; use "
+        "--scoring balanced_accuracy"
+    ]
+
+
+def _word_significant(result, peaks, stem, correction):
+    """Word how much is significant, and the first peaks, in lines."""
     n_decoded = np.count_nonzero(result.decoded)
     if smallest_p_value(result.n_permutations, n_decoded, correction) > ALPHA:
         found = "out of reach, more permutations are needed"
     elif len(peaks) == 0:
         found = f"no {result.geometry.noun}"
+        least = smallest_p_value(result.n_permutations)
+        needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
+        if correction == "fdr" and needed > 1:
+            found += f"; more permutations, or {needed} of them at p = {least:.2g}, are"
+            found += " needed"
     else:
         n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
         found = f"{n} of {n_decoded} {result.geometry.noun}s"
         if result.geometry.noun == "voxel":
             n = peaks["cluster"].max()
             found += f", in {n} cluster{'s' if n > 1 else ''}"
-    print(
-        f"Above chance: {found} (p <= {ALPHA}, correction {correction!r}, "
+    formed = ""
+    if correction == "cluster":
+        formed = f", clusters formed at p <= {result.level:g}"
+    lines = [
+        f"Above chance: {found} (p <= {ALPHA}, correction {correction!r}{formed}, "
         f"{result.n_permutations} permutations)"
-    )
+    ]
     if len(peaks) > MOST_PEAKS:
-        print(f"The first {MOST_PEAKS} of {len(peaks)} in {stem.name}_peaks.csv:")
+        lines.append(
+            f"The first {MOST_PEAKS} of {len(peaks)} in {stem.name}_peaks.csv:"
+        )
     if len(peaks):
         first = peaks.head(MOST_PEAKS)
         styles = {
             name: f"{{:.{DECIMALS.get(name, 4)}f}}".format
             for name in first.select_dtypes("float")
         }
-        print(first.to_string(index=False, formatters=styles))
+        lines.append(first.to_string(index=False, formatters=styles))
+    return lines

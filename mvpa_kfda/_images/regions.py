@@ -1,9 +1,12 @@
 """What decoding of regions takes in: images, an atlas, and the names of its regions."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from nilearn.image import resample_to_img
+from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
 
 from .._checks import check_per_trial, quoted, warn
@@ -30,6 +33,7 @@ from .surfaces import (
 from .tables import read_table
 from .volumes import (
     NilearnWarnings,
+    _grid,
     load_3d,
     load_mask,
     load_volumes,
@@ -55,16 +59,17 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None):
         resampled to that of the images (to the mask's, with a fitted masker), each
         voxel from the nearest one, with a warning. What
         :func:`nilearn.datasets.fetch_atlas_schaefer_2018` and its like return will do:
-        ``.maps`` and ``.lut`` are taken. For an array of images it is an array
-        (n_features,) with the number or name of every column's region; 0, an empty name
-        and "Background" are no region.
+        ``.maps`` and ``.lut`` are taken; without a lut ``.labels``, if they are
+        "Background" and one name for each of the regions 1, 2, 3 and so on. For an
+        array of images it is an array (n_features,) with the number or name of every
+        column's region; 0, an empty name and "Background" are no region.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region. The rules are those of
         :func:`mvpa_kfda._images.read_images`, but None takes all voxels of the regions.
     lut : None | DataFrame | path
-        Names of regions: a table with columns ``index`` and ``name``. Regions that it
-        lacks are called "unknown" as in nilearn; regions that labels_img lacks are left
-        out. Without it, names are the numbers.
+        Names of regions: a table with columns ``index`` and ``name``. A region that it
+        lacks, the 7th say, is called "unknown 7", with a warning; regions that
+        labels_img lacks are left out. Without it, names are the numbers.
 
     Returns
     -------
@@ -79,8 +84,9 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None):
     ------
     ValueError, TypeError
         On images and masks as :func:`mvpa_kfda._images.read_images`; on labels that
-        are not whole numbers or hold no region, on overlapping (4D) regions, on
-        surfaces with other vertices, and on tables without the two columns.
+        are not whole numbers or hold no region, on overlapping (4D) regions, on an
+        atlas elsewhere in space, on surfaces with other vertices, and on tables
+        without the two columns or without any of the regions.
 
     Examples
     --------
@@ -89,7 +95,7 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None):
     >>> images.X.shape, regions.names.tolist(), regions.labels.tolist()
     ((6, 3), ['V1', 'V2'], [1, 2, 1])
     """
-    labels_img, lut = _unpack(labels_img, lut)
+    labels_img, lut, listed = _unpack(labels_img, lut)
     if is_masker(labels_img):
         raise TypeError(
             f"labels_img is a {type(labels_img).__name__}. Give its labels_img_ as "
@@ -110,18 +116,26 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None):
         images, labels, present = _from_volumes(imgs, labels_img, mask_img)
     check_usable(images)
     ids = present[present != 0]
-    names = _names(ids, lut) if names is None else names
+    if names is None:
+        names = _names_listed(ids, listed) if lut is None else _names(ids, lut)
     regions = RegionSpace(names, ids, images.space, labels)
     _warn_of_empty(regions)
     return images, regions
 
 
 def _unpack(labels_img, lut):
-    """Return image and table of an atlas that nilearn fetched."""
+    """Return image, table and list of names of an atlas that nilearn fetched."""
+    names = None
     if hasattr(labels_img, "maps"):
+        names = getattr(labels_img, "labels", None)
         lut = getattr(labels_img, "lut", None) if lut is None else lut
-        return labels_img.maps, lut
-    return labels_img, lut
+        labels_img = labels_img.maps
+    if lut is not None and not isinstance(lut, pd.DataFrame | str | os.PathLike):
+        raise TypeError(
+            "lut must be a DataFrame or the path of a table with columns index and "
+            f"name; got {type(lut).__name__}."
+        )
+    return labels_img, lut, names
 
 
 def _from_volumes(imgs, labels_img, mask_img):
@@ -164,17 +178,26 @@ def _labels_on(image, grid):
     like = on_grid(np.zeros(grid.shape[:3], np.uint8), grid)
     if same_grid(image, like):
         return labels
+    try:
+        with NilearnWarnings():
+            # As floats: nilearn makes integers smaller.
+            image = on_grid(labels.astype(float), image)
+            moved = resample_to_img(image, like, interpolation="nearest")
+        found = _whole(np.asanyarray(moved.dataobj))
+    except BoundingBoxError:  # of an atlas that is beyond the first voxels only
+        found = np.zeros(like.shape, np.int64)
+    if labels.any() and not found.any():
+        raise ValueError(
+            "No voxel of labels_img lies in the images: their affines place them apart "
+            f"({_grid(image)}, against {_grid(like)}). Align them first."
+        )
     warn(
-        f"labels_img, shape {labels.shape}, is on another grid than the images, shape "
-        f"{like.shape}, and was resampled to theirs, each voxel from the nearest one. "
+        f"labels_img, {_grid(image)}, is on another grid than the images, "
+        f"{_grid(like)}, and was resampled to theirs, each voxel from the nearest one. "
         "Look at the regions, or resample labels_img yourself.",
         UserWarning,
     )
-    with NilearnWarnings():
-        # As floats: nilearn makes integers smaller.
-        image = on_grid(labels.astype(float), image)
-        moved = resample_to_img(image, like, interpolation="nearest")
-    return _whole(np.asanyarray(moved.dataobj))
+    return found
 
 
 def _from_surfaces(imgs, labels_img, mask_img):
@@ -272,10 +295,29 @@ def _check_some(chosen):
     return chosen
 
 
+def _names_listed(ids, listed):
+    """Return the names in the list of an atlas, or numbers where there is none.
+
+    Some lists begin with the background, some leave it out, and of some atlases the
+    numbers have gaps. A list is taken only where it can be read in one way.
+    """
+    numbers = ids.astype(str)
+    if listed is None or len(listed) == 0:
+        return numbers
+    names = [x.decode() if isinstance(x, bytes) else str(x) for x in listed]
+    if names[0].lower() == "background" and ids.tolist() == [*range(1, len(names))]:
+        return names[1:]
+    warn(
+        f"The atlas has {len(names)} names, the first {names[0]!r}, and {len(ids)} "
+        f"regions ({_some(ids.tolist())}); which name is whose is not certain, so "
+        "names are the numbers. Give lut, a table with columns index and name.",
+        UserWarning,
+    )
+    return numbers
+
+
 def _names(ids, lut):
-    """Return the names of regions."""
-    if lut is None:
-        return ids.astype(str)
+    """Return the names of regions in a table."""
     table = read_table(lut, "lut")
     missing = [name for name in ("index", "name") if name not in table.columns]
     if missing:
@@ -288,18 +330,34 @@ def _names(ids, lut):
         raise ValueError(
             f"lut names the region {twice} more than once; every index needs one row."
         )
+    table, ids = table.dropna(subset=["index", "name"]), ids.tolist()
     known = dict(zip(table["index"].tolist(), table["name"].tolist(), strict=True))
-    return [str(known.get(i, "unknown")) for i in ids.tolist()]
+    unknown = [i for i in ids if i not in known]
+    if len(unknown) == len(ids):
+        raise ValueError(
+            f"no region of labels_img is in lut: ids {_some(ids)} against index "
+            f"{_some(list(known))}: is it the table of another atlas?"
+        )
+    if unknown:
+        warn(
+            f"lut has no name for {len(unknown)} of {len(ids)} regions (ids "
+            f"{_some(unknown)}); the first is called 'unknown {unknown[0]}' now.",
+            UserWarning,
+        )
+    return [str(known.get(i, f"unknown {i}")) for i in ids]
+
+
+def _some(values):
+    """Word the first values of a list."""
+    return quoted(values[:5]) + (", ..." if len(values) > 5 else "")
 
 
 def _warn_of_empty(regions):
     """Name the regions without a voxel."""
-    empty = regions.names[~np.isin(regions.ids, regions.labels)]
-    if len(empty):
-        more = ", ..." if len(empty) > 5 else ""
+    empty = regions.names[~np.isin(regions.ids, regions.labels)].tolist()
+    if empty:
         warn(
             f"{len(empty)} of {len(regions.ids)} regions hold no voxel of the images "
-            f"and of mask_img: {quoted(empty[:5].tolist())}{more}. They cannot be "
-            "decoded.",
+            f"and of mask_img: {_some(empty)}. They cannot be decoded.",
             UserWarning,
         )
