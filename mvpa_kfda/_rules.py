@@ -117,6 +117,8 @@ def class_rule(A, terms):
     return W, b
 
 
+#: A share of variance within classes that is nothing but rounding.
+_EXACT = 64 * np.finfo(np.float64).eps
 #: What is wrong where A is singular.
 FITTED_EXACTLY = (
     "lambda is too small: the training trials of some fold are fitted exactly. Use a "
@@ -230,7 +232,9 @@ def discriminant_axes(A, counts, Q):
     alpha2, axes = eigh((C - A + (C - A).T) / 2, C + fill)
     alpha2, axes = alpha2[::-1], axes[:, ::-1]
     # eigh scales axes' C axes = I; W'(S_w + lambda I) W = I needs this on top.
-    useful = alpha2 > 1e-12
+    useful, within = alpha2 > 1e-12, 1 - alpha2
+    if (within < _EXACT).any():
+        raise ValueError(FITTED_EXACTLY)
     scale = np.zeros(len(alpha2))
-    scale[useful] = 1 / np.sqrt(alpha2[useful] * (1 - alpha2[useful]))
+    scale[useful] = 1 / np.sqrt(alpha2[useful] * within[useful])
     return axes * scale

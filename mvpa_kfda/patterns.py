@@ -110,7 +110,8 @@ def class_patterns(plan, codes, n_classes, signal):
     )
     nobody = np.empty((1, 0), int)
     _, full, counts = trials.fit(fitted[None].copy(), nobody)
-    axes = _finite_axes(regression.A[:, :, 0, 0], counts[0])
+    A = regression.A[:, :, 0, 0].astype(float)
+    axes = discriminant_axes(A, counts[0], contrasts(n_classes))
     forward, _, _ = trials.fit((axes.T @ fitted)[None], nobody)
     patterns = {"class": full[0], "class_folds": full[0]}
     patterns["discriminant"] = _positive_peak(forward[0])
@@ -209,18 +210,6 @@ def _fold_scores(plan, targets, regression, fitted):
                 yield fitted - (weights @ factor.T).reshape(-1, q, n), te
             else:
                 yield fitted + E @ residual[te], te
-
-
-def _finite_axes(A, counts):
-    """Return the discriminant axes (q, q) of the full-data model."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        axes = discriminant_axes(A.astype(float), counts, contrasts(len(counts)))
-    if not np.isfinite(axes).all():
-        raise ValueError(
-            "lambda is too small: the trials are fitted exactly, so that discriminants "
-            "have no scale. Use a larger reg."
-        )
-    return axes
 
 
 def _positive_peak(patterns):
