@@ -45,11 +45,11 @@ def prepare(result, metric, correction, alpha, vlim, cmap, position="cell"):
         label = plots.significance_label(
             p, alpha, correction, result.n_permutations, position
         )
-    norm, cmap = _colors(values, chance, vlim, cmap)
+    norm, cmap = colors_for(values, chance, vlim, cmap)
     return Drawn(metric, chance, values, significant, label, norm, cmap)
 
 
-def _colors(values, chance, vlim, cmap):
+def colors_for(values, chance, vlim, cmap):
     """Return the scale of the colors and the colors.
 
     Scores equally far above and below chance are equally strong in color. Where one

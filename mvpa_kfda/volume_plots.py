@@ -13,7 +13,7 @@ import numpy as np
 from . import plots
 from ._brain_plots import plot_glass_brain, plot_slices, plot_surface
 from ._checks import check_option
-from ._drawing import _colors
+from ._drawing import colors_for
 from ._peaks import find_marked
 from ._volume_images import shown_metric
 from .plots import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
@@ -136,7 +136,7 @@ def _prepare(result, metric, correction, alpha, threshold, vlim, cmap):
         else:
             label = f"{plots.metric_label(metric)} ≥ {threshold:g}"
             label = label if marked.any() else f"no {noun} with {label}"
-    norm, cmap = _colors(values[decoded], chance, vlim, cmap)
+    norm, cmap = colors_for(values[decoded], chance, vlim, cmap)
     return _Drawn(metric, values, chance, marked, label, norm, cmap)
 
 

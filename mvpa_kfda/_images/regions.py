@@ -33,7 +33,7 @@ from .surfaces import (
 from .tables import read_table
 from .volumes import (
     NilearnWarnings,
-    _grid,
+    grid_words,
     load_3d,
     load_mask,
     load_volumes,
@@ -189,12 +189,12 @@ def _labels_on(image, grid):
     if labels.any() and not found.any():
         raise ValueError(
             "No voxel of labels_img lies in the images: their affines place them apart "
-            f"({_grid(image)}, against {_grid(like)}). Align them first."
+            f"({grid_words(image)}, against {grid_words(like)}). Align them first."
         )
     warn(
-        f"labels_img, {_grid(image)}, is on another grid than the images, "
-        f"{_grid(like)}, and was resampled to theirs, each voxel from the nearest one. "
-        "Look at the regions, or resample labels_img yourself.",
+        f"labels_img, {grid_words(image)}, is on another grid than the images, "
+        f"{grid_words(like)}, and was resampled to theirs, each voxel from the nearest "
+        "one. Look at the regions, or resample labels_img yourself.",
         UserWarning,
     )
     return found

@@ -114,8 +114,9 @@ def load_volumes(imgs):
         images.append(load_volume(item, name))
         if not same_grid(images[number], images[0]):
             raise ValueError(
-                f"{name} is on another grid than imgs[0]: {_grid(images[number])}, "
-                f"against {_grid(images[0])}. Resample it first: "
+                f"{name} is on another grid than imgs[0]: "
+                f"{grid_words(images[number])}, against {grid_words(images[0])}. "
+                "Resample it first: "
                 f"nilearn.image.resample_to_img({name}, imgs[0])."
             )
     check_several(sum(map(n_volumes, images)), images[0].shape)
@@ -150,7 +151,7 @@ def same_grid(image, other):
     return bool(moved <= _TOLERANCE * nibabel.affines.voxel_sizes(other.affine).min())
 
 
-def _grid(image):
+def grid_words(image):
     """Word shape and affine."""
     rows = np.array2string(image.affine[:3], precision=5, suppress_small=True)
     return f"shape {image.shape[:3]} and affine {' '.join(rows.split())}"
@@ -178,8 +179,8 @@ def load_mask(mask_img, image, name="mask_img"):
     data = load_3d(mask_img, name)
     if not same_grid(data, image):
         raise ValueError(
-            f"{name} is on another grid than the images: {_grid(data)}, against "
-            f"{_grid(image)}. Resample it first: nilearn.image.resample_to_img("
+            f"{name} is on another grid than the images: {grid_words(data)}, against "
+            f"{grid_words(image)}. Resample it first: nilearn.image.resample_to_img("
             f"{name}, imgs, interpolation='nearest')."
         )
     return as_mask(read(data, name), name), data.affine
