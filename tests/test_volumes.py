@@ -390,7 +390,7 @@ def test_regions_are_decoded_from_their_voxels(imgs, y):
 
 def test_useless_voxels_are_nan_and_counted(imgs, y, mask, result):
     data = imgs.get_fdata().copy()
-    constant, broken, far = np.argwhere(mask)[[5, 20, 30]]
+    constant, broken = np.argwhere(mask)[[5, 20]]
     data[tuple(constant)] = 7.0
     data[(*broken, 3)] = np.nan
     with pytest.warns(
@@ -429,7 +429,6 @@ def test_useless_voxels_are_nan_and_counted(imgs, y, mask, result):
     for correction in inference.CORRECTIONS:
         p = gaps.pvalues(correction)[gaps.decoded]
         assert_array_equal(p, without.pvalues(correction))
-    assert tuple(far) is not None
 
 
 def test_centres_out_of_reach_are_nan(imgs, y):
