@@ -9,8 +9,18 @@ from numbers import Integral
 import numpy as np
 
 from . import metrics
-from ._checks import check_count, check_dtype, check_labels, check_per_trial
-from .folds import Folds, make_folds
+from ._averaging import Averaging, average_trials
+from ._checks import (
+    check_components,
+    check_count,
+    check_dtype,
+    check_labels,
+    check_per_trial,
+)
+from ._inner_folds import InnerFolds
+from .folds import Folds, make_folds, sees_labels
+from .models import kernels_of
+from .penalties import Tuned
 from .permutation import Permutations, permute_labels
 from .search import Task
 
@@ -42,6 +52,10 @@ class Analysis:
         What the run loop needs of all this.
     parameters : dict
         Plain values that, with the data, redo the analysis.
+    single : tuple
+        Codes and groups of the single trials.
+    averaging : Averaging | None
+        Which trials are averaged; all else is then about pseudo-trials.
     """
 
     classes: np.ndarray
@@ -53,6 +67,8 @@ class Analysis:
     permutations: Permutations
     task: Task
     parameters: dict
+    single: tuple
+    averaging: Averaging | None
 
     @property
     def true(self):
@@ -73,6 +89,17 @@ class Analysis:
     def for_positions(self, null, adjacency):
         """Return the task of a map whose null is kept so, and whose cells touch so."""
         return replace(self.task, null=null, adjacency=adjacency)
+
+    def average(self, data, kernel, axis=0):
+        """Return data and kernel of pseudo-trials, if trials are to be averaged.
+
+        A linear kernel is given averaged features, others average their values.
+        """
+        if self.averaging is None:
+            return data, kernel
+        if kernel.is_linear:
+            return self.averaging.apply(data, axis), kernel
+        return data, self.averaging.kernel(kernel)
 
     @property
     def versions(self):
@@ -96,6 +123,8 @@ class Analysis:
             if self.folds is None
             else self.folds.tests,
             versions=self.versions,
+            penalty=outcome.penalty,
+            members=None if self.averaging is None else self.averaging.members,
             **fields,
         )
 
@@ -118,6 +147,8 @@ def make_analysis(
     with_patterns=False,
     y_test=None,
     n_test=None,
+    n_components=None,
+    average=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
@@ -130,23 +161,19 @@ def make_analysis(
         If an argument is not valid; the message says what is.
     """
     scoring = metrics.check_scoring(scoring)
-    dtype = check_dtype(dtype)
-    check_count("n_permutations", n_permutations)
-    if batch_size is not None:
-        check_count("batch_size", batch_size, minimum=1)
+    dtype = check_run(dtype, n_permutations, batch_size)
     classes, codes = check_labels(y, n_trials)
     if groups is not None:
         groups = check_per_trial(groups, n_trials, "groups")
     folds, name = _draw_folds(cv, codes, groups, classes, n_test)
+    single = codes, groups
+    seed, averaging = _seed(random_state), None
+    if average is not None:
+        averaging = _average(average, folds, codes, groups, seed, classes, y_test)
+        codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
     tested = codes
-    if n_test is not None and y_test is None:
-        raise ValueError(
-            "The test data are other trials than those trained with, so their labels "
-            f"are needed: give y_test, one for each of the {n_test} test trials."
-        )
-    if y_test is not None:
-        tested = _check_tested(y_test, n_trials if n_test is None else n_test, classes)
-    seed = _seed(random_state)
+    if y_test is not None or n_test is not None:
+        tested = _check_tested(y_test, n_trials, n_test, classes)
     permutations, labels, moved = _permute(
         codes,
         tested if n_test is None else None,
@@ -165,10 +192,11 @@ def make_analysis(
         batch_size,
         keep_class_scores,
         with_patterns=with_patterns,
+        rank=_check_rank(n_components, len(classes)),
+        inner=_inner_folds(reg, codes, groups, folds, permutations),
     )
     parameters = {
-        "kernel": repr(kernel),
-        "reg": repr(reg),
+        **record_method(kernel, reg, n_components, average),
         "cv": name,
         "n_folds": 0 if folds is None else len(folds.tests),
         "scoring": scoring,
@@ -179,8 +207,71 @@ def make_analysis(
         "dtype": dtype.name,
     }
     return Analysis(
-        classes, codes, groups, folds, tested, moved, permutations, task, parameters
+        classes,
+        codes,
+        groups,
+        folds,
+        tested,
+        moved,
+        permutations,
+        task,
+        parameters,
+        single,
+        averaging,
     )
+
+
+def check_run(dtype, n_permutations, batch_size):
+    """Check what says how label vectors are processed; return the precision."""
+    check_count("n_permutations", n_permutations)
+    if batch_size is not None:
+        check_count("batch_size", batch_size, minimum=1)
+    return check_dtype(dtype)
+
+
+def record_method(kernel, reg, n_components=None, average=None):
+    """Return what a result records about the method."""
+    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
+    recorded |= {"n_components": n_components, "average": average}
+    if isinstance(reg, Tuned):
+        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
+        recorded["criterion"] = reg.criterion
+    return recorded
+
+
+def _average(k, folds, codes, groups, seed, classes, y_test):
+    """Return the pseudo-trials of folds."""
+    if folds is None or y_test is not None:
+        raise ValueError(
+            f"average={k} averages trials of one class within the test sets of a "
+            "cross-validation, with one label for each trial. It has no meaning for "
+            "test data that are other trials, or with y_test. Average such trials "
+            "before you decode them."
+        )
+    return average_trials(k, folds, codes, groups, seed, classes)
+
+
+def _check_rank(n_components, n_classes):
+    """Return the number of discriminants to use, None for all of them."""
+    if n_components is None:
+        return None
+    n_components = check_components(n_components, n_classes)
+    return None if n_components == n_classes - 1 else n_components
+
+
+def _inner_folds(reg, codes, groups, folds, permutations):
+    """Return the folds within training sets, made now so that errors come early."""
+    if not isinstance(reg, Tuned):
+        return None
+    if permutations.n_permutations and sees_labels(reg.cv):
+        raise ValueError(
+            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
+            "are tuned with the same folds, and so would not be treated alike. "
+            "Use Tuned(cv=KFold(5, shuffle=True)), a number of folds, groups, or None."
+        )
+    inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
+    _ = inner.of_all if folds is None else inner.of_folds
+    return inner
 
 
 def _permute(codes, tested, n_permutations, **options):
@@ -236,8 +327,14 @@ def _check_trained(folds, codes):
     )
 
 
-def _check_tested(y_test, n_test, classes):
+def _check_tested(y_test, n_trials, n_test, classes):
     """Return the codes of the labels to be predicted, into the trained classes."""
+    if y_test is None:
+        raise ValueError(
+            "The test data are other trials than those trained with, so their labels "
+            f"are needed: give y_test, one for each of the {n_test} test trials."
+        )
+    n_test = n_trials if n_test is None else n_test
     y_test = check_per_trial(y_test, n_test, "y_test")
     if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
         unknown = np.unique(y_test)

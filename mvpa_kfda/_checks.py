@@ -48,6 +48,17 @@ def check_option(name, value, allowed, also=()):
     return value
 
 
+def check_components(n_components, n_classes):
+    """Return a number of discriminants, at most one less than there are classes."""
+    n_components = check_count("n_components", n_components, minimum=1)
+    if n_components > n_classes - 1:
+        raise ValueError(
+            f"Invalid value for 'n_components': {n_components}. Allowed: at most "
+            f"{n_classes - 1}, one less than the {n_classes} classes in y."
+        )
+    return n_components
+
+
 def check_count(name, value, minimum=0):
     """Return `value` as an int of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:

@@ -137,6 +137,22 @@ def _digest(trial):
     return blake2b(np.ascontiguousarray(trial), digest_size=16).digest()
 
 
+def average_both(analysis, data, data_test, kernel):
+    """Return training and test data (n_samples, n_trials, p) of pseudo-trials."""
+    if analysis.averaging is None:
+        return data, data_test
+    if not kernel.is_linear:
+        raise ValueError(
+            f"average={analysis.parameters['average']} needs a linear kernel in time "
+            f"generalization; got {kernel!r}. Use kernel='linear', or average trials "
+            "before."
+        )
+    averaged, _ = analysis.average(data, kernel, axis=1)
+    if data_test is data:
+        return averaged, averaged
+    return averaged, analysis.average(data_test, kernel, axis=1)[0]
+
+
 def check_no_same_trials(same_trials, test):
     """Refuse `same_trials` where there is no second set of data called `test`."""
     if same_trials is not None:

@@ -33,6 +33,8 @@ class Outcome:
         NaN for trials never tested. None unless the task keeps them.
     patterns : dict of str to ndarray
         Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
+    penalty : dict of str to ndarray
+        What is recorded of the penalties, (*shape, ...), by name.
     """
 
     metrics: dict
@@ -43,6 +45,7 @@ class Outcome:
     predicted: np.ndarray
     class_scores: np.ndarray | None
     patterns: dict
+    penalty: dict
 
 
 def reduce_null(kind, observed, null):
@@ -177,7 +180,7 @@ class Gathered:
             if kind in ("nulls", "second"):
                 name, _, what = name.partition("/")
                 nulls.setdefault((kind, name), {})[what] = values
-            elif kind == "patterns":
+            elif kind in ("patterns", "penalty"):
                 positions = int(np.prod(self._positions))
                 self._array(key, values, positions)[block] = values
             else:
@@ -201,10 +204,11 @@ class Gathered:
     def outcome(self):
         """Return the map."""
         packed = {key: null.result() for key, null in self._nulls.items()}
-        found = {"metrics": {}, "patterns": {}}
+        found = {"metrics": {}, "patterns": {}, "penalty": {}}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
-            shape = self._positions if kind == "patterns" else self._shape
+            each = kind in ("patterns", "penalty")
+            shape = self._positions if each else self._shape
             values = values.reshape((*shape, *values.shape[1:]))
             if name:
                 found[kind][name] = values
@@ -226,4 +230,5 @@ class Gathered:
             predicted=found["predicted"],
             class_scores=found.get("class_scores"),
             patterns=found["patterns"],
+            penalty=found["penalty"],
         )

@@ -19,7 +19,7 @@ from joblib.parallel import (
     ThreadingBackend,
     get_active_backend,
 )
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ._checks import warn
 
@@ -51,6 +51,12 @@ _ALL_KILLED = (
 )
 
 
+@cache
+def _thread_pools():
+    """Return what controls the loaded BLAS; to look for it takes milliseconds."""
+    return ThreadpoolController()
+
+
 class _OneBlasThread:
     """A context in which BLAS has one thread; any number of threads may be inside.
 
@@ -66,7 +72,7 @@ class _OneBlasThread:
     def __enter__(self):
         with self._lock:
             # Set by everyone: a limit may hold for the thread that set it only.
-            limits = threadpool_limits(limits=1, user_api="blas")
+            limits = _thread_pools().limit(limits=1, user_api="blas")
             if self._inside == 0:
                 self._first = limits
             self._inside += 1

@@ -23,11 +23,11 @@ def count_rearrangements(units):
     """Count the distinct rearrangements: an int, or inf when past a float's range."""
     n_classes = int(units.codes.max()) + 1
     cells = units.blocks * n_classes + units.codes
-    table = np.bincount(cells, minlength=(units.blocks.max() + 1) * n_classes)
-    table = table.reshape(-1, n_classes)
+    # Counted by sorting: a table of blocks x classes may be as large as n x n.
+    same = np.unique(cells, return_counts=True)[1]
     # Logarithms: the factorials themselves overflow at 171 trials.
-    total = gammaln(table.sum(axis=1) + 1)
-    log_count = float((total - gammaln(table + 1).sum(axis=1)).sum())
+    total = gammaln(np.bincount(units.blocks) + 1).sum()
+    log_count = float(total - gammaln(same + 1).sum())
     return math.inf if log_count > 700 else round(math.exp(log_count))
 
 

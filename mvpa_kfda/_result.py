@@ -1,7 +1,7 @@
 """What the result objects of all analyses share; the public ones are in `results`."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +35,8 @@ class _Result:
     tests: tuple
     parameters: dict
     versions: dict
+    penalty: dict = field(default_factory=dict)
+    members: np.ndarray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -45,6 +47,7 @@ class _Result:
             put(self, "groups", np.asarray(self.groups))
         put(self, "metrics", {k: _plain(v) for k, v in self.metrics.items()})
         put(self, "nulls", {k: np.asarray(v) for k, v in self.nulls.items()})
+        put(self, "penalty", {k: _plain(v) for k, v in self.penalty.items()})
         put(self, "tests", tuple(np.asarray(test) for test in self.tests))
         self._check_shapes()
 
@@ -96,6 +99,25 @@ class _Result:
     def chance(self):
         """Chance level of the first metric."""
         return self.chances[self.scoring[0]]
+
+    @property
+    def lambdas(self):
+        """The penalty lambda at every position: of all folds, or (..., n_folds)."""
+        return self._recorded("lambda")
+
+    @property
+    def degrees_of_freedom(self):
+        """The trace of the hat matrix of all trials for each of the `lambdas`."""
+        return self._recorded("degrees_of_freedom")
+
+    def _recorded(self, name):
+        """Return what is recorded of the penalty."""
+        if name not in self.penalty:
+            raise AttributeError(
+                "This result comes from a version that did not record its penalties; "
+                "run the analysis again."
+            )
+        return self.penalty[name]
 
     @property
     def n_permutations(self):
@@ -260,7 +282,7 @@ class _Result:
 
     def _content(self):
         """Map the names of the fields to their values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __eq__(self, other):
         """Tell whether the other result has the same type and the same fields."""
@@ -278,8 +300,9 @@ class _Result:
         tested = f"{len(self.tests)} folds"
         if self.parameters.get("mode") == "other_trials":
             tested = f"tested on {self.n_tested} others"
+        classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
         parts.append(
-            f"{len(self.y)} trials, {len(self.classes)} classes, {tested}, "
+            f"{len(self.y)} trials, {classes}{tested}, "
             f"{self.n_permutations} permutations"
         )
         return f"<{type(self).__name__}: {' | '.join(parts)}>"

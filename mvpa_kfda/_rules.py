@@ -29,10 +29,13 @@ class RuleTerms:
         Training trials of each class.
     Q : ndarray, shape (c, q)
         The contrasts, in the computing precision.
+    rank : int | None
+        How many discriminants to classify by; None for all q.
     """
 
     counts: np.ndarray
     Q: np.ndarray
+    rank: int | None = None
 
     @cached_property
     def missing(self):
@@ -72,6 +75,23 @@ class RuleTerms:
             shrink = 1 / self.counts - 1 / self.n_train
         return shrink if self.missing is None else np.where(self.missing, 0, shrink)
 
+    @property
+    def is_reduced(self):
+        """Whether fewer than all discriminants are to be used."""
+        return self.rank is not None and self.rank < self.Q.shape[1]
+
+    @cached_property
+    def whitener(self):
+        """L^-1 (k, B, q, q), with C = L L' the labels' centred cross-product.
+
+        Always in double precision. C is filled as A is where classes are absent.
+        """
+        counts, D = self.counts.astype(np.float64), self.D.astype(np.float64)
+        C = np.einsum("ckb,ickb,jckb->kbij", counts, D, D, optimize=True)
+        if self.missing is not None:
+            C += self.fill.transpose(2, 3, 0, 1)
+        return np.linalg.inv(np.linalg.cholesky(C))
+
     @cached_property
     def two_class_bound(self):
         r"""Slope and offset (k, B) of the bound between two classes, see `best_of_two`.
@@ -97,17 +117,15 @@ class RuleTerms:
 
 def class_rule(A, terms):
     """Return the weights W (q, c, k, B) and offsets b (c, k, B) of the class scores."""
-    missing, D = terms.missing, terms.D
+    missing = terms.missing
     if missing is not None:
         A = A + terms.fill
-    W = _solve(A, D)
-    spread = (D * W).sum(axis=0)  # (c, k, B)
-    if missing is not None:
-        spread = np.where(missing, 0, spread)
-    b = 0.5 * (terms.shrink - spread) - (terms.mean[:, None] * W).sum(axis=0)
+    rule = _reduced if terms.is_reduced else _full
+    W, spread, norms = rule(A, terms)
+    b = -0.5 * norms - (terms.mean[:, None] * W).sum(axis=0)
     # A head start, far below the scores but above their rounding, settles near ties.
     eps = np.finfo(b.dtype).eps
-    start = eps**0.75 * np.abs(spread - terms.shrink).max(axis=0)
+    start = eps**0.75 * np.abs(norms).max(axis=0)
     start += 64 * eps * spread.max(axis=0)
     b -= np.arange(len(b), dtype=b.dtype)[:, None, None] * start
     if missing is not None:
@@ -117,8 +135,47 @@ def class_rule(A, terms):
     return W, b
 
 
-#: A share of variance within classes that is nothing but rounding.
-_EXACT = 64 * np.finfo(np.float64).eps
+def _full(A, terms):
+    """Return W = A^-1 d_k, d_k' W_k and the centroids' squared norms, by one solve.
+
+    The norms are in discriminant space and (c, k, B), as is d_k' W_k.
+    """
+    W = _solve(A, terms.D)
+    spread = (terms.D * W).sum(axis=0)  # (c, k, B)
+    if terms.missing is not None:
+        spread = np.where(terms.missing, 0, spread)
+    return W, spread, spread - terms.shrink
+
+
+def _reduced(A, terms):
+    r"""Do as `_full` with the first ``terms.rank`` discriminants only.
+
+    They are the vectors v of :math:`C v = (1 + \rho) A v`, :math:`V^\top A V = I`, with
+    the largest :math:`1 + \rho = 1 / (1 - \alpha^2)`. Since :math:`A^{-1} = V V^\top`,
+    leaving out the others leaves (Hastie, Buja & Tibshirani 1995)
+
+    .. math:: W_k = \sum_{j \le r} v_j v_j^\top d_k, \qquad
+              \lVert m_k \rVert^2 = \sum_{j \le r} \alpha_j^2 (d_k^\top v_j)^2.
+    """
+    whitener, dtype = terms.whitener, A.dtype
+    A = whitener @ A.transpose(2, 3, 0, 1) @ whitener.swapaxes(-2, -1)
+    within, V = np.linalg.eigh(A)  # 1 - alpha^2 (k, B, q), the smallest first
+    if not (within > _EXACT * np.finfo(dtype).eps).all():
+        raise ValueError(FITTED_EXACTLY)
+    within, V = within[..., None, : terms.rank], V[..., : terms.rank]
+    V = whitener.swapaxes(-2, -1) @ V / np.sqrt(within)  # (k, B, q, r)
+    along = terms.D.transpose(2, 3, 1, 0) @ V  # d_k'v_j: (k, B, c, r)
+    if terms.missing is not None:
+        along = np.where(terms.missing.transpose(1, 2, 0)[..., None], 0, along)
+    W = V @ along.swapaxes(-2, -1)  # (k, B, q, c)
+    squares = along**2
+    sums = squares.sum(axis=-1), ((1 - within) * squares).sum(axis=-1)
+    W = np.ascontiguousarray(W.transpose(2, 3, 0, 1), dtype)
+    return W, *(each.transpose(2, 0, 1).astype(dtype) for each in sums)
+
+
+#: A share of variance within classes that is nothing but rounding, in units of eps.
+_EXACT = 64
 #: What is wrong where A is singular.
 FITTED_EXACTLY = (
     "lambda is too small: the training trials of some fold are fitted exactly. Use a "
@@ -233,7 +290,7 @@ def discriminant_axes(A, counts, Q):
     alpha2, axes = alpha2[::-1], axes[:, ::-1]
     # eigh scales axes' C axes = I; W'(S_w + lambda I) W = I needs this on top.
     useful, within = alpha2 > 1e-12, 1 - alpha2
-    if (within < _EXACT).any():
+    if (within < _EXACT * np.finfo(np.float64).eps).any():
         raise ValueError(FITTED_EXACTLY)
     scale = np.zeros(len(alpha2))
     scale[useful] = 1 / np.sqrt(alpha2[useful] * within[useful])

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ._fold_models import DenseInverse, Regressing
 from ._targets import make_targets
 from .direct import Plan, Scored, apply_targets
 
@@ -52,6 +53,11 @@ class Stack:
         """The (folds, test rows, training rows) of every batch."""
         return self.plans[0].shapes
 
+    def penalty(self, labels, n_classes):
+        """Return what is to be recorded of the penalties, arrays (positions, ...)."""
+        found = [plan.penalty(labels, n_classes) for plan in self.plans]
+        return {key: np.concatenate([each[key] for each in found]) for key in found[0]}
+
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
         return self.plans[0].block_size(n_classes, want_scores)
@@ -66,9 +72,11 @@ class Stack:
             ``class_scores`` (n_test, c, positions, B) or None.
         """
         first = self.plans[0]
-        targets = make_targets(labels, n_classes, first.layout, first.dtype)
+        targets = make_targets(
+            labels, n_classes, first.layout, first.dtype, rank=first.rank
+        )
         true = None
-        if targets.n_labels == 1:
+        if targets.n_labels == 1 and isinstance(first, Plan):
             scored = apply_targets(_Together(self.plans), targets, want_scores)
             yield _with_axis(scored, scored.true[:, None], -1)
             return
@@ -87,7 +95,7 @@ def _with_axis(scored, true, axis):
 
 
 @dataclass(frozen=True)
-class _Together:
+class _Together(Regressing):
     """What :func:`mvpa_kfda.direct.apply_targets` needs of a plan, for S plans at once.
 
     Arrays that end with the label vectors, B, end with the positions here.
@@ -117,12 +125,20 @@ class _Together:
 
     def solve(self, number, R):
         """Return the out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
+        if self._inverses[number] is None:
+            each = [
+                p.solve(number, R[..., i : i + 1]) for i, p in enumerate(self.plans)
+            ]
+            return np.concatenate(each, axis=3)
         E = self._inverses[number] @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
         return np.ascontiguousarray(E.transpose(3, 1, 2, 0))
 
     @cached_property
     def _inverses(self):
+        """The inverses (S, k, m, m) by batches; None where they are not dense."""
         return [
-            np.stack(each)
+            np.stack([one.matrix for one in each])
+            if all(isinstance(one, DenseInverse) for one in each)
+            else None
             for each in zip(*(p.inverses for p in self.plans), strict=True)
         ]

@@ -62,7 +62,7 @@ class Targets:
         return self.codes.shape[1]
 
 
-def make_targets(labels, n_classes, layout, dtype):
+def make_targets(labels, n_classes, layout, dtype, rank=None):
     """Return the targets of labels.
 
     Parameters
@@ -75,6 +75,9 @@ def make_targets(labels, n_classes, layout, dtype):
         From :mod:`mvpa_kfda.folds`.
     dtype : dtype
         The precision in which labels are processed.
+    rank : int | None
+        How many discriminants to classify by, the first ones of every fold and label
+        vector; None for all c - 1.
 
     Returns
     -------
@@ -85,16 +88,16 @@ def make_targets(labels, n_classes, layout, dtype):
     small = np.int8 if n_classes < 128 else np.int16
     codes = np.ascontiguousarray(labels.T[layout.order], dtype=small)
     T = np.stack([Q[:, i].take(codes) for i in range(n_classes - 1)])
-    totals = _count(codes[None], n_classes, dtype)
+    totals = count_classes(codes[None], n_classes, dtype)
     folds = []
     for batch in layout.batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
-        terms = RuleTerms(totals - _count(tested, n_classes, dtype), Q)
+        terms = RuleTerms(totals - count_classes(tested, n_classes, dtype), Q, rank)
         folds.append(FoldTargets(tested, batch.of(T), terms))
-    return Targets(codes, T, RuleTerms(totals, Q), tuple(folds))
+    return Targets(codes, T, RuleTerms(totals, Q, rank), tuple(folds))
 
 
-def _count(codes, n_classes, dtype):
+def count_classes(codes, n_classes, dtype):
     """Count the classes over rows, (k, m, B) to (c, k, B)."""
     return np.stack(
         [(codes == j).sum(axis=1, dtype=np.int32) for j in range(n_classes)]

@@ -25,14 +25,18 @@ from ._images.touching import touching, touching_from
 from ._memory import NULLS, check_null, physical_memory
 from ._parallel import one_blas_thread
 from ._space import FeatureSpace, SurfaceSpace
-from .hat import check_reg
-from .kernels import Callable, check_feature_kernel
+from .kernels import RBF, Linear, Polynomial
+from .models import kernels_of, resolve_method
 from .search import run
 from .subset_source import SubsetSource
 from .volume_results import VolumeResult
 
 #: With fewer changes of the label in random order, chance may leave next to none.
 _FEW_CHANGES = 10
+
+
+#: Kernels that are known by how they are written.
+_NAMED = (Linear, RBF, Polynomial)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Positions:
     own: np.ndarray
 
 
-def check_options(kernel, reg, n_jobs, null, standardize, checkpoint):
+def check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint):
     """Check what does not need the images, before they are read."""
     if not isinstance(checkpoint, str | os.PathLike | None):
         raise TypeError(
@@ -66,9 +70,10 @@ def check_options(kernel, reg, n_jobs, null, standardize, checkpoint):
         )
     check_option("null", null, NULLS)
     check_option("standardize", standardize, ("zscore_sample", False, None))
+    kernel, reg = resolve_method(kernel, reg, approx)
     return {
-        "kernel": check_feature_kernel(kernel),
-        "reg": check_reg(reg),
+        "kernel": kernel,
+        "reg": reg,
         "n_jobs": check_jobs(n_jobs),
         "null": null,
         "standardize": standardize,
@@ -175,13 +180,15 @@ def decode_positions(
         size, fewer = space.describe(), "a smaller mask or process_mask_img"
         null = check_null(null, analysis, space.n_positions, size=size, fewer=fewer)
         parameters |= {"standardize": standardize, "null": null} | analysis.parameters
-        X = z_score(images.X, analysis.groups, analysis.codes, standardize)
+        codes, groups = analysis.single
+        X = z_score(images.X, groups, codes, standardize)
         usable = images.usable & usable_columns(X)  # now also within the groups
         members = _leave_out_useless(images, positions, usable)
         if standardize:
-            _warn_of_flat_runs(X, usable, find_runs(analysis.groups, analysis.codes))
+            _warn_of_flat_runs(X, usable, find_runs(groups, codes))
+        data, kernel = analysis.average(X, kernel)
         source = SubsetSource(
-            np.ascontiguousarray(X.T),
+            np.ascontiguousarray(data.T),
             members.indptr,
             members.indices,
             kernel,
@@ -223,10 +230,10 @@ def _warn_of_blocks(analysis):
 
     Successive volumes of a block are nearly copies of each other.
     """
-    permutations, codes = analysis.permutations, analysis.codes
+    permutations, (codes, groups) = analysis.permutations, analysis.single
     if permutations.n_permutations == 0 or permutations.scheme == "groups":
         return
-    groups = np.zeros(len(codes)) if analysis.groups is None else analysis.groups
+    groups = np.zeros(len(codes)) if groups is None else groups
     expected, together = 0.0, groups[1:] == groups[:-1]
     for group in np.unique(groups):
         counts, n = np.bincount(codes[groups == group]), np.sum(groups == group)
@@ -259,11 +266,15 @@ def _describe_run(source, analysis, parameters):
     groups = [] if analysis.groups is None else analysis.groups
     versions = {f"version of {k}": v for k, v in analysis.versions.items()}
     values = {}
-    if isinstance(source.kernel, Callable):
-        # Two functions may have one name: what they make of some data tells them apart.
+    kernel = getattr(source.kernel, "kernel", source.kernel)
+    if not all(isinstance(each, _NAMED) for each in kernels_of(kernel)):
+        # What others make of some data tells them apart, not how they are called.
         first = source.indices[slice(*source.indptr[source.filled[0] :][:2])]
+        X = source.data[first].T
         with one_blas_thread:  # as in the run, so that no digit depends on it
-            values["the kernel's values"] = digest(source.kernel(source.data[first].T))
+            values["the kernel's values"] = digest(
+                *(each.take(first).fit(X)(X) for each in kernels_of(kernel))
+            )
     return {
         **parameters,
         # Functions are written with their address, another one in every process.
@@ -274,6 +285,9 @@ def _describe_run(source, analysis, parameters):
         "groups": digest(groups),
         "cv's folds": digest(*analysis.folds.tests),
         "permutations": digest(analysis.task.labels),
+        "averaged trials": digest(
+            [] if analysis.averaging is None else analysis.averaging.members
+        ),
         **values,
         **versions,
     }

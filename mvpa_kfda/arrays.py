@@ -11,8 +11,9 @@ from ._checks import (
     check_option,
     check_positive,
 )
-from .hat import check_reg
-from .kernels import Precomputed, check_feature_kernel, check_kernel
+from .kernels import needs_gram
+from .models import resolve_method
+from .regression import check_task, regress_windows
 from .results import DecodingResult, TimeResult
 from .search import run
 from .sources import FeatureSource, cut_windows, window_source
@@ -32,6 +33,9 @@ def cross_validate(
     random_state=None,
     batch_size=None,
     dtype="float64",
+    n_components=None,
+    approx=None,
+    average=None,
 ):
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
@@ -48,14 +52,20 @@ def cross_validate(
     groups : array_like, shape (n_trials,) | None
         Runs, sessions or subjects: for the splitters that use groups, and the blocks
         within which labels are permuted.
-    kernel : str | kernel object | callable
+    kernel : str | kernel object | callable | list of these
         ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, an object such as
-        ``RBF(gamma=0.1)``, or a function ``f(X, Y) -> (n_x, n_y)``. The width
-        ``gamma="median"`` is computed on all rows, without labels.
-    reg : float | Ridge
+        ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a function ``f(X, Y) ->
+        (n_x, n_y)``. The width ``gamma="median"`` is computed on all rows, without
+        labels. A list, to choose from with ``reg="tuned"``.
+    reg : float | str | penalty object
         The penalty. A float is relative, lambda = reg * trace(K_c) / n with the
         centred kernel K_c of all rows (no labels are used), so that the unit of the
-        features does not matter. ``Ridge(lam)`` is absolute.
+        features does not matter; :class:`Ridge` is absolute, :class:`Shrinkage` in
+        units of the covariance's trace, :class:`DegreesOfFreedom` says how flexible
+        the model is. ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage of the
+        total covariance of all rows, for linear kernels. ``"tuned"`` or
+        :class:`Tuned` choose it inside every training set, and with a list as `kernel`
+        one of these kernels too.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when groups are given, else 10-fold stratified. An
         int: that many stratified folds, as in scikit-learn. Test sets may overlap or
@@ -85,6 +95,16 @@ def cross_validate(
         faster by up to a half; class scores then deviate by up to 1e-3 of the largest,
         and predictions where two classes are as close as that: hardly ever with two
         classes, in some percent of trials with many classes and a few features.
+    n_components : int | None
+        Classify by the first discriminants only (reduced rank); None: by all c - 1.
+    approx : Nystrom | None
+        Approximate the kernel with landmarks, see :class:`Nystrom`, so that no (n, n)
+        matrix is made.
+    average : int | None
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. Linear kernels are given
+        averaged features, others are averaged themselves (in feature space).
 
     Returns
     -------
@@ -127,8 +147,8 @@ def cross_validate(
     >>> result.pvalues()
     0.001
     """
-    kernel, reg = check_kernel(kernel), check_reg(reg)
-    X = check_gram(X) if isinstance(kernel, Precomputed) else check_array(X)
+    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
+    X = check_gram(X) if needs_gram(kernel) else check_array(X)
     analysis = make_analysis(
         y,
         len(X),
@@ -143,13 +163,17 @@ def cross_validate(
         dtype=dtype,
         batch_size=batch_size,
         keep_class_scores=True,
+        n_components=n_components,
+        average=average,
     )
+    n_features = X.shape[1]
+    X, kernel = analysis.average(X, kernel)
     outcome = run(FeatureSource(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
     return analysis.result(
         DecodingResult,
         outcome,
         class_scores=outcome.class_scores,
-        parameters={**analysis.parameters, "n_features": X.shape[1]},
+        parameters={**analysis.parameters, "n_features": n_features},
     )
 
 
@@ -173,6 +197,10 @@ def decode_arrays(
     n_jobs=None,
     dtype="float64",
     verbose=None,
+    n_components=None,
+    approx=None,
+    average=None,
+    task="classification",
 ):
     """Decode class labels at every time point of an array, without retraining.
 
@@ -198,7 +226,7 @@ def decode_arrays(
         Average the samples in a window, or use all of them as features.
     kernel : str | kernel object | callable
         See :func:`cross_validate`; not ``"precomputed"``.
-    reg : float | Ridge
+    reg : float | str | penalty object
         See :func:`cross_validate`; a float is relative to each time point's kernel.
     cv : None | int | splitter | iterable of (train, test)
         See :func:`cross_validate`.
@@ -218,10 +246,19 @@ def decode_arrays(
     verbose : bool | None
         True shows a progress bar, False none, None only on runs of more than a few
         seconds.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+    task : "classification" | "regression"
+        ``"regression"`` predicts continuous y, see :func:`regress`; the score is
+        ``"r2"`` unless `scoring` names another one of regression.
 
     Returns
     -------
-    result : TimeResult
+    result : TimeResult | TimeRegressionResult
         See :func:`decode_epochs`.
 
     Raises
@@ -242,12 +279,27 @@ def decode_arrays(
     >>> result.times[result.pvalues("max") <= 0.05]
     array([0.3, 0.4])
     """
-    kernel, reg = check_feature_kernel(kernel), check_reg(reg)
+    kernel, reg = resolve_method(kernel, reg, approx)
     n_jobs = check_jobs(n_jobs)
     data = array_samples_first(X, "X")
-    windows, source = cut_array(
-        data, sfreq, tmin, window, step, window_mode, kernel, reg
-    )
+    windows = cut_array(data, sfreq, tmin, window, step, window_mode)
+    parameters = record_windows(windows, sfreq, window_mode, data)
+    if check_task(task, n_components=n_components, average=average) == "regression":
+        return regress_windows(
+            window_source(data, windows, window_mode, kernel, reg),
+            y,
+            data.shape[1],
+            groups=groups,
+            cv=cv,
+            scoring=scoring,
+            n_permutations=n_permutations,
+            permute=permute,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            dtype=dtype,
+            verbose=verbose,
+            parameters=parameters,
+        )
     analysis = make_analysis(
         y,
         data.shape[1],
@@ -260,17 +312,18 @@ def decode_arrays(
         permute=permute,
         random_state=random_state,
         dtype=dtype,
+        n_components=n_components,
+        average=average,
     )
+    averaged, kernel = analysis.average(data, kernel, axis=1)
+    source = window_source(averaged, windows, window_mode, kernel, reg)
     source.check_not_flat()
     outcome = run(source, analysis.task, n_jobs, verbose)
     return analysis.result(
         TimeResult,
         outcome,
         times=windows.times,
-        parameters={
-            **analysis.parameters,
-            **record_windows(windows, sfreq, window_mode, data),
-        },
+        parameters={**analysis.parameters, **parameters},
     )
 
 
@@ -285,14 +338,13 @@ def array_samples_first(X, name, n_features=None):
     return np.array(X.transpose(2, 0, 1), order="C")
 
 
-def cut_array(data, sfreq, tmin, window, step, window_mode, kernel, reg):
-    """Return the windows of data (n_times, n_trials, n_features) and their source."""
+def cut_array(data, sfreq, tmin, window, step, window_mode):
+    """Return the windows of data (n_times, n_trials, n_features)."""
     check_positive("sfreq", sfreq, hint=" It is in samples per second.")
     check_finite("tmin", tmin, hint=" It is in seconds.")
     check_option("window_mode", window_mode, ("mean", "concatenate"))
     times = tmin + np.arange(len(data)) / sfreq
-    windows = cut_windows(times, sfreq, window, step)
-    return windows, window_source(data, windows, window_mode, kernel, reg)
+    return cut_windows(times, sfreq, window, step)
 
 
 def record_windows(windows, sfreq, window_mode, data):

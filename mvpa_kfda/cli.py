@@ -10,6 +10,7 @@ from . import __version__
 from ._cli.common import (
     CLUSTER_CORRECTIONS,
     METRICS,
+    REGRESSION_METRICS,
     Parser,
     add_analysis,
     add_null,
@@ -18,6 +19,7 @@ from ._cli.common import (
     analysis_arguments,
     check_null,
     check_out,
+    check_penalty,
     check_there,
     one_line,
     progress,
@@ -37,6 +39,14 @@ EPOCHS_OPTIONS = (
     ),
     ("--window", "S", float, None, "window length in seconds; else single samples"),
     ("--step", "S", float, None, "step from window to window in seconds"),
+    (
+        "--smooth",
+        "S",
+        float,
+        None,
+        "make weights smooth over neighbouring sensors: how much their differences "
+        "are penalised, e.g. 1",
+    ),
 )
 
 #: Warnings about the data. Others are about programs, of interest to nobody here.
@@ -118,8 +128,10 @@ def _make_parser():
         help="decode a file of epochs",
         description="Decode the epochs of a FIF file at every time point, and write a "
         "figure (.png), a table (.csv) and a result (.h5) named after the file. The "
-        "names of maps end in _generalization or _sensors.",
-        epilog=f"Metrics: {', '.join(METRICS)}.",
+        "names of maps end in _generalization or _sensors, those of regression in "
+        "_regression.",
+        epilog=f"Metrics: {', '.join(METRICS)}; of regression: "
+        f"{', '.join(REGRESSION_METRICS)}.",
     )
     _add_epochs_options(epochs)
     _add_generalize_options(epochs)
@@ -142,6 +154,13 @@ def _add_epochs_options(parser):
         action="store_true",
         help="searchlight: decode every sensor with its neighbours",
     )
+    parser.add_argument(
+        "--task",
+        choices=("classification", "regression"),
+        default="classification",
+        help="regression: predict the numbers in the column of --by (default: "
+        "%(default)s)",
+    )
 
 
 def _add_generalize_options(parser):
@@ -152,7 +171,7 @@ def _add_generalize_options(parser):
     group.add_argument(
         "--generalize",
         action="store_true",
-        help="do so, with all options above but --sensors",
+        help="do so, with all options above but --sensors and --task",
     )
     group.add_argument(
         "--test-file",
@@ -197,6 +216,7 @@ def _run_epochs(arguments):
 
     start = time.perf_counter()
     _check_generalize(arguments)
+    _check_method(arguments)
     epochs = _read_epochs(arguments.file)
     test_epochs = arguments.test_file and _read_epochs(arguments.test_file)
     check_out(arguments.out)
@@ -207,6 +227,9 @@ def _run_epochs(arguments):
         "step": arguments.step,
         **analysis_arguments(arguments),
     }
+    if arguments.smooth is not None:
+        kernel = _smooth_kernel(epochs, options["picks"], arguments.smooth)
+        options["kernel"] = kernel
     stem, name = _stem(arguments.file), arguments.file.name
     if arguments.generalize:
         null = arguments.null or "auto"
@@ -231,6 +254,10 @@ def _run_epochs(arguments):
     elif arguments.sensors:
         result = decode_epochs(epochs, arguments.by, sensors="adjacency", **options)
         stem += "_sensors"
+    elif arguments.task == "regression":
+        options["scoring"] = options["scoring"] if arguments.scoring else "r2"
+        result = decode_epochs(epochs, arguments.by, task="regression", **options)
+        stem += "_regression"
     else:
         result = decode_epochs(epochs, arguments.by, **options)
     report(result, name, arguments.out / stem, arguments.correction, start)
@@ -256,6 +283,53 @@ def _check_generalize(arguments):
             "--same-trials out."
         )
     check_null(arguments.null, arguments.correction)
+
+
+def _check_method(arguments):
+    """Refuse options of kernel, penalty and task that do not go together."""
+    check_penalty(arguments)
+    if arguments.smooth is not None and arguments.kernel != "linear":
+        raise ValueError(
+            f"--smooth is a linear kernel of its own, so that --kernel "
+            f"{arguments.kernel} has no place. Leave one of them out."
+        )
+    if arguments.task == "classification":
+        return
+    if arguments.by is None:
+        raise ValueError(
+            "--task regression needs --by COLUMN, the metadata column with the numbers "
+            "to predict."
+        )
+    given = [
+        f"--{name}"
+        for name in ("generalize", "sensors", "components", "average")
+        if getattr(arguments, name)
+    ]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} is for classes. Leave it out, or leave out --task "
+            "regression."
+        )
+
+
+def _smooth_kernel(epochs, picks, strength):
+    """Return the kernel that smooths weights over neighbours among the channels."""
+    import mne
+    import numpy as np
+    from scipy.sparse import coo_array
+
+    from . import GraphSmooth
+    from ._epochs_input import find_neighbours, pick_channels
+
+    info = mne.pick_info(epochs.info, pick_channels(epochs.info, picks))
+    try:
+        pairs = find_neighbours(info, "adjacency")
+    except ValueError as error:
+        text = str(error).replace("sensors='adjacency'", "--smooth")
+        raise ValueError(text) from error
+    n = len(info["ch_names"])
+    edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n, n))
+    return GraphSmooth((edges + edges.T, info["ch_names"]), strength)
 
 
 def _split_commas(picks):

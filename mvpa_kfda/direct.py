@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._fold_models import Regressing, invert_folds
 from ._rules import (
     best_classes,
     best_of_two,
@@ -39,22 +40,31 @@ from ._rules import (
     contrasts,
     discriminant_axes,
 )
-from ._targets import FoldTargets, make_targets
-from .folds import FoldBatch, Layout, lay_out
-from .hat import Hat, invert_blocks
+from ._targets import make_targets
+from .folds import Layout, lay_out
+from .hat import Hat
 
-#: The smallest eigenvalue of I - G_te,te that double precision still resolves well.
-_SINGULAR = 1e-10
 #: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
 #: scores in double precision and three in single.
 _LARGEST = {"float64": 1e6, "float32": 1e3}
+#: What is wrong with a penalty out of these bounds.
+_TOO_LARGE = (
+    "lambda = {:.3g} is too large: it is {:.1g} times trace(K_c)/n = {:.3g}, so that "
+    "rounding would decide the predictions. Use a smaller reg; a float is relative to "
+    "trace(K_c)/n, whatever the unit of the data."
+)
+_TOO_SMALL = (
+    "lambda = {:.3g} is too small: the model fits left-out trials exactly (I - G_te,te "
+    "is singular), so that cross-validated predictions are not defined in double "
+    "precision. Use a larger reg."
+)
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
 #: with columns enough for the matrix product, and never large in memory.
 _CACHE_BYTES, _MEMORY_BYTES = 2**20, 2**25
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Regressing):
     """Everything about a hat matrix and its folds that does not depend on labels.
 
     Attributes
@@ -64,13 +74,19 @@ class Plan:
         precision.
     layout : Layout
         The folds, and the order of trials that makes them views where possible.
-    inverses : tuple of ndarray, shape (k, m, m)
+    inverses : tuple of DenseInverse | LowRankInverse
         (I - G_te,te)^-1 of every fold, by batches of the layout.
+    rank : int | None
+        How many discriminants to use; None: all.
+    exact_hat : Hat | None
+        The residual maker in double precision, where a computing precision is set.
     """
 
     hat: Hat
     layout: Layout
     inverses: tuple
+    rank: int | None = None
+    exact_hat: Hat | None = None
 
     @property
     def order(self):
@@ -122,8 +138,18 @@ class Plan:
 
     def solve(self, number, R):
         """Return the out-of-sample residuals of a batch of folds, (q, k, m, B) both."""
-        inverse = self.inverses[number]
-        return inverse * R if inverse.shape[1] == 1 else inverse @ R
+        return self.inverses[number].solve(R)
+
+    def plain(self, codes, n_classes):
+        """Return the plan of all trials and those of the folds: itself."""
+        return self, [self]
+
+    def penalty(self, labels, n_classes):
+        """Return what is to be recorded of the penalty, arrays (1,)."""
+        return {
+            "lambda": np.array([self.hat.lam]),
+            "degrees_of_freedom": np.array([self.hat.degrees_of_freedom]),
+        }
 
 
 @dataclass(frozen=True)
@@ -145,7 +171,7 @@ class Scored:
     class_scores: np.ndarray | None
 
 
-def prepare(hat, folds, dtype="float64"):
+def prepare(hat, folds, dtype="float64", rank=None):
     """Factor what every label vector shares.
 
     Parameters
@@ -157,6 +183,8 @@ def prepare(hat, folds, dtype="float64"):
     dtype : str | dtype
         The precision in which labels are processed; the factors are always computed
         in double precision.
+    rank : int | None
+        How many discriminants to use; None: all.
 
     Returns
     -------
@@ -172,54 +200,31 @@ def prepare(hat, folds, dtype="float64"):
     layout = lay_out(folds, hat.n)
     if not layout.is_sorted:
         hat = hat.reordered(layout.order)
-    return prepare_sorted([hat], layout, dtype)[0]
+    return prepare_sorted([hat], layout, dtype, rank)[0]
 
 
-def prepare_sorted(hats, layout, dtype):
+def prepare_sorted(hats, layout, dtype, rank=None):
     """Return the plans of hats whose trials are in the layout's order already."""
     dtype = np.dtype(dtype)
     for hat in hats:
-        _check_not_too_large(hat, dtype.name)
-    inverses = [
-        _invert(np.stack([_blocks(hat, batch) for hat in hats]), hats)
-        for batch in layout.batches
-    ]
+        if is_too_large(hat.lam, hat.scale, dtype):
+            raise ValueError(_TOO_LARGE.format(hat.lam, hat.lam / hat.scale, hat.scale))
+    inverses = []
+    for batch in layout.batches:
+        found, ok = invert_folds(hats, batch)
+        for hat, fine in zip(hats, ok.all(axis=1), strict=True):
+            if not fine:
+                raise ValueError(_TOO_SMALL.format(hat.lam))
+        inverses.append([each.astype(dtype) for each in found])
     return [
-        Plan(hat.astype(dtype), layout, tuple(each.astype(dtype) for each in solve))
-        for hat, *solve in zip(hats, *inverses, strict=True)
+        Plan(hat.astype(dtype), layout, tuple(solvers), rank, hat)
+        for hat, *solvers in zip(hats, *inverses, strict=True)
     ]
 
 
-def _blocks(hat, batch):
-    """Return I - G_te,te of the folds of a batch, (k, m, m)."""
-    rows = np.arange(hat.n)[batch.take]
-    return hat.residual_blocks(rows.reshape(batch.k, batch.m))
-
-
-def _check_not_too_large(hat, dtype):
-    """Refuse a penalty beside which the data vanish."""
-    if hat.lam > _LARGEST[dtype] * hat.scale:
-        raise ValueError(
-            f"lambda = {hat.lam:.3g} is too large: it is {hat.lam / hat.scale:.1g} "
-            f"times trace(K_c)/n = {hat.scale:.3g}, so that in {dtype} rounding would "
-            "decide the predictions. Use a smaller reg; a float is relative to "
-            "trace(K_c)/n, whatever the unit of the data."
-        )
-
-
-def _invert(blocks, hats):
-    """Invert I - G_te,te of every hat's folds, (S, k, m, m), refusing singular ones."""
-    inverses = invert_blocks(blocks)
-    # No eigenvalue of the inverse exceeds its trace, nor is less than its diagonal.
-    diagonal = np.abs(np.einsum("skmm->skm", inverses)).max(axis=(1, 2))
-    for hat, largest in zip(hats, diagonal, strict=True):
-        if not largest < 1 / _SINGULAR:
-            raise ValueError(
-                f"lambda = {hat.lam:.3g} is too small: the model fits left-out trials "
-                "exactly (I - G_te,te is singular), so that cross-validated "
-                "predictions are not defined in double precision. Use a larger reg."
-            )
-    return inverses
+def is_too_large(lam, scale, dtype):
+    """Tell a penalty beside which the data vanish."""
+    return lam > _LARGEST[dtype.name] * scale
 
 
 def apply(plan, labels, n_classes, want_scores=False):
@@ -246,7 +251,9 @@ def apply(plan, labels, n_classes, want_scores=False):
     Near ties (within rounding of the scores) go to the class that sorts first, so that
     the prediction does not depend on the order of floating-point operations.
     """
-    targets = make_targets(np.asarray(labels), n_classes, plan.layout, plan.dtype)
+    targets = make_targets(
+        np.asarray(labels), n_classes, plan.layout, plan.dtype, rank=plan.rank
+    )
     return apply_targets(plan, targets, want_scores)
 
 
@@ -257,16 +264,16 @@ def apply_targets(plan, targets, want_scores=False):
     label vectors' (:class:`mvpa_kfda._stack.Stack`); the true labels are one column.
     """
     n_classes, n_test = targets.n_classes, len(plan.rows)
-    regression = regress(plan, targets)
-    n_columns = regression.R.shape[2]
     small = np.int8 if n_classes < 128 else np.int16
     true = np.empty((n_test, targets.n_labels), small)
-    predicted = np.empty((n_test, n_columns), small)
-    scores = None
-    if want_scores:
-        scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
-    for model in fold_models(plan, targets, regression):
+    predicted = scores = None
+    for model in plan.fold_models(targets):
         batch, some = model.batch, model.targets
+        n_columns = model.residuals.shape[3]
+        if predicted is None:
+            predicted = np.empty((n_test, n_columns), small)
+        if want_scores and scores is None:
+            scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
         if n_classes == 2 and not want_scores:
             best = best_of_two(model.residuals, some.T, model.A, some.terms)
         else:
@@ -279,73 +286,6 @@ def apply_targets(plan, targets, want_scores=False):
         predicted[batch.rows] = best.reshape(-1, n_columns)
         true[batch.rows] = some.codes.reshape(-1, targets.n_labels)
     return Scored(true, predicted, scores)
-
-
-@dataclass(frozen=True)
-class Regression:
-    """The regression of B label vectors on all trials, in the plan's order.
-
-    Attributes
-    ----------
-    R : ndarray, shape (q, n, B)
-        In-sample residuals of the q = c - 1 contrasts.
-    A : ndarray, shape (q, q, 1, B)
-        T'R over all trials.
-    """
-
-    R: np.ndarray
-    A: np.ndarray
-
-
-@dataclass(frozen=True)
-class FoldModels:
-    """The models of one batch of k folds with m test rows, for B label vectors.
-
-    Attributes
-    ----------
-    batch : FoldBatch
-        The folds.
-    targets : FoldTargets
-        The label vectors of these folds.
-    residuals : ndarray, shape (q, k, m, B)
-        The test rows' out-of-sample residuals; nobody else holds the array.
-    A : ndarray, shape (q, q, k, B)
-        The training cross-products.
-    """
-
-    batch: FoldBatch
-    targets: FoldTargets
-    residuals: np.ndarray
-    A: np.ndarray
-
-
-def regress(plan, targets):
-    """Regress the contrasts of all label vectors on all trials."""
-    R = plan.residuals(targets.T)
-    return Regression(R, _cross(targets.T[:, None], R[:, None]))
-
-
-def fold_models(plan, targets, regression):
-    """Yield the :class:`FoldModels` of every batch of folds."""
-    for number, batch in enumerate(plan.batches):
-        R_te = batch.of(regression.R)
-        E = plan.solve(number, R_te)
-        A = regression.A - _cross(R_te, E)
-        yield FoldModels(batch, targets.folds[number], E, A)
-
-
-def _cross(left, right):
-    """Return left' right over rows, (q, k, m, B) twice to (q, q, k, B), symmetric."""
-    q, k, _, n_columns = right.shape
-    product = np.empty((q, q, k, n_columns), right.dtype)
-    for i in range(q):
-        for j in range(i, q):
-            if right.shape[2] == 1:
-                np.multiply(left[i, :, 0], right[j, :, 0], out=product[i, j])
-            else:
-                np.einsum("kmb,kmb->kb", left[i], right[j], out=product[i, j])
-            product[j, i] = product[i, j]
-    return product
 
 
 def discriminant_scores(plan, labels, n_classes):
@@ -382,7 +322,7 @@ def discriminant_scores(plan, labels, n_classes):
     """
     targets = make_targets(np.asarray(labels)[None], n_classes, plan.layout, plan.dtype)
     Q, found = contrasts(n_classes), []
-    for model in fold_models(plan, targets, regress(plan, targets)):
+    for model in plan.fold_models(targets):
         fitted = (model.targets.T - model.residuals)[..., 0].transpose(1, 2, 0)
         counts = model.targets.terms.counts[:, :, 0].T
         for fold in range(model.batch.k):

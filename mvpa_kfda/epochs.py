@@ -22,8 +22,8 @@ from ._epochs_input import (
 from ._memory import check_memory
 from ._sensors import pack_info
 from .epochs_results import SensorTimeResult, TimeFrequencyResult
-from .hat import check_reg
-from .kernels import Linear, check_feature_kernel
+from .models import for_channels, resolve_method
+from .regression import check_task, regress_windows
 from .results import TimeResult
 from .search import run
 from .sources import WindowSource, cut_windows
@@ -50,6 +50,10 @@ def decode_epochs(
     n_jobs=None,
     dtype="float64",
     verbose=None,
+    n_components=None,
+    approx=None,
+    average=None,
+    task="classification",
 ):
     """Decode class labels from epochs at every time point, without retraining.
 
@@ -99,9 +103,10 @@ def decode_epochs(
         Distance between windows in seconds, rounded to samples. None: one sample.
     window_mode : "mean" | "concatenate"
         Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``.
-    reg : float | Ridge
+    kernel : str | kernel object | callable | list of these
+        See :func:`cross_validate`; not ``"precomputed"``. :class:`GraphSmooth` makes
+        weights smooth over neighbouring channels.
+    reg : float | str | penalty object
         See :func:`cross_validate`; a float is relative to each position's kernel.
     cv : None | int | splitter | iterable of (train, test)
         See :func:`cross_validate`.
@@ -121,10 +126,20 @@ def decode_epochs(
     verbose : bool | str | int | None
         True (or a level of INFO or below) shows a progress bar, False none, None only
         on runs of more than a few seconds.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+    task : "classification" | "regression"
+        ``"regression"`` predicts continuous values, reaction times say, at every time
+        point, see :func:`regress`: y is a metadata column or one number per epoch, and
+        the score ``"r2"`` unless `scoring` names another one of regression.
 
     Returns
     -------
-    result : TimeResult | TimeFrequencyResult | SensorTimeResult
+    result : TimeResult | TimeFrequencyResult | SensorTimeResult | TimeRegressionResult
         ``.scores`` of the first metric at every position, ``.metrics``, ``.null``
         (P, positions...), ``.predictions`` (positions..., n_epochs), ``.chance``,
         ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
@@ -133,7 +148,9 @@ def decode_epochs(
         * of epochs (n_times,), a TimeResult;
         * of power (n_freqs, n_times), a TimeFrequencyResult with ``.freqs`` (Hz);
         * with `sensors` (n_channels, n_times), a SensorTimeResult with ``.ch_names``,
-          ``.info`` and ``.adjacency``, which clusters follow.
+          ``.info`` and ``.adjacency``, which clusters follow;
+        * of regression (n_times,), a TimeRegressionResult, whose predictions are
+          numbers.
 
     Raises
     ------
@@ -165,27 +182,34 @@ def decode_epochs(
     >>> decode_epochs(tfr).scores.shape == (3, len(tfr.times))
     True
     """
-    kernel, reg = check_feature_kernel(kernel), check_reg(reg)
+    kernel, reg = resolve_method(kernel, reg, approx)
     check_option("window_mode", window_mode, ("mean", "concatenate"))
     check_scale(scale)
     n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
     sensors = None if sensors is False else sensors
     epochs = check_epochs(epochs, power=True)
     check_map(epochs, sensors, scale)
-    analysis = make_analysis(
-        per_epoch(epochs, y, "y"),
-        len(epochs),
-        groups=per_epoch(epochs, groups, "groups"),
-        kernel=kernel,
-        reg=reg,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        with_patterns=isinstance(kernel, Linear) and sensors is None,
-    )
+    options = {
+        "groups": per_epoch(epochs, groups, "groups"),
+        "cv": cv,
+        "scoring": scoring,
+        "n_permutations": n_permutations,
+        "permute": permute,
+        "random_state": random_state,
+        "dtype": dtype,
+    }
+    analysis = None
+    if _is_classification(task, epochs, y, sensors, n_components, average):
+        analysis = make_analysis(
+            per_epoch(epochs, y, "y"),
+            len(epochs),
+            kernel=kernel,
+            reg=reg,
+            with_patterns=kernel.is_linear and sensors is None,
+            n_components=n_components,
+            average=average,
+            **options,
+        )
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)
     picks = pick_channels(epochs.info, picks)
@@ -193,23 +217,31 @@ def decode_epochs(
     kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts)
     data = samples_first(epochs, picks)
     scaling = fit_scaling(info, data, scale, kernel)
-    source = WindowSource(
-        data=scaling.apply(data).reshape(-1, *data.shape[-2:]),
-        width=windows.width,
-        mode=window_mode,
-        times=windows.times,
-        kernel=kernel,
-        reg=reg,
-        **rows,
-    )
+    data = scaling.apply(data).reshape(-1, *data.shape[-2:])
+    kernel = for_channels(kernel, info["ch_names"])
+    if analysis:
+        data, kernel = analysis.average(data, kernel, axis=1)
+    cut = {"width": windows.width, "mode": window_mode, "times": windows.times}
+    source = WindowSource(data=data, kernel=kernel, reg=reg, **cut, **rows)
+    parameters = _record(info, scale, windows, window_mode, sfreq)
+    if analysis is None:
+        options |= {"n_jobs": n_jobs, "verbose": progress, "parameters": parameters}
+        return regress_windows(
+            source, per_epoch(epochs, y, "y"), len(epochs), **options
+        )
     _check_source(source, analysis)
     outcome = run(source, analysis.task, n_jobs, progress)
     if sensors is None:
-        coordinates["pattern_maps"] = {
-            name: scaling.undo(maps) for name, maps in outcome.patterns.items()
-        }
-    parameters = {
-        **analysis.parameters,
+        undone = {name: scaling.undo(maps) for name, maps in outcome.patterns.items()}
+        coordinates["pattern_maps"] = undone
+    parameters = {**analysis.parameters, **parameters}
+    coordinates |= {"times": windows.times, "info_fif": pack_info(info)}
+    return analysis.result(kind, outcome, parameters=parameters, **coordinates)
+
+
+def _record(info, scale, windows, window_mode, sfreq):
+    """Return what a result records about channels and windows."""
+    return {
         "ch_names": list(info["ch_names"]),
         "scale": scale_name(scale),
         "window": windows.width / sfreq,
@@ -217,14 +249,24 @@ def decode_epochs(
         "window_mode": window_mode,
         "sfreq": sfreq,
     }
-    return analysis.result(
-        kind,
-        outcome,
-        times=windows.times,
-        info_fif=pack_info(info),
-        parameters=parameters,
-        **coordinates,
-    )
+
+
+def _is_classification(task, epochs, y, sensors, n_components, average):
+    """Tell whether classes are decoded; refuse what regression does not have."""
+    refused = {"sensors": sensors, "n_components": n_components, "average": average}
+    if check_task(task, **refused) == "classification":
+        return True
+    if isinstance(epochs, EpochsTFR):
+        raise ValueError(
+            "task='regression' is for epochs, not for power at several frequencies. "
+            "Pick a frequency and make epochs of its power, mne.EpochsArray."
+        )
+    if y is None:
+        raise ValueError(
+            "task='regression' needs the values to predict: y=, one number for each "
+            "epoch or the name of a column of epochs.metadata."
+        )
+    return False
 
 
 def _check_source(source, analysis):

@@ -44,6 +44,11 @@ class TimeResult(WithPatterns, _Result):
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
     pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
         Activation patterns in the channels' own units: "class", "class_folds" and
         "discriminant", see `patterns`. Empty unless the kernel is linear.
@@ -132,6 +137,11 @@ class TimeFrequencyResult(WithPatterns, _Result):
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
     pattern_maps : dict of str -> array, shape (n_freqs, n_times, m, n_channels)
         Activation patterns in units of the power, see `patterns`; empty unless the
         kernel is linear.
@@ -249,6 +259,11 @@ class SensorTimeResult(_Result):
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------

@@ -1,25 +1,12 @@
-r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
+"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
 
-:class:`KernelFDA` is trained the ordinary way, by one fit. With the N training rows,
-the centred kernel :math:`K_c = JKJ` and contrast-coded labels :math:`T = YQ` centred
-to :math:`T_c`, ridge regression in the kernel's feature space gives
-
-.. math:: B = (K_c + \lambda I)^{-1} T_c, \quad
-          P = T_c^\top K_c B, \quad A = \lambda T_c^\top B, \quad P + A = T_c^\top T_c.
-
-Optimal scoring turns the regression into discriminants. Its eigenproblem
-:math:`P v = \alpha^2 (P + A) v` has the same vectors as
-
-.. math:: P v = \rho A v, \qquad \rho = \alpha^2 / (1 - \alpha^2),
-
-where :math:`\rho` is the ratio of between-class to penalised within-class scatter. With
-:math:`v^\top A v = 1`, the dual coefficients :math:`B v / \alpha` are scaled so that
-:math:`W^\top (S_w + \lambda I) W = I`. No step subtracts nearly equal numbers, and
-:math:`P + A = T_c^\top T_c` fails only where rounding has spoiled the inverse.
+:class:`KernelFDA` is trained the ordinary way, by one fit; :mod:`mvpa_kfda._fisher`
+derives how. Whatever breaks the identity behind the direct functions, such as features
+that are selected or scaled within the training folds, is at home here: in a pipeline
+that is refitted.
 """
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.special import log_softmax
 from sklearn.base import (
     BaseEstimator,
@@ -30,46 +17,12 @@ from sklearn.base import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._checks import check_count, check_gram, check_symmetric
-from ._rules import contrasts
-from .hat import check_reg, hat_from_gram
-from .kernels import Callable, Precomputed, check_kernel
-
-
-def _discriminants(K, hat, codes, n_classes):
-    """Return all c - 1 discriminants of N trials with codes 0..c-1, all present.
-
-    K (N, N) is the kernel matrix less its column means and hat its dense residual
-    maker. A component without any class difference is zero throughout.
-    """
-    Y = np.eye(n_classes)[codes]
-    T = Y @ contrasts(n_classes)
-    T -= T.mean(axis=0)
-    B = hat.residuals(T) / hat.lam
-    # The columns of B sum to zero; what the inverse leaves of a sum is rounding, which
-    # an uncentred kernel would magnify.
-    B -= B.mean(axis=0)
-    fitted = K @ B
-    P = T.T @ fitted
-    A = hat.lam * (T.T @ B)
-    total = T.T @ T
-    if not np.abs(P + A - total).max() < 1e-6 * total.max():
-        raise ValueError(
-            f"lambda = {hat.lam:.3g} is too small for this kernel: in double precision "
-            "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
-        )
-    ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
-    ratio, axes = ratio[::-1], axes[:, ::-1]
-    # Where the classes differ by rounding only, there is no direction to scale.
-    possible = max(ratio[0], 1 - (1 + np.trace(hat.residual)) / len(K))
-    useful = ratio > len(K) * np.finfo(float).eps * possible
-    ratio = np.where(useful, ratio, 0.0)
-    axes[:, ~useful] = 0.0
-    axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
-    means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
-    leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
-    signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
-    return B @ axes * signs, means * signs, ratio  # (N, c-1), (c, c-1), (c-1,)
+from ._checks import check_count, check_per_trial
+from ._training import check_model, train
+from .empirical_map import EmpiricalMap
+from .kernels import KernelChoice, needs_gram
+from .penalties import Ridge, Tuned
+from .tuning import tune_spectra
 
 
 def _check_priors(priors, sizes):
@@ -99,16 +52,19 @@ class KernelFDA(
 
     Parameters
     ----------
-    kernel : str | kernel object | callable, default="linear"
-        ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, one of
-        :class:`Linear`, :class:`RBF` and :class:`Polynomial`, or a function
+    kernel : str | kernel object | callable | list, default="linear"
+        ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, a kernel object
+        such as ``RBF(gamma=0.1)`` or :class:`GraphSmooth`, or a function
         ``(X, Y) -> (n_x, n_y)`` that returns a positive semi-definite kernel matrix.
         Widths that depend on the data are set by the training rows. With
         ``"precomputed"``, `fit` takes the (n_train, n_train) kernel matrix and the
-        other methods the (n_test, n_train) one.
-    reg : float | Ridge, default=0.3
+        other methods the (n_test, n_train) one. A list of kernels is a choice, for
+        which `reg` must be tuned.
+    reg : float | str | penalty object, default=0.3
         A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred
-        kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute.
+        kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute. Also
+        :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"``, ``"oas"``,
+        and ``"tuned"`` or :class:`Tuned`, by which the training rows choose lambda.
     priors : str | array-like of shape (n_classes,), default="equal"
         Class probabilities: ``"equal"``, by which the nearest centroid wins,
         ``"empirical"``, the proportions in the training set, or positive numbers that
@@ -117,6 +73,13 @@ class KernelFDA(
         How many discriminants to use, at most n_classes - 1 (None: all of them). It is
         the width of `transform`, and with fewer than all, the classification is of
         reduced rank too.
+    penalty : {"rkhs", "dual"}, default="rkhs"
+        What lambda multiplies: the squared norm of a discriminant in the kernel's
+        feature space, or that of its dual coefficients. The latter is the textbook
+        kernel FDA (see Notes).
+    approx : Nystrom | None, default=None
+        Landmarks that stand for the training rows, so that no (n_train, n_train) array
+        is made.
 
     Attributes
     ----------
@@ -130,13 +93,21 @@ class KernelFDA(
         The class probabilities.
     lambda_ : float
         The penalty that was used.
+    degrees_of_freedom_ : float
+        The trace of the hat matrix, the intercept included.
+    tuning_ : Choice | None
+        With a tuned `reg`: what lambdas and kernels there were, and how good each was.
     kernel_ : kernel object
-        The kernel, with data-dependent numbers fixed.
+        The kernel, with data-dependent numbers fixed; the one chosen from a list. An
+        :class:`EmpiricalMap` with ``penalty="dual"``.
     X_fit_ : ndarray of shape (n_train, n_features) | None
         The training rows, less their mean when the kernel ignores a shift. None for a
-        precomputed kernel.
+        precomputed kernel, and with `approx`.
     dual_coef_ : ndarray of shape (n_train, n_components)
         Weights of the training rows in each discriminant.
+    scalings_ : ndarray of shape (n_features, n_components) | None
+        Weights of the features in each discriminant, for a linear kernel, with or
+        without a penalty of its own such as :class:`GraphSmooth`. None otherwise.
     means_ : ndarray of shape (n_classes, n_components)
         Class centroids in discriminant space; its origin is the training mean.
     intercept_ : ndarray of shape (n_classes,)
@@ -150,8 +121,10 @@ class KernelFDA(
     ValueError
         In `fit`: for complex, infinite or missing values, fewer than two classes,
         trials that do not differ, a penalty at or below zero or too small for the
-        kernel, wrong priors, too many components, an unknown kernel, or a
-        precomputed kernel matrix that is not square and symmetric.
+        kernel, wrong priors, too many components, an unknown kernel, a precomputed
+        kernel matrix that is not square and symmetric, or choices that do not go
+        together: a list of kernels without tuning, `approx` with a precomputed kernel
+        or with ``penalty="dual"``.
 
     See Also
     --------
@@ -162,7 +135,8 @@ class KernelFDA(
     The discriminants maximise the between-class scatter, scaled so that
     :math:`W^\top (S_w + \lambda I) W = I`, with the within-class scatter :math:`S_w` a
     sum over trials. They are found by optimal scoring [1]_ in the dual form of
-    [2]_. With :math:`z` the discriminant scores of a trial and :math:`m_k` the centroid
+    [2]_, or from the features where these are fewer than half as many as the trials.
+    With :math:`z` the discriminant scores of a trial and :math:`m_k` the centroid
     of class k,
 
     .. math:: s_k = z^\top m_k - \tfrac12 \lVert m_k \rVert^2
@@ -177,6 +151,13 @@ class KernelFDA(
     others as features) is kept and is zero, so that the shape of the result does not
     depend on the data.
 
+    With ``penalty="dual"`` the discriminants are :math:`z(x) = \sum_j a_j k(x, x_j)`
+    and the dual coefficients satisfy
+
+    .. math:: A^\top (N + \lambda I) A = I,
+
+    where N is the within-class scatter of the columns of the kernel matrix [3]_ [4]_.
+
     The relative penalty takes its scale from the rows it is given. In `fit` these are
     the training rows, in the direct functions all rows (without their labels).
     Cross-validating this estimator therefore equals the direct functions exactly with
@@ -188,6 +169,10 @@ class KernelFDA(
        Statistics 23(1), 73-102.
     .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
        kernel FDA. ESANN.
+    .. [3] Mika, Ratsch, Weston, Scholkopf & Muller (1999). Fisher discriminant analysis
+       with kernels. Neural Networks for Signal Processing IX, 41-48.
+    .. [4] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
+       Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
 
     Examples
     --------
@@ -204,20 +189,31 @@ class KernelFDA(
     (60, 2)
     """
 
-    def __init__(self, kernel="linear", reg=0.3, *, priors="equal", n_components=None):
+    def __init__(
+        self,
+        kernel="linear",
+        reg=0.3,
+        *,
+        priors="equal",
+        n_components=None,
+        penalty="rkhs",
+        approx=None,
+    ):
         self.kernel = kernel
         self.reg = reg
         self.priors = priors
         self.n_components = n_components
+        self.penalty = penalty
+        self.approx = approx
 
     def __sklearn_tags__(self):
         """Declare that a precomputed kernel is indexed by trials on both axes."""
         tags = super().__sklearn_tags__()
         named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = named or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = named or needs_gram(self.kernel)
         return tags
 
-    def fit(self, X, y):
+    def fit(self, X, y, groups=None):
         """Train on labelled trials.
 
         Parameters
@@ -226,6 +222,9 @@ class KernelFDA(
             The training trials, or (n_train, n_train) for a precomputed kernel.
         y : array-like of shape (n_train,)
             Their class labels.
+        groups : array-like of shape (n_train,) | None, default=None
+            The group of every trial, such as its run. A tuned `reg` is chosen by
+            leaving out one group at a time. Of no use otherwise.
 
         Returns
         -------
@@ -234,7 +233,7 @@ class KernelFDA(
         """
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
-        reg, kernel = check_reg(self.reg), check_kernel(self.kernel)
+        kernel, reg = check_model(self.kernel, self.reg, self.penalty, self.approx)
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
         if n_classes < 2:
@@ -242,22 +241,39 @@ class KernelFDA(
                 f"y holds one class only ({self.classes_[0]!r}); a discriminant needs "
                 "two or more classes."
             )
+        if groups is not None:
+            groups = check_per_trial(groups, len(y), "groups")
         n_components = self._check_n_components(n_classes)
         sizes = np.bincount(codes)
         self.priors_ = _check_priors(self.priors, sizes)
-        K = self._fit_kernel(X, kernel)
-        hat = hat_from_gram(K, reg)
-        self.lambda_ = hat.lam
-        self._kernel_mean = K.mean(axis=0)
-        dual, means, ratio = _discriminants(
-            K - self._kernel_mean, hat, codes, n_classes
-        )
-        self.dual_coef_ = dual[:, :n_components]
-        self.means_ = means[:, :n_components]
-        shares = ratio / ratio.sum() if ratio.any() else ratio
-        self.explained_variance_ratio_ = shares[:n_components]
+        self._n_train = len(y)
+        training, reg = self._choose(X, kernel, reg, codes, n_classes, groups)
+        hat = training.hat(reg)
+        self.lambda_, self.degrees_of_freedom_ = hat.lam, hat.degrees_of_freedom
+        found = training.discriminants(hat, codes, n_classes).first(n_components)
+        self._projection = training.projection(found)
+        self.kernel_ = training.kernel
+        self.X_fit_ = training.rows
+        mapped = isinstance(training.kernel, EmpiricalMap)
+        self.dual_coef_ = self._projection.coef if mapped else found.dual
+        of_features = self._projection.is_of_features
+        self.scalings_ = self._projection.coef if of_features else None
+        self.means_ = found.means
+        self.explained_variance_ratio_ = found.shares
         self.intercept_ = self._intercept(sizes)
         return self
+
+    def _choose(self, X, kernel, reg, codes, n_classes, groups):
+        """Return the training rows under one kernel, and one penalty."""
+        kernels = kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
+        candidates = [train(X, each) for each in kernels]
+        self.tuning_ = None
+        if not isinstance(reg, Tuned):
+            return candidates[0], reg
+        spectra = [each.spectrum() for each in candidates]
+        rank = None if self.n_components == n_classes - 1 else self.n_components
+        self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups, rank)
+        return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
 
     def _check_n_components(self, n_classes):
         """Return the number of discriminants to keep."""
@@ -270,20 +286,6 @@ class KernelFDA(
                 f"{n_classes - 1}, one less than the {n_classes} classes in y."
             )
         return n_components
-
-    def _fit_kernel(self, X, kernel):
-        """Store what the kernel of new trials needs; return the training kernel."""
-        if isinstance(kernel, Precomputed):
-            self.kernel_, self.X_fit_, self._shift = kernel, None, None
-            return check_gram(X)
-        self.kernel_ = kernel.fit(X)
-        # An offset common to all trials drops out, and the digits it costs with it.
-        self._shift = X.mean(axis=0) if kernel.shift_free else None
-        self.X_fit_ = X.copy() if self._shift is None else X - self._shift
-        K = self.kernel_(self.X_fit_)
-        if isinstance(kernel, Callable):
-            check_symmetric(K, f"The value of kernel {kernel.function!r}")
-        return K
 
     def _intercept(self, sizes):
         """Return what the class scores add to the projection on the centroids."""
@@ -302,12 +304,7 @@ class KernelFDA(
     def _project(self, X):
         """Return the discriminant scores (n, n_components) of new trials."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        if self._shift is not None:
-            X = X - self._shift
-        K = self.kernel_(X, self.X_fit_)
-        # Row means drop out: the dual coefficients sum to zero.
-        return (K - self._kernel_mean) @ self.dual_coef_
+        return self._projection(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _class_scores(self, X):
         """Return the scores (n, n_classes) of all classes, priors included."""
@@ -379,7 +376,7 @@ class KernelFDA(
             Finite also where a probability is too small for a float.
         """
         scores = self._class_scores(X)
-        return log_softmax(len(self._kernel_mean) * scores, axis=1)
+        return log_softmax(self._n_train * scores, axis=1)
 
     def predict_proba(self, X):
         """Return the class probabilities under Gaussian classes.

@@ -165,12 +165,17 @@ class Folds:
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
+def sees_labels(cv):
+    """Tell whether a splitter is known to look at the labels."""
+    return isinstance(cv, _STRATIFIED)
+
+
 def _complement(test, n):
     """Return the rows outside a test set."""
     return np.setdiff1d(np.arange(n), test, assume_unique=True)
 
 
-def make_folds(cv, codes, groups=None, classes=None):
+def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
     """Return the explicit folds of a `cv` argument.
 
     Parameters
@@ -185,6 +190,8 @@ def make_folds(cv, codes, groups=None, classes=None):
         Groups for the splitters that use them.
     classes : sequence | None
         Names of the classes, for messages.
+    warn_absent : bool
+        Warn of a fold that does not train on a class.
 
     Returns
     -------
@@ -210,7 +217,8 @@ def make_folds(cv, codes, groups=None, classes=None):
     )
     if not tests:
         raise ValueError(f"{name} yields no folds.")
-    _warn_of_absent_classes(tests, codes, classes, name)
+    if warn_absent:
+        _warn_of_absent_classes(tests, codes, classes, name)
     if type(cv) in _STRATIFIED:
         sees_labels = True
     elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
@@ -316,14 +324,16 @@ def _check_rows(rows, subject, n):
         )
     if rows.min() < 0 or rows.max() >= n:
         raise ValueError(f"{subject} has indices outside 0..{n - 1}.")
-    if len(np.unique(rows)) < len(rows):
+    if np.bincount(rows).max() > 1:
         raise ValueError(f"{subject} names a trial twice.")
     return rows.astype(np.intp)
 
 
 def _check_complement(train, test, number, name, n):
     """Refuse a split that does not train on all rows outside the test set."""
-    if len(np.intersect1d(train, test)):
+    tested = np.zeros(n, bool)
+    tested[test] = True
+    if tested[train].any():
         raise ValueError(
             f"Fold {number} of {name} trains on some of its own test trials; "
             "training and test sets must be disjoint."

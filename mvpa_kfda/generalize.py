@@ -1,9 +1,7 @@
 """Time generalization: train at one time, test at another."""
 
-import numpy as np
-
 from ._analysis import make_analysis
-from ._checks import check_finite, check_jobs, check_option
+from ._checks import check_jobs, check_option
 from ._epochs_input import (
     check_epochs,
     check_scale,
@@ -13,15 +11,11 @@ from ._epochs_input import (
 )
 from ._epochs_pairs import gather
 from ._generalization import (
-    check_no_same_trials,
-    check_same_trials,
+    average_both,
     generalize,
-    without_copy,
 )
 from ._sensors import pack_info
-from .arrays import array_samples_first, cut_array, record_windows
-from .hat import check_reg
-from .kernels import Linear, check_feature_kernel
+from .models import for_channels, resolve_method
 from .sources import cut_windows, window_source
 
 
@@ -50,6 +44,9 @@ def generalize_epochs(
     n_jobs=None,
     dtype="float64",
     verbose=None,
+    n_components=None,
+    approx=None,
+    average=None,
 ):
     r"""Train at every time point of epochs and test at every other one.
 
@@ -108,7 +105,7 @@ def generalize_epochs(
     kernel : str | kernel object | callable
         See :func:`cross_validate`; not ``"precomputed"``. A kernel's width is that of
         the training time.
-    reg : float | Ridge
+    reg : float | str | penalty object
         See :func:`cross_validate`; a float is relative to each training time's kernel.
     cv : None | int | splitter | iterable of (train, test)
         See :func:`cross_validate`. Not for tests on other trials.
@@ -144,6 +141,13 @@ def generalize_epochs(
         See :func:`cross_validate`.
     verbose : bool | str | int | None
         See :func:`decode_epochs`.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        For linear kernels, and not for tests on other trials.
 
     Returns
     -------
@@ -185,7 +189,7 @@ def generalize_epochs(
     >>> bool(result.pvalues("cluster").min() < 0.05)
     True
     """
-    kernel, reg = check_feature_kernel(kernel), check_reg(reg)
+    kernel, reg = resolve_method(kernel, reg, approx)
     check_option("window_mode", window_mode, ("mean", "concatenate"))
     check_scale(scale)
     n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
@@ -203,9 +207,11 @@ def generalize_epochs(
         permute=permute,
         random_state=random_state,
         dtype=dtype,
-        with_patterns=isinstance(kernel, Linear),
+        with_patterns=kernel.is_linear,
         y_test=sets.y_test,
         n_test=sets.n_other,
+        n_components=n_components,
+        average=average,
     )
     sfreq = float(epochs.info["sfreq"])
     windows = cut_windows(sets.times, sfreq, window, step)
@@ -213,6 +219,8 @@ def generalize_epochs(
     scaling = fit_scaling(sets.info, sets.data, scale, kernel)
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
+    kernel = for_channels(kernel, sets.info["ch_names"])
+    data, data_test = average_both(analysis, data, data_test, kernel)
     return generalize(
         analysis,
         window_source(data, windows, window_mode, kernel, reg),
@@ -231,165 +239,4 @@ def generalize_epochs(
         },
         undo=scaling.undo,
         info_fif=pack_info(sets.info),
-    )
-
-
-def generalize_arrays(
-    X,
-    y,
-    X_test=None,
-    *,
-    y_test=None,
-    same_trials=None,
-    sfreq=1.0,
-    tmin=0.0,
-    tmin_test=None,
-    groups=None,
-    window=None,
-    step=None,
-    window_mode="mean",
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    null="auto",
-    random_state=None,
-    n_jobs=None,
-    dtype="float64",
-    verbose=None,
-):
-    """Train at every time point of an array and test at every other one.
-
-    What :func:`generalize_epochs` does beneath its handling of channels, for data that
-    are not MNE-Python's.
-
-    Parameters
-    ----------
-    X : array_like, shape (n_trials, n_features, n_times)
-        Real, finite data to train on, and to test on if there is no `X_test`.
-    y : array_like, shape (n_trials,)
-        Class labels: strings, whole numbers or booleans; two or more classes.
-    X_test : array_like, shape (n_test_trials, n_features, n_test_times) | None
-        Data to test on, with the features of `X`.
-    y_test : array_like, shape (n_test_trials,) | None
-        Labels to be predicted. None: those of `y`, for the same trials.
-    same_trials : bool | None
-        Whether `X_test` holds the trials of `X` in the same order, see
-        :func:`generalize_epochs`. None: found out by comparing the data at common
-        times; other times or other processing of the same trials cannot be recognized,
-        so say so.
-    sfreq : float
-        Samples per second, of both. With 1, times and windows are in samples.
-    tmin, tmin_test : float
-        Time of the first sample of `X` and `X_test` in seconds; `tmin_test` None is
-        `tmin`.
-    groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects of the trials of `X`, see :func:`cross_validate`.
-    window, step : float | None
-        Length of a sliding window and distance between windows in seconds, rounded to
-        samples. None: one sample.
-    window_mode : "mean" | "concatenate"
-        Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``.
-    reg : float | Ridge
-        See :func:`cross_validate`; a float is relative to each time point's kernel.
-    cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`. Not for tests on other trials.
-    scoring : str | list of str
-        See :func:`cross_validate`.
-    n_permutations : int
-        Label permutations P, the same at every time point. See
-        :func:`generalize_epochs` for which labels are permuted.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged, see :func:`mvpa_kfda.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permutations' maps, see :func:`generalize_epochs`.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations.
-    n_jobs : int | None
-        Workers over blocks of time points, as in joblib. The result does not depend
-        on it.
-    dtype : "float64" | "float32"
-        Precision in which labels are processed, see :func:`cross_validate`.
-    verbose : bool | None
-        True shows a progress bar, False none, None only on runs of more than a few
-        seconds.
-
-    Returns
-    -------
-    result : GeneralizationResult
-        See :func:`generalize_epochs`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On features or labels that do not fit together, and all that
-        :func:`generalize_epochs` refuses.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda import generalize_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1], 20)
-    >>> X, X_new = rng.normal(size=(2, 40, 8, 5))  # trials, features, times
-    >>> X[:, 0, 3:] += 3 * y[:, None]
-    >>> X_new[:, 0, :2] += 3 * y[:, None]
-    >>> result = generalize_arrays(X, y, X_new, y_test=y)
-    >>> (result.scores > 0.8).astype(int)
-    array([[0, 0, 0, 0, 0],
-           [0, 0, 0, 0, 0],
-           [0, 0, 0, 0, 0],
-           [1, 1, 0, 0, 0],
-           [1, 1, 0, 0, 0]])
-    """
-    kernel, reg = check_feature_kernel(kernel), check_reg(reg)
-    n_jobs = check_jobs(n_jobs)
-    data = array_samples_first(X, "X")
-    cut = (window, step, window_mode, kernel, reg)
-    windows, source = cut_array(data, sfreq, tmin, *cut)
-    test, n_test = source, None
-    if X_test is None:
-        check_no_same_trials(same_trials, "X_test")
-        if tmin_test is not None:
-            raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
-    else:
-        data_test = array_samples_first(X_test, "X_test", data.shape[2])
-        tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
-        times = tmin + np.arange(len(data)) / sfreq
-        times_test = tmin_test + np.arange(len(data_test)) / sfreq
-        same = check_same_trials(
-            same_trials, data, times, data_test, times_test, ("X", "X_test")
-        )
-        if same:
-            data_test = without_copy(data, times, data_test, times_test)
-        else:
-            n_test = data_test.shape[1]
-        _, test = cut_array(data_test, sfreq, tmin_test, *cut)
-    analysis = make_analysis(
-        y,
-        data.shape[1],
-        groups=groups,
-        kernel=kernel,
-        reg=reg,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        y_test=y_test,
-        n_test=n_test,
-    )
-    return generalize(
-        analysis,
-        source,
-        test,
-        null=null,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        parameters=record_windows(windows, sfreq, window_mode, data),
     )

@@ -16,70 +16,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from ._checks import check_positive, check_symmetric
+from ._checks import check_symmetric
 from .kernels import Callable, Linear
+from .lambdas import Moments, resolve_penalty
 
-_REG_HINT = (
-    " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty."
-)
 #: How far kernel values must vary, relative to their size, to leave six digits.
 _SMALLEST_SPREAD = 1e-10
 #: Rows from which a matrix is inverted by itself, not in a batch.
 _LARGE_BLOCK = 32
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """An absolute ridge penalty in the kernel's feature space.
-
-    Parameters
-    ----------
-    lam : float
-        The penalty lambda, above zero, in the squared unit of the features for a
-        linear kernel.
-
-    Raises
-    ------
-    ValueError
-        If lam is not a finite number above zero.
-
-    Examples
-    --------
-    >>> from mvpa_kfda import Ridge
-    >>> Ridge(2.5)
-    Ridge(lam=2.5)
-    """
-
-    lam: float
-
-    def __post_init__(self):
-        """Check the penalty."""
-        check_positive("lambda", self.lam)
-
-
-def check_reg(reg):
-    """Return `reg` if it is a positive number or a penalty object."""
-    if isinstance(reg, Ridge):
-        return reg
-    return check_positive("reg", reg, hint=_REG_HINT)
-
-
-def resolve_penalty(reg, scale):
-    """Return lambda for a regularisation.
-
-    Parameters
-    ----------
-    reg : float | Ridge
-        A float is relative: lambda = reg * scale.
-    scale : float
-        trace(K_c) / n, the mean squared norm of a centred trial.
-
-    Returns
-    -------
-    lam : float
-        The penalty, above zero.
-    """
-    return float(reg.lam) if isinstance(reg, Ridge) else float(reg) * scale
 
 
 @dataclass(frozen=True)
@@ -120,6 +64,13 @@ class Hat:
             return self.factor @ self.factor.T
         return np.eye(self.n) - self.residual
 
+    @property
+    def degrees_of_freedom(self):
+        """The trace of G."""
+        if self.residual is None:
+            return float(np.square(self.factor).sum(dtype=float))
+        return float(self.n - np.trace(self.residual, dtype=float))
+
     def residuals(self, T):
         """Return (I - G) T for columns T (n, m): one product, the cost floor."""
         if self.residual is None:
@@ -132,6 +83,21 @@ class Hat:
             rows = self.factor[index]  # (k, m, r)
             return np.eye(index.shape[1]) - rows @ rows.transpose(0, 2, 1)
         return self.residual[index[:, :, None], index[:, None, :]]
+
+    def cross(self, rows, columns):
+        """Return the entries of I - G at rows (a,) and other columns (b,): (a, b)."""
+        if self.residual is None:
+            return -self.factor[rows] @ self.factor[columns].T
+        return self.residual[rows][:, columns]
+
+    def spread(self, te, E):
+        """Return (I - G)[:, te] E (q, n, B) of E (q, m, B); rows te do not count."""
+        if self.residual is not None:
+            return self.residual[:, te] @ E
+        U = self.factor[te]
+        if len(U) < U.shape[1]:
+            return -(self.factor @ U.T) @ E
+        return -self.factor @ (U.T @ E)
 
     def reordered(self, order):
         """Return the same hat with its trials in another order."""
@@ -187,18 +153,20 @@ def _centre(X):
     return Xc
 
 
-def hat_from_gram(K, reg, centred=False):
+def hat_from_gram(K, reg, centred=False, n_features=None):
     """Return the dense hat of a kernel matrix.
 
     Parameters
     ----------
     K : ndarray, shape (n, n)
         A symmetric positive semi-definite kernel matrix; it is centred here.
-    reg : float | Ridge
-        See :func:`resolve_penalty`.
+    reg : float | penalty object
+        See :func:`mvpa_kfda.lambdas.resolve_penalty`.
     centred : bool, default=False
         K is centred already, as inner products of centred features are. It is then
         used up.
+    n_features : int | None
+        The number of features of a linear kernel; None for other kernels.
 
     Returns
     -------
@@ -210,13 +178,9 @@ def hat_from_gram(K, reg, centred=False):
     ValueError
         If the trials do not differ, or the kernel is not positive semi-definite.
     """
-    n, Kc = len(K), K
-    if not centred:
-        means = K.mean(axis=0)
-        Kc = K - means[:, None] - means[None, :] + means.mean()
-    scale = np.trace(Kc) / n
-    _check_scale(scale, np.abs(np.diag(K)).mean())
-    lam = resolve_penalty(reg, scale)
+    Kc, moments = centre_gram(K, centred, n_features)
+    n, scale = moments.n, moments.scale
+    lam = resolve_penalty(reg, moments)
     # Kc has the constant vector as a null direction. Lifting it by `scale` keeps the
     # inverse of ordinary size there, so that lam * inverse loses no digits to it.
     Kc += scale / n
@@ -231,6 +195,20 @@ def hat_from_gram(K, reg, centred=False):
     residual *= lam
     residual -= lam / (lam + scale) / n
     return Hat(residual, None, lam, scale)
+
+
+def centre_gram(K, centred=False, n_features=None):
+    """Return the centred kernel matrix and its :class:`Moments`, once it is in order.
+
+    Moments read the matrix only when they are asked; do not change it before.
+    """
+    Kc = K
+    if not centred:
+        means = K.mean(axis=0)
+        Kc = K - means[:, None] - means[None, :] + means.mean()
+    moments = Moments(Kc, np.diag(Kc).copy(), n_features)
+    _check_scale(moments.scale, np.abs(np.diag(K)).mean())
+    return Kc, moments
 
 
 def invert_positive(matrix):
@@ -270,15 +248,26 @@ def _upper(n):
     return ~np.tri(n, dtype=bool)
 
 
-def hat_from_features(X, reg):
+def scatter_moments(X, n_features=None):
+    """Return centred features and their :class:`Moments`, once they are in order."""
+    Xc = _centre(X)
+    moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
+    _check_scale(moments.scale, 0.0)
+    return Xc, moments
+
+
+def hat_from_features(X, reg, n_features=None):
     """Return the low-rank hat of a linear kernel, the primal route.
 
     Parameters
     ----------
     X : ndarray, shape (n, p)
         Features; cheaper than the kernel route when p + 1 < n / 2.
-    reg : float | Ridge
-        See :func:`resolve_penalty`.
+    reg : float | penalty object
+        See :func:`mvpa_kfda.lambdas.resolve_penalty`.
+    n_features : int | None
+        The number of features of a linear kernel; None where X only stands for
+        another kernel.
 
     Returns
     -------
@@ -291,11 +280,9 @@ def hat_from_features(X, reg):
         If the trials do not differ, or lambda is too small.
     """
     n, p = X.shape
-    Xc = _centre(X)
-    scatter = Xc.T @ Xc
-    scale = np.trace(scatter) / n
-    _check_scale(scale, 0.0)
-    lam = resolve_penalty(reg, scale)
+    Xc, moments = scatter_moments(X, n_features)
+    scatter, scale = moments.matrix, moments.scale
+    lam = resolve_penalty(reg, moments)
     scatter.flat[:: p + 1] += lam
     cholesky, failed = lapack.dpotrf(scatter, lower=1)
     if failed:
@@ -319,21 +306,37 @@ def make_hat(X, kernel, reg):
     kernel : kernel object
         See :mod:`mvpa_kfda.kernels`. Data-dependent widths are fixed here, on all
         rows and without labels.
-    reg : float | Ridge
-        See :func:`resolve_penalty`.
+    reg : float | penalty object
+        See :func:`mvpa_kfda.penalties.resolve_penalty`.
 
     Returns
     -------
     hat : Hat
-        Dense, or low-rank for a linear kernel with p + 1 < n / 2.
+        Dense, or low-rank for a linear kernel with p + 1 < n / 2, and for kernels that
+        are of low rank.
+    """
+    kind, values, n_features = primal_or_dual(X, kernel)
+    if kind == "primal":
+        return hat_from_features(values, reg, n_features)
+    centred = isinstance(kernel, Linear)
+    return hat_from_gram(values, reg, centred=centred, n_features=n_features)
+
+
+def primal_or_dual(X, kernel):
+    """Return "primal" and features, or "dual" and a kernel matrix, and p if linear.
+
+    Features stand for kernels that cannot do without, and for linear ones where that
+    is cheaper.
     """
     n, p = X.shape
-    if isinstance(kernel, Linear) and 2 * (p + 1) < n:
-        return hat_from_features(X, reg)
+    n_features = p if kernel.is_linear else None
     if kernel.shift_free:
         # An offset common to all trials drops out, and the digits it costs with it.
         X = _centre(X)
-    K = kernel.fit(X)(X)
+    kernel = kernel.fit(X)
+    if kernel.low_rank or (kernel.is_linear and 2 * (p + 1) < n):
+        return "primal", kernel.features(X), n_features
+    K = kernel(X)
     if isinstance(kernel, Callable):
         check_symmetric(K, f"The value of kernel {kernel.function!r}")
-    return hat_from_gram(K, reg, centred=isinstance(kernel, Linear))
+    return "dual", K, n_features

@@ -17,7 +17,13 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from ._checks import check_array, check_count, check_option, check_positive, quoted
+from ._checks import (
+    check_array,
+    check_count,
+    check_option,
+    check_positive,
+    quoted,
+)
 
 
 def _check_gamma(gamma, names=()):
@@ -27,8 +33,41 @@ def _check_gamma(gamma, names=()):
         check_positive("gamma", gamma, hint=f" Or one of {others}.")
 
 
+class Kernel:
+    """What every kernel is, and what it is unless it says otherwise."""
+
+    #: Centring the features first changes nothing but the rounding.
+    shift_free: ClassVar[bool] = False
+    #: Whether the numbers only make sense for features of about unit variance.
+    assumes_unit_scale: ClassVar[bool] = False
+    #: Whether its values are inner products of a linear map of the features. Such a
+    #: kernel has `weights_from_trials` and `weights_from_features`, as Linear has.
+    is_linear: ClassVar[bool] = False
+    #: Whether it stands for so many trials that only `features` may be used.
+    low_rank: ClassVar[bool] = False
+
+    def fit(self, X):
+        """Return the kernel with its data-dependent numbers fixed: itself."""
+        return self
+
+    def features(self, X):
+        """Return columns (n, r) whose inner products are the kernel's values."""
+        raise TypeError(
+            f"{self!r} has no columns of finite number to stand for the features; "
+            "linear kernels and Nystrom approximations have."
+        )
+
+    def take(self, columns):
+        """Return the kernel for some columns of the features."""
+        return self
+
+    def repeated(self, times):
+        """Return the kernel for `times` blocks of the columns, side by side."""
+        return self
+
+
 @dataclass(frozen=True)
-class Linear:
+class Linear(Kernel):
     """Linear kernel, k(x, y) = x'y.
 
     Examples
@@ -38,14 +77,20 @@ class Linear:
     array([[11.]])
     """
 
-    #: Centring the features first changes nothing but the rounding.
     shift_free: ClassVar[bool] = True
-    #: Whether the numbers only make sense for features of about unit variance.
-    assumes_unit_scale: ClassVar[bool] = False
+    is_linear: ClassVar[bool] = True
 
-    def fit(self, X):
-        """Return the kernel itself: nothing depends on the data."""
-        return self
+    def features(self, X):
+        """Return the features themselves."""
+        return np.asarray(X)
+
+    def weights_from_trials(self, X, dual):
+        """Return the weights (p, m) of the features for weights (n, m) of trials."""
+        return X.T @ dual
+
+    def weights_from_features(self, coef):
+        """Return the weights (p, m) of the features for those of `features`."""
+        return coef
 
     def __call__(self, X, Y=None):
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
@@ -58,7 +103,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class RBF:
+class RBF(Kernel):
     """Gaussian kernel, k(x, y) = exp(-gamma ||x - y||^2).
 
     Parameters
@@ -134,7 +179,7 @@ def _median_gamma(distances):
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Kernel):
     """Polynomial kernel, k(x, y) = (gamma x'y + coef0)^degree.
 
     Parameters
@@ -162,7 +207,6 @@ class Polynomial:
     degree: int = 3
     gamma: float | None = None
     coef0: float = 1.0
-    shift_free: ClassVar[bool] = False
 
     def __post_init__(self):
         """Check the parameters."""
@@ -194,15 +238,8 @@ class Polynomial:
 
 
 @dataclass(frozen=True)
-class Precomputed:
+class Precomputed(Kernel):
     """The features are already a Gram matrix; it is handed through."""
-
-    shift_free: ClassVar[bool] = False
-    assumes_unit_scale: ClassVar[bool] = False
-
-    def fit(self, X):
-        """Return the kernel itself."""
-        return self
 
     def __call__(self, X, Y=None):
         """Return the given Gram matrix."""
@@ -210,16 +247,10 @@ class Precomputed:
 
 
 @dataclass(frozen=True)
-class Callable:
+class Callable(Kernel):
     """Any function ``function(X, Y) -> (n_x, n_y)`` as a kernel."""
 
     function: _CallableType
-    shift_free: ClassVar[bool] = False
-    assumes_unit_scale: ClassVar[bool] = False
-
-    def fit(self, X):
-        """Return the kernel itself."""
-        return self
 
     def __call__(self, X, Y=None):
         """Return the function's Gram matrix, checked for shape and finite values."""
@@ -233,6 +264,51 @@ class Callable:
         return K
 
 
+@dataclass(frozen=True)
+class KernelChoice:
+    """Several kernels, one of which is chosen inside every training fold.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+        Two or more.
+    """
+
+    kernels: tuple
+
+    @property
+    def shift_free(self):
+        """Whether centring the features first suits all of them."""
+        return all(kernel.shift_free for kernel in self.kernels)
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the numbers of any presume features of about unit variance."""
+        return any(kernel.assumes_unit_scale for kernel in self.kernels)
+
+    @property
+    def is_linear(self):
+        """Whether all of them are linear."""
+        return all(kernel.is_linear for kernel in self.kernels)
+
+    @property
+    def low_rank(self):
+        """Whether any must be used through its features."""
+        return any(kernel.low_rank for kernel in self.kernels)
+
+    def fit(self, X):
+        """Return the choice with all data-dependent numbers fixed."""
+        return KernelChoice(tuple(kernel.fit(X) for kernel in self.kernels))
+
+    def take(self, columns):
+        """Return the choice for some columns of the features."""
+        return KernelChoice(tuple(kernel.take(columns) for kernel in self.kernels))
+
+    def repeated(self, times):
+        """Return the choice for `times` blocks of the columns, side by side."""
+        return KernelChoice(tuple(kernel.repeated(times) for kernel in self.kernels))
+
+
 #: The kernels known by name.
 KERNELS = {
     "linear": Linear,
@@ -243,7 +319,7 @@ KERNELS = {
 
 
 def check_kernel(kernel, allowed=tuple(KERNELS)):
-    """Return the kernel object for one of the names, a kernel object or a callable."""
+    """Return the kernel object for a name, a kernel object, a callable, or a list."""
     if isinstance(kernel, str):
         return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
@@ -251,23 +327,53 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
             f"Invalid value for 'kernel': the class {kernel.__name__}. Give an "
             f"instance, e.g. {kernel.__name__}()."
         )
-    if isinstance(kernel, (*KERNELS.values(), Callable)):
+    if isinstance(kernel, (Kernel, KernelChoice)):
         return kernel
+    if isinstance(kernel, (list, tuple)):
+        return _check_choice(kernel, allowed)
     if callable(kernel):
         return Callable(kernel)
     raise TypeError(
         f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
-        "object such as RBF(gamma=0.1), or a function of (X, Y)."
+        "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "
+        "choose from."
     )
+
+
+def _check_choice(kernels, allowed):
+    """Return the choice among a list of kernels."""
+    if len(kernels) < 2:
+        raise ValueError(
+            f"Invalid value for 'kernel': {kernels!r}. A list is a choice, of two or "
+            "more kernels; give a single kernel without the list."
+        )
+    kernels = tuple(check_kernel(kernel, allowed) for kernel in kernels)
+    if any(isinstance(kernel, KernelChoice) for kernel in kernels):
+        raise ValueError(
+            "Invalid value for 'kernel': a list within a list. Give one flat list."
+        )
+    if any(needs_gram(kernel) for kernel in kernels):
+        raise ValueError(
+            "Invalid value for 'kernel': 'precomputed' within a list. There is one "
+            "matrix only, so nothing is left to choose; give kernels of features."
+        )
+    return KernelChoice(kernels)
+
+
+def needs_gram(kernel):
+    """Tell whether the data are a kernel matrix and not features."""
+    kernel = getattr(kernel, "kernel", kernel)  # as an empirical map has one
+    return isinstance(kernel, Precomputed)
 
 
 def check_feature_kernel(kernel):
     """Return a kernel object that computes from features."""
-    if isinstance(kernel, Precomputed) or (
-        isinstance(kernel, str) and kernel == "precomputed"
-    ):
+    if isinstance(kernel, str) and kernel == "precomputed":
+        kernel = Precomputed()
+    kernel = check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])
+    if needs_gram(kernel):
         raise ValueError(
             "Invalid value for 'kernel': 'precomputed'. The data hold features; give a "
             "kernel to compute from them, or call cross_validate with your own matrix."
         )
-    return check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])
+    return kernel

@@ -40,9 +40,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._fold_models import fold_models, regress
 from ._rules import contrasts, discriminant_axes
 from ._targets import make_targets
-from .direct import fold_models, regress
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
 #: largest lambda leaves ten digits of the scores in double precision, four in single.
@@ -100,30 +100,39 @@ def class_patterns(plan, codes, n_classes, signal):
     array([[-0.5,  0. ],
            [ 0.5,  0. ]])
     """
-    targets = make_targets(np.asarray(codes)[None], n_classes, plan.layout, plan.dtype)
-    regression = regress(plan, targets)
-    fitted = (targets.T - regression.R)[:, :, 0].astype(float)  # (q, n)
+    full, parts = plan.plain(codes, n_classes)
+    targets, regression, fitted = _fit(full, codes, n_classes)
     trials = _Trials(
         signal[plan.order] - signal.mean(axis=0),
         (targets.codes == np.arange(n_classes)).astype(float),
         _SMALLEST[plan.dtype.name],
     )
     nobody = np.empty((1, 0), int)
-    _, full, counts = trials.fit(fitted[None].copy(), nobody)
+    _, found, counts = trials.fit(fitted[None].copy(), nobody)
     A = regression.A[:, :, 0, 0].astype(float)
     axes = discriminant_axes(A, counts[0], contrasts(n_classes))
     forward, _, _ = trials.fit((axes.T @ fitted)[None], nobody)
-    patterns = {"class": full[0], "class_folds": full[0]}
+    patterns = {"class": found[0], "class_folds": found[0]}
     patterns["discriminant"] = _positive_peak(forward[0])
     if plan.batches:
         total, times = 0.0, 0
-        for scores, tests in _fold_scores(plan, targets, regression, fitted):
-            _, each, counts = trials.fit(scores, tests)
-            total += each.sum(axis=0)
-            times += (counts > 0).sum(axis=0)
+        for part in parts:
+            if part is not full:
+                targets, regression, fitted = _fit(part, codes, n_classes)
+            for scores, tests in _fold_scores(part, targets, regression, fitted):
+                _, each, counts = trials.fit(scores, tests)
+                total += each.sum(axis=0)
+                times += (counts > 0).sum(axis=0)
         with np.errstate(invalid="ignore"):
             patterns["class_folds"] = total / times[:, None]  # 0 / 0 is NaN
     return patterns
+
+
+def _fit(plan, codes, n_classes):
+    """Return targets, their regression on all trials, and the fitted scores (q, n)."""
+    targets = make_targets(np.asarray(codes)[None], n_classes, plan.layout, plan.dtype)
+    regression = regress(plan, targets)
+    return targets, regression, (targets.T - regression.R)[:, :, 0].astype(float)
 
 
 @dataclass(frozen=True)

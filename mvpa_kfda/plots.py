@@ -11,6 +11,7 @@ import numpy as np
 from ._checks import check_option
 from .inference import CORRECTIONS, smallest_p_value
 from .metrics import METRICS
+from .regression_metrics import REGRESSION_METRICS
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
@@ -194,7 +195,7 @@ def metric_label(metric):
     >>> metric_label("balanced_accuracy")
     'Balanced accuracy'
     """
-    known = METRICS.get(metric)
+    known = METRICS.get(metric) or REGRESSION_METRICS.get(metric)
     return known.label if known else metric.replace("_", " ").capitalize()
 
 
@@ -333,13 +334,14 @@ def significance_label(p, alpha, correction, n_permutations, position):
 
 def describe(result):
     """Word what the scores were computed from."""
-    parts = [f"{len(result.y)} trials", f"{len(result.classes)} classes"]
+    parts = [f"{len(result.y)} trials"]
     others = result.parameters.get("mode") == "other_trials"
     if others and hasattr(result, "y_test"):
         parts[0] = f"trained on {parts[0]}, tested on {len(result.y_test)} others"
-    names = ", ".join(str(name) for name in result.classes)
-    if len(names) <= 25:
-        parts[1] += f" ({names})"
+    if len(result.classes):  # none in regression
+        names = ", ".join(str(name) for name in result.classes)
+        named = f" ({names})" if len(names) <= 25 else ""
+        parts.append(f"{len(result.classes)} classes{named}")
     if not others:
         parts.append(f"{len(result.tests)} folds")
     if result.n_permutations:

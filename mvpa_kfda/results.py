@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import plots
+from . import plots, roc_plots, tuning_plots
 from ._hdf5 import read_result_file
 from ._result import _Result
 from .epochs_results import SensorTimeResult, TimeFrequencyResult, TimeResult
 from .map_results import GeneralizationResult
+from .regression_results import RegressionResult, TimeRegressionResult
+from .roc import make_roc
 from .volume_results import VolumeResult
 
 
@@ -42,6 +44,11 @@ class DecodingResult(_Result):
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------
@@ -88,6 +95,96 @@ class DecodingResult(_Result):
         """
         return plots.plot_null(self, metric=metric, ax=ax, show=show)
 
+    def roc(self, positive=None):
+        """Compute the ROC curve of one class against the rest.
+
+        The scores of all tested trials are ranked together, whichever test set they
+        were in: with two classes the difference of the class scores, with more the
+        posterior probability of the class, as :meth:`KernelFDA.predict_proba` gives
+        it. The models of different folds differ a little in scale, so the area is not
+        that of ``metrics["roc_auc"]``, which is the mean over test sets. A trial of
+        several test sets counts once, with its mean class scores; one of none is left
+        out.
+
+        Parameters
+        ----------
+        positive : label or None
+            The positive class. None: the second of two classes in sorted order; with
+            more than two, the class has to be named.
+
+        Returns
+        -------
+        roc : Roc
+            ``.fpr``, ``.tpr``, ``.thresholds``, as from
+            :func:`sklearn.metrics.roc_curve`, ``.auc`` and ``.positive``.
+
+        Raises
+        ------
+        ValueError
+            If `positive` is no class, or left out with more than two classes, or if
+            the tested trials are all of the positive class or all of others.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import cross_validate
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.repeat(["cat", "dog"], 20)
+        >>> X = rng.normal(size=(40, 5)) + 1.5 * (y == "dog")[:, None]
+        >>> cross_validate(X, y).roc()
+        <Roc: dog, AUC 0.960>
+        """
+        return make_roc(self, positive)
+
+    def plot_roc(self, *, positive=None, ax=None, show=False):
+        """Plot ROC curves, see `roc`.
+
+        Parameters
+        ----------
+        positive : label or None
+            The positive class. None: the second of two classes, otherwise each class
+            against the rest.
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If `positive` is no class, or if the tested trials are all of the positive
+            class or all of others.
+        """
+        return roc_plots.plot_roc(self, positive=positive, ax=ax, show=show)
+
+    def plot_tuning(self, *, ax=None, show=False):
+        """Plot what the penalty was chosen by, over the grid of penalties.
+
+        One line per kernel, the mean over folds, with the folds as thin lines and the
+        chosen penalties marked.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If the penalty was not tuned.
+        """
+        return tuning_plots.plot_tuning(self, ax=ax, show=show)
+
 
 RESULTS = {
     cls.__name__: cls
@@ -98,6 +195,8 @@ RESULTS = {
         TimeFrequencyResult,
         SensorTimeResult,
         VolumeResult,
+        RegressionResult,
+        TimeRegressionResult,
     )
 }
 

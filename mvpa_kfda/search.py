@@ -15,6 +15,7 @@ from scipy import sparse
 from tqdm import tqdm
 
 from . import metrics
+from ._inner_folds import InnerFolds
 from ._outcome import Gathered, reduce_null
 from ._parallel import run_in_parallel
 from .folds import Folds
@@ -53,6 +54,10 @@ class Task:
     second : ndarray of int, shape (1 | P + 1, n) | None
         Labels that predictions are scored against a second time, for another null: one
         vector for all permutations or one for each.
+    rank : int | None
+        How many discriminants to classify by; None: all.
+    inner : InnerFolds | None
+        The folds within the training sets, where the penalty is tuned.
     adjacency : sparse matrix, shape (n_cells, n_cells) | None
         Which cells are neighbours, of those that are not left out, for null="stream";
         None: those next to each other on the map.
@@ -68,6 +73,8 @@ class Task:
     null: str = "all"
     with_patterns: bool = False
     second: np.ndarray | None = None
+    rank: int | None = None
+    inner: InnerFolds | None = None
     adjacency: sparse.sparray | None = None
 
     @property
@@ -78,7 +85,7 @@ class Task:
     @property
     def settings(self):
         """What a model needs to know before it sees labels."""
-        return self.folds, self.dtype
+        return self.folds, self.dtype, self.rank
 
 
 def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
@@ -143,7 +150,8 @@ def _run_block(source, task, block):
     part : dict of str to ndarray
         ``metrics/NAME`` (cells, ...), ``nulls/NAME/...`` and ``second/NAME/...`` from
         `reduce_null`, ``predicted`` (cells, n), ``class_scores`` (cells, n, c) if they
-        are kept, ``patterns/KIND`` (positions, ., n_features) if they are wanted.
+        are kept, ``patterns/KIND`` (positions, ., n_features) if they are wanted,
+        ``penalty/NAME`` (positions, ...).
     """
     _keep_freed_memory()
     models, parts, done = source.models(block, task), [], 0
@@ -167,9 +175,13 @@ def _run_block(source, task, block):
 def _run_positions(model, source, task, positions):
     """Decode with one model and say where something is wrong."""
     try:
-        part = _run_model(model, task)
+        # A task that asks for something else than classes brings its own way to score.
+        run_model = getattr(task, "run_model", None)
+        part = run_model(model) if run_model else _run_model(model, task)
+        plan = getattr(model, "plan", model)  # a transfer has one to train
+        record = plan.penalty(task.labels[:1], task.n_classes)
+        part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
-            plan = getattr(model, "plan", model)  # a transfer has one to train
             signal = source.signal(positions[0])
             found = class_patterns(plan, task.labels[0], task.n_classes, signal)
             part |= {f"patterns/{kind}": maps[None] for kind, maps in found.items()}

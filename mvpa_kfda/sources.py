@@ -13,9 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from ._checks import check_positive
-from .direct import prepare
-from .hat import hat_from_gram, make_hat
 from .kernels import Linear
+from .models import kernels_of, plan_of_features, plan_of_inner
 
 
 class PositionError(ValueError):
@@ -99,13 +98,8 @@ class FeatureSource:
 
     def models(self, block, task):
         """Yield the model of every position in a block."""
-        for hat in self.hats(block):
-            yield prepare(hat, *task.settings)
-
-    def hats(self, block):
-        """Yield the hat of every position in a block."""
         for _ in block:
-            yield make_hat(self.X, self.kernel, self.reg)
+            yield plan_of_features(self.X, self.kernel, self.reg, task)
 
     def where(self, position):
         """Return how to begin a message about a position."""
@@ -192,20 +186,23 @@ class WindowSource:
 
     def models(self, block, task):
         """Yield the model of every window in a block."""
-        for hat in self.hats(block):
-            yield prepare(hat, *task.settings)
-
-    def hats(self, block):
-        """Yield the hat of every window in a block."""
         if self._sums_kernels:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
                 n_features = self._select(self.data[0], row).shape[1] * self.width
-                gram = self.kernel.from_inner(inner, n_features)
-                yield hat_from_gram(gram, self.reg)
+                yield plan_of_inner(inner, n_features, self.kernel, self.reg, task)
         else:
             for position in block:
-                yield make_hat(self.features(position), self.kernel, self.reg)
+                kernel = self.kernel_of(position)
+                yield plan_of_features(self.features(position), kernel, self.reg, task)
+
+    def kernel_of(self, position):
+        """Return the kernel for a window's features."""
+        kernel = self.kernel
+        if self.channels is not None:
+            kernel = kernel.take(self.channels[position // self.n_windows])
+        is_long = self.mode == "concatenate" and self.width > 1
+        return kernel.repeated(self.width) if is_long else kernel
 
     def features(self, position):
         """Return the features of a window, (n, p) or (n, width * p)."""
@@ -235,7 +232,7 @@ class WindowSource:
         """Whether windows are cheaper as sums of their samples' inner products."""
         if self.mode == "mean" or self.width == 1:
             return False
-        if not hasattr(self.kernel, "from_inner"):
+        if not all(hasattr(each, "from_inner") for each in kernels_of(self.kernel)):
             return False
         n, p = self.data.shape[1:]
         if self.channels is not None:

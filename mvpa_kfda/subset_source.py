@@ -7,10 +7,13 @@ from functools import cached_property
 import numpy as np
 from sklearn import config_context
 
+from ._averaging import AveragedKernel
 from ._stack import Stack
 from .direct import prepare_sorted
 from .folds import Folds, lay_out
 from .hat import make_hat
+from .models import plan_of_features
+from .penalties import Tuned
 from .sources import PositionError
 
 #: Bytes that the matrices of a block of positions may take, and the longest block:
@@ -84,7 +87,22 @@ class SubsetSource:
 
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
-        yield Stack(tuple(self._plans(block, task)))
+        if isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel):
+            # With as many hats as candidates each, or with more trials than labels.
+            for position in block:
+                yield Stack((self._plan(position, task),))
+        else:
+            yield Stack(tuple(self._plans(block, task)))
+
+    def _plan(self, position, task):
+        """Return the plan of a single position."""
+        X, kernel = self.data[self._columns(position)].T, self._kernel(position)
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            return plan_of_features(X, kernel, self.reg, task)
+
+    def _kernel(self, position):
+        """Return the kernel for a position's columns."""
+        return self.kernel.take(self._columns(position))
 
     def _plans(self, positions, task):
         """Return the plans of some positions, and say where something is wrong."""
@@ -94,18 +112,25 @@ class SubsetSource:
             # them again at every position, which takes longer than the kernel.
             with config_context(assume_finite=True, skip_parameter_validation=True):
                 hats = [
-                    make_hat(self._features(position, layout), self.kernel, self.reg)
+                    make_hat(
+                        self._features(position, layout),
+                        self._kernel(position),
+                        self.reg,
+                    )
                     for position in positions
                 ]
-            return prepare_sorted(hats, layout, task.dtype)
+            return prepare_sorted(hats, layout, task.dtype, task.rank)
         except ValueError as error:
             if len(positions) > 1:
                 for position in positions:
                     self._plans([position], task)
             raise PositionError(f"{self.where(positions[0])}{error}") from error
 
+    def _columns(self, position):
+        """Return the columns of a position."""
+        return self.indices[self.indptr[position] : self.indptr[position + 1]]
+
     def _features(self, position, layout):
         """Return the features of a position (n, p), in the layout's order of trials."""
-        some = self.indices[self.indptr[position] : self.indptr[position + 1]]
-        features = self.data[some]
+        features = self.data[self._columns(position)]
         return (features if layout.is_sorted else features[:, layout.order]).T

@@ -25,7 +25,7 @@ cross-validation of kernel Fisher discriminant classifiers, Pattern Recognition 
 leaving out by residuals is derived in the documentation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ._rules import class_rule
 from ._targets import make_targets
-from .direct import Plan, Scored, fold_models, regress
+from .direct import Plan, Scored
+from .tuning import TunedPlan
 
 #: Rows of one matrix product, and bytes of what it yields: these fit the cache.
 _ROWS, _CACHE_BYTES = 256, 2**20
@@ -105,8 +106,9 @@ class Transfer:
     plan : Plan
         Of the training position; without folds (no batches) there is one model,
         trained on all trials, and the test rows are other trials.
-    expansion : ndarray, shape (r + 1, n)
-        L, its columns in the plan's order.
+    expansions : callable
+        ``expansions(number) -> (r + 1, n)``: L of a candidate where the penalty is
+        tuned, else for number None; its columns in the plan's order.
     chunks : iterable of ndarray, shape (n_rows, C, r + 1)
         The test positions, C = ``chunks.length`` at a time; the rows in the plan's
         order of trials, with ones behind.
@@ -117,8 +119,8 @@ class Transfer:
         The number of test trials.
     """
 
-    plan: Plan
-    expansion: np.ndarray
+    plan: Plan | TunedPlan
+    expansions: Callable
     chunks: Iterable
     true: np.ndarray | None
     n_rows: int
@@ -138,7 +140,7 @@ class Transfer:
         item = self.plan.dtype.itemsize * (n_classes - 1)
         n_folds = sum(k for k, _, _ in self.shapes)
         fast = np.clip(_CACHE_BYTES // (_ROWS * item), 64, 512)
-        values = len(self.expansion) * (n_folds + 2)
+        values = self.chunks.n_columns * (n_folds + 2)
         if want_scores:
             values = max(values, 4 * len(self.rows) * self.chunks.length)
         return int(max(1, min(fast, _MEMORY_BYTES // (item * values))))
@@ -154,7 +156,9 @@ class Transfer:
             the first class.
         """
         plan = self.plan
-        targets = make_targets(labels, n_classes, plan.layout, plan.dtype)
+        targets = make_targets(
+            labels, n_classes, plan.layout, plan.dtype, rank=plan.rank
+        )
         classifiers = list(self._classifiers(targets))
         if self.true is not None:
             true = self.true[plan.order] if plan.batches else self.true
@@ -167,17 +171,48 @@ class Transfer:
 
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
-        base = self.expansion @ targets.T  # (q, r + 1, B)
-        regression = regress(self.plan, targets)
+        kept = {}
         if not self.plan.batches:
-            W, b = class_rule(regression.A, targets.terms)
-            yield _classifier(slice(None), self.n_rows, base[:, None], W, b)
-        for model in fold_models(self.plan, targets, regression):
-            batch = model.batch
-            columns = self.expansion[:, batch.take].reshape(-1, batch.k, batch.m)
-            g = base[:, None] - columns.transpose(1, 0, 2) @ model.residuals
+            A, choice = self.plan.all_models(targets)
+            g = self._coefficients(targets.T, kept, choice)
+            W, b = class_rule(A, targets.terms)
+            yield _classifier(slice(None), self.n_rows, g, W, b)
+            return
+        for model in self.plan.fold_models(targets):
+            g = self._coefficients(targets.T, kept, model.choice, model)
             W, b = class_rule(model.A, model.targets.terms)
-            yield _classifier(batch.take, batch.m, g, W, b)
+            yield _classifier(model.batch.take, model.batch.m, g, W, b)
+
+    def _coefficients(self, T, kept, choice, model=None):
+        """Return the coefficients (q, k, r + 1, B) of models of T (q, n, B).
+
+        `kept` holds what the batches of folds share. The models are those of all
+        trials without `model`. `choice` (k, B) says which candidate each is of.
+        """
+        if choice is None:
+            if None not in kept:
+                kept[None] = self.expansions(None) @ T
+            return self._without_tests(kept[None], None, model)
+        g = None
+        for number in np.unique(choice):
+            some = (choice == number).any(axis=0)
+            key = number, some.tobytes()
+            if key not in kept:
+                kept[key] = self.expansions(number) @ T[:, :, some]
+            each = self._without_tests(kept[key], number, model, some)
+            if g is None:
+                g = np.empty((*each.shape[:3], len(some)), each.dtype)
+            mine = (choice == number)[:, None]  # (k, 1, B)
+            g[..., some] = np.where(mine[..., some], each, g[..., some])
+        return g
+
+    def _without_tests(self, base, number, model, some=slice(None)):
+        """Take the test rows' part out of coefficients (q, r + 1, B)."""
+        if model is None:
+            return base[:, None]
+        batch = model.batch
+        columns = self.expansions(number)[:, batch.take].reshape(-1, batch.k, batch.m)
+        return base[:, None] - columns.transpose(1, 0, 2) @ model.residuals[..., some]
 
 
 @dataclass(frozen=True)

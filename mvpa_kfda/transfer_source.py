@@ -1,14 +1,16 @@
 """The positions of time generalization: train in one window, test in all others."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from . import transfer
-from .direct import prepare
 from .kernels import Linear
+from .models import kernels_of
 from .sources import WindowSource
+from .tuning import TunedPlan
 
 
 @dataclass(frozen=True)
@@ -63,33 +65,44 @@ class GeneralizationSource:
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        for position, hat in zip(block, self.train.hats(block), strict=True):
-            yield self._transfer(position, hat, task)
+        for position, plan in zip(block, self.train.models(block, task), strict=True):
+            yield self._transfer(position, plan, task)
 
-    def _transfer(self, position, hat, task):
+    def _transfer(self, position, plan, task):
         """Return the transfer from one training window."""
-        plan = prepare(hat, *task.settings)
         order = plan.order if plan.batches else np.arange(self.n_test)
         X = self.train.features(position)
         if self._uses_features(X, task):
-            expansion = transfer.feature_expansion(X, hat)
+            expansions = _Expansions(plan, [X], are_features=True)
             chunks = self._feature_chunks(order, plan)
         else:
-            kernel = self.train.kernel
-            shift = X.mean(axis=0) if kernel.shift_free else 0.0
-            X = X - shift
-            kernel = kernel.fit(X)
-            expansion = transfer.kernel_expansion(kernel(X), hat)
+            expansions, maps = self._map(position, plan, X)
 
             def rows(windows):
-                features = self._test_features(windows, order) - shift
-                values = kernel(features.reshape(-1, X.shape[1]), X) / hat.lam
-                return values.reshape(*features.shape[:2], len(X))
+                features = self._test_features(windows, order)
+                flat = features.reshape(-1, X.shape[1])
+                values = np.concatenate([each(flat) for each in maps], axis=1)
+                values /= expansions.unit
+                return values.reshape(*features.shape[:2], -1)
 
-            shape = self.n_test, len(X)
+            shape = self.n_test, expansions.n_columns
             chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
-        expansion = np.ascontiguousarray(expansion[:, plan.order], plan.dtype)
-        return transfer.Transfer(plan, expansion, chunks, self.true, self.n_test)
+        return transfer.Transfer(plan, expansions, chunks, self.true, self.n_test)
+
+    def _map(self, position, plan, X):
+        """Return a training window's expansions, and what maps features to its rows."""
+        kernel = self.train.kernel_of(position)
+        shift = X.mean(axis=0) if kernel.shift_free else 0.0
+        X = X - shift
+        kernels = [each.fit(X) for each in kernels_of(kernel)]
+        if kernel.low_rank:
+            maps = [each.features for each in kernels]
+        else:
+            maps = [partial(each, Y=X) for each in kernels]
+        expansions = _Expansions(
+            plan, [each(X) for each in maps], are_features=kernel.low_rank
+        )
+        return expansions, [_Shifted(each, shift) for each in maps]
 
     def _uses_features(self, X, task):
         """Tell whether weights on features are cheaper than kernels between times."""
@@ -123,6 +136,75 @@ class GeneralizationSource:
         return {}
 
 
+@dataclass(frozen=True)
+class _Shifted:
+    """A map of features that are shifted first."""
+
+    function: Callable
+    shift: np.ndarray | float
+
+    def __call__(self, X):
+        return self.function(X - self.shift)
+
+
+class _Expansions:
+    """The expansion of a training window for each candidate penalty, kept once made.
+
+    Parameters
+    ----------
+    plan : Plan | TunedPlan
+        Of the window.
+    values : list of ndarray, shape (n, n) | (n, r)
+        Kernel matrices or features of the training trials, one for each kernel to
+        choose from. Test rows have the columns of all of them, side by side.
+    are_features : bool
+        Whether the values are features.
+
+    Attributes
+    ----------
+    n_columns : int
+        Columns of test rows.
+    unit : float
+        What test rows are divided by: with kernel values and one lambda that, which
+        keeps the digits of single precision.
+    """
+
+    def __init__(self, plan, values, are_features):
+        self._plan, self._values, self._are_features = plan, values, are_features
+        self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
+        self.unit = 1.0 if self._tuned or are_features else plan.hat.lam
+        self.n_columns = sum(each.shape[1] for each in values)
+
+    def __call__(self, number):
+        """Return the expansion (r + 1, n) of a candidate, None for the only one."""
+        if number not in self._kept:
+            made = np.ascontiguousarray(self._make(number), self._plan.dtype)
+            self._kept[number] = made
+        return self._kept[number]
+
+    def _make(self, number):
+        """Return the expansion of a candidate, its columns in the plan's order."""
+        plan, order, kernel = self._plan, self._plan.order, 0
+        if self._tuned:
+            hat, kernel = plan.hat(number), plan.kernel_of(number)
+        else:
+            hat = plan.exact_hat
+        values = self._values[kernel]
+        if self._are_features:
+            rows, mine = transfer.feature_expansion(values[order], hat), None
+        else:
+            gram = values[order[:, None], order]
+            rows = transfer.kernel_expansion(gram, hat)
+            rows[:-1] *= self.unit / hat.lam
+            mine = order
+        whole = np.zeros((self.n_columns + 1, len(order)))
+        start = sum(each.shape[1] for each in self._values[:kernel])
+        at = np.arange(values.shape[1]) if mine is None else mine
+        whole[start + at] = rows[:-1]
+        whole[-1] = rows[-1]
+        return whole
+
+
 class _Chunks:
     """Test rows (n, C, r + 1) of some windows at a time, kept if memory allows.
 
@@ -143,6 +225,8 @@ class _Chunks:
     ----------
     length : int
         The number of windows in a chunk.
+    n_columns : int
+        r + 1.
     """
 
     #: Bytes of chunks that are kept for the next block of label vectors.
@@ -150,6 +234,7 @@ class _Chunks:
 
     def __init__(self, rows, shape, n_windows, n_tested, dtype):
         self._rows, self._dtype, self._shape = rows, dtype, shape
+        self.n_columns = shape[1] + 1
         n_rows = max(shape[0], n_tested)
         self.length = min(n_windows, transfer.chunk_length(n_rows, shape[1] + 1))
         self._ranges = [

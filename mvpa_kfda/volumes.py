@@ -40,6 +40,9 @@ def searchlight(
     dtype="float64",
     verbose=None,
     checkpoint=None,
+    n_components=None,
+    approx=None,
+    average=None,
 ):
     r"""Decode class labels around every voxel or vertex, without retraining.
 
@@ -83,7 +86,7 @@ def searchlight(
         take part in the z-scores of the training images.
     kernel : str | kernel object | callable
         See :func:`cross_validate`; not ``"precomputed"``.
-    reg : float | Ridge
+    reg : float | str | penalty object
         See :func:`cross_validate`; a float is relative to each sphere's kernel.
     cv : None | int | splitter | iterable of (train, test)
         See :func:`cross_validate`: None leaves one group out when groups are given.
@@ -113,6 +116,13 @@ def searchlight(
         A file that keeps finished blocks of spheres. The same call with the same file
         continues a run that was stopped at any moment, and ends with the same result.
         It is not deleted at the end.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        Images are averaged after z-scoring.
 
     Returns
     -------
@@ -186,7 +196,7 @@ def searchlight(
     >>> result.to_img("p").shape
     (5, 5, 5)
     """
-    options = check_options(kernel, reg, n_jobs, null, standardize, checkpoint)
+    options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
     check_option("distance", distance, DISTANCES)
     images = read_images(imgs, mask_img)
     centres = process_positions(images, process_mask_img)
@@ -208,6 +218,8 @@ def searchlight(
         permute=permute,
         random_state=random_state,
         dtype=dtype,
+        n_components=n_components,
+        average=average,
         verbose=verbose,
         checkpoint=checkpoint,
         **options,
@@ -235,6 +247,9 @@ def decode_regions(
     dtype="float64",
     verbose=None,
     checkpoint=None,
+    n_components=None,
+    approx=None,
+    average=None,
 ):
     """Decode class labels from the voxels of every region of an atlas.
 
@@ -285,6 +300,13 @@ def decode_regions(
         seconds.
     checkpoint : None | str | path-like
         A file that keeps finished blocks, see :func:`searchlight`.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        Images are averaged after z-scoring.
 
     Returns
     -------
@@ -320,7 +342,7 @@ def decode_regions(
     >>> table["region"][table["p_max"] <= 0.05].tolist()
     ['FFA']
     """
-    options = check_options(kernel, reg, n_jobs, null, standardize, checkpoint)
+    options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
     images, regions = read_regions(imgs, labels_img, mask_img, lut)
     members = region_members(regions.labels, regions.ids)
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
@@ -335,6 +357,8 @@ def decode_regions(
         permute=permute,
         random_state=random_state,
         dtype=dtype,
+        n_components=n_components,
+        average=average,
         verbose=verbose,
         checkpoint=checkpoint,
         **options,

@@ -341,3 +341,158 @@ def reference_transfer(K, K_cross, codes, lam, labels=None):
     """
     everything = (np.arange(len(codes)), np.arange(len(K_cross[0][0])))
     return reference_generalize(K, K_cross, codes, [everything], lam, labels)
+
+
+# ------------------------------------------- a penalty chosen in every training set
+
+
+def regress(K_train, K_rows, T, lam):
+    """Ridge regression with a free intercept: predictions (n_rows, q) of ``T``."""
+    K_c = center(K_train, K_train)
+    mean = T.mean(axis=0)
+    dual = solve(K_c + lam * np.eye(len(K_c)), T - mean)
+    return center(K_rows, K_train) @ dual + mean
+
+
+def reduced(model, K_rows, rank):
+    """Predictions and class scores of the first ``rank`` discriminants.
+
+    The score of a class is z'm_k - m_k'm_k / 2, with the discriminant scores ``z`` of
+    the row and ``m_k`` of the class mean.
+    """
+    m = model.centroids[:, :rank]
+    scores = np.full((len(K_rows), model.n_classes), -np.inf)
+    z = model.transform(K_rows)[:, :rank]
+    scores[:, model.present] = z @ m.T - np.sum(m**2, axis=1) / 2
+    return scores.argmax(axis=1), scores
+
+
+def predict_rows(K, labels, train, test, lam, n_classes, rank=None):
+    """Train on some rows of ``K``; predictions and class scores of others."""
+    model = fit(K[np.ix_(train, train)], labels[train], lam, n_classes)
+    K_rows = K[np.ix_(test, train)]
+    if rank is not None:
+        return reduced(model, K_rows, rank)
+    return model.predict(K_rows), model.class_scores(K_rows)
+
+
+def loss_of_rows(criterion, K, labels, train, test, lam, n_classes, rank=None):
+    """Summed loss of some rows when trained on others."""
+    if criterion == "squared_error":
+        T = np.eye(n_classes)[labels]
+        K_train, K_rows = K[np.ix_(train, train)], K[np.ix_(test, train)]
+        return np.sum((T[test] - regress(K_train, K_rows, T[train], lam)) ** 2)
+    predicted, scores = predict_rows(K, labels, train, test, lam, n_classes, rank)
+    if criterion == "accuracy":
+        return np.sum(predicted != labels[test])
+    exponent = len(train) * scores
+    posterior = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    true = posterior[np.arange(len(test)), labels[test]]
+    return -np.sum(np.log(np.maximum(true, np.finfo(float).eps)))
+
+
+def choose(grams, lambdas, labels, rows, splits, criterion, n_classes, rank=None):
+    """Choose kernel and penalty on some rows.
+
+    Parameters
+    ----------
+    grams : list of (n, n) arrays
+        Gram matrices to choose from.
+    lambdas : (n_kernels, L) array
+        Penalties to choose from, the largest first.
+    labels : (n,) array of int
+    rows : (n_rows,) array of int
+        The rows that may be looked at.
+    splits : list of (train, test) arrays
+        Indices into ``rows``.
+
+    Returns
+    -------
+    (kernel, lam, criteria) : int, float, (n_kernels, L) array
+        Of equally good ones the first.
+    """
+    criteria = np.full(np.shape(lambdas), np.nan)
+    best, choice = np.inf, None
+    for i, j in np.ndindex(*criteria.shape):
+        total, count, lam = 0.0, 0, lambdas[i][j]
+        for train, test in splits:
+            parts = rows[train], rows[test]
+            total += loss_of_rows(
+                criterion, grams[i], labels, *parts, lam, n_classes, rank
+            )
+            count += len(test)
+        criteria[i, j] = total / count
+        if criteria[i, j] < best * (1 - 1e-9):
+            best, choice = criteria[i, j], (i, lam)
+    return *choice, criteria
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Results of a nested cross-validation, in the order of the folds.
+
+    Attributes
+    ----------
+    kernels, lambdas : (P, k) what was chosen for each labelling and fold
+    criteria : (P, k, n_kernels, L) what it was chosen by
+    predictions : list over folds of (P, m) arrays of predicted codes
+    class_scores : list over folds of (P, m, c) arrays
+    """
+
+    kernels: np.ndarray
+    lambdas: np.ndarray
+    criteria: np.ndarray
+    predictions: list
+    class_scores: list
+
+
+def reference_nested(
+    grams, lambdas, codes, folds, inner, criterion, labels=None, rank=None
+):
+    """Choose kernel and penalty anew inside every training set, then train anew.
+
+    Parameters
+    ----------
+    grams, lambdas, criterion, rank
+        As in `choose`.
+    codes : (n,) array of int
+        Observed classes, 0 to c - 1.
+    folds : list of (train, test) arrays of row numbers
+    inner : callable
+        ``inner(train) -> list of (train, test)``, indices into the training rows.
+    labels : (P, n) array of int, optional
+        The labellings to run; only the observed one when left out.
+
+    Returns
+    -------
+    Nested
+    """
+    n_classes = int(np.max(codes)) + 1
+    labels = np.asarray([codes] if labels is None else labels)
+    shape = len(labels), len(folds)
+    kernels, chosen = np.empty(shape, int), np.empty(shape)
+    criteria = np.empty((*shape, *np.shape(lambdas)))
+    predictions, class_scores = [], []
+    for number, (train, test) in enumerate(folds):
+        predicted, scored = [], []
+        for i, labelling in enumerate(labels):
+            kernel, lam, criteria[i, number] = choose(
+                grams,
+                lambdas,
+                labelling,
+                train,
+                inner(train),
+                criterion,
+                n_classes,
+                rank,
+            )
+            kernels[i, number], chosen[i, number] = kernel, lam
+            found = predict_rows(
+                grams[kernel], labelling, train, test, lam, n_classes, rank
+            )
+            predicted.append(found[0])
+            scored.append(found[1])
+        predictions.append(np.array(predicted))
+        class_scores.append(np.array(scored))
+    return Nested(kernels, chosen, criteria, predictions, class_scores)

@@ -72,6 +72,9 @@ def test_signature_is_the_documented_one():
         ("random_state", None),
         ("batch_size", None),
         ("dtype", "float64"),
+        ("n_components", None),
+        ("approx", None),
+        ("average", None),
     ]
     kinds = [p.kind for p in parameters.values()]
     assert kinds[:2] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 2

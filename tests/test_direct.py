@@ -8,8 +8,9 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda import direct
 from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import Ridge, hat_from_gram, make_hat
+from mvpa_kfda.hat import hat_from_gram, make_hat
 from mvpa_kfda.kernels import Linear
+from mvpa_kfda.penalties import Ridge
 
 
 def problem(n=61, p=8, c=4, seed=0):

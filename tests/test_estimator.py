@@ -669,7 +669,15 @@ def test_bad_data(change, match):
         ({"reg": -0.3}, ValueError, "Invalid value for 'reg': -0.3.*above zero"),
         ({"reg": np.nan}, ValueError, "Invalid value for 'reg': nan"),
         ({"reg": "auto"}, TypeError, "Invalid value for 'reg': 'auto'"),
-        ({"reg": 1e-18}, ValueError, "lambda = .* is too small"),
+        (
+            {"reg": 1e-18, "kernel": linear_kernel},
+            ValueError,
+            "lambda = .* is too small",
+        ),
+        ({"penalty": "l2"}, ValueError, "'penalty': 'l2'. Allowed: 'rkhs', 'dual'"),
+        ({"approx": 100}, TypeError, "'approx': 100. Allowed: None, or Nystrom"),
+        ({"kernel": ["rbf", "linear"]}, ValueError, "2 kernels needs reg='tuned'"),
+        ({"kernel": "rbf", "reg": "oas"}, ValueError, "needs a linear kernel"),
         ({"kernel": "cubic"}, ValueError, "Invalid value for 'kernel': 'cubic'"),
         ({"priors": "uniform"}, ValueError, "Invalid value for 'priors': 'uniform'"),
         ({"priors": "an array"}, ValueError, "Invalid value for 'priors'"),
@@ -713,9 +721,18 @@ def test_bad_precomputed_kernel():
 
 
 def test_rounding_is_not_passed_off_as_a_result():
-    X, y, _ = make_data((100, 100, 100), 20)
+    X, y, X_new = make_data((100, 100, 100), 20)
     with pytest.raises(ValueError, match="lost to rounding"):
-        KernelFDA(reg=1e-12).fit(X, y)
+        KernelFDA(linear_kernel, reg=1e-12).fit(X, y)
+    # From the features it is well determined, down to no penalty at all.
+    model = KernelFDA(reg=1e-12).fit(X, y)
+    lda = matched_lda(model).fit(X, y)
+    assert_allclose(
+        model.predict_proba(X_new), lda.predict_proba(X_new), rtol=1e-8, atol=1e-14
+    )
+    # Unless they are redundant.
+    with pytest.raises(ValueError, match=r"lambda = .* is too small"):
+        KernelFDA(reg=1e-20).fit(np.column_stack([X, X @ np.ones((20, 3))]), y)
 
 
 def test_tiny_penalty_with_more_features_than_trials():

@@ -5,14 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.hat import (
-    check_reg,
-    hat_from_features,
-    hat_from_gram,
-    make_hat,
-    resolve_penalty,
-)
+from mvpa_kfda.hat import hat_from_features, hat_from_gram, make_hat
 from mvpa_kfda.kernels import Callable
+from mvpa_kfda.lambdas import Moments, resolve_penalty
+from mvpa_kfda.penalties import check_reg
 
 
 def textbook(K, lam):
@@ -112,7 +108,7 @@ def test_bad_penalties(X):
         with pytest.raises(TypeError, match=r"'reg'.*above zero"):
             check_reg(value)
     assert check_reg(Ridge(2.0)) == Ridge(2.0)
-    assert resolve_penalty(0.5, 4.0) == 2.0
+    assert resolve_penalty(0.5, Moments(np.diag([4.0, 4.0]), np.full(2, 4.0))) == 2.0
     assert resolve_penalty(Ridge(0.5), 4.0) == 0.5
 
 

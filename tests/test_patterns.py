@@ -14,9 +14,10 @@ from mvpa_kfda._result import _Result
 from mvpa_kfda._sensors import WithPatterns, pack_info, unpack_info
 from mvpa_kfda.direct import prepare
 from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import Ridge, hat_from_features, hat_from_gram, make_hat
+from mvpa_kfda.hat import hat_from_features, hat_from_gram, make_hat
 from mvpa_kfda.kernels import RBF, Linear
 from mvpa_kfda.patterns import class_patterns
+from mvpa_kfda.penalties import Ridge
 from mvpa_kfda.results import TimeResult, load_result
 
 UNBALANCED = {2: (25, 11), 4: (15, 8, 9, 12)}

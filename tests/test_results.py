@@ -737,7 +737,8 @@ def test_entries_of_the_wrong_shape(saved):
 def test_every_public_result_can_be_loaded():
     maps = {"GeneralizationResult", "TimeFrequencyResult", "SensorTimeResult"}
     others = {"DecodingResult", "TimeResult", "VolumeResult"}
-    assert set(RESULTS) == others | maps
+    regressions = {"RegressionResult", "TimeRegressionResult"}
+    assert set(RESULTS) == others | maps | regressions
     for name, kind in RESULTS.items():
         assert kind.__name__ == name
         assert issubclass(kind, _Result)

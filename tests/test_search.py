@@ -96,8 +96,10 @@ def test_feature_source_is_one_position_without_axes():
     assert source.shape == ()
     assert source.blocks() == [range(1)]
     assert source.where(0) == ""
-    (hat,) = source.hats(range(1))
-    assert_array_equal(hat.matrix, make_hat(X, Linear(), 0.3).matrix)
+    hat = next(source.models(range(1), TASK)).hat
+    order = TASK.folds.layout.order
+    expected = make_hat(X, Linear(), 0.3).reordered(order)
+    assert_array_equal(hat.matrix, expected.matrix)
     outcome = run(source, TASK, n_jobs=1, verbose=False)
     assert outcome.metrics["accuracy"].shape == ()
     assert outcome.nulls["accuracy"].shape == (20,)
@@ -126,10 +128,11 @@ def test_where_names_the_time():
 def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg):
     source = make_source(width, step, mode, kernel, reg=reg)
     for block in source.blocks():
-        hats = list(source.hats(block))
-        assert len(hats) == len(block)
-        for position, hat in zip(block, hats, strict=True):
-            expected = make_hat(features(source, position), kernel, reg)
+        plans = list(source.models(block, TASK))
+        assert len(plans) == len(block)
+        for position, plan in zip(block, plans, strict=True):
+            hat, expected = plan.hat, make_hat(features(source, position), kernel, reg)
+            expected = expected.reordered(TASK.folds.layout.order)
             assert_allclose(hat.matrix, expected.matrix, rtol=0, atol=1e-10)
             assert hat.lam == pytest.approx(expected.lam, rel=1e-10)
 
@@ -153,7 +156,7 @@ def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg
 def test_sums_are_used_where_they_pay(kernel, mode, width, step, p, sums):
     source = make_source(width, step, mode, kernel, make_data(p=p))
     assert bool(source._sums_kernels) is sums
-    hat = next(source.hats(range(1)))
+    hat = next(source.models(range(1), TASK)).hat
     primal = isinstance(kernel, Linear) and (p * width if mode != "mean" else p) < 17
     assert (hat.residual is None) is primal
 

@@ -249,10 +249,10 @@ def test_the_cheaper_route_is_taken():
         )
         source = problem.source()
         (model, *_) = source.models(range(1), problem.task)
-        assert len(model.expansion) == (p if features else N) + 1
+        assert len(model.expansions(None)) == (p if features else N) + 1
     problem.kernel = RBF()
     (model, *_) = problem.source().models(range(1), problem.task)
-    assert len(model.expansion) == N + 1
+    assert len(model.expansions(None)) == N + 1
 
 
 @by_size
@@ -582,7 +582,7 @@ def test_the_block_of_labels_fits_its_memory(n_classes):
     for cv in (ms.LeaveOneOut(), ms.KFold(5)):
         problem = Problem(codes, data, None, make_folds(cv, codes), n_permutations=1)
         (model, *_) = problem.source().models(range(1), problem.task)
-        bytes_each = 8 * (n_classes - 1) * len(model.expansion)
+        bytes_each = 8 * (n_classes - 1) * len(model.expansions(None))
         bytes_each *= len(problem.folds.tests)
         for want_scores in (False, True):
             size = model.block_size(n_classes, want_scores)

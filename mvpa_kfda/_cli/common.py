@@ -19,6 +19,10 @@ METRICS = (
     *("accuracy", "balanced_accuracy", "roc_auc", "recall", "precision", "f1"),
     *("recall_macro", "precision_macro", "f1_macro", "kappa", "confusion_matrix"),
 )
+REGRESSION_METRICS = ("r2", "pearsonr", "neg_mean_squared_error")
+#: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
+PENALTIES = ("tuned", "ledoit_wolf", "oas")
+CRITERIA = ("squared_error", "accuracy", "log_loss")
 
 #: Corrections that need every permutation's map.
 CLUSTER_CORRECTIONS = ("cluster", "tfce")
@@ -26,14 +30,44 @@ CLUSTER_CORRECTIONS = ("cluster", "tfce")
 #: The p-level that forms clusters, the only one for ``--null stream``.
 CLUSTER_LEVEL = 0.05
 
+
+def _penalty(text):
+    """Return the number or the name that ``--reg`` was given."""
+    if text in PENALTIES:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor one of {', '.join(PENALTIES)}"
+        ) from None
+
+
 #: Options of every analysis: flag, what it takes, type, default, help.
 ANALYSIS_OPTIONS = (
-    ("--reg", "R", float, 0.3, "ridge penalty relative to the variance of a trial"),
+    (
+        "--reg",
+        "R",
+        _penalty,
+        None,
+        "ridge penalty relative to the variance of a trial; tuned: chosen inside every "
+        "training fold; ledoit_wolf, oas: estimated (default: 0.3)",
+    ),
+    (
+        "--df",
+        "DF",
+        float,
+        None,
+        "instead, the penalty that leaves DF degrees of freedom",
+    ),
     ("--cv", "K", int, None, "number of folds; else one per group, or 10"),
     ("--scoring", "M", str, None, "metrics, the first is tested; else accuracy"),
     ("--permutations", "P", int, 1000, "number of label permutations"),
     ("--seed", "S", int, 0, "seed of the permutations"),
     ("--jobs", "N", int, None, "number of parallel jobs; else 1"),
+    ("--components", "N", int, None, "classify by the first N discriminants only"),
+    ("--average", "K", int, None, "average K trials of a class within test sets"),
+    ("--nystrom", "R", int, None, "approximate the kernel with R landmarks"),
 )
 
 #: Options that take one value or more. If given again, they add to what is there.
@@ -44,6 +78,25 @@ REWORDED = (
     (r"standardize=False", "--standardize none"),
     (r"null='(\w+)'( instead of '\w+')?", r"--null \1"),
     (r"n_permutations=(\d+)", r"--permutations \1"),
+    (r"reg='(tuned|ledoit_wolf|oas)'", r"--reg \1"),
+    (r"Use a larger reg\b", "Use a larger --reg"),
+    (
+        r" A float is relative to trace.*'oas'\.",
+        " Or tuned, ledoit_wolf, oas; or --df.",
+    ),
+    (
+        r"Use a float, DegreesOfFreedom or Tuned",
+        "Use --reg tuned, a number, or --df DF",
+    ),
+    (r"Invalid value for 'df'", "Invalid value for --df"),
+    (r"\bdf=", "--df "),
+    (r"Tuned\(cv=5\), Tuned\(cv=LeaveOneOut\(\)\)", "another --reg, or --df"),
+    (r"Nystrom\(n_components=(\d+)\) has", r"--nystrom \1 has"),
+    (r"an n_components of at most", "--nystrom at most"),
+    (r"'n_components'", "--components"),
+    (r"\baverage=(\d+)", r"--average \1"),
+    (r"'average'", "--average"),
+    (r"task='regression'", "--task regression"),
     (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),
     # As names, but not within the calls of functions that some messages advise.
@@ -90,13 +143,21 @@ def add_analysis(parser):
         parser.add_argument(
             flag, choices=choices, default=default, help="(default: %(default)s)"
         )
+    parser.add_argument(
+        "--criterion",
+        choices=CRITERIA,
+        help="by what --reg tuned chooses (default: squared_error)",
+    )
 
 
 def analysis_arguments(arguments):
     """Return what was given for these options, by the names of the functions."""
     return {
         "kernel": arguments.kernel,
-        "reg": arguments.reg,
+        "reg": _reg(arguments),
+        "n_components": arguments.components,
+        "average": arguments.average,
+        "approx": _approx(arguments.nystrom),
         "cv": arguments.cv,
         "scoring": split_scoring(arguments.scoring),
         "n_permutations": arguments.permutations,
@@ -104,6 +165,42 @@ def analysis_arguments(arguments):
         "n_jobs": _limit_jobs(arguments.jobs),
         "verbose": progress(),
     }
+
+
+def check_penalty(arguments):
+    """Refuse options of the penalty that do not go together."""
+    if arguments.df is not None and arguments.reg is not None:
+        raise ValueError("Give either --reg or --df, not both: each sets the penalty.")
+    if arguments.criterion and arguments.reg != "tuned":
+        raise ValueError(
+            "--criterion says by what a penalty is tuned. Add --reg tuned, or leave "
+            "--criterion out."
+        )
+
+
+def _reg(arguments):
+    """Return the penalty as the functions take it."""
+    from .. import DegreesOfFreedom, Tuned
+
+    if arguments.df is not None:
+        return DegreesOfFreedom(arguments.df)
+    if arguments.criterion:
+        return Tuned(criterion=arguments.criterion)
+    return 0.3 if arguments.reg is None else arguments.reg
+
+
+def _approx(n_landmarks):
+    """Return what approximates the kernel, if anything is to."""
+    if n_landmarks is None:
+        return None
+    if n_landmarks < 1:
+        raise ValueError(
+            f"--nystrom {n_landmarks} is no number of landmarks. Give 1 or more, such "
+            "as 200."
+        )
+    from .. import Nystrom
+
+    return Nystrom(n_landmarks)
 
 
 def _limit_jobs(jobs):

@@ -19,6 +19,7 @@ from .common import (
     analysis_arguments,
     check_null,
     check_out,
+    check_penalty,
     check_there,
     one_line,
     split_scoring,
@@ -185,6 +186,7 @@ def _check(arguments, *paths):
     """Check what does not need the images, before they are read."""
     arguments.start = time.perf_counter()
     check_null(arguments.null, arguments.correction)
+    check_penalty(arguments)
     _check_level(arguments)
     check_there(*arguments.images, *arguments.labels, arguments.mask, *paths)
     checkpoint = _checkpoint(arguments)

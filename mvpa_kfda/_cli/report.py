@@ -11,6 +11,7 @@ ALPHA = 0.05
 #: Class of result -> words for its positions and for one of them.
 WORDS = {
     "TimeResult": ("{} time points", "{:.3f} s"),
+    "TimeRegressionResult": ("{} time points", "{:.3f} s"),
     "SensorTimeResult": ("{} sensors x {} times", "sensor {}, {:.3f} s"),
     "GeneralizationResult": (
         "{} training x {} testing times",
@@ -24,7 +25,7 @@ def report(result, name, stem, correction, start):
 
     Parameters
     ----------
-    result : TimeResult, SensorTimeResult or GeneralizationResult
+    result : TimeResult, TimeRegressionResult, SensorTimeResult or GeneralizationResult
         What came out.
     name : str
         What was decoded.
@@ -43,13 +44,14 @@ def report(result, name, stem, correction, start):
     if not result.parameters["n_folds"]:
         tested = f"tested on {result.n_tested} other trials"
     print(
-        f"Decoded {name}: {len(result.y)} trials, {len(result.classes)} classes, "
+        f"Decoded {name}: {len(result.y)} trials, {_word_predicted(result)}, "
         f"{len(result.parameters['ch_names'])} channels, "
         f"{positions.format(*result.shape)}, {tested}"
     )
+    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
     print(
-        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {place.format(*at)} "
-        f"(chance {result.chance:.3f})"
+        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {place.format(*at)}"
+        f"{chance}"
     )
     if result.n_permutations:
         print(
@@ -58,6 +60,13 @@ def report(result, name, stem, correction, start):
         )
     print(f"Wrote {', '.join(map(str, files))}")
     print(f"Took {time.perf_counter() - start:.1f} s")
+
+
+def _word_predicted(result):
+    """Word what is predicted: classes, or numbers."""
+    if len(result.classes):
+        return f"{len(result.classes)} classes"
+    return f"values from {result.y.min():g} to {result.y.max():g}"
 
 
 def _write(result, stem, correction):

@@ -1,0 +1,288 @@
+"""How strongly a model is penalised, as users say it.
+
+All but :class:`Tuned` take lambda from the kernel alone, without labels, so that one
+inverse still serves every label permutation (:mod:`mvpa_kfda.lambdas`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ._checks import check_count, check_option, check_positive
+from .kernels import KernelChoice
+
+_REG_HINT = (
+    " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty. "
+    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'tuned', "
+    "'ledoit_wolf' and 'oas'."
+)
+#: Penalties by name, which estimate the shrinkage of the covariance.
+ESTIMATED = ("ledoit_wolf", "oas")
+#: What a tuned penalty may be chosen by.
+CRITERIA = ("squared_error", "accuracy", "log_loss")
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """An absolute ridge penalty in the kernel's feature space.
+
+    Parameters
+    ----------
+    lam : float
+        The penalty lambda, above zero, in the squared unit of the features for a
+        linear kernel.
+
+    Raises
+    ------
+    ValueError
+        If lam is not a finite number above zero.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Ridge
+    >>> Ridge(2.5)
+    Ridge(lam=2.5)
+    """
+
+    lam: float
+
+    def __post_init__(self):
+        """Check the penalty."""
+        check_positive("lambda", self.lam)
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    r"""Shrinkage of the covariance towards a multiple of the identity.
+
+    .. math:: (1 - \gamma)\, C + \gamma\, \frac{\mathrm{tr}\, C}{p}\, I
+
+    is, up to a factor, :math:`C + \lambda' I` with :math:`\lambda' =
+    \frac{\gamma}{1 - \gamma} \frac{\mathrm{tr}\, C}{p}`. Here C is the *total*
+    covariance of the p features, without labels, so that for a linear kernel
+    :math:`\lambda = \frac{\gamma}{1 - \gamma}\, \mathrm{tr}(K_c) / p`. Other kernels
+    have no number of features; there n, the number of trials, takes the place of p.
+
+    Parameters
+    ----------
+    gamma : float
+        Between 0 and 1, both excluded.
+
+    Raises
+    ------
+    ValueError
+        If gamma is not a number between 0 and 1.
+
+    Notes
+    -----
+    ``shrinkage`` of :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis`
+    and ``lambda`` of MVPA-Light's LDA shrink the covariance *within* classes in the
+    same way, so that their gamma' gives the same lambda when
+
+    .. math:: \frac{\gamma'}{1 - \gamma'} \mathrm{tr}\, S_w
+              = \frac{\gamma}{1 - \gamma} \mathrm{tr}\, S_t ,
+
+    with the scatter within classes and in total of the same trials. With weak effects
+    :math:`S_w \approx S_t` and the numbers are nearly the same; with strong ones this
+    gamma penalises more. A trace within classes would need the labels, and another
+    inverse for every permutation. In cross-validation the scatter is that of all
+    trials, theirs is that of each training set. MVPA-Light's kernel FDA shrinks the
+    matrix N of dual coefficients instead, which is another penalty
+    (:class:`EmpiricalMap`).
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Shrinkage
+    >>> Shrinkage(0.1)
+    Shrinkage(gamma=0.1)
+    """
+
+    gamma: float
+
+    def __post_init__(self):
+        """Check the share."""
+        hint = " It is below 1."
+        if not check_positive("gamma", self.gamma, hint=hint) < 1:
+            raise ValueError(
+                f"Invalid value for 'gamma': {self.gamma!r}. Allowed: a number between "
+                "0 and 1, both excluded."
+            )
+
+
+@dataclass(frozen=True)
+class DegreesOfFreedom:
+    r"""A penalty that leaves the model so many degrees of freedom.
+
+    Lambda solves :math:`\mathrm{tr}\, G(\lambda) = 1 + \sum_i s_i / (s_i + \lambda) =
+    df` [1]_, with the eigenvalues :math:`s_i` of the centred kernel of all rows the
+    model is given (in the direct functions all trials, without labels).
+
+    Parameters
+    ----------
+    df : float
+        Above 1, the intercept, and below the number of trials n. It must also be below
+        1 + the rank of the centred kernel matrix, for a linear kernel at most the
+        number of features.
+
+    Raises
+    ------
+    ValueError
+        If df is not a finite number above 1; when used, if it is too large.
+
+    References
+    ----------
+    .. [1] Hastie, Buja & Tibshirani (1995). Penalized discriminant analysis. Annals of
+       Statistics 23(1), 73-102.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import DegreesOfFreedom, cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = cross_validate(X, y, reg=DegreesOfFreedom(3))
+    >>> round(result.degrees_of_freedom, 6)
+    3.0
+    """
+
+    df: float
+
+    def __post_init__(self):
+        """Check the number."""
+        hint = " It is more than 1, which the intercept takes."
+        if not check_positive("df", self.df, hint=hint) > 1:
+            raise ValueError(
+                f"Invalid value for 'df': {self.df!r}. Allowed: more than 1, which the "
+                "intercept takes, and less than the number of trials."
+            )
+
+
+@dataclass(frozen=True)
+class Tuned:
+    r"""A penalty chosen by cross-validation inside every training set.
+
+    For every training fold, and again for every label permutation, the penalty (and
+    the kernel, if a list of kernels is given) is chosen that predicts the training
+    trials best when they are left out in turn. Nothing is retrained: the hat matrix of
+    a training fold is :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, the
+    residual of a left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_, and one
+    eigendecomposition of the kernel serves all lambdas. The test trials have no part in
+    the choice, so cross-validated scores and p-values stay honest.
+
+    Parameters
+    ----------
+    grid : "auto" | array_like, shape (n_lambdas,)
+        The penalties to choose from: floats are relative to trace(K_c)/n as in `reg`,
+        :class:`Ridge` objects absolute. ``"auto"``: 20 values in log steps over the
+        centred kernel's own spectrum, from its largest eigenvalue to a thousandth of
+        the smallest, over at most seven decades. The spectrum is that of all rows,
+        without labels.
+    criterion : "squared_error" | "accuracy" | "log_loss"
+        By the squared error of the class indicators, by the share of correct
+        predictions, or by the negative log posterior of the true class. Of penalties
+        that are equally good the largest is taken.
+    cv : None | int | splitter
+        How training trials are left out. None: one at a time, or one group at a time
+        when there are groups (trials of a group may be correlated: leaving out
+        one at a time then picks too small a penalty). An int: so many random
+        folds. A splitter is applied to each training set. The folds must not depend on
+        labels if these are permuted.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the grid is empty or has values that are not above zero, or for an unknown
+        criterion or cv.
+
+    Notes
+    -----
+    A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
+    block of I - G below 1e-10) is skipped.
+
+    References
+    ----------
+    .. [1] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
+       Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import RBF, Tuned, cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = cross_validate(X, y, reg=Tuned(grid=[0.01, 0.1, 1.0]), cv=5)
+    >>> result.lambdas.shape
+    (5,)
+    >>> result = cross_validate(X, y, kernel=["linear", RBF(0.1)], reg="tuned", cv=5)
+    >>> result.scores > 0.9
+    True
+    """
+
+    grid: object = "auto"
+    criterion: str = "squared_error"
+    cv: object = None
+
+    def __post_init__(self):
+        """Check the arguments; keep the grid as a tuple."""
+        check_option("criterion", self.criterion, CRITERIA)
+        if not (isinstance(self.grid, str) and self.grid == "auto"):
+            object.__setattr__(self, "grid", _check_grid(self.grid))
+        _check_inner_cv(self.cv)
+
+
+def _check_grid(grid):
+    """Return a grid of penalties as a tuple of floats and Ridge objects."""
+    listed = isinstance(grid, Iterable) and not isinstance(grid, str)
+    values = tuple(grid) if listed else ()
+    if not values:
+        raise ValueError(
+            f"Invalid value for 'grid': {grid!r}. Allowed: 'auto', or one or more "
+            "numbers above zero, relative to trace(K_c)/n, or Ridge objects."
+        )
+    values = [
+        value
+        if isinstance(value, Ridge)
+        else check_positive("grid", value, hint=" Or Ridge objects.")
+        for value in values
+    ]
+    return tuple(dict.fromkeys(values))  # each of them once
+
+
+def _check_inner_cv(cv):
+    """Refuse what does not say how training trials are left out."""
+    if cv is None or (hasattr(cv, "split") and not isinstance(cv, str | type)):
+        return
+    if isinstance(cv, Iterable) or isinstance(cv, type):
+        raise TypeError(
+            f"Invalid value for 'cv' of Tuned: {cv!r}. Allowed: None, a number of "
+            "folds, or a scikit-learn splitter, which is applied to each training set."
+        )
+    check_count("cv", cv, minimum=2)
+
+
+def check_reg(reg):
+    """Return `reg` if it is a positive number or a penalty object; names resolved."""
+    if isinstance(reg, str) and reg in ("tuned", *ESTIMATED):
+        return Tuned() if reg == "tuned" else reg
+    if isinstance(reg, (Ridge, Shrinkage, DegreesOfFreedom, Tuned)):
+        return reg
+    return check_positive("reg", reg, hint=_REG_HINT)
+
+
+def check_method(kernel, reg):
+    """Refuse penalties that do not go with the kernel.
+
+    Parameters
+    ----------
+    kernel : kernel object
+        Checked.
+    reg : float | str | penalty object
+        Checked.
+    """
+    if isinstance(kernel, KernelChoice) and not isinstance(reg, Tuned):
+        raise ValueError(
+            f"A list of {len(kernel.kernels)} kernels needs reg='tuned' or Tuned(...), "
+            f"by which one of them is chosen; got reg={reg!r}."
+        )
+    if isinstance(reg, str) and not kernel.is_linear:
+        raise ValueError(
+            f"reg={reg!r} estimates the covariance of features, so it needs a linear "
+            f"kernel; got {kernel!r}. Use a float, DegreesOfFreedom or Tuned."
+        )

@@ -1,0 +1,136 @@
+"""Scores of predicted numbers, computed for all permutations at once.
+
+All are computed on the predictions pooled over test sets, and are the higher the
+better.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._checks import check_option
+
+#: A spread of predictions below this many units of rounding is none.
+_ROUNDING = 64
+
+
+@dataclass(frozen=True)
+class RegressionMetric:
+    """How to score predicted numbers.
+
+    Attributes
+    ----------
+    score : callable
+        ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
+    chance : float
+        Its value where nothing can be predicted; NaN where that depends on the data.
+    label : str
+        How to name it on an axis.
+    power : int
+        The power of the unit of y that the score has.
+    """
+
+    score: Callable
+    chance: float
+    label: str
+    power: int = 0
+
+
+def _sum_products(one, other):
+    """Return the sums of products over rows, (n_test, B) twice to (B,)."""
+    return np.einsum("nb,nb->b", one, other)
+
+
+def _neg_mean_squared_error(true, predicted):
+    error = true - predicted
+    return -_sum_products(error, error) / len(true)
+
+
+def _r2(true, predicted):
+    error, spread = true - predicted, true - true.mean(axis=0)
+    left, total = (_sum_products(each, each) for each in (error, spread))
+    # Of equal numbers nothing is to be explained: 1 if they are hit exactly, else 0.
+    flat = total == 0
+    return np.where(flat, left == 0, 1 - left / np.where(flat, 1, total))
+
+
+def _pearsonr(true, predicted):
+    size = _sum_products(true, true) + _sum_products(predicted, predicted)
+    true, predicted = (each - each.mean(axis=0) for each in (true, predicted))
+    variance, spread = (_sum_products(each, each) for each in (true, predicted))
+    smallest = (_ROUNDING * np.finfo(float).eps) ** 2 * size
+    flat = (spread <= smallest) | (variance <= smallest)
+    scale = np.sqrt(variance) * np.sqrt(spread)
+    return np.where(flat, 0, _sum_products(true, predicted) / np.where(flat, 1, scale))
+
+
+#: The metrics of regression known by name.
+REGRESSION_METRICS = {
+    "r2": RegressionMetric(_r2, np.nan, "R²"),
+    "pearsonr": RegressionMetric(_pearsonr, 0.0, "Pearson correlation"),
+    "neg_mean_squared_error": RegressionMetric(
+        _neg_mean_squared_error, np.nan, "Negative mean squared error", power=2
+    ),
+}
+
+
+def check_regression_scoring(scoring):
+    """Return the list of metric names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a name is unknown or named twice.
+    """
+    names = [scoring] if isinstance(scoring, str) else scoring
+    if not isinstance(names, (list, tuple)) or not names:
+        raise TypeError(
+            f"Invalid value for 'scoring': {scoring!r}. Allowed: a metric's name or a "
+            f"list of names, of {', '.join(REGRESSION_METRICS)}."
+        )
+    for name in names:
+        check_option("scoring", name, REGRESSION_METRICS)
+    if len(set(names)) < len(names):
+        raise ValueError(f"scoring names a metric twice: {list(names)}.")
+    return list(names)
+
+
+def evaluate_regression(scoring, true, predicted):
+    r"""Compute several metrics of the same predictions.
+
+    With the true values :math:`y_i` of the n rows of all test sets, the predictions
+    :math:`\hat y_i` and means :math:`\bar y, m`:
+
+    .. math::
+
+        R^2 = 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}, \qquad
+        r = \frac{\sum_i (y_i - \bar y)(\hat y_i - m)}
+                 {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
+
+    and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
+
+    Parameters
+    ----------
+    scoring : list of str
+        Metric names: "r2", "pearsonr", "neg_mean_squared_error".
+    true, predicted : ndarray, shape (n_test, B)
+        One column per permutation. Of about unit size: predictions that vary less
+        than rounding would have them vary do not correlate with anything.
+
+    Returns
+    -------
+    scores : dict of str to ndarray, shape (B,)
+        Each metric, finite throughout. A constant prediction has a correlation of 0.
+        True values that are all equal have the correlation 0 and, as in scikit-learn,
+        :math:`R^2 = 1` if they are predicted exactly, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> true = np.array([[1.0], [2.0], [3.0]])
+    >>> evaluate_regression(["r2", "pearsonr"], true, true / 2)
+    {'r2': array([-0.75]), 'pearsonr': array([1.])}
+    """
+    true, predicted = (np.asarray(each, float) for each in (true, predicted))
+    return {name: REGRESSION_METRICS[name].score(true, predicted) for name in scoring}

@@ -1,0 +1,395 @@
+r"""The penalty, and the kernel, chosen inside every training fold.
+
+A fold's model, retrained, is ridge regression on the training rows, with the residual
+maker
+
+.. math:: M_f = M_{tr,tr} - M_{tr,te} M_{te,te}^{-1} M_{te,tr}, \qquad M = I - G,
+
+and the residuals :math:`R_f = R_{tr} - M_{tr,te} E_{te}` of the labels, where
+:math:`E_{te} = M_{te,te}^{-1} R_{te}` are the residuals that cross-validation needs
+anyway. So an inner test set I within the training rows has the residuals
+:math:`(M_f)_{I,I}^{-1} (R_f)_I`, and its models the cross-product
+:math:`A_f - (R_f)_I^\top (M_f)_{I,I}^{-1} (R_f)_I`, both exactly those of a model that
+was trained without te and I. Nothing is retrained: per lambda, the labels cost two
+matrix products. The best candidate of every fold and label vector is kept as they pass.
+
+The closed form of leaving one out is due to Cawley & Talbot (2003), Pattern Recognition
+36(11), 2585-2592; that of leaving out within a training set is derived in the
+documentation.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ._candidates import as_slice, inner_plan, nothing_chosen, prepare_candidate
+from ._criteria import InnerTargets, evaluate
+from ._fold_models import FoldModels, Regression, cross_product, regress
+from ._inner_folds import InnerFolds
+from ._targets import make_targets
+from .direct import Plan, apply, is_too_large
+from .folds import FoldBatch, Layout, lay_out
+from .lambdas import candidates
+from .penalties import Tuned
+from .spectrum import Spectrum, spectrum_of_gram
+
+#: Bytes of prepared candidates that are kept for the next label vectors.
+_MOST = 2**28
+_NONE_LEFT = (
+    "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
+    "left-out trials of some training set are fitted exactly, or rounding would decide "
+    "the predictions. Give penalties nearer to trace(K_c)/n = {:.3g}, or fewer features."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one label vector on all its trials.
+
+    Attributes
+    ----------
+    kernel : int
+        The number of the kernel.
+    lam : float
+        Lambda.
+    lambdas : ndarray, shape (n_kernels, n_lambdas)
+        The candidates.
+    criterion : ndarray, shape (n_kernels, n_lambdas)
+        What was minimised; NaN where a candidate was skipped.
+    """
+
+    kernel: int
+    lam: float
+    lambdas: np.ndarray
+    criterion: np.ndarray
+
+
+@dataclass(frozen=True)
+class TunedPlan:
+    """A plan whose penalty is chosen for every fold and label vector.
+
+    Attributes
+    ----------
+    spectra : tuple of Spectrum
+        One for each kernel, with trials in the layout's order.
+    tuned : Tuned
+        What to choose from, and how.
+    inner : InnerFolds
+        The folds within the training sets.
+    dtype : dtype
+        The precision in which labels are processed.
+    rank : int | None
+        How many discriminants to use; None: all.
+    kept : dict
+        Prepared candidates and what one label vector chose, for the next question.
+    """
+
+    spectra: tuple[Spectrum, ...]
+    tuned: Tuned
+    inner: InnerFolds
+    dtype: np.dtype
+    rank: int | None = None
+    kept: dict = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def layout(self):
+        """The layout of the outer folds."""
+        return self.inner.layout
+
+    @property
+    def order(self):
+        """The order in which trials are processed."""
+        return self.layout.order
+
+    @property
+    def rows(self):
+        """The trial behind every test row, in the order results come out."""
+        return self.layout.rows
+
+    @property
+    def batches(self):
+        """The folds, in batches of equal size."""
+        return self.layout.batches
+
+    @property
+    def n_rows(self):
+        """The number of trials."""
+        return len(self.order)
+
+    @property
+    def shapes(self):
+        """The (folds, test rows, training rows) of every batch."""
+        return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
+
+    @cached_property
+    def lambdas(self):
+        """The grid (n_kernels, n_lambdas), the largest first."""
+        return np.stack([candidates(self.tuned, each.moments) for each in self.spectra])
+
+    def block_size(self, n_classes, want_scores=False):
+        """Return how many label vectors to process at a time."""
+        values = (len(self.rows) + self.n_rows) * (n_classes - 1)
+        return int(np.clip(2**23 // (values * self.dtype.itemsize), 1, 256))
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the predictions, all in one piece, see `mvpa_kfda.direct.apply`."""
+        yield apply(self, labels, n_classes, want_scores)
+
+    def kernel_of(self, number):
+        """Return the number of a candidate's kernel."""
+        return number // self.lambdas.shape[1]
+
+    def hat(self, number):
+        """Return the hat of a candidate, in double precision."""
+        kernel, i = divmod(number, self.lambdas.shape[1])
+        return self.spectra[kernel].hat(self.lambdas[kernel, i])
+
+    def fold_models(self, targets):
+        """Yield the :class:`FoldModels` of every batch of folds, penalties chosen."""
+        chosen = self._choose(targets.T, targets)
+        for number, (batch, each) in enumerate(zip(self.batches, chosen, strict=True)):
+            E = each.E.copy()  # may be kept for the next question
+            yield FoldModels(batch, targets.folds[number], E, each.A, each.choice)
+
+    def fold_residuals(self, T):
+        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
+        chosen = self._choose(T)
+        for batch, each in zip(self.batches, chosen, strict=True):
+            yield batch, each.E.copy()
+
+    def all_models(self, targets):
+        """Return A (q, q, 1, B) and the choice (1, B) of models of all trials."""
+        chosen = self._choose_all(targets.T, targets)
+        return chosen.A, chosen.choice
+
+    def choose_all(self, targets):
+        """Return the :class:`Choice` for the first label vector on all trials."""
+        chosen = self._choose_all(targets.T, targets)
+        kernel, i = divmod(int(chosen.choice[0, 0]), self.lambdas.shape[1])
+        criterion = chosen.criteria[:, 0].reshape(self.lambdas.shape)
+        return Choice(kernel, float(self.lambdas[kernel, i]), self.lambdas, criterion)
+
+    def plain(self, codes, n_classes):
+        """Return plans with the penalties that one label vector chooses.
+
+        Returns
+        -------
+        full : Plan
+            Of all trials, without folds.
+        parts : list of Plan
+            One for each candidate that some folds choose, with these folds.
+        """
+        targets = self._targets(np.asarray(codes)[None], n_classes)
+        number = int(self._choose_all(targets.T, targets).choice[0, 0])
+        nothing = Layout(self.order, self.order[:0], ())
+        full = Plan(self.hat(number).astype(self.dtype), nothing, (), self.rank)
+        choices = [each.choice[:, 0] for each in self._choose(targets.T, targets)]
+        used = np.unique(np.concatenate(choices)) if choices else ()
+        return full, [self._part(number, choices) for number in used]
+
+    def penalty(self, labels, n_classes):
+        """Return what is to be recorded of the penalties, arrays (1, n_folds, ...).
+
+        For label vectors (1, n); of float targets, n_classes is None.
+        """
+        targets = None
+        if n_classes is None:
+            T = np.asarray(labels, self.dtype)[:, self.order].T[None]
+        else:
+            targets = self._targets(labels, n_classes)
+            T = targets.T
+        if self.batches:
+            chosen, numbers = self._choose(T, targets), self.inner.numbers
+        else:
+            chosen, numbers = [self._choose_all(T, targets)], np.arange(1)
+        back = np.argsort(numbers)
+        choice = np.concatenate([each.choice[:, 0] for each in chosen])[back]
+        criteria = np.concatenate([each.criteria for each in chosen], axis=1).T[back]
+        kernel, i = np.divmod(choice, self.lambdas.shape[1])
+        lambdas = self.lambdas[kernel, i]
+        df = [
+            self.spectra[j].degrees_of_freedom(lam)
+            for j, lam in zip(kernel, lambdas, strict=True)
+        ]
+        return {
+            "lambda": lambdas[None],
+            "degrees_of_freedom": np.array(df)[None],
+            "kernel": kernel[None],
+            "grid": self.lambdas[None],
+            "criterion": criteria.reshape(1, -1, *self.lambdas.shape),
+        }
+
+    def _targets(self, labels, n_classes):
+        """Return targets of labels (B, n)."""
+        labels = np.asarray(labels)
+        return make_targets(labels, n_classes, self.layout, self.dtype, rank=self.rank)
+
+    def _part(self, number, choices):
+        """Return the plan of a candidate for the folds that choose it."""
+        plan, batches, inverses, start = self._prepared(number).plan, [], [], 0
+        for batch, solver, tests, choice in zip(
+            self.batches, plan.inverses, self.inner.tests, choices, strict=True
+        ):
+            mine = np.flatnonzero(choice == number)
+            if len(mine):
+                out = slice(start, start + len(mine) * batch.m)
+                take, start = tests[mine].ravel(), out.stop
+                batches.append(FoldBatch(take, len(mine), batch.m, out))
+                inverses.append(solver.of(mine))
+        layout = Layout(self.order, np.empty(start, int), tuple(batches))
+        return Plan(plan.hat, layout, tuple(inverses), self.rank)
+
+    def _prepared(self, number):
+        """Return a candidate, kept if memory allows."""
+        if number in self.kept:
+            return self.kept[number]
+        kernel, i = divmod(number, self.lambdas.shape[1])
+        spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
+        candidate = None
+        if not is_too_large(lam, spectrum.moments.scale, self.dtype):
+            candidate = prepare_candidate(
+                spectrum.hat(lam), self.inner, self.dtype, self.rank
+            )
+        each = 16 * spectrum.vectors.size  # the hat and what its folds take
+        if self.lambdas.size * each <= _MOST:
+            self.kept[number] = candidate
+        return candidate
+
+    def _choose(self, T, targets=None):
+        """Return what is :class:`Chosen` in every batch of folds."""
+        key = T.tobytes() if T.shape[2] == 1 else None
+        if key is not None and ("folds", key, targets is None) in self.kept:
+            return self.kept["folds", key, targets is None]
+        n_labels, size = T.shape[2], self.lambdas.size
+        chosen = [
+            nothing_chosen(T, batch.k, batch.m, size, with_A=targets is not None)
+            for batch in self.batches
+        ]
+        kept = {}
+        for number in range(size):
+            candidate = self._prepared(number)
+            if candidate is None:
+                continue
+            plan = candidate.plan
+            regression = _regress(plan, T, targets)
+            for i, each in enumerate(chosen):
+                self._offer(each, number, i, candidate, regression, targets, kept)
+        self._check(chosen)
+        if n_labels == 1:  # asked for again: patterns, the record of penalties
+            self.kept["folds", key, targets is None] = chosen
+        return chosen
+
+    def _offer(self, chosen, number, i, candidate, regression, targets, kept):
+        """Offer a candidate to all folds of batch i."""
+        plan, batch = candidate.plan, self.batches[i]
+        R_te = batch.of(regression.R)
+        E, A = plan.solve(i, R_te), None
+        if targets is not None:
+            A = regression.A - cross_product(R_te, E)
+        for fold, inner in enumerate(candidate.inner[i]):
+            if inner is None:
+                continue
+            te = self.inner.tests[i][fold]
+            A_f = None if A is None else A[:, :, fold]
+            within = Regression(
+                regression.R - plan.hat.spread(as_slice(te), E[:, fold]),
+                None if A is None else A_f[:, :, None],
+            )
+            counts = None
+            if targets is not None:
+                counts = targets.folds[i].terms.counts[:, fold : fold + 1]
+            criterion = self._criterion(inner, within, targets, counts, kept, (i, fold))
+            chosen.offer(number, fold, criterion, E[:, fold], A_f)
+
+    def _choose_all(self, T, targets=None):
+        """Return what is :class:`Chosen` by models of all trials, as one fold."""
+        chosen = nothing_chosen(T, 1, 0, self.lambdas.size, with_A=targets is not None)
+        kept, nothing = {}, np.empty((len(T), 0, T.shape[2]), T.dtype)
+        for number in range(self.lambdas.size):
+            candidate = self._prepared(number)
+            if candidate is None:
+                continue
+            of_all = inner_plan(
+                self.hat(number), None, None, self.inner.of_all, self.dtype, self.rank
+            )
+            if of_all is None:
+                continue
+            regression = _regress(candidate.plan, T, targets)
+            counts = None if targets is None else targets.terms.counts
+            criterion = self._criterion(
+                of_all, regression, targets, counts, kept, "all"
+            )
+            A = None if targets is None else regression.A[:, :, 0]
+            chosen.offer(number, 0, criterion, nothing, A)
+        self._check([chosen])
+        return chosen
+
+    def _check(self, chosen):
+        """Raise unless every fold has a candidate."""
+        if any((each.choice < 0).any() for each in chosen):
+            scale = self.spectra[0].moments.scale
+            bounds = self.lambdas.min(), self.lambdas.max()
+            raise ValueError(_NONE_LEFT.format(*bounds, scale))
+
+    def _criterion(self, inner, within, targets, counts, kept, key):
+        """Return the criterion (B,) of a candidate within one training set."""
+        labels = None
+        if self.tuned.criterion != "squared_error":
+            if key not in kept:
+                kept[key] = InnerTargets.of(targets, counts, inner.batches, self.rank)
+            labels = kept[key]
+        return evaluate(self.tuned.criterion, inner, within, labels)
+
+
+def _regress(plan, T, targets):
+    """Return the regression of T (q, n, B); A only where there are targets."""
+    if targets is None:
+        return Regression(plan.residuals(T), None)
+    return regress(plan, targets)
+
+
+def tuned_plan(spectra, tuned, inner, dtype, rank=None):
+    """Return the plan of decomposed kernels, one for each kernel to choose from."""
+    layout = inner.layout
+    if not layout.is_sorted:
+        spectra = [each.reordered(layout.order) for each in spectra]
+    return TunedPlan(tuple(spectra), tuned, inner, np.dtype(dtype), rank)
+
+
+def tune_grams(grams, tuned, codes, n_classes, groups=None, rank=None):
+    """Choose kernel and penalty on all trials.
+
+    Parameters
+    ----------
+    grams : list of ndarray, shape (n, n)
+        Kernel matrices, one for each candidate kernel.
+    tuned : Tuned
+        What to choose from, and how.
+    codes : ndarray of int, shape (n,)
+        Class codes 0..c-1.
+    n_classes : int
+        The number of classes c.
+    groups : ndarray, shape (n,) | None
+        Groups, to be left out one at a time.
+    rank : int | None
+        How many discriminants predictions use; None: all.
+
+    Returns
+    -------
+    choice : Choice
+        The best candidate.
+    """
+    spectra = [spectrum_of_gram(K) for K in grams]
+    return tune_spectra(spectra, tuned, codes, n_classes, groups, rank)
+
+
+def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
+    """Do as :func:`tune_grams` with decomposed kernels."""
+    inner = InnerFolds(tuned.cv, len(codes), codes, groups, None)
+    plan = tuned_plan(spectra, tuned, inner, "float64", rank)
+    layout = lay_out(None, len(codes))
+    targets = make_targets(
+        np.asarray(codes)[None], n_classes, layout, plan.dtype, rank=rank
+    )
+    return plan.choose_all(targets)

@@ -1,0 +1,376 @@
+"""Pseudo-trials: which trials are averaged, and the kernel between averages."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from reference import reference_cross_validate
+from scipy.stats import kstest
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedKFold,
+)
+
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct
+from mvpa_kfda._averaging import AveragedKernel, average_trials
+from mvpa_kfda.folds import make_folds
+from mvpa_kfda.hat import hat_from_gram, make_hat
+from mvpa_kfda.kernels import Callable, Precomputed
+from mvpa_kfda.permutation import permute_labels
+
+N = 70
+
+
+def problem(c=3, p=5, seed=0):
+    """Return features, unbalanced codes and groups of trials in mixed order."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(c), np.linspace(15, 40, c).astype(int)))
+    codes = codes[:N]
+    X = rng.standard_normal((len(codes), p)) + rng.standard_normal((c, p))[codes]
+    return X, codes, np.array(["b", "a", "c"])[rng.integers(3, size=len(codes))]
+
+
+def by_hand(X, averaging):
+    """Return averaged features, one pseudo-trial after the other."""
+    return np.array([X[list(members)].mean(axis=0) for members in averaging.members])
+
+
+# ------------------------------------------------------------------------- membership
+
+
+@pytest.mark.parametrize(
+    ("k", "grouped"), [(1, True), (2, False), (2, True), (3, True), (5, False)]
+)
+def test_averages_never_mix_test_sets_classes_or_groups(k, grouped):
+    _, codes, groups = problem(c=2)
+    groups = groups if grouped else None
+    folds = make_folds(KFold(3, shuffle=True, random_state=0), codes)
+    made = average_trials(k, folds, codes, groups, seed=1)
+    assert made.members.shape == (len(made.codes), k)
+    rows = made.members.ravel()
+    assert len(np.unique(rows)) == len(rows)  # no trial is in two averages
+    fold_of = np.full(folds.n, -1)
+    for number, test in enumerate(folds.tests):
+        fold_of[test] = number
+    for number, test in enumerate(made.folds.tests):
+        assert_array_equal(fold_of[made.members[test]], number)
+    assert_array_equal(codes[made.members], np.repeat(made.codes[:, None], k, axis=1))
+    if grouped:
+        assert (groups[made.members] == made.groups[:, None]).all()
+    else:
+        assert made.groups is None
+    # As many as there can be of every kind.
+    kinds = list(zip(fold_of, groups if grouped else codes, codes, strict=True))
+    counts = [kinds.count(kind) // k for kind in set(kinds)]
+    assert len(made.codes) == sum(counts)
+
+
+def test_the_test_sets_are_a_partition_in_their_order():
+    _, codes, _ = problem()
+    pairs = make_folds(KFold(4), codes).pairs[::-1]  # the last trials come first
+    folds = make_folds(pairs, codes)
+    made = average_trials(2, folds, codes, seed=0)
+    assert made.folds.is_partition
+    assert made.folds.n == len(made.codes) == sum(map(len, made.folds.tests))
+    for test, single in zip(made.folds.tests, folds.tests, strict=True):
+        assert np.isin(made.members[test], single).all()
+    assert (np.diff(made.members[:, 0]) > 0).all()
+    assert (np.diff(made.members, axis=1) > 0).all()
+
+
+def test_grouping_is_random_and_repeatable():
+    _, codes, _ = problem()
+    folds = make_folds(2, codes)
+    one, again, other = (average_trials(3, folds, codes, seed=s) for s in (5, 5, 6))
+    assert_array_equal(one.members, again.members)
+    assert (one.members != other.members).any()
+    # Every pair of trials of a kind is as likely to be averaged as any other.
+    codes = np.repeat([0, 1], 8)
+    folds = make_folds(KFold(2, shuffle=True, random_state=0), codes)
+    zeros = folds.tests[0][codes[folds.tests[0]] == 0]
+    assert len(zeros) >= 3
+    together = dict.fromkeys((i, j) for i in zeros for j in zeros if i < j)
+    together = dict.fromkeys(together, 0)
+    n_seeds = 600
+    for seed in range(n_seeds):
+        for pair in average_trials(2, folds, codes, seed=seed).members:
+            if tuple(pair) in together:
+                together[tuple(pair)] += 1
+    m = len(zeros)
+    expected = n_seeds * (m // 2) / (m * (m - 1) / 2)
+    assert_allclose(list(together.values()), expected, rtol=0, atol=5 * expected**0.5)
+
+
+def test_an_average_of_one_is_the_trial():
+    X, codes, groups = problem()
+    folds = make_folds(StratifiedKFold(5), codes)
+    made = average_trials(1, folds, codes, groups)
+    assert_array_equal(made.members[:, 0], np.arange(len(codes)))
+    assert_array_equal(made.apply(X), X)
+    assert_array_equal(made.groups, groups)
+    for test, single in zip(made.folds.tests, folds.tests, strict=True):
+        assert_array_equal(test, np.sort(single))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_data_of_any_shape_are_averaged(axis):
+    _, codes, _ = problem()
+    made = average_trials(3, make_folds(3, codes), codes, seed=0)
+    data = np.random.default_rng(0).integers(100, size=(len(codes), 2, 4)).astype("i1")
+    expected = np.array([np.mean(data[m], axis=0) for m in made.members])
+    averaged = made.apply(np.moveaxis(data, 0, axis), axis)
+    assert_allclose(np.moveaxis(averaged, axis, 0), expected, rtol=1e-14, atol=0)
+
+
+# ---------------------------------------------------------------------- permutations
+
+
+def test_permutations_stay_within_test_sets():
+    _, codes, _ = problem(c=2)
+    label_free = KFold(3, shuffle=True, random_state=0)
+    folds = make_folds(label_free, codes)
+    assert folds.sees_labels is False
+    made = average_trials(3, folds, codes, seed=0)
+    assert made.folds.sees_labels is True
+    drawn = permute_labels(made.codes, 20, folds=made.folds, random_state=0)
+    assert drawn.scheme == "within_folds"
+    assert average_trials(1, folds, codes).folds.sees_labels is False
+
+
+def test_labels_constant_within_groups_do_not_shape_the_averages():
+    groups = np.repeat(np.arange(12), 5)
+    codes = groups % 2
+    folds = make_folds(KFold(3), codes)
+    assert average_trials(2, folds, codes).folds.sees_labels is True
+    made = average_trials(2, folds, codes, groups, seed=0)
+    assert made.folds.sees_labels is False
+    drawn = permute_labels(made.codes, 20, folds=made.folds, groups=made.groups)
+    assert drawn.scheme == "groups"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:All averages of class")
+def test_p_values_are_uniform_on_noise():
+    p, differences = [], []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        X, codes = rng.normal(size=(60, 4)), rng.permutation(np.repeat([0, 1], 30))
+        made = average_trials(4, make_folds(KFold(4), codes), codes, seed=seed)
+        drawn = permute_labels(made.codes, 99, folds=made.folds, random_state=seed)
+        plan = direct.prepare(make_hat(made.apply(X), Linear(), 0.3), made.folds)
+        scored = direct.apply(plan, drawn.labels, 2)
+        accuracy = (scored.predicted == scored.true).mean(axis=0)
+        above, tied = accuracy > accuracy[0], accuracy == accuracy[0]
+        p.append((above.sum() + rng.random() * tied.sum()) / len(accuracy))
+        differences.append(accuracy[0] - accuracy[1:].mean())
+    assert kstest(p, "uniform").pvalue > 1e-3
+    standard_error = np.std(differences) / len(differences) ** 0.5
+    assert abs(np.mean(differences)) < 3.5 * standard_error
+
+
+# ------------------------------------------------------------------------ predictions
+
+
+def predict(hat, made, labels, c):
+    """Return the class scores of the pseudo-trials, and their rows."""
+    plan = direct.prepare(hat, made.folds)
+    return plan.rows, direct.apply(plan, labels, c, True).class_scores
+
+
+@pytest.mark.parametrize("p", [5, 60])
+def test_averaged_features_and_their_kernel_equal_refitting(p):
+    X, codes, _ = problem(c=3, p=p)
+    folds = make_folds(KFold(4, shuffle=True, random_state=1), codes)
+    made = average_trials(3, folds, codes, seed=0)
+    labels = permute_labels(made.codes, 3, folds=made.folds, random_state=0).labels
+    averaged = by_hand(X, made)
+    assert_allclose(made.apply(X), averaged, rtol=1e-13, atol=1e-13)
+    lam = 4.0
+    expected = reference_cross_validate(
+        averaged @ averaged.T, made.codes, made.folds.pairs, lam, labels
+    )
+    gram = made.kernel(Linear())(X)
+    hats = [
+        make_hat(made.apply(X), Linear(), Ridge(lam)),
+        hat_from_gram(gram, Ridge(lam)),
+    ]
+    for hat in hats:
+        rows, scores = predict(hat, made, labels, 3)
+        where = [np.flatnonzero(rows == row)[0] for row in expected.rows]
+        assert_allclose(
+            scores[where].transpose(2, 0, 1), expected.class_scores, rtol=0, atol=1e-10
+        )
+        assert_array_equal(scores[where].argmax(axis=1).T, expected.predictions)
+
+
+def test_averaging_in_kernel_space_equals_refitting():
+    X, codes, _ = problem(c=3)
+    folds = make_folds(KFold(4, shuffle=True, random_state=1), codes)
+    made = average_trials(3, folds, codes, seed=0)
+    gram = rbf_kernel(X, gamma=0.2)
+    S = np.zeros((len(made.codes), len(X)))
+    for row, members in enumerate(made.members):
+        S[row, members] = 1 / 3
+    expected = reference_cross_validate(
+        S @ gram @ S.T, made.codes, made.folds.pairs, 0.5
+    )
+    hat = hat_from_gram(made.kernel(RBF(0.2))(X), Ridge(0.5))
+    rows, scores = predict(hat, made, made.codes[None], 3)
+    where = [np.flatnonzero(rows == row)[0] for row in expected.rows]
+    assert_allclose(scores[where, :, 0], expected.class_scores[0], rtol=0, atol=1e-10)
+
+
+# ----------------------------------------------------------------------------- kernel
+
+MEMBERS = np.array([[0, 3], [1, 2], [4, 7]])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Linear(), RBF("median"), RBF(None), Polynomial(2), Callable(rbf_kernel)],
+    ids=repr,
+)
+def test_the_kernel_averages_the_kernel_of_single_trials(kernel):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 9, 4))
+    S = np.zeros((3, 9))
+    S[np.arange(3)[:, None], MEMBERS] = 0.5
+    averaged = AveragedKernel(kernel, MEMBERS)
+    fitted, single = averaged.fit(X), kernel.fit(X)  # the width is single trials'
+    close = {"rtol": 1e-13, "atol": 1e-13}
+    assert_allclose(fitted(X), S @ single(X) @ S.T, **close)
+    assert_allclose(fitted(X, Y), S @ single(X, Y) @ S.T, **close)
+    assert_allclose(fitted(2 * Y), S @ single(2 * Y) @ S.T, **close)
+    for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
+        assert getattr(averaged, name) == getattr(kernel, name)
+    assert hasattr(averaged, "from_inner") == hasattr(kernel, "from_inner")
+    if hasattr(kernel, "from_inner"):
+        assert_allclose(averaged.from_inner(X @ X.T, 4), fitted(X), **close)
+
+
+def test_the_linear_kernel_averages_features():
+    X = np.random.default_rng(0).standard_normal((9, 4))
+    kernel = AveragedKernel(Linear(), MEMBERS)
+    averaged = X[MEMBERS].mean(axis=1)
+    assert_allclose(kernel(X), averaged @ averaged.T, rtol=1e-13, atol=1e-13)
+    assert_allclose(kernel.features(X), averaged, rtol=1e-13, atol=1e-13)
+    other = AveragedKernel(RBF(0.3), MEMBERS)
+    assert np.abs(other(X) - RBF(0.3)(averaged)).max() > 0.1
+
+
+def test_a_given_matrix_is_averaged():
+    X = np.random.default_rng(0).standard_normal((9, 4))
+    averaged = X[MEMBERS].mean(axis=1)
+    kernel = AveragedKernel(Precomputed(), MEMBERS)
+    assert_allclose(kernel(X @ X.T), averaged @ averaged.T, rtol=1e-13, atol=1e-13)
+
+
+class Pairs(Linear):
+    """A linear kernel that tells what it was asked for."""
+
+    def take(self, columns):
+        return Polynomial(2, coef0=len(columns))
+
+    def repeated(self, times):
+        return Polynomial(times)
+
+
+def test_columns_are_the_inner_kernels():
+    kernel = AveragedKernel(Pairs(), MEMBERS)
+    taken, repeated = kernel.take([0, 1]), kernel.repeated(4)
+    assert taken.kernel == Polynomial(2, coef0=2)
+    assert repeated.kernel == Polynomial(4)
+    assert taken.members is repeated.members is MEMBERS
+
+
+def test_the_kernel_is_described_and_pickled():
+    kernel = AveragedKernel(RBF(0.5), MEMBERS)
+    assert repr(kernel) == "AveragedKernel(RBF(gamma=0.5), 2 trials each)"
+    X = np.random.default_rng(0).standard_normal((9, 4))
+    assert_array_equal(pickle.loads(pickle.dumps(kernel))(X), kernel(X))
+
+
+# -------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("k", [0, -2, 2.5, True, "3"])
+def test_k_is_a_whole_number(k):
+    _, codes, _ = problem()
+    with pytest.raises(ValueError, match="Invalid value for 'average'"):
+        average_trials(k, make_folds(3, codes), codes)
+
+
+@pytest.mark.parametrize(
+    "cv", [ShuffleSplit(3, test_size=0.3, random_state=0), [(range(35), range(35, 70))]]
+)
+def test_test_sets_must_be_a_partition(cv):
+    codes = np.arange(N) % 2
+    with pytest.raises(ValueError, match="average=2 needs every trial in exactly one"):
+        average_trials(2, make_folds(cv, codes), codes)
+
+
+def test_leave_one_out_leaves_nothing_to_average():
+    codes = np.arange(20) % 2
+    message = (
+        r"average=2 leaves class 'cat' without samples: .* no test set holds more than "
+        r"1 of the 10 trials of this class\. Use fewer, larger test sets\."
+    )
+    with pytest.raises(ValueError, match=message):
+        average_trials(
+            2, make_folds(LeaveOneOut(), codes), codes, classes=["cat", "dog"]
+        )
+
+
+def test_a_class_too_small_is_named():
+    codes = np.repeat([0, 2, 1], [40, 32, 9])  # in no order
+    folds = make_folds(StratifiedKFold(3), codes)
+    message = (
+        r"average=4 leaves class 'dog' without samples: .* of 4 trials of one class "
+        r"and test set, .* no test set holds more than 3 of the 9 trials of this "
+        r"class\. "
+        r"Use average=3 or less"
+    )
+    with pytest.raises(ValueError, match=message):
+        average_trials(4, folds, codes, classes=["cat", "dog", "house"])
+    average_trials(3, folds, codes)
+
+
+def test_groups_count_too():
+    codes, groups = np.tile([0, 1], 12), np.arange(24) // 4
+    folds = make_folds(LeaveOneGroupOut(), codes, groups)
+    message = "average=3 leaves class '0' without samples: .* no group in a test set"
+    with pytest.raises(ValueError, match=message):
+        average_trials(3, folds, codes, groups)
+    assert len(average_trials(2, folds, codes, groups).codes) == 12
+
+
+def test_no_test_set_is_left_empty():
+    codes = np.repeat([0, 1, 0, 1], [6, 6, 2, 2])
+    tests = [np.arange(12), np.arange(12, 16)]
+    folds = make_folds([(np.setdiff1d(np.arange(16), t), t) for t in tests], codes)
+    message = (
+        r"average=3 leaves fold 1 of the given cv iterable without .* 4 test trials"
+    )
+    with pytest.raises(ValueError, match=message):
+        average_trials(3, folds, codes)
+    average_trials(2, folds, codes)
+
+
+def test_averages_of_a_class_in_one_test_set_only_are_warned_of():
+    codes = np.array([0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0])
+    folds = make_folds([(range(6, 12), range(6)), (range(6), range(6, 12))], codes)
+    with pytest.warns(UserWarning, match="All averages of class 'dog' are in one test"):
+        average_trials(2, folds, codes, classes=["cat", "dog"])
+
+
+def test_a_class_in_one_test_set_anyway_is_not_warned_of_again(recwarn):
+    codes = np.repeat([0, 1, 0], [3, 3, 6])
+    folds = make_folds([(range(6, 12), range(6)), (range(6), range(6, 12))], codes)
+    assert [str(each.message)[:24] for each in recwarn] == ["All trials of class '1' "]
+    average_trials(2, folds, codes)
+    assert len(recwarn) == 1

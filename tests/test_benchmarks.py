@@ -1,0 +1,316 @@
+"""The benchmarks that reproduce the papers: their sums, and small runs of them."""
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
+from numpy.testing import assert_allclose, assert_array_equal
+from reference import fit
+
+from mvpa_kfda import RBF, KernelFDA, Ridge
+
+FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
+
+
+@pytest.fixture
+def paper(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return import_module("bench_paper")
+
+
+@pytest.fixture
+def loo(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return import_module("bench_leave_one_out")
+
+
+def read_tables(path):
+    """Return the tables of a file as lists of rows of text, and its figures' names."""
+    settings = {"halt_level": 2, "report_level": 2}  # a warning is an error
+    document = publish_doctree(path.read_text("utf-8"), settings_overrides=settings)
+    tables = [
+        [[cell.astext() for cell in row.findall(nodes.entry)] for row in rows]
+        for rows in (list(t.findall(nodes.row)) for t in document.findall(nodes.table))
+    ]
+    return tables, [image["uri"] for image in document.findall(nodes.image)]
+
+
+def check_figures(path, uris):
+    """Assert that the figures are where the documentation looks for them, and small."""
+    for uri in uris:
+        assert uri.startswith("/benchmarks/figures/")
+        size = (path.parent / "figures" / Path(uri).name).stat().st_size
+        assert 5_000 < size < 100_000
+
+
+def test_paper_writes_its_tables(paper, tmp_path, monkeypatch):
+    sizes = replace(
+        paper.QUICK,
+        n_classes=(3,),
+        n_trials=(40,),
+        n_features=(5, 60),
+        n_features_permuted=(5,),
+        n_permutations=(2,),
+        seconds=0,
+    )
+    monkeypatch.setattr(paper, "QUICK", sizes)
+    monkeypatch.setattr(paper, "RESULTS", None)  # is not to be written
+    paper.main(["--quick", "--out", str(tmp_path / "results.rst")])
+    (claims, cases), uris = read_tables(tmp_path / "results.rst")
+    assert [row[1] for row in claims] == ["The paper", "up to 1,000", "up to 10,000"]
+    assert [row[0] for row in cases[1:]] == [
+        "3 classes, 40 trials, 5 features",
+        "3 classes, 40 trials, 60 features",
+        "3 classes, 40 trials, 5 features, 2 permutations",
+    ]
+    # After one of 10 or 30 models the time is up: all is extrapolated.
+    assert all(cell.endswith("*)") for row in cases[1:] for cell in row[2:])
+    assert len(uris) == 1
+    check_figures(tmp_path / "results.rst", uris)
+
+
+@pytest.mark.parametrize("p", [6, 80])
+@pytest.mark.parametrize("name", ["textbook FDA", "textbook KFDA", "KernelFDA"])
+def test_refitted_methods_are_the_textbook_discriminant(paper, name, p):
+    rng = np.random.default_rng(p)
+    codes = rng.permutation(np.repeat([0, 1, 2, 3], [9, 14, 20, 12]))
+    X = rng.standard_normal((55, p)) + rng.standard_normal((4, p))[codes] + 2
+    X_test = rng.standard_normal((200, p)) + 2
+    expected = fit(X @ X.T, codes, 1.7, 4).predict(X_test @ X.T)
+    found = paper.METHODS[name](X, codes, X_test, 1.7)
+    assert len(set(expected)) == 4
+    assert np.mean(found == expected) > 0.99  # but for what is as near to two
+
+
+def test_wrong_method_is_found_out(paper, monkeypatch):
+    problem = paper.Problem(4, 40, 10, 2, seed=0)
+    paper.check_equal(problem)
+
+    def other_penalty(X, y, X_test, lam):
+        return paper.kernel_fda(X, y, X_test, lam / 100)
+
+    monkeypatch.setitem(paper.METHODS, "KernelFDA", other_penalty)
+    with pytest.raises(AssertionError, match="KernelFDA"):
+        paper.check_equal(problem)
+
+
+@pytest.mark.parametrize(("limit", "done"), [(0, 1), (2.5, 3), (99, 20)])
+def test_rest_of_a_long_run_is_extrapolated(paper, monkeypatch, limit, done):
+    problem = paper.Problem(2, 20, 3, 1, seed=0)
+    jobs = []
+    monkeypatch.setattr(problem, "refit", lambda method, job: jobs.append(job))
+    monkeypatch.setattr(paper.time, "perf_counter", lambda: float(len(jobs)))
+    assert paper.time_refit(problem, None, limit) == (20.0, done / 20)
+    assert jobs == list(range(done))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0123, "12 ms"), (12.3, "12 s"), (600, "10 min"), (9000, "2.5 h")],
+)
+def test_durations_are_worded(paper, seconds, text):
+    assert paper.duration(seconds) == text
+
+
+def test_leave_one_out_writes_its_tables(loo, tmp_path, monkeypatch):
+    sizes = loo.Sizes(
+        rings=(12, 20),
+        n_rings=2,
+        n_train=40,
+        n_test=50,
+        n_sets=1,
+        widths=(0.5, 3.0),
+        penalties=(0.1, 1.0),
+    )
+    monkeypatch.setattr(loo, "QUICK", sizes)
+    monkeypatch.setattr(loo, "RESULTS", None)  # is not to be written
+    loo.main(["--quick", "--out", str(tmp_path / "results.rst")])
+    (rings, ridge), uris = read_tables(tmp_path / "results.rst")
+    assert [row[0] for row in rings] == ["Trials", "12", "20"]
+    for row in rings[1:]:
+        assert 1e-6 < float(row[5]) < 0.5  # the basis that a left-out trial still is
+        assert float(row[6]) < 1e-20
+        assert float(row[7]) < 1e-20
+        closed, refitted = row[9].split(", ")
+        assert closed == refitted
+    assert [row[0] for row in ridge[1:]] == ["ringnorm"] * 6 + ["banana"] * 6
+    for row in ridge[1:]:
+        assert float(row[4]) in sizes.widths
+        assert float(row[5]) in sizes.penalties
+        assert float(row[6].split(" ")[0]) < 0.5
+    assert len(uris) == 2
+    check_figures(tmp_path / "results.rst", uris)
+
+
+def ring(loo, n):
+    """Return a kernel matrix, codes and targets."""
+    X, codes = loo.annulus(n, np.random.default_rng(0))
+    return RBF(0.1)(X), codes, loo.targets(codes)
+
+
+def test_targets_are_balanced(loo):
+    assert_array_equal(loo.targets(np.array([0, 1, 1, 1])), [-4, 4 / 3, 4 / 3, 4 / 3])
+
+
+def test_dual_refit_solves_equation_4(loo):
+    K, _, y = ring(loo, 20)
+    mu, i = 0.7, 6
+    kept = np.delete(np.arange(20), i)
+    K_i, ones = K[np.ix_(kept, kept)], np.ones((19, 1))
+    left = np.block(
+        [[K_i @ K_i + mu * np.eye(19), K_i @ ones], [(K_i @ ones).T, 19 * np.eye(1)]]
+    )
+    right = np.vstack([K_i, ones.T]) @ y[kept]
+    *alpha, b = np.linalg.solve(left, right)
+    expected = K[:, kept] @ alpha + b
+    assert_allclose(loo.refit_dual(K, y, i, mu), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_rkhs_refit_is_the_discriminant(loo):
+    K, codes, y = ring(loo, 24)
+    kept = np.delete(np.arange(24), 3)
+    model = KernelFDA(kernel="precomputed", reg=Ridge(0.4))
+    model.fit(K[np.ix_(kept, kept)], codes[kept])
+    expected = model.decision_function(K[:, kept])
+    found = loo.refit_rkhs(K, y, 3, 0.4)
+    # Regression and discriminant are the same but for scale and offset.
+    slope, offset = np.polyfit(found, expected, 1)
+    assert slope > 0
+    assert_allclose(slope * found + offset, expected, rtol=0, atol=1e-12)
+
+
+def test_closed_form_is_exact_but_for_the_basis(loo):
+    K, codes, y = ring(loo, 30)
+    exact, wrong = loo.refitted(loo.refit_rkhs, K, codes, 1.0)
+    assert_allclose(loo.closed_form(K, y, 1.0), exact, rtol=0, atol=1e-11)
+    assert loo.leave_one_out(K, codes, 1.0) == pytest.approx(wrong, rel=0, abs=1e-12)
+    closed = loo.closed_form(K @ K.T, y, 1.0)
+
+    def same_basis(*args):
+        return loo.refit_dual(*args, keep_basis=True)
+
+    kept, wrong = loo.refitted(same_basis, K, codes, 1.0)
+    assert_allclose(closed, kept, rtol=0, atol=1e-10)
+    error = loo.leave_one_out(K @ K.T, codes, 1.0)
+    assert error == pytest.approx(wrong, rel=0, abs=1e-12)
+    refitted, _ = loo.refitted(loo.refit_dual, K, codes, 1.0)
+    assert 1e-5 < loo.relative_error(closed, refitted) < 0.1
+
+
+def test_refitted_classes_are_those_of_the_estimator(loo):
+    found, expected = [], []
+    for seed in range(20):
+        X, codes = loo.annulus(12, np.random.default_rng(seed))
+        K = RBF(0.1)(X)
+        found.append(loo.refitted(loo.refit_rkhs, K, codes, 1.0)[1])
+        wrong = 0
+        for i in range(12):
+            kept = np.delete(np.arange(12), i)
+            model = KernelFDA(kernel="precomputed", reg=Ridge(1.0))
+            model.fit(K[np.ix_(kept, kept)], codes[kept])
+            wrong += model.predict(K[i : i + 1, kept])[0] != codes[i]
+        expected.append(wrong / 12)
+    assert max(expected) > 0
+    assert_array_equal(found, expected)
+
+
+def test_relative_error_is_squared(loo):
+    assert loo.relative_error(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 4 / 17
+
+
+def test_annulus_is_as_published(loo):
+    X, codes = loo.annulus(20_000, np.random.default_rng(0))
+    assert codes.mean() == 0.75
+    radius = np.linalg.norm(X[codes == 1], axis=1)
+    assert_allclose(X[codes == 0].std(axis=0), 1, rtol=0, atol=0.05)
+    assert_allclose([radius.mean(), radius.std()], [4, 1], rtol=0, atol=0.05)
+    assert_allclose(X.mean(axis=0), 0, rtol=0, atol=0.1)
+
+
+def test_ringnorm_is_as_published(loo):
+    X, codes = loo.ringnorm(20_000, np.random.default_rng(0))
+    assert X.shape == (20_000, 20)
+    assert codes.mean() == 0.5
+    for code, mean, std in ((0, 0, 2), (1, 2 / np.sqrt(20), 1)):
+        assert_allclose(X[codes == code].mean(axis=0), mean, rtol=0, atol=0.08)
+        assert_allclose(X[codes == code].std(axis=0), std, rtol=0, atol=0.08)
+
+
+def test_banana_has_unit_variance_and_about_a_tenth_of_errors(loo):
+    train, test = (loo.banana(n, np.random.default_rng(n)) for n in (400, 4000))
+    assert_allclose(test[0].mean(axis=0), 0, rtol=0, atol=0.1)
+    assert_allclose(test[0].std(axis=0), 1, rtol=0, atol=0.05)
+    assert 0.07 < loo.error_of_kfda(*train, *test, 0.5, 1.0) < 0.13
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ridge_path_is_leave_one_out_by_refitting(loo, seed):
+    X, codes = loo.banana(30, np.random.default_rng(seed))
+    K, y = RBF(2.0)(X), 2.0 * codes - 1
+    penalties = np.logspace(-2, 2, 12)
+    losses = []
+    for penalty in penalties:
+        residuals = []
+        for i in range(30):
+            kept = np.delete(np.arange(30), i)
+            A = K[np.ix_(kept, kept)] + penalty * np.eye(29)
+            residuals.append(y[i] - K[i, kept] @ np.linalg.solve(A, y[kept]))
+        losses.append(np.sum(np.square(residuals)))
+    best = penalties[np.argmin(losses)]
+    alpha, found = loo.ridge_path(K, y, penalties)
+    assert found == best
+    expected = np.linalg.solve(K + best * np.eye(30), y)
+    assert_allclose(alpha, expected, rtol=0, atol=1e-10)
+
+
+def test_ways_of_choosing_find_the_width(loo):
+    X, codes = loo.ringnorm(60, np.random.default_rng(2))
+    sizes = loo.Sizes(widths=(0.1, 4.0, 60.0), penalties=(0.1, 1.0))
+    for choose, error_of in loo.WAYS.values():
+        if error_of is loo.error_of_kfda:
+            assert choose(X, codes, sizes)[0] == 4.0
+
+
+def test_refitting_chooses_the_fewest_errors(loo, monkeypatch):
+    X, codes = loo.banana(60, np.random.default_rng(0))
+    sizes = loo.Sizes(widths=(0.3, 1.0, 3.0), penalties=(0.1, 1.0, 10.0))
+
+    def right_for(trace, penalty):
+        """Make one candidate right everywhere, and all others wrong."""
+
+        def predict(K, codes, train, test, c, solve):
+            assert solve is loo.by_inverse
+            is_right = np.isclose(K.sum(), trace) and c == penalty
+            return codes[test] if is_right else 1 - codes[test]
+
+        return predict
+
+    choose, _ = loo.WAYS["10-fold, refitting as the lab"]
+    for width in sizes.widths:
+        total = RBF(loo.gamma_of(width))(X).sum()
+        monkeypatch.setattr(loo, "ridge_predict", right_for(total, 1.0))
+        assert choose(X, codes, sizes) == (width, 1.0)
+    monkeypatch.setattr(loo, "ridge_predict", right_for(0, 0))  # none
+    assert choose(X, codes, sizes) == (3.0, 10.0)
+
+
+def test_lab_refuses_singular_matrices(loo):
+    y = np.array([1.0, 2.0])
+    A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    assert_allclose(loo.by_inverse(A, y), np.linalg.solve(A, y), rtol=0, atol=1e-14)
+    assert np.isnan(loo.by_inverse(np.ones((2, 2)), y)).all()
+
+
+def test_ridge_without_intercept_is_the_textbook(loo):
+    rng = np.random.default_rng(0)
+    (X, codes), (X_test, codes_test) = loo.banana(40, rng), loo.banana(300, rng)
+    K, K_test = RBF(2.0)(X), RBF(2.0)(X_test, X)
+    f = K_test @ np.linalg.solve(K + 0.5 * np.eye(40), 2.0 * codes - 1)
+    expected = np.mean((f > 0) != codes_test)
+    found = loo.error_of_ridge(X, codes, X_test, codes_test, 0.5, 0.5)
+    assert 0 < expected < 0.3
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)

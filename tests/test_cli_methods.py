@@ -1,0 +1,277 @@
+"""The command line: penalties, kernels, pseudo-trials, landmarks and regression."""
+
+import mne
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+from nibabel import Nifti1Image
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mvpa_kfda import (
+    DegreesOfFreedom,
+    GraphSmooth,
+    Nystrom,
+    Tuned,
+    decode_epochs,
+    decode_regions,
+    generalize_epochs,
+    load_result,
+    searchlight,
+    simulate_epochs,
+)
+from mvpa_kfda._cli import common
+from mvpa_kfda.cli import main
+from mvpa_kfda.penalties import CRITERIA, ESTIMATED
+from mvpa_kfda.regression_metrics import REGRESSION_METRICS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a file of epochs, whose metadata has numbers, and with images."""
+    folder = tmp_path_factory.mktemp("files")
+    epochs = simulate_epochs(
+        60, 3, snr=1.0, n_channels=16, sfreq=20.0, tmin=-0.1, tmax=0.4, n_blocks=5
+    )
+    rng = np.random.default_rng(0)
+    at_200_ms = epochs.get_data(copy=True)[:, 3, epochs.time_as_index(0.2)[0]]
+    reaction_time = 0.5 + 1e4 * at_200_ms + 0.01 * rng.normal(size=60)
+    epochs.metadata = epochs.metadata.assign(rt=reaction_time)
+    epochs.save(folder / "words-epo.fif", verbose=False)
+    types = dict(zip(epochs.ch_names[:8], ["ecog"] * 8, strict=True))
+    epochs.set_channel_types(types, verbose=False)
+    epochs.save(folder / "types-epo.fif", verbose=False)
+    labels = np.tile(["cat", "dog"], 18)
+    bold = rng.normal(size=(4, 4, 3, 36))
+    bold[:2] += np.where(labels == "dog", 1.5, 0) * rng.normal(size=(2, 4, 3, 1))
+    affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    nibabel.save(Nifti1Image(bold, affine), folder / "bold.nii.gz")
+    whole = np.ones((4, 4, 3), np.uint8)
+    nibabel.save(Nifti1Image(whole, affine), folder / "mask.nii.gz")
+    atlas = np.repeat([1, 2], 24).reshape(4, 4, 3).astype(np.int16)
+    nibabel.save(Nifti1Image(atlas, affine), folder / "atlas.nii.gz")
+    table = pd.DataFrame({"label": labels, "run": np.repeat(range(6), 6)})
+    table.to_csv(folder / "labels.tsv", sep="\t", index=False)
+    return folder
+
+
+METHODS = {
+    "--reg tuned": {"reg": "tuned"},
+    "--reg oas": {"reg": "oas"},
+    "--reg ledoit_wolf": {"reg": "ledoit_wolf"},
+    "--reg 2": {"reg": 2.0},
+    "": {"reg": 0.3},
+    "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
+    "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
+    "--average 2": {"average": 2},
+    "--kernel rbf --nystrom 20": {"kernel": "rbf", "approx": Nystrom(20)},
+}
+
+
+def read(folder):
+    """Read the epochs as the command does."""
+    return mne.read_epochs(folder / "words-epo.fif", verbose=False)
+
+
+def run(folder, out, command, files, *options):
+    """Run a command on files of the folder; the output goes elsewhere."""
+    files = [str(folder / file) for file in files.split()]
+    words = [word for option in options for word in option.split()]
+    return main([command, *files, *words, "--out", str(out)])
+
+
+@pytest.mark.parametrize("option", METHODS)
+def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
+    short = "--permutations 9 --groups block --window 0.1 --step 0.1"
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", option, short) == 0
+    assert capsys.readouterr().err == ""
+    expected = decode_epochs(
+        read(folder),
+        groups="block",
+        window=0.1,
+        step=0.1,
+        n_permutations=9,
+        random_state=0,
+        **METHODS[option],
+    )
+    assert load_result(tmp_path / "words.h5") == expected
+
+
+def test_methods_differ(folder):
+    options = {"window": 0.1, "step": 0.1, "groups": "block"}
+    found = [
+        decode_epochs(read(folder), **options, **method) for method in METHODS.values()
+    ]
+    lambdas = [np.resize(each.lambdas, 40) for each in found]
+    n_trials = {len(each.y) for each in found}
+    assert len(n_trials) == 2  # single ones and averages
+    assert len(np.unique(lambdas, axis=0)) >= 6
+
+
+def test_components_leave_out_discriminants(folder, tmp_path):
+    short = "--permutations 9 --step 0.1 --components 1"
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", short) == 0
+    expected = decode_epochs(
+        read(folder), step=0.1, n_permutations=9, random_state=0, n_components=1
+    )
+    result = load_result(tmp_path / "words.h5")
+    assert result == expected
+    both = decode_epochs(read(folder), step=0.1)
+    assert (both.predictions != result.predictions).any()
+
+
+@pytest.mark.parametrize("option", ["", "--generalize", "--sensors"])
+def test_smooth_takes_the_neighbours_of_picked_channels(folder, tmp_path, option):
+    epochs = read(folder)
+    picks = epochs.ch_names[2:14]
+    short = f"--step 0.1 --permutations 9 --picks {','.join(picks)} --smooth 5"
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", short, option) == 0
+    info = epochs.copy().pick(picks).info
+    kernel = GraphSmooth(mne.channels.find_ch_adjacency(info, "eeg"), 5.0)
+    options = {"picks": picks, "step": 0.1, "n_permutations": 9, "random_state": 0}
+    decode = generalize_epochs if option == "--generalize" else decode_epochs
+    if option == "--sensors":
+        options["sensors"] = "adjacency"
+    expected = decode(epochs, kernel=kernel, **options)
+    ending = {"": "", "--generalize": "_generalization", "--sensors": "_sensors"}
+    result = load_result(tmp_path / f"words{ending[option]}.h5")
+    assert_array_equal(result.scores, expected.scores)
+    assert_array_equal(result.predictions, expected.predictions)
+    assert_allclose(result.lambdas, expected.lambdas, rtol=1e-10, atol=0)
+    plain = decode(epochs, **options)
+    assert not np.allclose(plain.lambdas, expected.lambdas, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "scoring"), [("", "r2"), ("--scoring pearsonr,r2", ["pearsonr", "r2"])]
+)
+def test_regression_predicts_a_column(folder, tmp_path, capsys, option, scoring):
+    words = "--task regression --by rt --groups block --permutations 99", option
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", *words) == 0
+    expected = decode_epochs(
+        read(folder),
+        "rt",
+        groups="block",
+        task="regression",
+        scoring=scoring,
+        n_permutations=99,
+        random_state=0,
+    )
+    assert load_result(tmp_path / "words_regression.h5") == expected
+    assert (tmp_path / "words_regression.png").stat().st_size > 10_000
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    y = expected.y
+    assert f"60 trials, values from {y.min():g} to {y.max():g}, 16 ch" in printed.out
+    at = f"{expected.times[expected.scores.argmax()]:.3f} s"
+    name = expected.scoring[0]
+    chance = " (chance 0.000)" if name == "pearsonr" else ""
+    line = f"Best {name}: {expected.scores.max():.3f} at {at}{chance}\n"
+    assert line in printed.out
+    assert "Above chance: 0.2" in printed.out
+
+
+def test_images_pass_the_method_on(folder, tmp_path, capsys):
+    labels = f"--labels {folder}/labels.tsv --groups run --permutations 9"
+    mask = f"--mask {folder}/mask.nii.gz"
+    near = f"{mask} --radius 4 --reg tuned --criterion accuracy --average 3"
+    assert run(folder, tmp_path, "searchlight", "bold.nii.gz", labels, near) == 0
+    data = str(folder / "bold.nii.gz"), (str(folder / "labels.tsv"), "label")
+    options = {"groups": "run", "n_permutations": 9, "random_state": 0}
+    options["mask_img"] = str(folder / "mask.nii.gz")
+    expected = searchlight(
+        *data, radius=4, reg=Tuned(criterion="accuracy"), average=3, **options
+    )
+    result = load_result(tmp_path / "bold_searchlight.h5")
+    assert_array_equal(result.scores, expected.scores)
+    assert_array_equal(result.lambdas, expected.lambdas)
+    assert len(result.y) == 12
+
+    atlas = f"{mask} --atlas {folder}/atlas.nii.gz --df 6 --kernel rbf --nystrom 15"
+    assert run(folder, tmp_path, "regions", "bold.nii.gz", labels, atlas) == 0
+    expected = decode_regions(
+        *data,
+        labels_img=str(folder / "atlas.nii.gz"),
+        kernel="rbf",
+        reg=DegreesOfFreedom(6),
+        approx=Nystrom(15),
+        **options,
+    )
+    result = load_result(tmp_path / "bold_regions.h5")
+    assert_array_equal(result.scores, expected.scores)
+    assert_allclose(result.degrees_of_freedom, 6, rtol=0, atol=1e-8)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--reg best", "--reg: 'best' is neither a number nor one of tuned, ledoit_w"),
+        ("--reg -1", "'reg': -1.*Or tuned, ledoit_wolf, oas; or --df"),
+        ("--reg nan", "'reg': nan.*Or tuned"),
+        ("--reg 0.2 --df 5", "either --reg or --df, not both"),
+        ("--reg tuned --df 5", "either --reg or --df, not both"),
+        ("--df 1", "Invalid value for --df: 1"),
+        ("--df 40", "--df 40 is too large: .*15 independent directions"),
+        ("--criterion accuracy", "Add --reg tuned"),
+        ("--criterion speed --reg tuned", "invalid choice: 'speed'.*log_loss"),
+        ("--kernel rbf --reg oas", "--reg oas estimates.*Use --reg tuned, a number"),
+        ("--components 0", "Invalid value for --components: 0"),
+        ("--components 3", "Invalid value for --components: 3.*at most 2"),
+        ("--average 0", "Invalid value for --average: 0"),
+        ("--average 9", "--average 9 leaves class.*Use --average 2 or less"),
+        ("--nystrom 0", "--nystrom 0 is no number of landmarks"),
+        ("--nystrom 99", "--nystrom 99 has more landmarks than the 60 trials"),
+        ("--smooth 1 --kernel rbf", "--smooth is a linear kernel.*--kernel rbf"),
+        ("--smooth -1", "'strength': -1"),
+        ("--smooth 1 --picks Cz,Pz", "--smooth needs four or more channels"),
+        ("--task counting", "invalid choice: 'counting'"),
+        ("--task regression", "needs --by COLUMN"),
+        ("--task regression --by condition", "y must hold numbers"),
+        ("--task regression --by gone", "'gone' is not a metadata column.*'rt'"),
+        ("--task regression --by rt --sensors", "--sensors is for classes"),
+        (
+            "--task regression --by rt --components 1 --average 2",
+            "--components, --average is for classes.*or leave out --task regression",
+        ),
+        ("--task regression --by rt --generalize", "--generalize is for classes"),
+        ("--task regression --by rt --scoring accuracy", "'scoring': 'accuracy'.*r2"),
+    ],
+)
+def test_errors_name_the_options(folder, tmp_path, capsys, option, message):
+    short = "--permutations 0 --step 0.1"
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", option, short) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert_matches(message, printed.err)
+
+
+def test_images_refuse_what_does_not_go_together(folder, tmp_path, capsys):
+    labels = f"--labels {folder}/labels.tsv"
+    for option, message in (
+        ("--reg 1 --df 3", "either --reg or --df"),
+        ("--criterion log_loss --reg oas", "Add --reg tuned"),
+    ):
+        status = run(folder, tmp_path, "searchlight", "bold.nii.gz", labels, option)
+        assert status == 2
+        assert_matches(message, capsys.readouterr().err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_smooth_refuses_channels_of_two_types(folder, tmp_path, capsys):
+    option = "--smooth 1 --permutations 0"
+    assert run(folder, tmp_path, "epochs", "types-epo.fif", option) == 2
+    assert_matches("--smooth takes channels of one type.*ecog", capsys.readouterr().err)
+
+
+def test_names_are_those_of_the_package():
+    assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
+    assert set(common.CRITERIA) == set(CRITERIA)
+    assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
+
+
+def assert_matches(pattern, text):
+    """Assert that a pattern is found in a text."""
+    with pytest.raises(ValueError, match=pattern):
+        raise ValueError(text)

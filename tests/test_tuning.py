@@ -1,0 +1,594 @@
+"""Tuned penalties equal a nested loop in which every model is trained anew.
+
+The nested loop is ``reference_nested`` of ``reference.py``. What is compared: the
+criterion of every candidate, the choice and the predictions of every fold, for the
+observed and for permuted labels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import reference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_predict,
+)
+
+from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
+from mvpa_kfda import _candidates as candidates_module
+from mvpa_kfda._inner_folds import InnerFolds
+from mvpa_kfda.direct import apply, prepare
+from mvpa_kfda.folds import Folds, make_folds
+from mvpa_kfda.hat import Hat, hat_from_features, hat_from_gram
+from mvpa_kfda.kernels import Linear
+from mvpa_kfda.penalties import CRITERIA
+from mvpa_kfda.spectrum import spectrum_of, spectrum_of_features, spectrum_of_gram
+from mvpa_kfda.tuning import tune_grams, tuned_plan
+
+#: Class counts, unbalanced.
+COUNTS = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}
+#: Kernels, and the functions of scikit-learn that make the oracle's matrices.
+KERNELS = {
+    "linear": (Linear(), linear_kernel),
+    "rbf": (RBF(0.05), lambda X: rbf_kernel(X, gamma=0.05)),
+    "wide rbf": (RBF(0.005), lambda X: rbf_kernel(X, gamma=0.005)),
+    "polynomial": (
+        Polynomial(2, gamma=0.1),
+        lambda X: polynomial_kernel(X, degree=2, gamma=0.1),
+    ),
+}
+#: How the test sets of an analysis are drawn.
+OUTER = {
+    "partition": KFold(5, shuffle=True, random_state=1),
+    "unequal": KFold(4, shuffle=True, random_state=2),
+    "leave one out": LeaveOneOut(),
+    "overlapping": ShuffleSplit(4, test_size=6, random_state=0),
+}
+#: How those within a training set are: an argument of Tuned, whether there are
+#: groups, and the same by hand, for a number of rows and their groups.
+INNER = {
+    "leave one out": (None, False, lambda n, g: LeaveOneOut().split(np.zeros(n))),
+    "groups": (
+        None,
+        True,
+        lambda n, g: LeaveOneGroupOut().split(np.zeros(n), groups=g),
+    ),
+    "a number": (
+        4,
+        False,
+        lambda n, g: KFold(4, shuffle=True, random_state=0).split(np.zeros(n)),
+    ),
+    "overlapping": (
+        ShuffleSplit(3, test_size=0.3, random_state=4),
+        True,
+        lambda n, g: ShuffleSplit(3, test_size=0.3, random_state=4).split(np.zeros(n)),
+    ),
+    "splitter by groups": (
+        GroupKFold(2),
+        True,
+        lambda n, g: GroupKFold(2).split(np.zeros(n), groups=g),
+    ),
+}
+
+
+def make_data(c, p, seed=0):
+    """Return features in another unit than 1, codes in mixed order, and groups."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(c), COUNTS[c]))
+    means = 0.8 * rng.standard_normal((c, p))
+    X = 5.0 + rng.standard_normal((len(codes), p)) * np.geomspace(3, 0.3, p)
+    return X + means[codes], codes, rng.permutation(np.arange(len(codes)) % 4)
+
+
+def grid_of(grams, n_lambdas=4):
+    """Return absolute penalties (n_kernels, L), the largest first."""
+    scales = [np.trace(K - K.mean(axis=0)) / len(K) for K in grams]
+    return np.outer(scales, np.geomspace(10, 0.02, n_lambdas))
+
+
+@dataclass
+class Problem:
+    """What both sides are asked; `folds` are those of the analysis."""
+
+    c: int = 3
+    p: int = 5
+    outer: str = "partition"
+    inner: str = "leave one out"
+    criterion: str = "squared_error"
+    kernels: tuple = ("linear",)
+    n_permutations: int = 2
+    dtype: str = "float64"
+    rank: int | None = None
+
+    def __post_init__(self):
+        self.X, self.codes, groups = make_data(self.c, self.p)
+        self.cv, grouped, self.by_hand = INNER[self.inner]
+        self.groups = groups if grouped else None
+        rng = np.random.default_rng(3)
+        shuffled = [rng.permutation(self.codes) for _ in range(self.n_permutations)]
+        self.labels = np.array([self.codes, *shuffled])
+        self.folds = make_folds(OUTER[self.outer], self.codes, warn_absent=False)
+        self.grams = [KERNELS[name][1](self.X) for name in self.kernels]
+        self.lambdas = grid_of(self.grams)
+
+    @property
+    def spectra(self):
+        return [spectrum_of(self.X, KERNELS[name][0]) for name in self.kernels]
+
+    def plan(self, lambdas=None, kernel=0, folds="outer"):
+        """Return the tuned plan of a grid of absolute values, here for one kernel."""
+        grid = self.lambdas[kernel] if lambdas is None else lambdas
+        folds = self.folds if folds == "outer" else folds
+        tuned = Tuned([Ridge(lam) for lam in grid], self.criterion, self.cv)
+        inner = InnerFolds(self.cv, len(self.X), self.codes, self.groups, folds)
+        return tuned_plan(self.spectra, tuned, inner, self.dtype, self.rank)
+
+    def splits(self, train):
+        """Return the splits of some training rows."""
+        groups = None if self.groups is None else self.groups[train]
+        return list(self.by_hand(len(train), groups))
+
+    def nested(self, lambdas=None):
+        return reference.reference_nested(
+            self.grams,
+            self.lambdas if lambdas is None else lambdas,
+            self.codes,
+            self.folds.pairs,
+            self.splits,
+            self.criterion,
+            self.labels,
+            self.rank,
+        )
+
+
+def in_order_of_results(folds, values):
+    """Concatenate the folds' values (P, m, ...) as results come out: by size."""
+    order = sorted(range(len(values)), key=lambda i: len(folds.tests[i]))
+    return np.concatenate([values[i] for i in order], axis=1)
+
+
+def assert_equals_nested(problem, plan, nested, rtol=1e-8):
+    """Compare criteria, choices, predictions and class scores."""
+    for i, labels in enumerate(problem.labels):
+        record = plan.penalty(labels[None], problem.c)
+        criteria = record["criterion"][0]
+        assert_allclose(criteria, nested.criteria[i], rtol=rtol, atol=1e-12)
+        assert_array_equal(record["kernel"][0], nested.kernels[i])
+        assert_allclose(record["lambda"][0], nested.lambdas[i], rtol=1e-12, atol=0)
+    got = apply(plan, problem.labels, problem.c, want_scores=True)
+    predicted = in_order_of_results(problem.folds, nested.predictions)
+    assert_array_equal(got.predicted.T, predicted)
+    scores = in_order_of_results(problem.folds, nested.class_scores)
+    finite = np.isfinite(scores)
+    atol = rtol * np.abs(scores[finite]).max()
+    got = got.class_scores.transpose(2, 0, 1)
+    assert_array_equal(np.isfinite(got), finite)
+    assert_allclose(got[finite], scores[finite], rtol=0, atol=atol)
+
+
+# Every pair of settings is in one of these; all of them together are slow.
+PAIRS = [
+    (2, 4, "partition", "leave one out", "squared_error"),
+    (2, 40, "unequal", "groups", "accuracy"),
+    (2, 4, "overlapping", "a number", "log_loss"),
+    (2, 40, "leave one out", "overlapping", "squared_error"),
+    (2, 4, "unequal", "splitter by groups", "log_loss"),
+    (3, 40, "partition", "a number", "accuracy"),
+    (3, 4, "unequal", "leave one out", "log_loss"),
+    (3, 40, "overlapping", "groups", "squared_error"),
+    (3, 4, "leave one out", "splitter by groups", "log_loss"),
+    (3, 40, "partition", "overlapping", "accuracy"),
+    (5, 4, "leave one out", "a number", "squared_error"),
+    (5, 40, "unequal", "groups", "log_loss"),
+    (5, 4, "unequal", "overlapping", "accuracy"),
+    (5, 40, "overlapping", "leave one out", "accuracy"),
+    (5, 4, "partition", "splitter by groups", "squared_error"),
+]
+
+
+@pytest.mark.parametrize(("c", "p", "outer", "inner", "criterion"), PAIRS)
+def test_equals_the_nested_loop(c, p, outer, inner, criterion):
+    problem = Problem(c, p, outer, inner, criterion)
+    plan = problem.plan()
+    assert plan.spectra[0].is_primal == (p == 4)
+    assert_equals_nested(problem, plan, problem.nested())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("p", [4, 40])
+@pytest.mark.parametrize("c", COUNTS)
+def test_equals_the_nested_loop_in_all_settings(c, p, outer, inner, criterion):
+    problem = Problem(c, p, outer, inner, criterion, n_permutations=1)
+    assert_equals_nested(problem, problem.plan(), problem.nested())
+
+
+def test_the_settings_choose_differently():
+    # Else the tests above could not fail: folds, labellings and criteria disagree.
+    chosen = {}
+    for criterion in CRITERIA:
+        problem = Problem(5, 4, inner="a number", criterion=criterion, n_permutations=1)
+        nested = problem.nested()
+        assert len(np.unique(nested.lambdas)) > 1
+        assert (nested.lambdas[0] != nested.lambdas[1]).any()
+        chosen[criterion] = nested.lambdas
+    assert (chosen["squared_error"] != chosen["accuracy"]).any()
+    assert (chosen["squared_error"] != chosen["log_loss"]).any()
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize(
+    ("kernels", "p"),
+    [(("linear", "rbf", "wide rbf"), 4), (("polynomial", "linear"), 40)],
+)
+def test_kernel_and_penalty_are_chosen_together(kernels, p, criterion):
+    problem = Problem(3, p, "unequal", "a number", criterion, kernels, 1)
+    problem.lambdas = np.tile(problem.lambdas.mean(axis=0), (len(kernels), 1))
+    nested = problem.nested()
+    assert len(np.unique(nested.kernels)) > 1
+    assert_equals_nested(problem, problem.plan(problem.lambdas[0]), nested)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("criterion", ["accuracy", "log_loss"])
+def test_reduced_rank_is_chosen_for_by_its_own_predictions(criterion, rank):
+    problem = Problem(5, 6, "unequal", "a number", criterion, rank=rank)
+    nested = problem.nested()
+    problem.rank = None
+    assert (problem.nested().criteria != nested.criteria).any()
+    problem.rank = rank
+    assert_equals_nested(problem, problem.plan(), nested)
+
+
+@pytest.mark.parametrize("p", [4, 40])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_single_precision_is_close(p, criterion):
+    single = Problem(3, p, "unequal", criterion=criterion, dtype="float32").plan()
+    problem = Problem(3, p, "unequal", criterion=criterion)
+    double = problem.plan()
+    for labels in problem.labels:
+        got, expected = (
+            plan.penalty(labels[None], 3)["criterion"] for plan in (single, double)
+        )
+        assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    assert single.penalty(problem.labels[:1], 3)["lambda"].dtype == float
+    got, expected = (apply(plan, problem.labels, 3) for plan in (single, double))
+    assert (got.predicted == expected.predicted).mean() > 0.95
+
+
+# --------------------------------------------------------------------- what is recorded
+
+
+def test_recorded_in_the_order_of_folds():
+    # Folds are processed by size: here the first is the largest.
+    X, codes, _ = make_data(3, 4)
+    tests = np.split(np.random.default_rng(0).permutation(25), [8, 11, 18, 20])
+    cv = [(np.setdiff1d(np.arange(25), test), test) for test in tests]
+    grid = grid_of([linear_kernel(X)])
+    result = cross_validate(X, codes, reg=Tuned([Ridge(lam) for lam in grid[0]]), cv=cv)
+    loo = lambda train: list(LeaveOneOut().split(train))  # noqa: E731
+    nested = reference.reference_nested(
+        [linear_kernel(X)], grid, codes, cv, loo, "squared_error"
+    )
+    assert len(np.unique(nested.lambdas[0])) > 1
+    assert_allclose(result.lambdas, nested.lambdas[0], rtol=1e-12, atol=0)
+    assert_allclose(result.penalty["criterion"], nested.criteria[0], rtol=1e-8, atol=0)
+    assert_allclose(result.penalty["grid"], grid, rtol=1e-12, atol=0)
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True) * len(X))
+    df = [1 + (values / (values + lam)).sum() for lam in result.lambdas]
+    assert_allclose(result.degrees_of_freedom, df, rtol=1e-10, atol=0)
+    for test, predicted in zip(tests, nested.predictions, strict=True):
+        assert_array_equal(result.predictions[test], predicted[0])
+
+
+def test_cross_validating_the_estimator_gives_the_same():
+    X, codes, _ = make_data(3, 4)
+    for criterion in CRITERIA:
+        grid = [Ridge(lam) for lam in grid_of([linear_kernel(X)], 6)[0]]
+        tuned = Tuned(grid, criterion)
+        cv = KFold(4, shuffle=True, random_state=0)
+        result = cross_validate(X, codes, reg=tuned, cv=cv)
+        model = KernelFDA(reg=tuned)
+        assert_array_equal(
+            result.predictions, cross_val_predict(model, X, codes, cv=cv)
+        )
+        lambdas = [
+            model.fit(X[train], codes[train]).lambda_ for train, _ in cv.split(X)
+        ]
+        assert_allclose(result.lambdas, lambdas, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("p", [4, 40])
+def test_choice_on_all_trials(p, criterion):
+    problem = Problem(3, p, inner="a number", criterion=criterion)
+    tuned = Tuned([Ridge(lam) for lam in problem.lambdas[0]], criterion, 4)
+    rows = np.arange(len(problem.codes))
+    everything = [np.arange(len(rows)), problem.splits(rows)]
+    _, lam, criteria = reference.choose(
+        problem.grams, problem.lambdas, problem.codes, *everything, criterion, 3
+    )
+    choice = tune_grams(problem.grams, tuned, problem.codes, 3)
+    assert choice.kernel == 0
+    assert choice.lam == pytest.approx(lam, rel=1e-12)
+    assert_allclose(choice.lambdas, problem.lambdas, rtol=1e-12, atol=0)
+    assert_allclose(choice.criterion, criteria, rtol=1e-8, atol=0)
+    without_folds = problem.plan(folds=None).penalty(problem.labels[:1], 3)
+    assert_allclose(without_folds["lambda"], [[lam]], rtol=1e-12, atol=0)
+    assert_allclose(without_folds["criterion"][0, 0], criteria, rtol=1e-8, atol=0)
+
+
+def test_names_and_defaults():
+    X, codes, _ = make_data(3, 4)
+    named = cross_validate(X, codes, reg="tuned", cv=3)
+    given = cross_validate(X, codes, reg=Tuned(), cv=3)
+    assert_array_equal(named.class_scores, given.class_scores)
+    assert named.penalty["grid"].shape == (1, 20)
+    assert named.parameters["reg"] == repr(Tuned())
+    assert named.parameters["criterion"] == "squared_error"
+    assert named.parameters["kernels"] == ["Linear()"]
+
+
+# --------------------------------------------------------- what does not change results
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("p", [4, 40])
+def test_batches_of_permutations_do_not_matter(p, criterion):
+    X, codes, _ = make_data(3, p)
+    options = {"reg": Tuned(criterion=criterion), "cv": 3, "n_permutations": 7}
+    results = [
+        cross_validate(X, codes, **options, random_state=0, batch_size=size)
+        for size in (None, 1, 3)
+    ]
+    for result in results[1:]:
+        assert_array_equal(result.null, results[0].null)
+        assert_array_equal(result.lambdas, results[0].lambdas)
+
+
+def test_the_unit_of_the_data_does_not_matter():
+    X, codes, _ = make_data(3, 4)
+    result = cross_validate(X, codes, reg="tuned", cv=3)
+    for unit in (1e-6, 1e6):
+        other = cross_validate(unit * X, codes, reg="tuned", cv=3)
+        assert_allclose(other.lambdas, unit**2 * result.lambdas, rtol=1e-6, atol=0)
+        assert_array_equal(other.predictions, result.predictions)
+
+
+def test_candidates_that_are_not_kept_are_prepared_again(monkeypatch):
+    problem = Problem(3, 40, "unequal", "a number", "accuracy")
+    expected = apply(problem.plan(), problem.labels, 3)
+    monkeypatch.setattr("mvpa_kfda.tuning._MOST", 0)
+    plan = problem.plan()
+    for _ in range(2):
+        assert_array_equal(apply(plan, problem.labels, 3).predicted, expected.predicted)
+    assert not any(isinstance(key, int) for key in plan._kept)
+
+
+# ------------------------------------------------------------------ unstable candidates
+
+
+@pytest.mark.parametrize("outer", ["unequal", "overlapping"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_unstable_penalties_are_skipped(criterion, outer):
+    # With fewer trials than features a tiny penalty fits left-out trials exactly.
+    problem = Problem(3, 40, outer, "a number", criterion)
+    nested = problem.nested()
+    tiny = problem.lambdas[0, -1] * np.array([1e-10, 1e-13])
+    plan = problem.plan(np.concatenate([problem.lambdas[0], tiny]))
+    for i, labels in enumerate(problem.labels):
+        record = plan.penalty(labels[None], 3)
+        assert np.isnan(record["criterion"][0, :, 0, -2:]).all()
+        assert_allclose(
+            record["criterion"][0, :, :, :-2], nested.criteria[i], rtol=1e-8, atol=1e-12
+        )
+        assert_allclose(record["lambda"][0], nested.lambdas[i], rtol=1e-12, atol=0)
+    got = apply(plan, problem.labels, 3).predicted.T
+    assert_array_equal(got, in_order_of_results(problem.folds, nested.predictions))
+
+
+def test_penalties_beside_which_the_data_vanish_are_skipped():
+    problem = Problem(3, 4)
+    nested = problem.nested()
+    huge = problem.lambdas[0, 0] * np.array([1e12, 1e9])
+    plan = problem.plan(np.concatenate([huge, problem.lambdas[0]]))
+    record = plan.penalty(problem.labels[:1], 3)
+    assert np.isnan(record["criterion"][0, :, 0, :2]).all()
+    assert_allclose(record["lambda"][0], nested.lambdas[0], rtol=1e-12, atol=0)
+
+
+def test_nothing_but_unstable_penalties():
+    X, codes, _ = make_data(3, 40)
+    message = (
+        r"No lambda of the grid can be used, from \S+ to \S+: .*Give penalties nearer"
+    )
+    for grid in ([Ridge(1e-12), Ridge(1e-13)], [1e-14], [1e7, 1e9]):
+        with pytest.raises(ValueError, match=message):
+            cross_validate(X, codes, reg=Tuned(grid), cv=3)
+        with pytest.raises(ValueError, match=message):
+            KernelFDA(reg=Tuned(grid)).fit(X, codes)
+
+
+# ------------------------------------------------------------------ the building blocks
+
+
+@pytest.mark.parametrize("p", [4, 40])
+def test_hats_of_a_spectrum(p):
+    X, _, _ = make_data(3, p)
+    K = linear_kernel(X)
+    for spectrum in (spectrum_of(X, Linear()), spectrum_of_gram(K, p)):
+        for lam in (0.01, 0.5, 1e3):
+            expected = hat_from_gram(K, Ridge(lam))
+            got = spectrum.hat(lam)
+            assert_allclose(got.matrix, expected.matrix, rtol=0, atol=1e-10)
+            assert got.scale == pytest.approx(expected.scale, rel=1e-12)
+            df = spectrum.degrees_of_freedom(lam)
+            assert df == pytest.approx(np.trace(expected.matrix), rel=1e-10)
+
+
+def test_a_spectrum_in_another_order():
+    X, _, _ = make_data(3, 4)
+    order = np.random.default_rng(0).permutation(len(X))
+    for spectrum in (spectrum_of_features(X), spectrum_of_gram(linear_kernel(X))):
+        expected = spectrum.hat(2.0).matrix[np.ix_(order, order)]
+        other = spectrum.reordered(order)
+        assert_allclose(other.hat(2.0).matrix, expected, rtol=0, atol=1e-13)
+        assert_allclose(
+            other.moments.diagonal, spectrum.moments.diagonal[order], rtol=0, atol=0
+        )
+
+
+def both_hats(X, lam):
+    """Return the same hat as a factor and as a dense matrix."""
+    return hat_from_features(X, Ridge(lam)), hat_from_gram(X @ X.T, Ridge(lam))
+
+
+def test_cross_and_spread_are_parts_of_the_residual_maker():
+    X, _, _ = make_data(3, 4)
+    rng = np.random.default_rng(0)
+    for hat in both_hats(X, 0.3):
+        whole = np.eye(len(X)) - hat.matrix
+        rows, te = np.array([3, 9, 1]), np.array([20, 4, 7, 11])
+        assert_allclose(
+            hat.cross(rows, te), whole[np.ix_(rows, te)], rtol=0, atol=1e-14
+        )
+        for te in (te, np.arange(8, 19), slice(2, 7), slice(2, 19)):  # noqa: B020
+            E = rng.standard_normal((2, len(whole[te]), 3))
+            others = np.delete(np.arange(len(X)), np.arange(len(X))[te])
+            got = hat.spread(te, E)
+            assert got.shape == (2, len(X), 3)
+            assert_allclose(
+                got[:, others], (whole[:, te] @ E)[:, others], rtol=0, atol=1e-13
+            )
+
+
+@pytest.mark.parametrize("m", [1, 5])
+def test_the_residual_maker_of_a_training_set(m):
+    # Blocks of I - G of a hat that is made of the training rows alone.
+    X, _, _ = make_data(3, 4)
+    te = np.array([2, 3, 10, 17, 21, 24])
+    train = np.delete(np.arange(25), te)
+    index = train[: 15 - 15 % m].reshape(-1, m)
+    at = np.searchsorted(train, index)
+    alone = np.eye(len(train)) - hat_from_features(X[train], Ridge(0.7)).matrix
+    expected = np.stack([alone[np.ix_(i, i)] for i in at])
+    for hat in both_hats(X, 0.7):
+        folds = Folds((te,), 25)
+        solver = prepare(hat, folds).inverses[0]
+        got = candidates_module._inner_blocks(hat, te, solver, index)
+        assert_allclose(got, expected, rtol=0, atol=1e-12)
+    dense = hat_from_gram(X @ X.T, Ridge(0.7))
+    whole = candidates_module._inner_blocks(dense, None, None, index)
+    assert_allclose(
+        whole[0], dense.residual[np.ix_(index[0], index[0])], rtol=0, atol=0
+    )
+
+
+def test_hats_are_of_one_kind():
+    assert isinstance(spectrum_of(make_data(2, 3)[0], Linear()).hat(1.0), Hat)
+
+
+# ---------------------------------------------------------------------------- bad input
+
+
+def test_leaving_out_the_only_group_of_a_training_set():
+    X, codes, _ = make_data(2, 4)
+    groups = np.arange(23) % 2
+    with pytest.raises(ValueError, match=r"single group\. Give three or more groups"):
+        cross_validate(X, codes, groups=groups, reg="tuned")
+    with pytest.raises(ValueError, match="single group"):
+        KernelFDA(reg="tuned").fit(X, codes, groups=np.zeros(23))
+    said = Tuned(cv=LeaveOneOut())
+    result = cross_validate(X, codes, groups=groups, reg=said)
+    assert result.lambdas.shape == (2,)
+
+
+def test_more_folds_than_training_trials():
+    X, codes, _ = make_data(2, 4)
+    message = r"Tuned\(cv=13\) asks for more folds than the 12 trials of a training set"
+    halves = KFold(2, shuffle=True, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        cross_validate(X, codes, reg=Tuned(cv=13), cv=halves)
+
+
+def test_folds_by_labels_do_not_go_with_permutations():
+    X, codes, _ = make_data(2, 4)
+    tuned = Tuned(cv=StratifiedKFold(3))
+    with pytest.raises(ValueError, match=r"draws folds from the labels.*KFold\(5"):
+        cross_validate(X, codes, reg=tuned, cv=4, n_permutations=9)
+    result = cross_validate(X, codes, reg=tuned, cv=4)
+
+    def splits(train):
+        return list(StratifiedKFold(3).split(train, codes[train]))
+
+    nested = reference.reference_nested(
+        [linear_kernel(X)],
+        result.penalty["grid"],
+        codes,
+        result.folds,
+        splits,
+        "squared_error",
+    )
+    assert_allclose(result.lambdas, nested.lambdas[0], rtol=1e-12, atol=0)
+
+
+def test_splits_that_train_on_fewer_rows_are_refused():
+    X, codes, _ = make_data(2, 4)
+    tuned = Tuned(cv=ShuffleSplit(2, train_size=5, test_size=3, random_state=0))
+    with pytest.raises(
+        ValueError, match="Within a training set, for Tuned: .* trains on 5 of the"
+    ):
+        cross_validate(X, codes, reg=tuned, cv=4)
+
+
+# ---------------------------------------------------------------------- honest on noise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_p_values_are_uniform_on_noise(criterion):
+    p, ties = [], np.random.default_rng(0)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((30, 12)), np.arange(30) % 2
+        result = cross_validate(
+            X,
+            y,
+            reg=Tuned(np.geomspace(0.01, 10, 5), criterion, 4),
+            cv=5,
+            n_permutations=39,
+            random_state=seed,
+        )
+        larger = (result.null > result.scores + 1e-9).sum()
+        tied = (abs(result.null - result.scores) <= 1e-9).sum()
+        p.append((larger + ties.uniform() * (1 + tied)) / (1 + len(result.null)))
+    assert kstest(p, "uniform").pvalue > 0.01
+
+
+@pytest.mark.slow
+def test_no_leakage_on_noise():
+    grid = np.geomspace(1e-4, 1e3, 30)
+    honest, leaky = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((40, 20))
+        y = rng.permutation(np.arange(40) % 2)
+        cv = StratifiedKFold(10)
+        tuned = Tuned(grid, "accuracy")
+        honest.append(cross_validate(X, y, reg=tuned, cv=cv).scores)
+        scores = [cross_validate(X, y, reg=reg, cv=cv).scores for reg in grid]
+        leaky.append(max(scores))
+    error = np.std(honest) / np.sqrt(len(honest))
+    assert abs(np.mean(honest) - 0.5) < 3 * error
+    assert np.mean(leaky) > 0.5 + 5 * error
