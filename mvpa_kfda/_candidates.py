@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._fold_models import DenseInverse, invert_cores, invert_folds, invertible
+from ._left_out import left_out_weights
 from .direct import Plan
 from .hat import invert_blocks
 
@@ -26,13 +27,19 @@ class Candidate:
         For the outer folds.
     inner : list of list of Plan
         For the folds within each outer training set, by batches; None if unstable.
+        None where one trial at a time is left out.
+    weights, stable : list of ndarray, shape (k, n) and (k,)
+        For leaving out one trial at a time, by batches, see
+        :func:`mvpa_kfda._left_out.left_out_weights`; empty if that is not wanted.
     """
 
     plan: Plan
     inner: list
+    weights: list
+    stable: list
 
 
-def prepare_candidate(hat, inner, dtype, rank):
+def prepare_candidate(hat, inner, dtype, rank, left_out=False):
     """Factor what a hat's candidate needs for the folds and those within them.
 
     Parameters
@@ -45,27 +52,31 @@ def prepare_candidate(hat, inner, dtype, rank):
         The precision in which labels are processed.
     rank : int | None
         How many discriminants to use.
+    left_out : bool
+        Whether only squared residuals of trials left out by themselves are wanted.
 
     Returns
     -------
     candidate : Candidate
         The prepared candidate.
     """
-    solvers, plans, layout = [], [], inner.layout
-    for batch, tests, layouts in zip(
-        layout.batches, inner.tests, inner.of_folds, strict=True
-    ):
-        (found,), ok = invert_folds([hat], batch)
+    solvers, plans, weights, stable = [], [], [], []
+    for i, batch in enumerate(inner.layout.batches):
+        (found,), (ok,) = invert_folds([hat], batch)
+        found.clear(~ok)
         solvers.append(found.astype(dtype))
-        within = []
-        for fold, (te, each) in enumerate(zip(tests, layouts, strict=True)):
-            plan = None
-            if ok[0, fold]:
-                plan = inner_plan(hat, te, found.of([fold]), each, dtype, rank)
-            within.append(plan)
+        if left_out:
+            values, fine = left_out_weights(hat, inner.tests[i], found)
+            weights.append(values.astype(dtype, copy=False))
+            stable.append(fine & ok)
+            continue
+        within = [None] * batch.k
+        for fold in np.flatnonzero(ok):
+            te, each = inner.tests[i][fold], inner.of_folds[i][fold]
+            within[fold] = inner_plan(hat, te, found.of([fold]), each, dtype, rank)
         plans.append(within)
-    plan = Plan(hat.astype(dtype), layout, tuple(solvers), rank)
-    return Candidate(plan, plans)
+    plan = Plan(hat.astype(dtype), inner.layout, tuple(solvers), rank)
+    return Candidate(plan, plans, weights, stable)
 
 
 def inner_plan(hat, te, solver, layout, dtype, rank):
@@ -139,16 +150,16 @@ class Chosen:
     choice: np.ndarray
     criteria: np.ndarray
 
-    def offer(self, number, fold, criterion, E, A):
-        """Take a candidate where its criterion (B,) is better; E (q, m, B)."""
-        self.criteria[number, fold] = criterion[0]
+    def offer(self, number, criterion, E, A):
+        """Take a candidate where its criterion (k, B) is better; NaN is never."""
+        self.criteria[number] = criterion[:, 0]
         margin = _BETTER[self.best.dtype.name]
-        better = criterion < self.best[fold] * (1 - margin)
-        np.copyto(self.best[fold], criterion, where=better)
-        np.copyto(self.choice[fold], number, where=better)
-        np.copyto(self.E[:, fold], E, where=better)
+        better = criterion < self.best * (1 - margin)
+        np.copyto(self.best, criterion, where=better)
+        np.copyto(self.choice, number, where=better)
+        np.copyto(self.E, E, where=better[:, None])
         if A is not None:
-            np.copyto(self.A[:, :, fold], A, where=better)
+            np.copyto(self.A, A, where=better)
 
 
 def nothing_chosen(T, k, m, n_candidates, with_A):
@@ -161,10 +172,3 @@ def nothing_chosen(T, k, m, n_candidates, with_A):
         np.full((k, n_labels), -1),
         np.full((n_candidates, k), np.nan),
     )
-
-
-def as_slice(rows):
-    """Return consecutive rows as a slice, which makes a view."""
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-        return slice(rows[0], rows[-1] + 1)
-    return rows

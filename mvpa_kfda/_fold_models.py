@@ -60,6 +60,35 @@ class FoldModels:
     choice: np.ndarray | None = None
 
 
+class OfLayout:
+    """What has a `layout` of folds."""
+
+    @property
+    def order(self):
+        """The order in which trials are processed."""
+        return self.layout.order
+
+    @property
+    def rows(self):
+        """The trial behind every test row, in the order results come out."""
+        return self.layout.rows
+
+    @property
+    def batches(self):
+        """The folds, in batches of equal size."""
+        return self.layout.batches
+
+    @property
+    def n_rows(self):
+        """The number of trials."""
+        return len(self.order)
+
+    @property
+    def shapes(self):
+        """The (folds, test rows, training rows) of every batch."""
+        return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
+
+
 class Regressing:
     """What regresses labels on trials: has `batches`, `residuals(T)` and `solve`."""
 
@@ -127,6 +156,10 @@ class DenseInverse:
         """Return the inverses of some folds."""
         return DenseInverse(self.matrix[folds])
 
+    def clear(self, folds):
+        """Set the inverses of folds that have none to zero, which is safe to use."""
+        self.matrix[folds] = 0
+
     def astype(self, dtype):
         """Return the same in another precision."""
         return DenseInverse(self.matrix.astype(dtype, copy=False))
@@ -158,6 +191,10 @@ class LowRankInverse:
     def of(self, folds):
         """Return the inverses of some folds."""
         return LowRankInverse(self.rows[folds], self.core[folds])
+
+    def clear(self, folds):
+        """Set the inverses of folds that have none to one, which is safe to use."""
+        self.core[folds] = 0
 
     def astype(self, dtype):
         """Return the same in another precision."""

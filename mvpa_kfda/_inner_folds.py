@@ -60,6 +60,11 @@ class InnerFolds:
             for batch in self.layout.batches
         ]
 
+    @property
+    def leaves_one_out(self):
+        """Whether every training trial is left out by itself."""
+        return self.cv is None and self.groups is None
+
     @cached_property
     def numbers(self):
         """The number that each outer fold has for the user, batch by batch."""
@@ -81,7 +86,7 @@ class InnerFolds:
 
     def _tests(self, rows):
         """Return the test sets within some rows, as indices into them."""
-        if self.cv is None and self.groups is None:
+        if self.leaves_one_out:
             return list(np.arange(len(rows))[:, None])
         if self.cv is None:
             return _by_group(self.groups[rows])

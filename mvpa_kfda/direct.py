@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._fold_models import Regressing, invert_folds
+from ._fold_models import OfLayout, Regressing, invert_folds
 from ._rules import (
     best_classes,
     best_of_two,
@@ -64,7 +64,7 @@ _CACHE_BYTES, _MEMORY_BYTES = 2**20, 2**25
 
 
 @dataclass(frozen=True)
-class Plan(Regressing):
+class Plan(OfLayout, Regressing):
     """Everything about a hat matrix and its folds that does not depend on labels.
 
     Attributes
@@ -89,34 +89,9 @@ class Plan(Regressing):
     exact_hat: Hat | None = None
 
     @property
-    def order(self):
-        """The order in which trials are processed."""
-        return self.layout.order
-
-    @property
-    def rows(self):
-        """The trial behind every test row, in the order results come out."""
-        return self.layout.rows
-
-    @property
-    def batches(self):
-        """The folds, in batches of equal size."""
-        return self.layout.batches
-
-    @property
-    def n_rows(self):
-        """The number of trials."""
-        return len(self.order)
-
-    @property
     def dtype(self):
         """The precision in which labels are processed."""
         return self.hat.dtype
-
-    @property
-    def shapes(self):
-        """The (folds, test rows, training rows) of every batch."""
-        return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time, for speed and memory."""

@@ -90,14 +90,18 @@ class Hat:
             return -self.factor[rows] @ self.factor[columns].T
         return self.residual[rows][:, columns]
 
-    def spread(self, te, E):
-        """Return (I - G)[:, te] E (q, n, B) of E (q, m, B); rows te do not count."""
+    def spread(self, tests, E):
+        """Return (I - G)[:, te] E_te of some folds, (q, k, n, B).
+
+        Of test rows (k, m) and their E (q, k, m, B). What it yields for a fold's own
+        test rows does not count.
+        """
         if self.residual is not None:
-            return self.residual[:, te] @ E
-        U = self.factor[te]
-        if len(U) < U.shape[1]:
-            return -(self.factor @ U.T) @ E
-        return -self.factor @ (U.T @ E)
+            return self.residual[tests].transpose(0, 2, 1) @ E
+        U = self.factor[tests].transpose(0, 2, 1)  # (k, r, m)
+        if U.shape[2] < U.shape[1]:
+            return -(self.factor @ U) @ E
+        return -self.factor @ (U @ E)
 
     def reordered(self, order):
         """Return the same hat with its trials in another order."""

@@ -333,6 +333,12 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
         return _check_choice(kernel, allowed)
     if callable(kernel):
         return Callable(kernel)
+    if hasattr(kernel, "get_params"):
+        raise TypeError(
+            f"Invalid value for 'kernel': the estimator {type(kernel).__name__}. Steps "
+            "that are learned in every fold need refitting: put KernelFDA at the end of "
+            "a pipeline, and use sklearn.model_selection.cross_val_score."
+        )
     raise TypeError(
         f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
         "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "

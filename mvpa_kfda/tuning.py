@@ -23,23 +23,24 @@ from functools import cached_property
 
 import numpy as np
 
-from ._candidates import as_slice, inner_plan, nothing_chosen, prepare_candidate
+from ._candidates import inner_plan, nothing_chosen, prepare_candidate
 from ._criteria import InnerTargets, evaluate
-from ._fold_models import FoldModels, Regression, cross_product, regress
+from ._fold_models import FoldModels, OfLayout, Regression, cross_product, regress
 from ._inner_folds import InnerFolds
+from ._left_out import squared_errors
 from ._targets import make_targets
 from .direct import Plan, apply, is_too_large
 from .folds import FoldBatch, Layout, lay_out
 from .lambdas import candidates
 from .penalties import Tuned
-from .spectrum import Spectrum, spectrum_of_gram
+from .spectrum import Spectrum
 
 #: Bytes of prepared candidates that are kept for the next label vectors.
 _MOST = 2**28
 _NONE_LEFT = (
     "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
     "left-out trials of some training set are fitted exactly, or rounding would decide "
-    "the predictions. Give penalties nearer to trace(K_c)/n = {:.3g}, or fewer features."
+    "the predictions. Give penalties nearer to trace(K_c)/n = {:.3g}."
 )
 
 
@@ -66,7 +67,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class TunedPlan:
+class TunedPlan(OfLayout):
     """A plan whose penalty is chosen for every fold and label vector.
 
     Attributes
@@ -97,35 +98,15 @@ class TunedPlan:
         """The layout of the outer folds."""
         return self.inner.layout
 
-    @property
-    def order(self):
-        """The order in which trials are processed."""
-        return self.layout.order
-
-    @property
-    def rows(self):
-        """The trial behind every test row, in the order results come out."""
-        return self.layout.rows
-
-    @property
-    def batches(self):
-        """The folds, in batches of equal size."""
-        return self.layout.batches
-
-    @property
-    def n_rows(self):
-        """The number of trials."""
-        return len(self.order)
-
-    @property
-    def shapes(self):
-        """The (folds, test rows, training rows) of every batch."""
-        return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
-
     @cached_property
     def lambdas(self):
         """The grid (n_kernels, n_lambdas), the largest first."""
         return np.stack([candidates(self.tuned, each.moments) for each in self.spectra])
+
+    @property
+    def _left_out(self):
+        """Whether trials are left out one at a time, for their squared errors only."""
+        return self.inner.leaves_one_out and self.tuned.criterion == "squared_error"
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -248,8 +229,9 @@ class TunedPlan:
         spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
         candidate = None
         if not is_too_large(lam, spectrum.moments.scale, self.dtype):
+            hat = spectrum.hat(lam)
             candidate = prepare_candidate(
-                spectrum.hat(lam), self.inner, self.dtype, self.rank
+                hat, self.inner, self.dtype, self.rank, self._left_out
             )
         each = 16 * spectrum.vectors.size  # the hat and what its folds take
         if self.lambdas.size * each <= _MOST:
@@ -258,9 +240,9 @@ class TunedPlan:
 
     def _choose(self, T, targets=None):
         """Return what is :class:`Chosen` in every batch of folds."""
-        key = T.tobytes() if T.shape[2] == 1 else None
-        if key is not None and ("folds", key, targets is None) in self.kept:
-            return self.kept["folds", key, targets is None]
+        name, key = ("folds", targets is None), T.tobytes() if T.shape[2] == 1 else None
+        if name in self.kept and self.kept[name][0] == key:
+            return self.kept[name][1]
         n_labels, size = T.shape[2], self.lambdas.size
         chosen = [
             nothing_chosen(T, batch.k, batch.m, size, with_A=targets is not None)
@@ -276,8 +258,8 @@ class TunedPlan:
             for i, each in enumerate(chosen):
                 self._offer(each, number, i, candidate, regression, targets, kept)
         self._check(chosen)
-        if n_labels == 1:  # asked for again: patterns, the record of penalties
-            self.kept["folds", key, targets is None] = chosen
+        if n_labels == 1:  # the observed ones come first, and are asked for again
+            self.kept.setdefault(name, (key, chosen))
         return chosen
 
     def _offer(self, chosen, number, i, candidate, regression, targets, kept):
@@ -287,25 +269,33 @@ class TunedPlan:
         E, A = plan.solve(i, R_te), None
         if targets is not None:
             A = regression.A - cross_product(R_te, E)
+        tests = self.inner.tests[i]
+        if self._left_out:
+            weights = candidate.weights[i]
+            values = squared_errors(plan.hat, tests, regression.R, E, weights)
+            values[~candidate.stable[i]] = np.nan
+            chosen.offer(number, values, E, A)
+            return
+        values = np.full(chosen.best.shape, np.nan, self.dtype)
         for fold, inner in enumerate(candidate.inner[i]):
             if inner is None:
                 continue
-            te = self.inner.tests[i][fold]
-            A_f = None if A is None else A[:, :, fold]
+            spread = plan.hat.spread(tests[fold : fold + 1], E[:, fold : fold + 1])
             within = Regression(
-                regression.R - plan.hat.spread(as_slice(te), E[:, fold]),
-                None if A is None else A_f[:, :, None],
+                regression.R - spread[:, 0],
+                None if A is None else A[:, :, fold : fold + 1],
             )
             counts = None
             if targets is not None:
                 counts = targets.folds[i].terms.counts[:, fold : fold + 1]
-            criterion = self._criterion(inner, within, targets, counts, kept, (i, fold))
-            chosen.offer(number, fold, criterion, E[:, fold], A_f)
+            key = i, fold
+            values[fold] = self._criterion(inner, within, targets, counts, kept, key)
+        chosen.offer(number, values, E, A)
 
     def _choose_all(self, T, targets=None):
         """Return what is :class:`Chosen` by models of all trials, as one fold."""
         chosen = nothing_chosen(T, 1, 0, self.lambdas.size, with_A=targets is not None)
-        kept, nothing = {}, np.empty((len(T), 0, T.shape[2]), T.dtype)
+        kept, nothing = {}, np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
         for number in range(self.lambdas.size):
             candidate = self._prepared(number)
             if candidate is None:
@@ -320,8 +310,7 @@ class TunedPlan:
             criterion = self._criterion(
                 of_all, regression, targets, counts, kept, "all"
             )
-            A = None if targets is None else regression.A[:, :, 0]
-            chosen.offer(number, 0, criterion, nothing, A)
+            chosen.offer(number, criterion[None], nothing, regression.A)
         self._check([chosen])
         return chosen
 
@@ -357,13 +346,13 @@ def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     return TunedPlan(tuple(spectra), tuned, inner, np.dtype(dtype), rank)
 
 
-def tune_grams(grams, tuned, codes, n_classes, groups=None, rank=None):
+def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
     """Choose kernel and penalty on all trials.
 
     Parameters
     ----------
-    grams : list of ndarray, shape (n, n)
-        Kernel matrices, one for each candidate kernel.
+    spectra : list of Spectrum
+        One for each candidate kernel.
     tuned : Tuned
         What to choose from, and how.
     codes : ndarray of int, shape (n,)
@@ -380,12 +369,6 @@ def tune_grams(grams, tuned, codes, n_classes, groups=None, rank=None):
     choice : Choice
         The best candidate.
     """
-    spectra = [spectrum_of_gram(K) for K in grams]
-    return tune_spectra(spectra, tuned, codes, n_classes, groups, rank)
-
-
-def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
-    """Do as :func:`tune_grams` with decomposed kernels."""
     inner = InnerFolds(tuned.cv, len(codes), codes, groups, None)
     plan = tuned_plan(spectra, tuned, inner, "float64", rank)
     layout = lay_out(None, len(codes))

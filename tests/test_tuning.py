@@ -32,7 +32,7 @@ from mvpa_kfda.hat import Hat, hat_from_features, hat_from_gram
 from mvpa_kfda.kernels import Linear
 from mvpa_kfda.penalties import CRITERIA
 from mvpa_kfda.spectrum import spectrum_of, spectrum_of_features, spectrum_of_gram
-from mvpa_kfda.tuning import tune_grams, tuned_plan
+from mvpa_kfda.tuning import tune_spectra, tuned_plan
 
 #: Class counts, unbalanced.
 COUNTS = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}
@@ -319,7 +319,8 @@ def test_choice_on_all_trials(p, criterion):
     _, lam, criteria = reference.choose(
         problem.grams, problem.lambdas, problem.codes, *everything, criterion, 3
     )
-    choice = tune_grams(problem.grams, tuned, problem.codes, 3)
+    spectra = [spectrum_of_gram(K) for K in problem.grams]
+    choice = tune_spectra(spectra, tuned, problem.codes, 3)
     assert choice.kernel == 0
     assert choice.lam == pytest.approx(lam, rel=1e-12)
     assert_allclose(choice.lambdas, problem.lambdas, rtol=1e-12, atol=0)
@@ -357,6 +358,18 @@ def test_batches_of_permutations_do_not_matter(p, criterion):
         assert_array_equal(result.lambdas, results[0].lambdas)
 
 
+def test_nothing_is_kept_of_permutations():
+    # They may be as many as 10,000, with a label vector to a batch.
+    problem = Problem(3, 4, n_permutations=5)
+    plan, sizes = problem.plan(), []
+    expected = apply(problem.plan(), problem.labels, 3).predicted
+    for i, labels in enumerate(problem.labels):
+        got = apply(plan, labels[None], 3).predicted
+        assert_array_equal(got, expected[:, [i]])
+        sizes.append(len(plan.kept))
+    assert len(set(sizes)) == 1
+
+
 def test_the_unit_of_the_data_does_not_matter():
     X, codes, _ = make_data(3, 4)
     result = cross_validate(X, codes, reg="tuned", cv=3)
@@ -366,24 +379,32 @@ def test_the_unit_of_the_data_does_not_matter():
         assert_array_equal(other.predictions, result.predictions)
 
 
-def test_candidates_that_are_not_kept_are_prepared_again(monkeypatch):
-    problem = Problem(3, 40, "unequal", "a number", "accuracy")
-    expected = apply(problem.plan(), problem.labels, 3)
-    monkeypatch.setattr("mvpa_kfda.tuning._MOST", 0)
+@pytest.mark.parametrize(("most", "times"), [(2**28, 1), (0, 3)])
+def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatch):
+    problem, prepared = Problem(3, 40, "unequal", "a number", "accuracy"), []
+    expected = apply(problem.plan(), problem.labels, 3).predicted
+
+    def prepare_candidate(*arguments):
+        prepared.append(arguments)
+        return candidates_module.prepare_candidate(*arguments)
+
+    monkeypatch.setattr("mvpa_kfda.tuning.prepare_candidate", prepare_candidate)
+    monkeypatch.setattr("mvpa_kfda.tuning._MOST", most)
     plan = problem.plan()
-    for _ in range(2):
-        assert_array_equal(apply(plan, problem.labels, 3).predicted, expected.predicted)
-    assert not any(isinstance(key, int) for key in plan._kept)
+    for _ in range(3):
+        assert_array_equal(apply(plan, problem.labels, 3).predicted, expected)
+    assert len(prepared) == times * problem.lambdas.size
 
 
 # ------------------------------------------------------------------ unstable candidates
 
 
+@pytest.mark.parametrize("inner", ["a number", "leave one out"])
 @pytest.mark.parametrize("outer", ["unequal", "overlapping"])
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_unstable_penalties_are_skipped(criterion, outer):
+def test_unstable_penalties_are_skipped(criterion, outer, inner):
     # With fewer trials than features a tiny penalty fits left-out trials exactly.
-    problem = Problem(3, 40, outer, "a number", criterion)
+    problem = Problem(3, 40, outer, inner, criterion, n_permutations=1)
     nested = problem.nested()
     tiny = problem.lambdas[0, -1] * np.array([1e-10, 1e-13])
     plan = problem.plan(np.concatenate([problem.lambdas[0], tiny]))
@@ -396,6 +417,57 @@ def test_unstable_penalties_are_skipped(criterion, outer):
         assert_allclose(record["lambda"][0], nested.lambdas[i], rtol=1e-12, atol=0)
     got = apply(plan, problem.labels, 3).predicted.T
     assert_array_equal(got, in_order_of_results(problem.folds, nested.predictions))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "n", "cv"),
+    [
+        ("squared_error", 120, None),
+        ("squared_error", 120, 5),
+        ("squared_error", 1600, None),
+        ("accuracy", 120, None),
+        ("accuracy", 1600, 5),
+    ],
+)
+def test_penalties_that_are_unstable_in_some_folds_only(criterion, n, cv):
+    # A feature that is there in the last third only: tested by one model, which has
+    # not seen it, and fitted exactly without a penalty.
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    X = rng.standard_normal((n, 4)) + 0.2 * y[:, None]
+    X[: n - n // 3, 0], X[n - n // 3 :, 0] = 0, rng.permutation(np.arange(n // 3) % 2)
+    X[n - n // 3 :, 0] -= 0.5
+    options = {"cv": KFold(3), "n_permutations": 2, "random_state": 0}
+    tuned = Tuned([1.0, 1e-3, 1e-14, 1e-18], criterion, cv)
+    result = cross_validate(X, y, reg=tuned, **options)
+    unstable = np.isnan(result.penalty["criterion"][:, 0])
+    assert_array_equal(unstable[:, :2], np.zeros((3, 2), bool))
+    assert_array_equal(unstable[:, 2:], [[False] * 2, [False] * 2, [True] * 2])
+    stable = Tuned([1.0, 1e-3], criterion, cv)
+    alone = cross_validate(X, y, reg=stable, **options)
+    assert result.lambdas[2] == alone.lambdas[2]
+    last = slice(n - n // 3, n)
+    assert_array_equal(result.predictions[last], alone.predictions[last])
+
+
+@pytest.mark.parametrize("criterion", ["squared_error", "accuracy"])
+@pytest.mark.parametrize("dual", [False, True], ids=["features", "kernel matrix"])
+def test_a_training_trial_that_is_fitted_exactly(dual, criterion):
+    # It has a feature of its own. Where it is trained with, it is left out inside.
+    rng, y = np.random.default_rng(0), np.arange(60) % 2
+    X = rng.standard_normal((60, 4)) + 0.3 * y[:, None]
+    X[:, 0] = 0
+    X[3, 0] = 1.0
+    options = {"cv": KFold(3)}
+    if dual:
+        X, options["kernel"] = X @ X.T, "precomputed"
+    unstable = Tuned([Ridge(lam) for lam in (30.0, 1.0, 1e-13)], criterion)
+    result = cross_validate(X, y, reg=unstable, **options)
+    assert np.isnan(result.penalty["criterion"][:, 0, 2]).all()
+    stable = Tuned([Ridge(30.0), Ridge(1.0)], criterion)
+    alone = cross_validate(X, y, reg=stable, **options)
+    assert_array_equal(result.lambdas, alone.lambdas)
+    criteria = alone.penalty["criterion"]
+    assert_array_equal(result.penalty["criterion"][:, :, :2], criteria)
 
 
 def test_penalties_beside_which_the_data_vanish_are_skipped():
@@ -463,14 +535,15 @@ def test_cross_and_spread_are_parts_of_the_residual_maker():
         assert_allclose(
             hat.cross(rows, te), whole[np.ix_(rows, te)], rtol=0, atol=1e-14
         )
-        for te in (te, np.arange(8, 19), slice(2, 7), slice(2, 19)):  # noqa: B020
-            E = rng.standard_normal((2, len(whole[te]), 3))
-            others = np.delete(np.arange(len(X)), np.arange(len(X))[te])
-            got = hat.spread(te, E)
-            assert got.shape == (2, len(X), 3)
-            assert_allclose(
-                got[:, others], (whole[:, te] @ E)[:, others], rtol=0, atol=1e-13
-            )
+        tests = np.array([[20, 4, 7], [11, 12, 13]]), np.arange(2, 19)[None]
+        for folds in tests:
+            E = rng.standard_normal((2, *folds.shape, 3))
+            got = hat.spread(folds, E)
+            assert got.shape == (2, len(folds), len(X), 3)
+            for f, te in enumerate(folds):
+                others = np.delete(np.arange(len(X)), te)
+                want = whole[np.ix_(others, te)] @ E[:, f]
+                assert_allclose(got[:, f, others], want, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("m", [1, 5])
@@ -547,7 +620,7 @@ def test_splits_that_train_on_fewer_rows_are_refused():
     X, codes, _ = make_data(2, 4)
     tuned = Tuned(cv=ShuffleSplit(2, train_size=5, test_size=3, random_state=0))
     with pytest.raises(
-        ValueError, match="Within a training set, for Tuned: .* trains on 5 of the"
+        ValueError, match=r"Within a training set, for Tuned: .* trains on 5 of"
     ):
         cross_validate(X, codes, reg=tuned, cv=4)
 
@@ -561,7 +634,7 @@ def test_p_values_are_uniform_on_noise(criterion):
     p, ties = [], np.random.default_rng(0)
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        X, y = rng.standard_normal((30, 12)), np.arange(30) % 2
+        X, y = rng.standard_normal((30, 12)), rng.permutation(np.arange(30) % 2)
         result = cross_validate(
             X,
             y,

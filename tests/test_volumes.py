@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
 
 import joblib
@@ -637,6 +638,7 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
         if limit is not None and len(computed) >= limit:
             raise Stopped("as asked")
         computed.append(tuple(block))
+        time.sleep(0.02)  # longer than it takes to save what other workers finished
         return run_block(source, task, block)
 
     def compute(random_state=None, **changes):

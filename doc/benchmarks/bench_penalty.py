@@ -16,13 +16,12 @@ labels. Before anything is timed, ``Tuned`` must find what scikit-learn's
 """
 
 import argparse
-import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from bench_epochs import medians
+from bench_paper import duration, list_table, machine
 from scipy.signal import lfilter
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import (
@@ -120,6 +119,9 @@ CASES = (
 )
 
 
+LETTERS = "ABCDEFGHI"
+
+
 # ------------------------------------------------------------------- ways to choose
 
 
@@ -180,7 +182,7 @@ def compare(cases, n_sets):
         print(case.describe(), flush=True)
         for name, values in columns[-1].items():
             print(f"  {name}: {with_error(values)}", flush=True)
-    rows = [("Penalty", *(case.describe() for case in cases))]
+    rows = [("Penalty", *LETTERS[: len(cases)])]
     for name in columns[0]:
         rows.append((name, *(with_error(column[name]) for column in columns)))
     return rows
@@ -206,7 +208,7 @@ def search(cv):
 
 
 def check_equal(X, y):
-    """Raise unless refitting in nested loops finds the same predictions."""
+    """Raise unless refitting in nested loops finds the same, with inner folds alike."""
     reg = Tuned([Ridge(lam) for lam in GRID], "accuracy", INNER)
     ours = cross_validate(X, y, reg=reg, cv=OUTER)
     theirs = cross_val_score(search(INNER), X, y, cv=OUTER).mean()
@@ -254,21 +256,16 @@ def times(n_runs):
         ("loo_100", "``Tuned``, leave-one-out inside, 100 permutations", "fixed_100"),
     ):
         ratio = "" if base is None else f"{seconds[name] / seconds[base]:.3g} times"
-        rows.append((words, worded(seconds[name]), ratio))
+        rows.append((words, duration(seconds[name]), ratio))
         print(" | ".join(rows[-1]), flush=True)
     return rows
-
-
-def worded(seconds):
-    """Word a time."""
-    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 # ------------------------------------------------------------------ real recordings
 
 
 OBJECTS, WORDS = "zhang-desimone-7objects-epo.fif", "n400-words-epo.fif"
-#: Name, file, first and last sample in seconds, groups.
+#: Name, file, the time that is averaged in seconds, groups.
 RECORDINGS = (
     ("7 objects, 0.14 s, 10 folds", OBJECTS, 0.139, 0.141, None),
     ("7 objects, 0.11 to 0.3 s, 10 folds", OBJECTS, 0.109, 0.301, None),
@@ -297,7 +294,8 @@ def real_sets(folder):
     yield "Haxby slice, volumes", standard(X, runs), labels, runs
     for name, file, start, stop, groups in RECORDINGS:
         epochs = mne.read_epochs(folder / file, verbose=False)
-        X = epochs.get_data(picks="all", tmin=start, tmax=stop).mean(axis=2)
+        near = (epochs.times > start) & (epochs.times < stop)
+        X = epochs.get_data(picks="all")[:, :, near].mean(axis=2)
         X = X[:, X.std(axis=0) > 0]
         groups = None if groups is None else epochs.metadata[groups].to_numpy()
         yield name, X / X.std(), epochs.events[:, 2], groups
@@ -326,37 +324,23 @@ def print_real(folder):
 
 def write(path, accuracy, seconds, n_sets):
     """Write the tables."""
-    packages = ", ".join(
-        f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")
-    )
     lines = [
         ".. Written by bench_penalty.py.",
         "",
-        f"Measured on {platform.machine()}, one BLAS thread; Python "
-        f"{platform.python_version()}, {packages}.",
+        machine(),
         "",
         f"Cross-validated accuracy in per cent, mean and standard error over {n_sets} "
-        "data sets of each kind:",
+        "data sets of each kind. The kinds are",
         "",
-        *table(list(zip(*accuracy, strict=True))),
+        *(f"* {k}: {c.describe()}" for k, c in zip(LETTERS, CASES, strict=True)),
         "",
+        *list_table(accuracy[0], accuracy[1:]),
         f"Time for {TIMED.n} trials, {TIMED.p} features, {TIMED.n_classes} classes, 10 "
         f"outer folds and {len(GRID)} penalties to choose from:",
         "",
-        *table(seconds),
+        *list_table(seconds[0], seconds[1:]),
     ]
-    path.write_text("\n".join(lines) + "\n")
-
-
-def table(rows):
-    """Return the lines of a table."""
-    lines = [".. list-table::", "   :header-rows: 1", ""]
-    for row in rows:
-        lines += [
-            f"   {'*' if i == 0 else ' '} - {cell}".rstrip()
-            for i, cell in enumerate(row)
-        ]
-    return lines
+    path.write_text("\n".join(lines))
 
 
 def main(arguments=None):

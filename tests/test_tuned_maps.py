@@ -1,0 +1,478 @@
+"""Tuned penalties over time, from time to time, and over sensors and voxels.
+
+Maps over positions equal `cross_validate` on each position's features, whose tuning is
+compared to retrained models in ``test_tuning.py``. Time generalization is compared here
+to models that are trained anew, cell by cell, with a penalty chosen anew.
+"""
+
+from functools import partial
+
+import mne
+import numpy as np
+import pytest
+import reference
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import pdist
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+
+from mvpa_kfda import (
+    RBF,
+    Linear,
+    Polynomial,
+    Ridge,
+    Tuned,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    generalize_epochs,
+    searchlight,
+)
+from mvpa_kfda.direct import prepare
+from mvpa_kfda.folds import Folds, make_folds
+from mvpa_kfda.hat import make_hat
+from mvpa_kfda.lowrank import Nystrom
+from mvpa_kfda.patterns import class_patterns
+from mvpa_kfda.penalties import CRITERIA
+from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.smoothness import GraphSmooth
+
+N, SEED = 26, 3
+CODES = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [8, 11, 7]))
+#: Small enough that neighbouring folds and times choose differently.
+GRID = [Ridge(lam) for lam in (300.0, 40.0, 5.0, 0.7)]
+CV = KFold(3, shuffle=True, random_state=0)
+CHAIN = np.eye(4, k=1) + np.eye(4, k=-1)
+
+
+def make_data(p, n_times=3, seed=0, codes=CODES):
+    """Return (n, p, n_times); classes differ, in other ways at other times."""
+    rng = np.random.default_rng(seed)
+    means = 0.6 * rng.standard_normal((3, p, n_times))
+    means += means.mean(axis=2, keepdims=True)
+    noise = rng.standard_normal((len(codes), p, n_times))
+    return 2.0 + means[codes] + noise * np.geomspace(2, 0.5, p)[:, None]
+
+
+def inner(n_rows):
+    """Return the splits of `Tuned(cv=3)` for a number of rows."""
+    return list(KFold(3, shuffle=True, random_state=0).split(np.zeros(n_rows)))
+
+
+def assert_same_position(result, position, expected):
+    """Compare a position of a map to `cross_validate` on its features."""
+    assert result.scores[position] == expected.scores
+    assert_array_equal(result.predicted[position], expected.predicted)
+    null = result.null[:, position]
+    assert_allclose(null, expected.null, rtol=0, atol=1e-6)  # may be single precision
+    for name, values in expected.penalty.items():
+        got = result.penalty[name][position]
+        if name == "kernel":
+            assert_array_equal(got, values)
+        else:
+            assert_allclose(got, values, rtol=1e-8, atol=1e-10)
+
+
+# Time by time
+
+
+@pytest.mark.parametrize("p", [4, 30])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_every_time_is_cross_validated_by_itself(p, criterion):
+    X = make_data(p, 5)
+    options = {"reg": Tuned(GRID, criterion), "cv": CV, "n_permutations": 5}
+    options["random_state"] = SEED
+    result = decode_arrays(X, CODES, **options)
+    assert result.lambdas.shape == (5, 3)
+    assert result.penalty["criterion"].shape == (5, 3, 1, 4)
+    assert len(np.unique(result.lambdas)) > 1
+    for t in range(5):
+        expected = cross_validate(X[:, :, t], CODES, **options)
+        assert_same_position(result, t, expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "p"),
+    [
+        ("linear", 4),
+        ("linear", 20),
+        ("rbf", 4),
+        ([RBF(0.01), RBF(0.05), "rbf"], 4),
+        (["linear", Polynomial(2), RBF(0.02)], 20),
+        (GraphSmooth(CHAIN), 4),
+        ([GraphSmooth(CHAIN), "linear"], 4),
+    ],
+    ids=str,
+)
+def test_windows_of_samples_side_by_side(kernel, p):
+    # Windows with samples in common are made of sums of kernels.
+    X = make_data(p, 6)
+    options = {"reg": Tuned(GRID, cv=4), "cv": CV, "n_permutations": 3}
+    options["random_state"] = SEED
+    cut = {"window": 3, "window_mode": "concatenate"}
+    result = decode_arrays(X, CODES, kernel=kernel, **cut, **options)
+    kernels = [
+        k.repeated(3) if isinstance(k, GraphSmooth) else k for k in aslist(kernel)
+    ]
+    kernel = kernels if isinstance(kernel, list) else kernels[0]
+    for t in range(4):
+        features = np.concatenate([X[:, :, t + i] for i in range(3)], axis=1)
+        expected = cross_validate(features, CODES, kernel=kernel, **options)
+        assert_same_position(result, t, expected)
+
+
+def aslist(kernel):
+    return kernel if isinstance(kernel, list) else [kernel]
+
+
+def test_workers_do_not_matter():
+    X = make_data(4, 6)
+    options = {"kernel": ["linear", RBF(0.02)], "reg": "tuned", "cv": CV}
+    options |= {"n_permutations": 4, "random_state": SEED}
+    one, two = (decode_arrays(X, CODES, n_jobs=n, **options) for n in (1, 2))
+    assert one == two
+
+
+def test_where_no_penalty_can_be_used():
+    with pytest.raises(ValueError, match=r"^At 0\.000 s: No lambda of the grid"):
+        decode_arrays(make_data(40), CODES, reg=Tuned([1e-14]), cv=CV)
+
+
+# Epochs
+
+
+@pytest.fixture(scope="module")
+def epochs():
+    info = mne.create_info(["Cz", "Pz", "Oz", "Fz"], 10.0, "eeg")
+    events = np.column_stack([np.arange(N), np.zeros(N, int), CODES])
+    made = mne.EpochsArray(make_data(4, 4), info, events, tmin=0.0, verbose=False)
+    return made.set_eeg_reference([], verbose=False)
+
+
+def forward_pattern(K, signal, codes, lam, train):
+    """Class patterns (3, p) of a model of some trials: Haufe et al., by the book."""
+    model = reference.fit(K[np.ix_(train, train)], codes[train], lam, 3)
+    s, x = model.transform(K[np.ix_(train, train)]), signal[train]
+    s, centred = s - s.mean(axis=0), x - x.mean(axis=0)
+    A = np.linalg.solve(s.T @ s, s.T @ centred)
+    means = np.array([s[codes[train] == k].mean(axis=0) for k in range(3)])
+    return means @ A
+
+
+@pytest.mark.parametrize("cv", [CV, ShuffleSplit(4, test_size=5, random_state=0)])
+def test_epochs_and_their_patterns(epochs, cv):
+    tuned = Tuned(GRID, cv=3)
+    names = np.array(["a", "b", "c"])[CODES]
+    result = decode_epochs(epochs, names, reg=tuned, cv=cv)
+    X = epochs.get_data(copy=True)
+    expected = decode_arrays(X, names, sfreq=10.0, reg=tuned, cv=cv)
+    assert_allclose(result.lambdas, expected.lambdas, rtol=1e-12, atol=0)
+    assert_array_equal(result.predicted, expected.predicted)
+    differ = 0
+    for t in range(4):
+        signal = X[:, :, t]
+        K = linear_kernel(signal)
+        folds = [
+            forward_pattern(K, signal, CODES, lam, train)
+            for lam, (train, _) in zip(result.lambdas[t], result.folds, strict=True)
+        ]
+        differ += len(np.unique(result.lambdas[t])) > 1
+        rows = np.arange(N)
+        _, lam, _ = reference.choose(
+            [K], [[r.lam for r in GRID]], CODES, rows, inner(N), "squared_error", 3
+        )
+        maps = {kind: values[t] for kind, values in result.pattern_maps.items()}
+        whole = forward_pattern(K, signal, CODES, lam, rows)
+        assert_allclose(maps["class"], whole, rtol=0, atol=1e-9)
+        assert_allclose(maps["class_folds"], np.mean(folds, axis=0), rtol=0, atol=1e-9)
+        plan = prepare(make_hat(signal, Linear(), Ridge(lam)), None)
+        discriminant = class_patterns(plan, CODES, 3, signal)["discriminant"]
+        assert_allclose(maps["discriminant"], discriminant, rtol=0, atol=1e-9)
+    assert differ  # else one penalty would do for all folds
+
+
+def test_patterns_of_folds_are_those_of_plain_plans(epochs):
+    # Fold by fold, by a plan of its own with the penalty that the fold has chosen.
+    X = epochs.get_data(copy=True)[:, :, 1]
+    tuned = Tuned([Ridge(lam) for lam in np.geomspace(20, 1, 15)])
+    result = decode_epochs(epochs, CODES, reg=tuned, cv=LeaveOneOut())
+    folds = []
+    for lam, (_, test) in zip(result.lambdas[1], result.folds, strict=True):
+        plan = prepare(make_hat(X, Linear(), Ridge(lam)), Folds((test,), N))
+        folds.append(class_patterns(plan, CODES, 3, X)["class_folds"])
+    assert len(np.unique(result.lambdas[1])) > 1
+    got = result.pattern_maps["class_folds"][1]
+    assert_allclose(got, np.mean(folds, axis=0), rtol=0, atol=1e-10)
+
+
+def test_sensors_by_their_neighbours(epochs):
+    neighbours = (CHAIN > 0) | np.eye(4, dtype=bool)
+    kernel = GraphSmooth((CHAIN, epochs.ch_names))
+    for kernel in (kernel, ["linear", RBF(0.05)], "rbf"):  # noqa: B020
+        options = {"kernel": kernel, "reg": Tuned(GRID), "cv": CV}
+        result = decode_epochs(epochs, CODES, sensors=neighbours, **options)
+        for s, t in np.ndindex(4, 4):
+            columns = np.flatnonzero(neighbours[s])
+            X = epochs.get_data(copy=True)[:, columns, t]
+            if isinstance(kernel, GraphSmooth):
+                options["kernel"] = GraphSmooth(CHAIN[np.ix_(columns, columns)])
+            expected = cross_validate(X, CODES, **options)
+            assert_array_equal(result.predicted[s, t], expected.predicted)
+            assert_allclose(result.lambdas[s, t], expected.lambdas, rtol=1e-9, atol=0)
+
+
+# From time to time
+
+
+def median_width(X):
+    return partial(rbf_kernel, gamma=1 / np.median(pdist(X, "sqeuclidean")))
+
+
+def landmarks(X):
+    kernel = Nystrom(9, "uniform").approximate(RBF(0.05)).fit(X)
+    return lambda A, B: kernel.features(A) @ kernel.features(B).T
+
+
+#: What is chosen from, and for each kernel what makes it from the training trials.
+CHOICES = {
+    "linear": ("linear", None, [lambda X: linear_kernel]),
+    "rbf": ("rbf", None, [median_width]),
+    "list": (
+        ["linear", RBF(0.02), "rbf"],
+        None,
+        [
+            lambda X: linear_kernel,
+            lambda X: partial(rbf_kernel, gamma=0.02),
+            median_width,
+        ],
+    ),
+    "list, not free of shifts": (
+        [Polynomial(2, gamma=0.05), "linear"],
+        None,
+        [
+            lambda X: partial(polynomial_kernel, degree=2, gamma=0.05),
+            lambda X: linear_kernel,
+        ],
+    ),
+    "landmarks": (RBF(0.05), Nystrom(9, "uniform"), [landmarks]),
+    "all landmarks, list": (
+        ["linear", RBF(0.02)],
+        Nystrom(N),
+        [lambda X: linear_kernel, lambda X: partial(rbf_kernel, gamma=0.02)],
+    ),
+}
+
+
+def retrained(choice, X, X_test, labels, folds, criterion="squared_error", rank=None):
+    """Choose and train anew for every labelling, training time and fold.
+
+    Returns predictions (P, n_train_times, n_test_times, m) of the folds' test trials,
+    one fold after the other, and what was chosen (P, n_train_times, n_folds).
+    """
+    makers, lambdas = (
+        CHOICES[choice][2],
+        [[r.lam for r in GRID]] * len(CHOICES[choice][2]),
+    )
+    times, times_test = X.shape[2], X_test.shape[2]
+    m = sum(len(test) for _, test in folds)
+    predictions = np.empty((len(labels), times, times_test, m), int)
+    kernels, chosen = np.empty((2, len(labels), times, len(folds)))
+    for t in range(times):
+        made = [make(X[:, :, t]) for make in makers]
+        grams = [kernel(X[:, :, t], X[:, :, t]) for kernel in made]
+        cross = [
+            [kernel(X_test[:, :, u], X[:, :, t]) for u in range(times_test)]
+            for kernel in made
+        ]
+        for i, labelling in enumerate(labels):
+            start = 0
+            for f, (train, test) in enumerate(folds):
+                splits = inner(len(train))
+                k, lam, _ = reference.choose(
+                    grams, lambdas, labelling, train, splits, criterion, 3, rank
+                )
+                kernels[i, t, f], chosen[i, t, f] = k, lam
+                K = grams[k][np.ix_(train, train)]
+                model = reference.fit(K, labelling[train], lam, 3)
+                out = slice(start, start + len(test))
+                for u in range(times_test):
+                    rows = cross[k][u][np.ix_(test, train)]
+                    if rank is None:
+                        predictions[i, t, u, out] = model.predict(rows)
+                    else:
+                        predictions[i, t, u, out] = reference.reduced(
+                            model, rows, rank
+                        )[0]
+                start = out.stop
+    return predictions, kernels, chosen
+
+
+def assert_equals_retrained(result, predictions, kernels, chosen, rows, true):
+    """Compare the choices, every prediction and the null."""
+    assert_allclose(result.lambdas, chosen[0], rtol=1e-12, atol=0)
+    assert_array_equal(result.penalty["kernel"], kernels[0])
+    assert len(np.unique(chosen)) > 1
+    if len(np.unique(rows)) == len(rows):
+        assert_array_equal(result.predicted[:, :, rows], predictions[0])
+    accuracy = np.mean(predictions == true[:, None, None, rows], axis=3)
+    assert_allclose(result.scores, accuracy[0], rtol=0, atol=1e-12)
+    assert_allclose(result.null, accuracy[1:], rtol=0, atol=1e-6)
+
+
+def permuted(folds, n_permutations, scheme):
+    made = permute_labels(
+        CODES, n_permutations, folds=folds, permute=scheme, random_state=SEED
+    )
+    return made.labels
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("p", [4, 30])
+def test_generalization_equals_retrained_models(choice, p):
+    X = make_data(p)
+    kernel, approx, _ = CHOICES[choice]
+    options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID, cv=3)}
+    options |= {"n_permutations": 2, "random_state": SEED, "null": "full"}
+    result = generalize_arrays(X, CODES, cv=CV, **options)
+    folds = make_folds(CV, CODES)
+    labels = permuted(folds, 2, result.parameters["permute"])
+    found = retrained(choice, X, X, labels, folds.pairs)
+    rows = np.concatenate([test for _, test in folds.pairs])
+    assert_equals_retrained(result, *found, rows, labels)
+
+
+@pytest.mark.parametrize("criterion", ["accuracy", "log_loss"])
+@pytest.mark.parametrize("rank", [None, 1])
+def test_generalization_by_other_criteria_and_reduced_rank(criterion, rank):
+    X, cv = make_data(4, 2), ShuffleSplit(3, test_size=6, random_state=1)
+    result = generalize_arrays(
+        X, CODES, reg=Tuned(GRID, criterion, 3), cv=cv, n_components=rank
+    )
+    folds = make_folds(cv, CODES)
+    found = retrained("linear", X, X, CODES[None], folds.pairs, criterion, rank)
+    rows = np.concatenate([test for _, test in folds.pairs])
+    assert_equals_retrained(result, *found, rows, CODES[None])
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("p", [4, 30])
+def test_other_trials(choice, p):
+    X = make_data(p)
+    y_test = np.arange(15) % 3
+    X_test = make_data(p, 2, seed=0, codes=y_test)
+    kernel, approx, _ = CHOICES[choice]
+    options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID, cv=3)}
+    options |= {"n_permutations": 3, "random_state": SEED, "null": "full"}
+    result = generalize_arrays(X, CODES, X_test, y_test=y_test, **options)
+    labels = permuted(None, 3, result.parameters["permute"])
+    everything = [(np.arange(N), np.arange(15))]
+    found = retrained(choice, X, X_test, labels, everything)
+    assert_equals_retrained(result, *found, np.arange(15), y_test[None])
+
+
+def test_folds_of_unequal_size_and_other_labels():
+    X, cv = make_data(4), KFold(4, shuffle=True, random_state=0)
+    other = np.random.default_rng(1).permutation(CODES)
+    result = generalize_arrays(X, CODES, y_test=other, reg=Tuned(GRID, cv=3), cv=cv)
+    folds = make_folds(cv, CODES)
+    assert len({len(test) for _, test in folds.pairs}) == 2
+    found = retrained("linear", X, X, CODES[None], folds.pairs)
+    rows = np.concatenate([test for _, test in folds.pairs])
+    assert_equals_retrained(result, *found, rows, other[None])
+
+
+def test_single_precision_is_close():
+    X = make_data(4)
+    for choice in ("linear", "list", "landmarks"):
+        kernel, approx, _ = CHOICES[choice]
+        options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID), "cv": CV}
+        double, single = (
+            generalize_arrays(X, CODES, dtype=dtype, **options)
+            for dtype in ("float64", "float32")
+        )
+        assert_array_equal(single.lambdas, double.lambdas)
+        assert (single.predicted == double.predicted).mean() > 0.98
+
+
+def test_generalization_of_epochs(epochs):
+    tuned = Tuned(GRID, cv=3)
+    result = generalize_epochs(epochs, CODES, reg=tuned, cv=CV)
+    X = epochs.get_data(copy=True)
+    expected = generalize_arrays(X, CODES, sfreq=10.0, reg=tuned, cv=CV)
+    assert_array_equal(result.predicted, expected.predicted)
+    assert_array_equal(result.lambdas, expected.lambdas)
+    plain = decode_epochs(epochs, CODES, reg=tuned, cv=CV)
+    assert_array_equal(np.diag(result.scores), plain.scores)
+    for kind, maps in plain.pattern_maps.items():
+        assert_allclose(result.pattern_maps[kind], maps, rtol=0, atol=1e-10)
+
+
+# Voxels
+
+
+# One of the voxels is constant in some tests.
+pytestmark = pytest.mark.filterwarnings("ignore:1 of 8 features hold NaN")
+ADJACENCY = (np.eye(8, k=1) + np.eye(8, k=-1) + np.eye(8)) > 0
+LATTICE = GraphSmooth(ADJACENCY & ~np.eye(8, dtype=bool))
+
+
+def options_of(kernel):
+    options = {"kernel": kernel, "reg": Tuned(GRID, cv=3), "cv": CV}
+    return options | {"n_permutations": 3, "random_state": SEED}
+
+
+@pytest.mark.parametrize(
+    "kernel", ["linear", RBF(0.05), LATTICE, ["linear", "rbf"], [LATTICE, RBF(0.02)]]
+)
+def test_searchlight(kernel):
+    X = make_data(8)[:, :, 0]
+    X[:, 4] = 1.0  # nothing to decode there
+    options = options_of(kernel)
+    result = searchlight(
+        X, CODES, adjacency=ADJACENCY, standardize=False, null="full", **options
+    )
+    for i in range(8):
+        columns = np.setdiff1d(np.flatnonzero(ADJACENCY[i]), [4])
+        if i == 4:
+            assert np.isnan(result.scores[i])
+            assert np.isnan(result.lambdas[i]).all()
+            assert (result.penalty["kernel"][i] == -1).all()
+            continue
+        options["kernel"] = [
+            k.take(columns) if k is LATTICE else k for k in aslist(kernel)
+        ]
+        if len(options["kernel"]) == 1:
+            options["kernel"] = options["kernel"][0]
+        expected = cross_validate(X[:, columns], CODES, **options)
+        assert_same_position(result, i, expected)
+
+
+@pytest.mark.parametrize("kernel", ["linear", LATTICE, ["linear", RBF(0.05)]])
+def test_regions(kernel, tmp_path):
+    X = make_data(8)[:, :, 0]
+    regions = np.array([1, 1, 1, 2, 3, 2, 2, 3])
+    options = options_of(kernel)
+    given = {"labels_img": regions, "standardize": False, "null": "full"}
+    result = decode_regions(
+        X, CODES, checkpoint=tmp_path / "run.h5", **given, **options
+    )
+    for i in range(3):
+        columns = np.flatnonzero(regions == i + 1)
+        taken = kernel.take(columns) if kernel is LATTICE else kernel
+        expected = cross_validate(X[:, columns], CODES, **options | {"kernel": taken})
+        assert_same_position(result, i, expected)
+    again = decode_regions(X, CODES, checkpoint=tmp_path / "run.h5", **given, **options)
+    assert again == result
+
+
+def test_wide_searchlight_is_of_kernels():
+    # With more voxels than trials in a sphere.
+    X = make_data(60)[:, :, 0]
+    everywhere = np.ones((60, 60), bool)
+    everywhere[:30, 30:] = everywhere[30:, :30] = False
+    options = options_of("linear")
+    result = searchlight(X, CODES, adjacency=everywhere, standardize=False, **options)
+    expected = cross_validate(X[:, :30], CODES, **options)
+    assert_same_position(result, 0, expected)
