@@ -267,10 +267,10 @@ def _inner_folds(reg, codes, groups, folds, permutations):
         raise ValueError(
             f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
             "are tuned with the same folds, and so would not be treated alike. "
-            "Use Tuned(cv=KFold(5, shuffle=True)), a number of folds, groups, or None."
+            "Use a number of random folds, as Tuned(cv=5), or None."
         )
     inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
-    _ = inner.of_all if folds is None else inner.of_folds
+    _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
     return inner
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from ._checks import check_count, warn
 from .folds import Folds
-from .kernels import Kernel
+from .kernels import Kernel, KernelChoice
 
 
 def _mean(data, members, axis):
@@ -62,6 +62,8 @@ class Averaging:
 
     def kernel(self, kernel):
         """Return the kernel between pseudo-trials, to be given single trials."""
+        if isinstance(kernel, KernelChoice):
+            return KernelChoice(tuple(map(self.kernel, kernel.kernels)))
         return AveragedKernel(kernel, self.members)
 
 

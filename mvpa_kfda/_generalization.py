@@ -144,8 +144,8 @@ def average_both(analysis, data, data_test, kernel):
     if not kernel.is_linear:
         raise ValueError(
             f"average={analysis.parameters['average']} needs a linear kernel in time "
-            f"generalization; got {kernel!r}. Use kernel='linear', or average trials "
-            "before."
+            f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
+            "average trials before."
         )
     averaged, _ = analysis.average(data, kernel, axis=1)
     if data_test is data:

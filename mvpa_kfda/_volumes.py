@@ -26,7 +26,7 @@ from ._memory import NULLS, check_null, physical_memory
 from ._parallel import one_blas_thread
 from ._space import FeatureSpace, SurfaceSpace
 from .kernels import RBF, Linear, Polynomial
-from .models import kernels_of, resolve_method
+from .models import check_size, kernels_of, resolve_method
 from .search import run
 from .subset_source import SubsetSource
 from .volume_results import VolumeResult
@@ -180,6 +180,7 @@ def decode_positions(
         size, fewer = space.describe(), "a smaller mask or process_mask_img"
         null = check_null(null, analysis, space.n_positions, size=size, fewer=fewer)
         parameters |= {"standardize": standardize, "null": null} | analysis.parameters
+        check_size(kernel, images.X.shape[1])
         codes, groups = analysis.single
         X = z_score(images.X, groups, codes, standardize)
         usable = images.usable & usable_columns(X)  # now also within the groups

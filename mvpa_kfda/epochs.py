@@ -22,7 +22,7 @@ from ._epochs_input import (
 from ._memory import check_memory
 from ._sensors import pack_info
 from .epochs_results import SensorTimeResult, TimeFrequencyResult
-from .models import for_channels, resolve_method
+from .models import check_size, for_channels, resolve_method
 from .regression import check_task, regress_windows
 from .results import TimeResult
 from .search import run
@@ -219,6 +219,7 @@ def decode_epochs(
     scaling = fit_scaling(info, data, scale, kernel)
     data = scaling.apply(data).reshape(-1, *data.shape[-2:])
     kernel = for_channels(kernel, info["ch_names"])
+    check_size(kernel, len(picks))
     if analysis:
         data, kernel = analysis.average(data, kernel, axis=1)
     cut = {"width": windows.width, "mode": window_mode, "times": windows.times}

@@ -10,7 +10,7 @@ import numpy as np
 
 from .direct import prepare
 from .hat import hat_from_gram, make_hat
-from .kernels import KernelChoice, check_feature_kernel, check_kernel
+from .kernels import Kernel, KernelChoice, check_feature_kernel, check_kernel
 from .lowrank import Nystrom, approximated
 from .penalties import Tuned, check_method, check_reg
 from .spectrum import spectrum_of, spectrum_of_gram
@@ -55,8 +55,33 @@ def for_channels(kernel, ch_names):
     """Return the kernel for some channels, where it knows channels by name."""
     if isinstance(kernel, KernelChoice):
         return KernelChoice(tuple(for_channels(k, ch_names) for k in kernel.kernels))
+    inner = getattr(kernel, "kernel", None)
+    if isinstance(inner, Kernel):  # as an approximation has one, or an empirical map
+        return replace(kernel, kernel=for_channels(inner, ch_names))
     named = getattr(kernel, "for_channels", None)
     return named(ch_names) if named and kernel.names is not None else kernel
+
+
+def check_size(kernel, n_features):
+    """Refuse a penalty on weights that is for another number of features.
+
+    Parameters
+    ----------
+    kernel : kernel object
+        Of which positions are given parts.
+    n_features : int
+        The number of features of all positions.
+    """
+    for each in kernels_of(kernel):
+        while isinstance(getattr(each, "kernel", None), Kernel):
+            each = each.kernel
+        size = getattr(each, "n_features", n_features)
+        if size != n_features:
+            raise ValueError(
+                f"{each!r} is for {size} features, and the data have {n_features} that "
+                "are decoded: voxels in the mask and in regions, picked channels. Give "
+                "it for these, in their order, as by its method take."
+            )
 
 
 def kernels_of(kernel):

@@ -31,11 +31,12 @@ from mvpa_kfda import (
 )
 from mvpa_kfda._fold_models import DenseInverse, LowRankInverse
 from mvpa_kfda.direct import apply, prepare
+from mvpa_kfda.empirical_map import EmpiricalMap
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import hat_from_features, hat_from_gram
 from mvpa_kfda.kernels import Linear
 from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.smoothness import GraphSmooth
+from mvpa_kfda.smoothness import GraphSmooth, Penalty
 
 N, P, T = 36, 5, 3
 CODES = np.random.default_rng(1).permutation(np.arange(N) % 3)
@@ -488,3 +489,13 @@ def test_a_linear_kernel_is_averaged_by_its_features():
     result = generalize_arrays(DATA, NAMES, average=2, cv=CV, random_state=0)
     diagonal = decode_arrays(DATA, NAMES, average=2, cv=CV, random_state=0)
     assert_array_equal(np.diag(result.scores), diagonal.scores)
+
+
+@pytest.mark.parametrize("entry", [array_searchlight, array_regions, sensors])
+@pytest.mark.parametrize("size", [P - 1, P + 1])
+def test_a_penalty_for_other_features_is_refused_by_maps(entry, size):
+    # Though the columns of every position would be found in a larger one.
+    kernel = Penalty(np.eye(size))
+    for each in (kernel, [kernel, "rbf"], EmpiricalMap(kernel)):
+        with pytest.raises(ValueError, match=f"{size} features, and the data have {P}"):
+            entry(DATA, CODES, kernel=each, reg="tuned")
