@@ -1,31 +1,23 @@
 """What every decoding function does before and after the run loop."""
 
-import platform
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
-from numbers import Integral
 
 import numpy as np
 
 from . import metrics
 from ._averaging import Averaging, average_trials
-from ._checks import (
-    check_components,
-    check_count,
-    check_dtype,
-    check_labels,
-    check_per_trial,
+from ._checks import check_components, check_labels, check_per_trial
+from ._setup import (
+    check_run,
+    draw_seed,
+    make_inner_folds,
+    record_method,
+    record_run,
+    versions,
 )
-from ._inner_folds import InnerFolds
-from .folds import Folds, make_folds, sees_labels
-from .models import kernels_of
-from .penalties import Tuned
+from .folds import Folds, make_folds
 from .permutation import Permutations, permute_labels
 from .search import Task
-
-#: What a result records the versions of; all of it bears on the numbers.
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
 
 
 @dataclass(frozen=True)
@@ -101,11 +93,6 @@ class Analysis:
             return self.averaging.apply(data, axis), kernel
         return data, self.averaging.kernel(kernel)
 
-    @property
-    def versions(self):
-        """Versions of everything that bears on the numbers."""
-        return _versions()
-
     def result(self, kind, outcome, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         return kind(
@@ -122,7 +109,7 @@ class Analysis:
             tests=(np.arange(len(self.tested)),)
             if self.folds is None
             else self.folds.tests,
-            versions=self.versions,
+            versions=versions(),
             penalty=outcome.penalty,
             members=None if self.averaging is None else self.averaging.members,
             **fields,
@@ -167,7 +154,7 @@ def make_analysis(
         groups = check_per_trial(groups, n_trials, "groups")
     folds, name = _draw_folds(cv, codes, groups, classes, n_test)
     single = codes, groups
-    seed, averaging = _seed(random_state), None
+    seed, averaging = draw_seed(random_state), None
     if average is not None:
         averaging = _average(average, folds, codes, groups, seed, classes, y_test)
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
@@ -193,18 +180,12 @@ def make_analysis(
         keep_class_scores,
         with_patterns=with_patterns,
         rank=_check_rank(n_components, len(classes)),
-        inner=_inner_folds(reg, codes, groups, folds, permutations),
+        inner=make_inner_folds(reg, codes, groups, folds, permutations),
     )
     parameters = {
         **record_method(kernel, reg, n_components, average),
         "cv": name,
-        "n_folds": 0 if folds is None else len(folds.tests),
-        "scoring": scoring,
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "random_state": seed,
-        "dtype": dtype.name,
+        **record_run(task, permutations, seed),
     }
     return Analysis(
         classes,
@@ -219,24 +200,6 @@ def make_analysis(
         single,
         averaging,
     )
-
-
-def check_run(dtype, n_permutations, batch_size):
-    """Check what says how label vectors are processed; return the precision."""
-    check_count("n_permutations", n_permutations)
-    if batch_size is not None:
-        check_count("batch_size", batch_size, minimum=1)
-    return check_dtype(dtype)
-
-
-def record_method(kernel, reg, n_components=None, average=None):
-    """Return what a result records about the method."""
-    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
-    recorded |= {"n_components": n_components, "average": average}
-    if isinstance(reg, Tuned):
-        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
-        recorded["criterion"] = reg.criterion
-    return recorded
 
 
 def _average(k, folds, codes, groups, seed, classes, y_test):
@@ -257,21 +220,6 @@ def _check_rank(n_components, n_classes):
         return None
     n_components = check_components(n_components, n_classes)
     return None if n_components == n_classes - 1 else n_components
-
-
-def _inner_folds(reg, codes, groups, folds, permutations):
-    """Return the folds within training sets, made now so that errors come early."""
-    if not isinstance(reg, Tuned):
-        return None
-    if permutations.n_permutations and sees_labels(reg.cv):
-        raise ValueError(
-            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
-            "are tuned with the same folds, and so would not be treated alike. "
-            "Use a number of random folds, as Tuned(cv=5), or None."
-        )
-    inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
-    _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
-    return inner
 
 
 def _permute(codes, tested, n_permutations, **options):
@@ -353,36 +301,3 @@ def _some(labels, most=10):
     """List labels for a message."""
     names = ", ".join(repr(label) for label in labels[:most].tolist())
     return names + (", ..." if len(labels) > most else "")
-
-
-def _seed(random_state):
-    """Return a whole number that redraws the same permutations."""
-    if random_state is None:
-        random_state = np.random.default_rng()
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, Integral):
-        return check_count("random_state", random_state)
-    raise TypeError(
-        f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a whole "
-        "number, or a NumPy Generator or RandomState."
-    )
-
-
-def _versions():
-    """Return the versions of everything that bears on the numbers."""
-    from . import __version__
-
-    return {
-        "mvpa_kfda": __version__,
-        "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
-    }
-
-
-@cache
-def _version(name):
-    """Return a package's version; looking it up takes a millisecond or two."""
-    return version(name)

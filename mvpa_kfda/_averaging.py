@@ -61,9 +61,12 @@ class Averaging:
         return _mean(np.asarray(data), self.members, axis)
 
     def kernel(self, kernel):
-        """Return the kernel between pseudo-trials, to be given single trials."""
+        """Return the kernel between pseudo-trials, to be given single trials.
+
+        A choice stays a choice, among averaged kernels.
+        """
         if isinstance(kernel, KernelChoice):
-            return KernelChoice(tuple(map(self.kernel, kernel.kernels)))
+            return kernel.map(self.kernel)
         return AveragedKernel(kernel, self.members)
 
 

@@ -48,6 +48,21 @@ def check_option(name, value, allowed, also=()):
     return value
 
 
+def check_scoring_names(scoring, metrics):
+    """Return the list of metric names, each of them one of `metrics`."""
+    names = [scoring] if isinstance(scoring, str) else scoring
+    if not isinstance(names, (list, tuple)) or not names:
+        raise TypeError(
+            f"Invalid value for 'scoring': {scoring!r}. Allowed: a metric's name or a "
+            f"list of names, of {', '.join(metrics)}."
+        )
+    for name in names:
+        check_option("scoring", name, metrics)
+    if len(set(names)) < len(names):
+        raise ValueError(f"scoring names a metric twice: {list(names)}.")
+    return list(names)
+
+
 def check_components(n_components, n_classes):
     """Return a number of discriminants, at most one less than there are classes."""
     n_components = check_count("n_components", n_components, minimum=1)

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
-from ._rules import contrasts
+from ._direct.rules import contrasts
 
 
 @dataclass(frozen=True)

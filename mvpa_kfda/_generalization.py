@@ -5,7 +5,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ._checks import warn
-from ._memory import check_null
+from ._search.memory import check_null
 from .map_results import GeneralizationResult
 from .search import run
 from .transfer_source import GeneralizationSource

@@ -7,7 +7,7 @@ from scipy import ndimage, sparse
 from scipy.sparse.csgraph import connected_components
 
 from ._checks import check_finite, check_positive
-from ._volume_images import shown_metric
+from ._results.volume_images import shown_metric
 from .plots import check_request
 
 
@@ -85,7 +85,7 @@ def find_peaks(space, scores, marked, pairs, min_distance):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda._space import FeatureSpace
+    >>> from mvpa_kfda._results.space import FeatureSpace
     >>> scores = np.array([0.7, 0.8, 0.6, 0.5, 0.9])
     >>> pairs = np.array([[0, 1, 2, 3], [1, 2, 3, 4]])
     >>> find_peaks(FeatureSpace(None, 5), scores, scores > 0.5, pairs, 8.0)

@@ -19,8 +19,15 @@ from numbers import Integral
 import numpy as np
 from sklearn import model_selection as ms
 
-from ._analysis import _inner_folds, _seed, _versions, record_method
-from ._checks import check_count, check_dtype, check_per_trial, warn
+from ._checks import check_count, check_per_trial, warn
+from ._setup import (
+    check_run,
+    draw_seed,
+    make_inner_folds,
+    record_method,
+    record_run,
+    versions,
+)
 from .folds import Folds, make_folds, sees_labels
 from .penalties import Tuned
 from .permutation import Permutations, permute_labels
@@ -224,7 +231,7 @@ class RegressionAnalysis:
             penalty=penalty,
             tests=self.folds.tests,
             parameters={**self.parameters, **parameters},
-            versions=_versions(),
+            versions=versions(),
             **fields,
         )
 
@@ -252,10 +259,7 @@ def make_regression_analysis(
         If an argument is not valid; the message says what is.
     """
     scoring = check_regression_scoring(scoring)
-    dtype = check_dtype(dtype)
-    check_count("n_permutations", n_permutations)
-    if batch_size is not None:
-        check_count("batch_size", batch_size, minimum=1)
+    dtype = check_run(dtype, n_permutations, batch_size)
     values = check_values(y, n_trials)
     if groups is not None:
         groups = check_per_trial(groups, n_trials, "groups")
@@ -263,7 +267,7 @@ def make_regression_analysis(
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
-    seed = _seed(random_state)
+    seed = draw_seed(random_state)
     permutations = permute_labels(
         values.codes,
         n_permutations,
@@ -279,7 +283,7 @@ def make_regression_analysis(
         scoring=scoring,
         dtype=dtype,
         batch_size=batch_size,
-        inner=_inner_folds(reg, nothing, groups, folds, permutations),
+        inner=make_inner_folds(reg, nothing, groups, folds, permutations),
         mean=values.mean,
         scale=values.scale,
     )
@@ -287,13 +291,7 @@ def make_regression_analysis(
         "task": "regression",
         **record_method(kernel, reg),
         "cv": folds.name.removeprefix("cv="),
-        "n_folds": len(folds.tests),
-        "scoring": scoring,
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "random_state": seed,
-        "dtype": dtype.name,
+        **record_run(task, permutations, seed),
     }
     return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
 

@@ -12,9 +12,9 @@ import numpy as np
 from ._checks import check_gram, check_option, check_symmetric
 from ._fisher import discriminants_of_features, discriminants_of_kernel
 from .empirical_map import EmpiricalMap
-from .hat import hat_from_features, hat_from_gram
+from .hat import hat_from_features, hat_from_gram, prefers_features
 from .kernels import Callable, Kernel, KernelChoice, Precomputed, check_kernel
-from .lowrank import Nystrom
+from .lowrank import approximated
 from .penalties import check_method, check_reg
 from .spectrum import spectrum_of_features, spectrum_of_gram
 
@@ -139,7 +139,7 @@ def train(X, kernel):
     rows = X.copy() if shift is None else X - shift
     kernel = kernel.fit(rows)
     n_features = p if kernel.is_linear else None
-    if kernel.is_linear and 2 * (p + 1) < n:
+    if kernel.is_linear and prefers_features(n, p):
         return Training(kernel, shift, rows, None, kernel.features(rows), n_features)
     K = kernel(rows)
     if isinstance(kernel, Callable):
@@ -157,15 +157,9 @@ def check_model(kernel, reg, penalty, approx):
                 "approx=Nystrom(...) is there to do without. Leave out one of them."
             )
         if isinstance(kernel, KernelChoice):
-            kernel = KernelChoice(tuple(map(EmpiricalMap, kernel.kernels)))
+            kernel = kernel.map(EmpiricalMap)
         else:
             kernel = EmpiricalMap(kernel)
-    if isinstance(approx, Nystrom):
-        kernel = approx.approximate(kernel)
-    elif approx is not None:
-        raise TypeError(
-            f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
-            "Nystrom(n_components=...)."
-        )
+    kernel = approximated(kernel, approx)
     check_method(kernel, reg)
     return kernel, reg

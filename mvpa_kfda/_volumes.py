@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from ._analysis import make_analysis
-from ._checkpoint import Checkpoint, digest
 from ._checks import check_jobs, check_option, warn
 from ._clusters import adjacency_among
 from ._images.columns import find_runs, flat_within_runs, usable_columns
@@ -22,9 +21,11 @@ from ._images.neighbours import (
     surface_members,
 )
 from ._images.touching import touching, touching_from
-from ._memory import NULLS, check_null, physical_memory
-from ._parallel import one_blas_thread
-from ._space import FeatureSpace, SurfaceSpace
+from ._results.space import FeatureSpace, SurfaceSpace
+from ._search.checkpoint import Checkpoint, digest
+from ._search.memory import NULLS, check_null, physical_memory
+from ._search.parallel import one_blas_thread
+from ._setup import versions
 from .kernels import RBF, Linear, Polynomial
 from .models import check_size, kernels_of, resolve_method
 from .search import run
@@ -265,16 +266,16 @@ def _word_position(space, position):
 def _describe_run(source, analysis, parameters):
     """Return all that a checkpoint's parts depend on, by the names of arguments."""
     groups = [] if analysis.groups is None else analysis.groups
-    versions = {f"version of {k}": v for k, v in analysis.versions.items()}
+    packages = {f"version of {k}": v for k, v in versions().items()}
     values = {}
-    kernel = getattr(source.kernel, "kernel", source.kernel)
-    if not all(isinstance(each, _NAMED) for each in kernels_of(kernel)):
+    kernels = [getattr(each, "kernel", each) for each in kernels_of(source.kernel)]
+    if not all(isinstance(each, _NAMED) for each in kernels):
         # What others make of some data tells them apart, not how they are called.
         first = source.indices[slice(*source.indptr[source.filled[0] :][:2])]
         X = source.data[first].T
         with one_blas_thread:  # as in the run, so that no digit depends on it
             values["the kernel's values"] = digest(
-                *(each.take(first).fit(X)(X) for each in kernels_of(kernel))
+                *(each.take(first).fit(X)(X) for each in kernels)
             )
     return {
         **parameters,
@@ -290,5 +291,5 @@ def _describe_run(source, analysis, parameters):
             [] if analysis.averaging is None else analysis.averaging.members
         ),
         **values,
-        **versions,
+        **packages,
     }

@@ -32,15 +32,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._fold_models import OfLayout, Regressing, invert_folds
-from ._rules import (
+from ._direct.fold_models import OfLayout, Regressing, invert_folds
+from ._direct.rules import (
     best_classes,
     best_of_two,
     class_rule,
     contrasts,
     discriminant_axes,
 )
-from ._targets import make_targets
+from ._direct.targets import make_targets
 from .folds import Layout, lay_out
 from .hat import Hat
 
@@ -236,7 +236,8 @@ def apply_targets(plan, targets, want_scores=False):
     """Do as :func:`apply` with label vectors that are targets already.
 
     `plan` may stand for several positions, whose results then take the place of the
-    label vectors' (:class:`mvpa_kfda._stack.Stack`); the true labels are one column.
+    label vectors' (:class:`mvpa_kfda._search.stack.Stack`); the true labels are one
+    column.
     """
     n_classes, n_test = targets.n_classes, len(plan.rows)
     small = np.int8 if n_classes < 128 else np.int16

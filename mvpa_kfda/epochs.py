@@ -19,8 +19,8 @@ from ._epochs_input import (
     sampling_rate,
     scale_name,
 )
-from ._memory import check_memory
-from ._sensors import pack_info
+from ._results.sensors import pack_info
+from ._search.memory import check_memory
 from .epochs_results import SensorTimeResult, TimeFrequencyResult
 from .models import check_size, for_channels, resolve_method
 from .regression import check_task, regress_windows

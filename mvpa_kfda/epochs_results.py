@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from . import map_plots, plots
-from ._result import _Result
-from ._sensors import WithPatterns, unpack_info
+from . import map_plots
+from ._plotted import OverTime
+from ._results.base import _Result
+from ._results.sensors import WithPatterns, unpack_info
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeResult(WithPatterns, _Result):
+class TimeResult(OverTime, WithPatterns, _Result):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
@@ -78,31 +79,6 @@ class TimeResult(WithPatterns, _Result):
     axes: ClassVar[dict] = {"times": "time"}
 
     times: np.ndarray
-
-    def plot(self, *, metric=None, correction="max", alpha=0.05, ax=None, show=False):
-        """Plot the score over time.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many time points.
-        alpha : float
-            Time points with p <= alpha are marked.
-        ax : matplotlib Axes or None
-            Where to draw, best in a figure with ``layout="constrained"``; None makes a
-            figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plots.plot_time(
-            self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
-        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -14,7 +14,7 @@ from ._generalization import (
     average_both,
     generalize,
 )
-from ._sensors import pack_info
+from ._results.sensors import pack_info
 from .models import for_channels, resolve_method
 from .sources import cut_windows, window_source
 

@@ -311,7 +311,7 @@ def make_hat(X, kernel, reg):
         See :mod:`mvpa_kfda.kernels`. Data-dependent widths are fixed here, on all
         rows and without labels.
     reg : float | penalty object
-        See :func:`mvpa_kfda.penalties.resolve_penalty`.
+        See :func:`mvpa_kfda.lambdas.resolve_penalty`.
 
     Returns
     -------
@@ -326,6 +326,11 @@ def make_hat(X, kernel, reg):
     return hat_from_gram(values, reg, centred=centred, n_features=n_features)
 
 
+def prefers_features(n, p):
+    """Tell whether n trials are cheaper as p features than as a kernel matrix."""
+    return 2 * (p + 1) < n
+
+
 def primal_or_dual(X, kernel):
     """Return "primal" and features, or "dual" and a kernel matrix, and p if linear.
 
@@ -338,7 +343,7 @@ def primal_or_dual(X, kernel):
         # An offset common to all trials drops out, and the digits it costs with it.
         X = _centre(X)
     kernel = kernel.fit(X)
-    if kernel.low_rank or (kernel.is_linear and 2 * (p + 1) < n):
+    if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
         return "primal", kernel.features(X), n_features
     K = kernel(X)
     if isinstance(kernel, Callable):

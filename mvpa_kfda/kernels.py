@@ -296,17 +296,21 @@ class KernelChoice:
         """Whether any must be used through its features."""
         return any(kernel.low_rank for kernel in self.kernels)
 
+    def map(self, function):
+        """Return the choice among a function's values for the kernels."""
+        return KernelChoice(tuple(function(kernel) for kernel in self.kernels))
+
     def fit(self, X):
         """Return the choice with all data-dependent numbers fixed."""
-        return KernelChoice(tuple(kernel.fit(X) for kernel in self.kernels))
+        return self.map(lambda kernel: kernel.fit(X))
 
     def take(self, columns):
         """Return the choice for some columns of the features."""
-        return KernelChoice(tuple(kernel.take(columns) for kernel in self.kernels))
+        return self.map(lambda kernel: kernel.take(columns))
 
     def repeated(self, times):
         """Return the choice for `times` blocks of the columns, side by side."""
-        return KernelChoice(tuple(kernel.repeated(times) for kernel in self.kernels))
+        return self.map(lambda kernel: kernel.repeated(times))
 
 
 #: The kernels known by name.

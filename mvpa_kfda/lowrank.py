@@ -124,7 +124,7 @@ class Nystrom:
         """
         kernel = check_kernel(kernel)
         if isinstance(kernel, KernelChoice):
-            return KernelChoice(tuple(map(self.approximate, kernel.kernels)))
+            return kernel.map(self.approximate)
         if needs_gram(kernel):
             raise ValueError(
                 "approx=Nystrom(...) needs features to choose landmarks from; with "
@@ -146,7 +146,7 @@ def approximated(kernel, approx):
     if not isinstance(approx, Nystrom):
         raise TypeError(
             f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
-            "Nystrom(n_components)."
+            "Nystrom(n_components=...)."
         )
     return approx.approximate(kernel)
 

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.stats import false_discovery_control
 
 from . import map_plots
-from ._result import _Result
-from ._sensors import WithPatterns
-from ._summarised import WithSummaries
+from ._results.base import _Result
+from ._results.sensors import WithPatterns
+from ._results.summarised import WithSummaries
 from .epochs_results import TimeResult
 from .inference import corrected_p_values
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._checks import check_option
+from ._checks import check_scoring_names
 from ._roc import divide, roc_auc, total_in_order
 
 
@@ -141,23 +141,14 @@ def check_scoring(scoring):
     ValueError
         If a name is unknown, named twice, or if the first is the confusion matrix.
     """
-    names = [scoring] if isinstance(scoring, str) else scoring
-    if not isinstance(names, (list, tuple)) or not names:
-        raise TypeError(
-            f"Invalid value for 'scoring': {scoring!r}. Allowed: a metric's name or a "
-            f"list of names, of {', '.join(METRICS)}."
-        )
-    for name in names:
-        check_option("scoring", name, METRICS)
-    if len(set(names)) < len(names):
-        raise ValueError(f"scoring names a metric twice: {list(names)}.")
+    names = check_scoring_names(scoring, METRICS)
     if not METRICS[names[0]].scalar:
         raise ValueError(
             f"The first metric of scoring is the one that is tested and drawn; "
             f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
             f"scoring=['accuracy', {names[0]!r}]."
         )
-    return list(names)
+    return names
 
 
 def needs_class_scores(scoring):

@@ -54,7 +54,7 @@ def resolve_method(kernel, reg, approx=None, precomputed=False):
 def for_channels(kernel, ch_names):
     """Return the kernel for some channels, where it knows channels by name."""
     if isinstance(kernel, KernelChoice):
-        return KernelChoice(tuple(for_channels(k, ch_names) for k in kernel.kernels))
+        return kernel.map(lambda each: for_channels(each, ch_names))
     inner = getattr(kernel, "kernel", None)
     if isinstance(inner, Kernel):  # as an approximation has one, or an empirical map
         return replace(kernel, kernel=for_channels(inner, ch_names))

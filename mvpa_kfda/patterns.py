@@ -40,9 +40,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._fold_models import fold_models, regress
-from ._rules import contrasts, discriminant_axes
-from ._targets import make_targets
+from ._direct.fold_models import fold_models, regress
+from ._direct.rules import contrasts, discriminant_axes
+from ._direct.targets import make_targets
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
 #: largest lambda leaves ten digits of the scores in double precision, four in single.

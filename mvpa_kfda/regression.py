@@ -1,8 +1,8 @@
 """Regression: predicting numbers, such as reaction times, without retraining."""
 
 from ._checks import check_array, check_gram, check_option
-from ._memory import check_memory
 from ._regression import make_regression_analysis
+from ._search.memory import check_memory
 from .kernels import needs_gram
 from .models import resolve_method
 from .regression_results import RegressionResult, TimeRegressionResult

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._checks import check_option
+from ._checks import check_scoring_names
 
 #: A spread of predictions below this many units of rounding is none.
 _ROUNDING = 64
@@ -83,17 +83,7 @@ def check_regression_scoring(scoring):
     ValueError, TypeError
         If a name is unknown or named twice.
     """
-    names = [scoring] if isinstance(scoring, str) else scoring
-    if not isinstance(names, (list, tuple)) or not names:
-        raise TypeError(
-            f"Invalid value for 'scoring': {scoring!r}. Allowed: a metric's name or a "
-            f"list of names, of {', '.join(REGRESSION_METRICS)}."
-        )
-    for name in names:
-        check_option("scoring", name, REGRESSION_METRICS)
-    if len(set(names)) < len(names):
-        raise ValueError(f"scoring names a metric twice: {list(names)}.")
-    return list(names)
+    return check_scoring_names(scoring, REGRESSION_METRICS)
 
 
 def evaluate_regression(scoring, true, predicted):

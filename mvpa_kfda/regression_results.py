@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import plots, regression_plots, tuning_plots
-from ._result import _Result
+from . import regression_plots
+from ._plotted import OnePosition, OverTime
+from ._results.base import _Result
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -26,7 +27,7 @@ class _Continuous(_Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class RegressionResult(_Continuous):
+class RegressionResult(OnePosition, _Continuous):
     """Regression on one set of features, see `regress`.
 
     Parameters
@@ -73,24 +74,6 @@ class RegressionResult(_Continuous):
     True
     """
 
-    def plot(self, *, metric=None, ax=None, show=False):
-        """Plot the score on the histogram of the permutations.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plots.plot_null(self, metric=metric, ax=ax, show=show)
-
     def plot_predictions(self, *, ax=None, show=False):
         """Plot the predicted values against the observed ones.
 
@@ -107,33 +90,9 @@ class RegressionResult(_Continuous):
         """
         return regression_plots.plot_predictions(self, ax=ax, show=show)
 
-    def plot_tuning(self, *, ax=None, show=False):
-        """Plot what the penalty was chosen by, over the grid of penalties.
-
-        One line per kernel, the mean over folds, with the folds as thin lines and the
-        chosen penalties marked.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-
-        Raises
-        ------
-        ValueError
-            If the penalty was not tuned.
-        """
-        return tuning_plots.plot_tuning(self, ax=ax, show=show)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeRegressionResult(_Continuous):
+class TimeRegressionResult(OverTime, _Continuous):
     """Regression at every time point, see `decode_epochs` and `decode_arrays`.
 
     Parameters
@@ -184,28 +143,3 @@ class TimeRegressionResult(_Continuous):
     axes: ClassVar[dict] = {"times": "time"}
 
     times: np.ndarray
-
-    def plot(self, *, metric=None, correction="max", alpha=0.05, ax=None, show=False):
-        """Plot the score over time.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many time points.
-        alpha : float
-            Time points with p <= alpha are marked.
-        ax : matplotlib Axes or None
-            Where to draw, best in a figure with ``layout="constrained"``; None makes a
-            figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plots.plot_time(
-            self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
-        )

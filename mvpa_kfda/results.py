@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import plots, roc_plots, tuning_plots
-from ._hdf5 import read_result_file
-from ._result import _Result
+from . import roc_plots
+from ._plotted import OnePosition
+from ._results.base import _Result
+from ._results.hdf5 import read_result_file
 from .epochs_results import SensorTimeResult, TimeFrequencyResult, TimeResult
 from .map_results import GeneralizationResult
 from .regression_results import RegressionResult, TimeRegressionResult
@@ -15,7 +16,7 @@ from .volume_results import VolumeResult
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class DecodingResult(_Result):
+class DecodingResult(OnePosition, _Result):
     """Decoding of one set of features, see `cross_validate`.
 
     Parameters
@@ -76,24 +77,6 @@ class DecodingResult(_Result):
                 f"class_scores must have shape (n_trials, n_classes) {expected}; got "
                 f"{self.class_scores.shape}."
             )
-
-    def plot(self, *, metric=None, ax=None, show=False):
-        """Plot the score on the histogram of the permutations.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plots.plot_null(self, metric=metric, ax=ax, show=show)
 
     def roc(self, positive=None):
         """Compute the ROC curve of one class against the rest.
@@ -160,30 +143,6 @@ class DecodingResult(_Result):
             class or all of others.
         """
         return roc_plots.plot_roc(self, positive=positive, ax=ax, show=show)
-
-    def plot_tuning(self, *, ax=None, show=False):
-        """Plot what the penalty was chosen by, over the grid of penalties.
-
-        One line per kernel, the mean over folds, with the folds as thin lines and the
-        chosen penalties marked.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-
-        Raises
-        ------
-        ValueError
-            If the penalty was not tuned.
-        """
-        return tuning_plots.plot_tuning(self, ax=ax, show=show)
 
 
 RESULTS = {

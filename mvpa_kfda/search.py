@@ -15,9 +15,9 @@ from scipy import sparse
 from tqdm import tqdm
 
 from . import metrics
-from ._inner_folds import InnerFolds
-from ._outcome import Gathered, reduce_null
-from ._parallel import run_in_parallel
+from ._search.outcome import Gathered, reduce_null
+from ._search.parallel import run_in_parallel
+from ._tuning.inner_folds import InnerFolds
 from .folds import Folds
 from .patterns import class_patterns
 from .sources import PositionError
@@ -48,7 +48,7 @@ class Task:
         Whether the outcome is to hold the class scores.
     null : str
         What is kept of the null: "all" (double precision), "full" (single precision),
-        "max" or "stream", see :class:`mvpa_kfda._outcome.NullStore`.
+        "max" or "stream", see :class:`mvpa_kfda._search.outcome.NullStore`.
     with_patterns : bool
         Whether to compute activation patterns.
     second : ndarray of int, shape (1 | P + 1, n) | None

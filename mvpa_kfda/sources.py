@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ._checks import check_positive
+from .hat import prefers_features
 from .kernels import Linear
 from .models import kernels_of, plan_of_features, plan_of_inner
 
@@ -237,7 +238,7 @@ class WindowSource:
         n, p = self.data.shape[1:]
         if self.channels is not None:
             p = min(len(channels) for channels in self.channels)
-        if isinstance(self.kernel, Linear) and 2 * (p * self.width + 1) < n:
+        if isinstance(self.kernel, Linear) and prefers_features(n, p * self.width):
             return False  # the primal route is cheaper still
         if self.n_windows < 2:
             return False

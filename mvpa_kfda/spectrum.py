@@ -68,9 +68,9 @@ class Spectrum:
         return replace(self, vectors=self.vectors[order], moments=moments)
 
 
-def spectrum_of_gram(K, n_features=None, centred=False):
+def spectrum_of_gram(K, n_features=None):
     """Decompose a kernel matrix (n, n)."""
-    Kc, moments = centre_gram(K, centred, n_features)
+    Kc, moments = centre_gram(K, n_features=n_features)
     n = moments.n
     values, vectors = eigh(Kc + moments.scale / n, check_finite=False)
     values = np.maximum(values, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn import config_context
 
 from ._averaging import AveragedKernel
-from ._stack import Stack
+from ._search.stack import Stack
 from .direct import prepare_sorted
 from .folds import Folds, lay_out
 from .hat import make_hat

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ._rules import class_rule
-from ._targets import make_targets
+from ._direct.rules import class_rule
+from ._direct.targets import make_targets
 from .direct import Plan, Scored
 from .tuning import TunedPlan
 

@@ -23,12 +23,18 @@ from functools import cached_property
 
 import numpy as np
 
-from ._candidates import inner_plan, nothing_chosen, prepare_candidate
-from ._criteria import InnerTargets, evaluate
-from ._fold_models import FoldModels, OfLayout, Regression, cross_product, regress
-from ._inner_folds import InnerFolds
-from ._left_out import squared_errors
-from ._targets import make_targets
+from ._direct.fold_models import (
+    FoldModels,
+    OfLayout,
+    Regression,
+    cross_product,
+    regress,
+)
+from ._direct.targets import make_targets
+from ._tuning.candidates import inner_plan, nothing_chosen, prepare_candidate
+from ._tuning.criteria import InnerTargets, evaluate
+from ._tuning.inner_folds import InnerFolds
+from ._tuning.left_out import squared_errors
 from .direct import Plan, apply, is_too_large
 from .folds import FoldBatch, Layout, lay_out
 from .lambdas import candidates
@@ -117,13 +123,17 @@ class TunedPlan(OfLayout):
         """Yield the predictions, all in one piece, see `mvpa_kfda.direct.apply`."""
         yield apply(self, labels, n_classes, want_scores)
 
+    def _place(self, number):
+        """Return the numbers of a candidate's kernel and lambda, or of several's."""
+        return np.divmod(number, self.lambdas.shape[1])
+
     def kernel_of(self, number):
         """Return the number of a candidate's kernel."""
-        return number // self.lambdas.shape[1]
+        return self._place(number)[0]
 
     def hat(self, number):
         """Return the hat of a candidate, in double precision."""
-        kernel, i = divmod(number, self.lambdas.shape[1])
+        kernel, i = self._place(number)
         return self.spectra[kernel].hat(self.lambdas[kernel, i])
 
     def fold_models(self, targets):
@@ -134,10 +144,13 @@ class TunedPlan(OfLayout):
             yield FoldModels(batch, targets.folds[number], E, each.A, each.choice)
 
     def fold_residuals(self, T):
-        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
+        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B).
+
+        The residuals may be kept for the next question: do not change them.
+        """
         chosen = self._choose(T)
         for batch, each in zip(self.batches, chosen, strict=True):
-            yield batch, each.E.copy()
+            yield batch, each.E
 
     def all_models(self, targets):
         """Return A (q, q, 1, B) and the choice (1, B) of models of all trials."""
@@ -147,7 +160,7 @@ class TunedPlan(OfLayout):
     def choose_all(self, targets):
         """Return the :class:`Choice` for the first label vector on all trials."""
         chosen = self._choose_all(targets.T, targets)
-        kernel, i = divmod(int(chosen.choice[0, 0]), self.lambdas.shape[1])
+        kernel, i = (int(each) for each in self._place(chosen.choice[0, 0]))
         criterion = chosen.criteria[:, 0].reshape(self.lambdas.shape)
         return Choice(kernel, float(self.lambdas[kernel, i]), self.lambdas, criterion)
 
@@ -187,7 +200,7 @@ class TunedPlan(OfLayout):
         back = np.argsort(numbers)
         choice = np.concatenate([each.choice[:, 0] for each in chosen])[back]
         criteria = np.concatenate([each.criteria for each in chosen], axis=1).T[back]
-        kernel, i = np.divmod(choice, self.lambdas.shape[1])
+        kernel, i = self._place(choice)
         lambdas = self.lambdas[kernel, i]
         df = [
             self.spectra[j].degrees_of_freedom(lam)
@@ -225,7 +238,7 @@ class TunedPlan(OfLayout):
         """Return a candidate, kept if memory allows."""
         if number in self.kept:
             return self.kept[number]
-        kernel, i = divmod(number, self.lambdas.shape[1])
+        kernel, i = self._place(number)
         spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
         candidate = None
         if not is_too_large(lam, spectrum.moments.scale, self.dtype):
@@ -238,6 +251,13 @@ class TunedPlan(OfLayout):
             self.kept[number] = candidate
         return candidate
 
+    def _regressed(self, T, targets):
+        """Yield the candidates that can be used: number, candidate, regression of T."""
+        for number in range(self.lambdas.size):
+            candidate = self._prepared(number)
+            if candidate is not None:
+                yield number, candidate, _regress(candidate.plan, T, targets)
+
     def _choose(self, T, targets=None):
         """Return what is :class:`Chosen` in every batch of folds."""
         name, key = ("folds", targets is None), T.tobytes() if T.shape[2] == 1 else None
@@ -249,12 +269,7 @@ class TunedPlan(OfLayout):
             for batch in self.batches
         ]
         kept = {}
-        for number in range(size):
-            candidate = self._prepared(number)
-            if candidate is None:
-                continue
-            plan = candidate.plan
-            regression = _regress(plan, T, targets)
+        for number, candidate, regression in self._regressed(T, targets):
             for i, each in enumerate(chosen):
                 self._offer(each, number, i, candidate, regression, targets, kept)
         self._check(chosen)
@@ -296,16 +311,12 @@ class TunedPlan(OfLayout):
         """Return what is :class:`Chosen` by models of all trials, as one fold."""
         chosen = nothing_chosen(T, 1, 0, self.lambdas.size, with_A=targets is not None)
         kept, nothing = {}, np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
-        for number in range(self.lambdas.size):
-            candidate = self._prepared(number)
-            if candidate is None:
-                continue
+        for number, _, regression in self._regressed(T, targets):
             of_all = inner_plan(
                 self.hat(number), None, None, self.inner.of_all, self.dtype, self.rank
             )
             if of_all is None:
                 continue
-            regression = _regress(candidate.plan, T, targets)
             counts = None if targets is None else targets.terms.counts
             criterion = self._criterion(
                 of_all, regression, targets, counts, kept, "all"

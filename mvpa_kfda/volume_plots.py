@@ -15,7 +15,7 @@ from ._brain_plots import plot_glass_brain, plot_slices, plot_surface
 from ._checks import check_option
 from ._drawing import colors_for
 from ._peaks import find_marked
-from ._volume_images import shown_metric
+from ._results.volume_images import shown_metric
 from .plots import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
 
 #: The kinds of figures, by the kind of space, and of the space that regions are in.

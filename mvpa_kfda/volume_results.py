@@ -10,10 +10,10 @@ from . import volume_plots
 from ._checks import check_option
 from ._clusters import adjacency_among
 from ._peaks import peak_table
-from ._result import _Result
-from ._space import unpack_space
-from ._summarised import WithSummaries, p_values_where
-from ._volume_images import make_image
+from ._results.base import _Result
+from ._results.space import unpack_space
+from ._results.summarised import WithSummaries, p_values_where
+from ._results.volume_images import make_image
 from .inference import CORRECTIONS
 
 

@@ -7,7 +7,7 @@ from ._images.neighbours import DISTANCES, region_members
 from ._images.reading import process_positions, read_images, read_labels
 from ._images.regions import read_regions
 from ._images.touching import own_columns, touching
-from ._space import SurfaceSpace
+from ._results.space import SurfaceSpace
 from ._volumes import (
     Positions,
     check_options,

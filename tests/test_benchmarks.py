@@ -1,4 +1,4 @@
-"""The benchmarks that reproduce the papers: their sums, and small runs of them."""
+"""The benchmarks in the documentation: their sums, and small runs of them."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -26,6 +26,12 @@ def paper(monkeypatch):
 def loo(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     return import_module("bench_leave_one_out")
+
+
+@pytest.fixture
+def penalty(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return import_module("bench_penalty")
 
 
 def read_tables(path):
@@ -314,3 +320,72 @@ def test_ridge_without_intercept_is_the_textbook(loo):
     found = loo.error_of_ridge(X, codes, X_test, codes_test, 0.5, 0.5)
     assert 0 < expected < 0.3
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+# ------------------------------------------------- ways to choose the penalty
+
+
+def test_penalty_writes_its_tables(penalty, tmp_path, monkeypatch):
+    cases = (
+        penalty.Case("plain", 40, 5, 2, 2.0),
+        penalty.Case("runs", 48, 8, 2, 2.0, False, 4, 3),
+    )
+    monkeypatch.setattr(penalty, "CASES", cases)
+    monkeypatch.setattr(penalty, "LETTERS", "AB")
+    monkeypatch.setattr(penalty, "TIMED", penalty.Case("", 40, 6, 2, 1.2))
+    monkeypatch.setattr(penalty, "GRID", np.array([10.0, 1.0]))
+    monkeypatch.setattr(penalty, "INNER", penalty.KFold(4))
+    monkeypatch.setattr(penalty, "RESULTS", None)  # is not to be written
+    path = tmp_path / "results.rst"
+    penalty.main(["--quick", "--out", str(path)])
+    (accuracy, seconds), _ = read_tables(path)
+    assert accuracy[0] == ["Penalty", "A", "B"]
+    assert len(accuracy) == 1 + len(penalty.WAYS) + len(penalty.OTHERS)
+    for row in accuracy[1:]:
+        assert all(40 < float(cell.split(" ")[0]) <= 100 for cell in row[1:])
+    assert len(seconds) == 8
+
+
+def test_wrong_penalty_is_found_out(penalty, monkeypatch):
+    monkeypatch.setattr(penalty, "GRID", np.geomspace(1e5, 1e-3, 6))
+    X, y, _ = penalty.Case("", 100, 40, 2, 3.0, correlated=True).draw(1)
+    penalty.check_equal(X, y)
+    real = penalty.cross_validate
+
+    def other(X, y, reg, cv):
+        return real(X, y, reg=penalty.Ridge(1e5), cv=cv)
+
+    monkeypatch.setattr(penalty, "cross_validate", other)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        penalty.check_equal(X, y)
+
+
+def test_noise_lasts_and_keeps_its_variance(penalty):
+    noise = penalty.last(np.random.default_rng(0).normal(size=(60, 4000)))
+    assert_allclose(noise.std(axis=1), 1, rtol=0, atol=0.1)
+    lagged = np.mean(noise[1:] * noise[:-1]) / np.mean(noise**2)
+    assert_allclose(lagged, penalty.LASTING, rtol=0, atol=0.02)
+
+
+def test_runs_hold_blocks_of_all_classes(penalty):
+    for case in penalty.CASES:
+        X, y, groups = case.draw(0)
+        assert X.shape == (case.n, case.p)
+        counts = np.bincount(y)
+        assert len(counts) == case.n_classes
+        assert np.ptp(counts) <= case.n_classes
+        if groups is not None:
+            for run in range(case.n_runs):
+                blocks = y[groups == run].reshape(-1, case.block)
+                assert_array_equal(blocks, np.repeat(blocks[:, :1], case.block, 1))
+
+
+def test_runs_are_standardised_by_themselves(penalty):
+    X = np.random.default_rng(0).normal(3, 2, size=(60, 4))
+    X[:, 3] = 5.0
+    found = penalty.standard(X, np.repeat([1, 2, 3], 20))
+    for rows in found[:, :3].reshape(3, 20, 3):
+        assert_allclose(rows.mean(axis=0), 0, rtol=0, atol=1e-12)
+        assert_allclose(rows.std(axis=0), 1, rtol=1e-12, atol=0)
+    assert_allclose(found[:, 3], 0, rtol=0, atol=1e-12)
+    assert X[0, 3] == 5.0

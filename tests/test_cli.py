@@ -23,7 +23,7 @@ from mvpa_kfda import (
     simulate_epochs,
 )
 from mvpa_kfda._cli import common
-from mvpa_kfda._memory import NULLS
+from mvpa_kfda._search.memory import NULLS
 from mvpa_kfda.cli import main
 from mvpa_kfda.inference import CORRECTIONS
 from mvpa_kfda.kernels import KERNELS
@@ -283,7 +283,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction
 ):
     # As if the map were too large: "auto" would keep the maxima only.
-    monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}

@@ -20,9 +20,9 @@ from scipy.stats import norm
 
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
-from mvpa_kfda._checkpoint import Checkpoint
 from mvpa_kfda._cli import report_images
 from mvpa_kfda._cli.common import one_line
+from mvpa_kfda._search.checkpoint import Checkpoint
 from mvpa_kfda.cli import main
 
 #: Far from every brain, so that there is no glass brain to draw.
@@ -291,7 +291,7 @@ def test_clusters_keep_what_they_need(
     p, kept = {}, []
     # 99 centres, 19 permutations and 4 bytes
     for limit in (99 * 19 * 4, 99 * 19 * 4 - 1):
-        monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", limit)
         result = load_result(run(tmp_path, BOLD, *SHORT, *options)[".h5"])
         kept.append(result.parameters["null"])
         p[kept[-1]] = result.pvalues(correction)
@@ -303,7 +303,7 @@ def test_clusters_keep_what_they_need(
 
 
 def test_regions_keep_all_permutations(inside, tmp_path, monkeypatch, no_figures):
-    monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", 0)
     command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
     options = ["--correction", "cluster", "--permutations", 9]
     result = load_result(run(tmp_path, command, *options)[".h5"])
@@ -487,7 +487,7 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
         "save_figure",
         lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
     )
-    monkeypatch.setattr("mvpa_kfda._memory.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", 0)
     options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
     files = run(tmp_path, BOLD, *SHORT, *options, "--cluster-threshold", 0.01)
     result = load_result(files[".h5"])
@@ -807,7 +807,7 @@ def run_process(code, *arguments):
 
 KILLED = """
 import os, signal, sys
-from mvpa_kfda._checkpoint import Checkpoint
+from mvpa_kfda._search.checkpoint import Checkpoint
 from mvpa_kfda.cli import main
 
 save = Checkpoint.save

@@ -171,14 +171,20 @@ def test_regression_predicts_a_column(folder, tmp_path, capsys, option, scoring)
     assert "Above chance: 0.2" in printed.out
 
 
-def test_images_pass_the_method_on(folder, tmp_path, capsys):
-    labels = f"--labels {folder}/labels.tsv --groups run --permutations 9"
-    mask = f"--mask {folder}/mask.nii.gz"
-    near = f"{mask} --radius 4 --reg tuned --criterion accuracy --average 3"
-    assert run(folder, tmp_path, "searchlight", "bold.nii.gz", labels, near) == 0
-    data = str(folder / "bold.nii.gz"), (str(folder / "labels.tsv"), "label")
-    options = {"groups": "run", "n_permutations": 9, "random_state": 0}
+def image_options(folder):
+    """What the commands for images are given below, as arguments."""
+    files = str(folder / "bold.nii.gz"), (str(folder / "labels.tsv"), "label")
+    options = {"groups": "run", "n_permutations": 3, "random_state": 0}
     options["mask_img"] = str(folder / "mask.nii.gz")
+    words = f"--labels {folder}/labels.tsv --groups run --permutations 3"
+    return files, options, f"{words} --mask {folder}/mask.nii.gz"
+
+
+def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
+    data, options, words = image_options(folder)
+    near = f"{words} --radius 4 --reg tuned --criterion accuracy --average 3"
+    assert run(folder, tmp_path, "searchlight", "bold.nii.gz", near) == 0
+    assert capsys.readouterr().err == ""
     expected = searchlight(
         *data, radius=4, reg=Tuned(criterion="accuracy"), average=3, **options
     )
@@ -187,20 +193,20 @@ def test_images_pass_the_method_on(folder, tmp_path, capsys):
     assert_array_equal(result.lambdas, expected.lambdas)
     assert len(result.y) == 12
 
-    atlas = f"{mask} --atlas {folder}/atlas.nii.gz --df 6 --kernel rbf --nystrom 15"
-    assert run(folder, tmp_path, "regions", "bold.nii.gz", labels, atlas) == 0
+
+def test_regions_pass_the_method_on(folder, tmp_path, capsys):
+    data, options, words = image_options(folder)
+    atlas = folder / "atlas.nii.gz"
+    words += f" --atlas {atlas} --df 6 --kernel rbf --nystrom 15"
+    assert run(folder, tmp_path, "regions", "bold.nii.gz", words) == 0
+    assert capsys.readouterr().err == ""
+    options |= {"kernel": "rbf", "approx": Nystrom(15)}
     expected = decode_regions(
-        *data,
-        labels_img=str(folder / "atlas.nii.gz"),
-        kernel="rbf",
-        reg=DegreesOfFreedom(6),
-        approx=Nystrom(15),
-        **options,
+        *data, labels_img=str(atlas), reg=DegreesOfFreedom(6), **options
     )
     result = load_result(tmp_path / "bold_regions.h5")
     assert_array_equal(result.scores, expected.scores)
     assert_allclose(result.degrees_of_freedom, 6, rtol=0, atol=1e-8)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ from mvpa_kfda import (
     Polynomial,
     Ridge,
     TimeResult,
-    _memory,
     decode_arrays,
     decode_epochs,
     generalize_arrays,
     generalize_epochs,
     load_result,
 )
+from mvpa_kfda._search import memory
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.permutation import permute_labels
 
@@ -409,7 +409,7 @@ def test_auto_keeps_what_is_small(by_null, monkeypatch):
     options = {"cv": CV, "n_permutations": 60, "random_state": 1}
     full = 4 * 60 * 36 * 2  # two nulls
     for limit, kept in [(full, "full"), (full - 1, "max")]:
-        monkeypatch.setattr(_memory, "FULL_NULL_BYTES", limit)
+        monkeypatch.setattr(memory, "FULL_NULL_BYTES", limit)
         result = generalize_arrays(X, y, **options)
         assert result.parameters["null"] == kept
         assert bool(result.nulls) is (kept == "full")

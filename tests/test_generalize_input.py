@@ -12,14 +12,8 @@ from mne.time_frequency import EpochsTFRArray
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel
 
-from mvpa_kfda import (
-    RBF,
-    Ridge,
-    _generalization,
-    _memory,
-    generalize_arrays,
-    generalize_epochs,
-)
+from mvpa_kfda import RBF, Ridge, _generalization, generalize_arrays, generalize_epochs
+from mvpa_kfda._search import memory as _memory
 
 NAMES = np.array(["face", "house", "tool"])
 EEG = ("eeg",) * 4

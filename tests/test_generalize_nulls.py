@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import false_discovery_control
 
 from mvpa_kfda import (
-    _memory,
     decode_arrays,
     decode_epochs,
     generalize_arrays,
     generalize_epochs,
     simulate_epochs,
 )
+from mvpa_kfda._search import memory
 from mvpa_kfda.inference import corrected_p_values, p_values
 
 
@@ -199,7 +199,7 @@ def test_masked_labels_and_wrong_times_are_refused():
 
 def test_maps_of_decode_epochs_are_measured_before_they_start(monkeypatch):
     epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 10**5)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 10**5)
     message = r"A map of 32 x 3 positions needs .* or fewer permutations\."
     with pytest.raises(ValueError, match=message):
         decode_epochs(epochs, "condition", sensors="adjacency", n_permutations=1000)

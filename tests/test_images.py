@@ -33,7 +33,7 @@ from mvpa_kfda._images.reading import (
     usable_columns,
 )
 from mvpa_kfda._images.regions import read_regions
-from mvpa_kfda._space import FeatureSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda._results.space import FeatureSpace, SurfaceSpace, VolumeSpace
 
 AFFINE = np.array(
     [[-3.0, 0, 0, 60], [0, 3.5, 0.2, -70], [0, -0.2, 3, -40], [0] * 3 + [1]]

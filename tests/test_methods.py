@@ -29,12 +29,11 @@ from mvpa_kfda import (
     load_result,
     searchlight,
 )
-from mvpa_kfda._fold_models import DenseInverse, LowRankInverse
+from mvpa_kfda._direct.fold_models import DenseInverse, LowRankInverse
 from mvpa_kfda.direct import apply, prepare
 from mvpa_kfda.empirical_map import EmpiricalMap
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import hat_from_features, hat_from_gram
-from mvpa_kfda.kernels import Linear
 from mvpa_kfda.lowrank import Nystrom
 from mvpa_kfda.smoothness import GraphSmooth, Penalty
 
@@ -256,6 +255,19 @@ def test_landmarks_know_channels_by_name():
     assert_same(result, exact, rtol=1e-7)
 
 
+def test_empirical_maps_know_channels_by_name():
+    epochs, order = as_epochs(DATA), np.array([3, 0, 4, 2, 1])
+    adjacency = NEIGHBOURS[np.ix_(order, order)]
+    named = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
+    in_order = GraphSmooth(NEIGHBOURS, 5.0)
+    expected, result, unlike = (
+        decode_epochs(epochs, NAMES, kernel=EmpiricalMap(kernel), cv=CV)
+        for kernel in (in_order, named, GraphSmooth(adjacency, 5.0))
+    )
+    assert_same(result, expected, rtol=1e-10)
+    assert (unlike.lambdas != expected.lambdas).any()
+
+
 # Reduced rank
 
 
@@ -347,8 +359,10 @@ def test_large_test_sets_are_not_made_of_blocks(cv):
 @pytest.mark.parametrize("c", [2, 3])
 @pytest.mark.parametrize("cv", [KFold(4), KFold(5), ShuffleSplit(3, random_state=0)])
 def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._fold_models._LARGE_FOLD", 2)
-    monkeypatch.setattr("mvpa_kfda._fold_models.is_low_rank", lambda hat, m: True)
+    monkeypatch.setattr("mvpa_kfda._direct.fold_models._LARGE_FOLD", 2)
+    monkeypatch.setattr(
+        "mvpa_kfda._direct.fold_models.is_low_rank", lambda hat, m: True
+    )
     X, labels = long_problem(41)
     labels = labels % c
     folds = make_folds(cv, labels[0], warn_absent=False)
@@ -485,7 +499,6 @@ def test_averages_of_other_trials_mean_nothing():
 
 
 def test_a_linear_kernel_is_averaged_by_its_features():
-    assert Linear().is_linear
     result = generalize_arrays(DATA, NAMES, average=2, cv=CV, random_state=0)
     diagonal = decode_arrays(DATA, NAMES, average=2, cv=CV, random_state=0)
     assert_array_equal(np.diag(result.scores), diagonal.scores)

@@ -23,7 +23,12 @@ from mvpa_kfda._images.neighbours import (
     touching,
     touching_from,
 )
-from mvpa_kfda._space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda._results.space import (
+    FeatureSpace,
+    RegionSpace,
+    SurfaceSpace,
+    VolumeSpace,
+)
 
 # Public since nilearn 0.12.
 find_spheres = getattr(

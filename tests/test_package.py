@@ -25,21 +25,26 @@ else:
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mvpa_kfda"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.stem != "__init__")
-MODULES = sorted(path.stem for path in FILES if path.parent == PACKAGE)
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in FILES
+)
 FOLDERS = {path.parent for path in FILES} - {PACKAGE}
 PUBLIC = sorted(mvpa_kfda.__all__)
 
-#: Modules that may load MNE-Python, matplotlib or h5io; all others are the core.
+#: Modules, and rooms of modules, that may load MNE-Python, matplotlib or h5io; all
+#: others are the core.
 OUTER = {
     *("_epochs_input", "_epochs_pairs", "epochs", "generalize", "simulate", "cli"),
     *("_generalization", "arrays", "results", "epochs_results", "map_results"),
-    *("_drawing", "_hdf5", "_result", "_sensors", "map_plots", "plots"),
-    *("_brain_plots", "_brain_space", "_peaks", "_space", "_volume_images", "_volumes"),
-    *("volume_plots", "volume_results", "volumes", "_memory", "array_generalization"),
+    *("_cli", "_images", "_volumes"),
+    *("_drawing", "map_plots", "plots", "_brain_plots", "_peaks"),
+    *(f"_results.{name}" for name in ("base", "hdf5", "sensors", "space")),
+    *("_results.brain_space", "_results.volume_images"),
+    *("volume_plots", "volume_results", "volumes", "array_generalization"),
     *("regression", "regression_plots", "regression_results", "roc_plots"),
-    *("tuning_plots",),
+    *("tuning_plots", "_plotted"),
 }
-CORE = sorted(set(MODULES) - OUTER)
+CORE = [name for name in MODULES if not {name, name.partition(".")[0]} & OUTER]
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5io"}
 
 #: What numpydoc checks in every docstring: it exists, its sections are in order, and

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference import fit as reference_fit
 
 from mvpa_kfda import patterns as patterns_module
-from mvpa_kfda._result import _Result
-from mvpa_kfda._sensors import WithPatterns, pack_info, unpack_info
+from mvpa_kfda._results.base import _Result
+from mvpa_kfda._results.sensors import WithPatterns, pack_info, unpack_info
 from mvpa_kfda.direct import prepare
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import hat_from_features, hat_from_gram, make_hat

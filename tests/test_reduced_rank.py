@@ -7,7 +7,7 @@ from scipy.linalg import eigh
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda import RBF, KernelFDA, Ridge, direct
-from mvpa_kfda._rules import (
+from mvpa_kfda._direct.rules import (
     FITTED_EXACTLY,
     RuleTerms,
     _full,
@@ -15,8 +15,8 @@ from mvpa_kfda._rules import (
     class_rule,
     contrasts,
 )
-from mvpa_kfda._stack import _Together
-from mvpa_kfda._targets import make_targets
+from mvpa_kfda._direct.targets import make_targets
+from mvpa_kfda._search.stack import _Together
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import make_hat
 from mvpa_kfda.kernels import Linear

@@ -659,7 +659,7 @@ def test_windows_refuse_bad_input():
 
 def test_windows_that_do_not_fit_into_memory_are_refused(monkeypatch):
     y, source = make_windows()
-    monkeypatch.setattr("mvpa_kfda._memory.physical_memory", lambda: 6000)
+    monkeypatch.setattr("mvpa_kfda._search.memory.physical_memory", lambda: 6000)
     with pytest.raises(ValueError, match=r"6 times needs .*with 99 permut.*decimate"):
         regress_windows(source, y, 40, n_permutations=99)
     assert regress_windows(source, y, 40).shape == (6,)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda import _hdf5
-from mvpa_kfda._result import _Result
+from mvpa_kfda._results import hdf5
+from mvpa_kfda._results.base import _Result
 from mvpa_kfda.results import RESULTS, DecodingResult, TimeResult, load_result
 
 N, C, P = 12, 3, 19
@@ -553,7 +553,7 @@ def test_bytes_that_are_no_text(saved):
 
 # ------------------------------------------------------------------- malicious files
 
-PLACES = ["mvpa_kfda", *(f"mvpa_kfda/key_{name}" for name in _hdf5.HEADER_KEYS)]
+PLACES = ["mvpa_kfda", *(f"mvpa_kfda/key_{name}" for name in hdf5.HEADER_KEYS)]
 PLACES += ["mvpa_kfda/key_arrays/key_y", "mvpa_kfda/key_arrays/key_new", "extra"]
 
 
@@ -753,6 +753,6 @@ def test_table_takes_one_correction_by_name_and_checks_it():
 
 def test_text_wider_than_its_strings_is_refused():
     text = {"__text__": ["a", "bc"], "shape": [2], "width": 2}
-    assert_array_equal(_hdf5._decode(text, {}), ["a", "bc"])
+    assert_array_equal(hdf5._decode(text, {}), ["a", "bc"])
     with pytest.raises(ValueError, match="wider than its strings"):
-        _hdf5._decode(text | {"width": 500_000_000}, {})
+        hdf5._decode(text | {"width": 500_000_000}, {})

@@ -11,15 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda import (
-    RBF,
-    Linear,
-    Polynomial,
-    Ridge,
-    _parallel,
-    cross_validate,
-    search,
-)
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate, search
+from mvpa_kfda._search import parallel
 from mvpa_kfda.direct import prepare
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import make_hat
@@ -351,7 +344,7 @@ def test_one_job_is_a_plain_loop(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("joblib is not needed for one job")
 
-    monkeypatch.setattr(_parallel, "Parallel", refuse)
+    monkeypatch.setattr(parallel, "Parallel", refuse)
     run(make_source(), TASK, n_jobs=1, verbose=False)
     run(make_source(), TASK, n_jobs=None, verbose=False)
     with joblib.parallel_config(n_jobs=2, backend="threading"):

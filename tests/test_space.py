@@ -8,8 +8,8 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda._hdf5 import read_result_file, write_result_file
-from mvpa_kfda._space import (
+from mvpa_kfda._results.hdf5 import read_result_file, write_result_file
+from mvpa_kfda._results.space import (
     FeatureSpace,
     RegionSpace,
     SurfaceSpace,

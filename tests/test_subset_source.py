@@ -10,7 +10,7 @@ from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct, inference, subset_source
-from mvpa_kfda._stack import Stack
+from mvpa_kfda._search.stack import Stack
 from mvpa_kfda.folds import Folds, make_folds
 from mvpa_kfda.hat import make_hat
 from mvpa_kfda.metrics import METRICS
@@ -325,7 +325,7 @@ def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
             raise ValueError("lambda is too small.")
         return apply_targets(plan, *args)
 
-    monkeypatch.setattr("mvpa_kfda._stack.apply_targets", refuse)
+    monkeypatch.setattr("mvpa_kfda._search.stack.apply_targets", refuse)
     with pytest.raises(ValueError, match=r"^At position 2: lambda is too small"):
         run(source, task, 1, False)
 

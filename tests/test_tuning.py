@@ -24,8 +24,8 @@ from sklearn.model_selection import (
 )
 
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
-from mvpa_kfda import _candidates as candidates_module
-from mvpa_kfda._inner_folds import InnerFolds
+from mvpa_kfda._tuning import candidates as candidates_module
+from mvpa_kfda._tuning.inner_folds import InnerFolds
 from mvpa_kfda.direct import apply, prepare
 from mvpa_kfda.folds import Folds, make_folds
 from mvpa_kfda.hat import Hat, hat_from_features, hat_from_gram
@@ -358,6 +358,15 @@ def test_batches_of_permutations_do_not_matter(p, criterion):
         assert_array_equal(result.lambdas, results[0].lambdas)
 
 
+@pytest.mark.parametrize("p", [4, 40])
+def test_folds_handled_at_a_time_do_not_matter(p, monkeypatch):
+    problem = Problem(3, p, "unequal")
+    together = problem.plan().penalty(problem.labels[:1], 3)["criterion"]
+    monkeypatch.setattr("mvpa_kfda._tuning.left_out._PIECE", 1)
+    one_by_one = problem.plan().penalty(problem.labels[:1], 3)["criterion"]
+    assert_allclose(one_by_one, together, rtol=1e-12, atol=0)
+
+
 def test_nothing_is_kept_of_permutations():
     # They may be as many as 10,000, with a label vector to a batch.
     problem = Problem(3, 4, n_permutations=5)
@@ -598,7 +607,7 @@ def test_more_folds_than_training_trials():
 def test_folds_by_labels_do_not_go_with_permutations():
     X, codes, _ = make_data(2, 4)
     tuned = Tuned(cv=StratifiedKFold(3))
-    with pytest.raises(ValueError, match=r"draws folds from the labels.*KFold\(5"):
+    with pytest.raises(ValueError, match=r"draws folds from the labels.*Tuned\(cv=5\)"):
         cross_validate(X, codes, reg=tuned, cv=4, n_permutations=9)
     result = cross_validate(X, codes, reg=tuned, cv=4)
 

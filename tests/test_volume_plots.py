@@ -10,7 +10,12 @@ from nilearn import datasets
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import _brain_plots
-from mvpa_kfda._space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda._results.space import (
+    FeatureSpace,
+    RegionSpace,
+    SurfaceSpace,
+    VolumeSpace,
+)
 from mvpa_kfda.plots import SIGNIFICANT_COLOR
 from mvpa_kfda.volume_plots import MOST_BARS
 from mvpa_kfda.volume_results import VolumeResult

@@ -12,7 +12,12 @@ from scipy.ndimage import gaussian_filter
 from scipy.stats import false_discovery_control, norm
 
 from mvpa_kfda._peaks import find_peaks
-from mvpa_kfda._space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda._results.space import (
+    FeatureSpace,
+    RegionSpace,
+    SurfaceSpace,
+    VolumeSpace,
+)
 from mvpa_kfda.inference import (
     CORRECTIONS,
     corrected_p_values,
@@ -272,7 +277,7 @@ def test_nothing_decoded_gives_nothing():
 
 
 def test_the_null_is_not_copied_as_a_whole(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._summarised._CHUNK", 10_000)
+    monkeypatch.setattr("mvpa_kfda._results.summarised._CHUNK", 10_000)
     space = features(2000)
     result = make(space, undecoded=[3], n_permutations=500)
     for use in (lambda: result.pvalues("max"), lambda: result.null_max):

@@ -26,7 +26,6 @@ from mvpa_kfda import (
     Linear,
     Polynomial,
     Ridge,
-    _memory,
     cross_validate,
     decode_regions,
     inference,
@@ -35,6 +34,7 @@ from mvpa_kfda import (
     searchlight,
     subset_source,
 )
+from mvpa_kfda._search import memory
 
 AFFINE = np.array([[-3.0, 0, 0, 20], [0, 3, 0, -15], [0, 0, 4, 5], [0, 0, 0, 1]])
 SHAPE = (5, 6, 4)
@@ -237,12 +237,12 @@ def test_summaries_give_the_same_p_values(result, imgs, y, mask, null):
 
 
 def test_large_nulls_are_summarised(imgs, y, mask, monkeypatch):
-    monkeypatch.setattr(_memory, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
+    monkeypatch.setattr(memory, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
     options = {"groups": RUNS, "mask_img": mask_image(mask), "radius": 3.5}
     few = searchlight(imgs, y, n_permutations=39, random_state=0, **options)
     many = searchlight(imgs, y, n_permutations=40, random_state=0, **options)
     assert [few.parameters["null"], many.parameters["null"]] == ["full", "max"]
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 2000)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 2000)
     with pytest.raises(ValueError, match=r"A map of \d+ voxels needs .* smaller mask"):
         searchlight(imgs, y, n_permutations=40, adjacency=np.eye(mask.sum()), **options)
 

@@ -9,7 +9,8 @@ import pytest
 from distributed import Client, LocalCluster
 from joblib import parallel_config
 
-from mvpa_kfda import _outcome, searchlight, subset_source
+from mvpa_kfda import searchlight, subset_source
+from mvpa_kfda._search import outcome
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_a_cluster_gives_the_same_result(client, compute):
 def test_a_killed_worker_loses_nothing(
     client, compute, monkeypatch, tmp_path, with_checkpoint
 ):
-    add, killed = _outcome.Gathered.add, []
+    add, killed = outcome.Gathered.add, []
 
     def add_and_kill(gathered, block, part):
         if not killed:
@@ -67,7 +68,7 @@ def test_a_killed_worker_loses_nothing(
 
     expected = compute(n_jobs=1)
     client.wait_for_workers(2, timeout=30)
-    monkeypatch.setattr(_outcome.Gathered, "add", add_and_kill)
+    monkeypatch.setattr(outcome.Gathered, "add", add_and_kill)
     path = tmp_path / "run" if with_checkpoint else None
     with parallel_config(backend="dask"):
         assert compute(checkpoint=path) == expected

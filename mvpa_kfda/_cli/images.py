@@ -286,8 +286,8 @@ def _null(arguments, images):
         return "full"  # an atlas has few of them
     if arguments.cluster_threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
-    from .. import _memory
     from .._images.volumes import load_mask
+    from .._search import memory
 
     # The maxima would not do, and all maps may be too much.
     n_centres = math.prod(images[0].shape[:3])
@@ -296,7 +296,7 @@ def _null(arguments, images):
         path = arguments.process_mask or arguments.mask
         n_centres = load_mask(path, images[0], name)[0].sum()
     n_maps = arguments.permutations * len(split_scoring(arguments.scoring))
-    return "full" if 4 * n_centres * n_maps <= _memory.FULL_NULL_BYTES else "stream"
+    return "full" if 4 * n_centres * n_maps <= memory.FULL_NULL_BYTES else "stream"
 
 
 # ----------------------------------------------------------------------- checkpoints
@@ -342,7 +342,7 @@ def _is_begun(path):
 
     One that is not ours, foreign or in use, is an error.
     """
-    from .._checkpoint import Checkpoint
+    from .._search.checkpoint import Checkpoint
 
     with Checkpoint(path) as checkpoint:
         if checkpoint.finished:

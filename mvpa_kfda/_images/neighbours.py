@@ -82,7 +82,7 @@ def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda._space import VolumeSpace
+    >>> from mvpa_kfda._results.space import VolumeSpace
     >>> space = VolumeSpace(np.ones((3, 3, 3)), np.diag([2.0, 2.0, 2.0, 1.0]))
     >>> sphere_members(space, space, radius=2.5).sum(axis=1)[:5]
     array([4, 5, 4, 5, 6])
@@ -155,7 +155,7 @@ def surface_members(
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda._space import SurfaceSpace
+    >>> from mvpa_kfda._results.space import SurfaceSpace
     >>> corners = np.array([[0.0, 0, 0], [3, 0, 0], [3, 4, 0], [6, 4, 0]])
     >>> faces, mask = {"left": [[0, 1, 2], [1, 2, 3]]}, {"left": np.ones(4)}
     >>> space = SurfaceSpace({"left": corners}, faces, mask)

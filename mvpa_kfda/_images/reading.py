@@ -13,7 +13,7 @@ from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
-from .._space import FeatureSpace, SurfaceSpace, VolumeSpace
+from .._results.space import FeatureSpace, SurfaceSpace, VolumeSpace
 from .columns import standardize, usable_columns
 from .surfaces import (
     check_mesh,

@@ -10,7 +10,7 @@ from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
 
 from .._checks import check_per_trial, quoted, warn
-from .._space import FeatureSpace, RegionSpace, VolumeSpace
+from .._results.space import FeatureSpace, RegionSpace, VolumeSpace
 from .columns import usable_columns
 from .reading import (
     Images,

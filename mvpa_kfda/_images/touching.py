@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.image import grid_to_graph
 
-from .._space import RegionSpace, SurfaceSpace, VolumeSpace
+from .._results.space import RegionSpace, SurfaceSpace, VolumeSpace
 
 
 def touching(space):

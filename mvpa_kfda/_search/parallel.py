@@ -21,7 +21,7 @@ from joblib.parallel import (
 )
 from threadpoolctl import ThreadpoolController
 
-from ._checks import warn
+from .._checks import warn
 
 #: Backends whose workers are on this machine. Their subclasses may be clusters.
 _LOCAL = (LokyBackend, MultiprocessingBackend, ThreadingBackend)
@@ -119,7 +119,7 @@ def run_in_parallel(function, shared, items, n_jobs=None):
 
     Examples
     --------
-    >>> from mvpa_kfda._parallel import run_in_parallel
+    >>> from mvpa_kfda._search.parallel import run_in_parallel
     >>> list(run_in_parallel(pow, (2,), [1, 2, 3]))
     [2, 4, 8]
     """

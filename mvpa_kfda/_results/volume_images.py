@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm
 
-from ._checks import check_option
+from .._checks import check_option
 
 #: The images that there are besides those of the metrics.
 MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features")

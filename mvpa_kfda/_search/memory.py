@@ -4,8 +4,8 @@ import os
 import shutil
 import tempfile
 
-from ._checks import check_option, word_bytes
-from .metrics import METRICS
+from .._checks import check_option, word_bytes
+from ..metrics import METRICS
 
 #: With null="auto", permutations' maps up to this many bytes are kept in full.
 FULL_NULL_BYTES = 2**30

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._brain_space import Space, SurfaceSpace, VolumeSpace
-from ._checks import check_option
+from .._checks import check_option
+from .brain_space import Space, SurfaceSpace, VolumeSpace
 
 __all__ = [
     "FeatureSpace",

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._checks import check_option
+from .._checks import check_option
 
 #: Where a FIF file names the machine that wrote it: its first entry is the file's
 #: identity, 16 bytes of heading, 4 of the format's version, then 8 of the machine.

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import inference
-from ._checks import check_option
-from ._hdf5 import same_content, write_result_file
+from .. import inference
+from .._checks import check_option
+from .hdf5 import same_content, write_result_file
 
 #: Endings of files that hold brain images and never results.
 _IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ._fold_models import DenseInverse, Regressing
-from ._targets import make_targets
-from .direct import Plan, Scored, apply_targets
+from .._direct.fold_models import DenseInverse, Regressing
+from .._direct.targets import make_targets
+from ..direct import Plan, Scored, apply_targets
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._targets import FoldTargets
-from .folds import FoldBatch
-from .hat import invert_blocks
+from ..folds import FoldBatch
+from ..hat import invert_blocks
+from .targets import FoldTargets
 
 #: The smallest eigenvalue of I - G_te,te that double precision still resolves well.
 SINGULAR = 1e-10

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._rules import RuleTerms, contrasts
+from .rules import RuleTerms, contrasts
 
 
 @dataclass(frozen=True)

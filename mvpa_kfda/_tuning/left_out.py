@@ -6,7 +6,7 @@ The residual of trial i left out of a training set is :math:`(R_f)_i / (M_f)_{ii
 
 import numpy as np
 
-from ._fold_models import SINGULAR, invert_cores
+from .._direct.fold_models import SINGULAR, invert_cores
 
 #: Numbers in an array over folds and trials that is handled at a time.
 _PIECE = 2**20

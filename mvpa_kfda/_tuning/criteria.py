@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ._fold_models import fold_models
-from ._rules import RuleTerms, best_classes, class_rule, contrasts
-from ._targets import FoldTargets, count_classes
+from .._direct.fold_models import fold_models
+from .._direct.rules import RuleTerms, best_classes, class_rule, contrasts
+from .._direct.targets import FoldTargets, count_classes
 
 #: The smallest logarithm of a posterior probability.
 _LEAST = float(np.log(np.finfo(np.float64).eps))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._fold_models import DenseInverse, invert_cores, invert_folds, invertible
-from ._left_out import left_out_weights
-from .direct import Plan
-from .hat import invert_blocks
+from .._direct.fold_models import DenseInverse, invert_cores, invert_folds, invertible
+from ..direct import Plan
+from ..hat import invert_blocks
+from .left_out import left_out_weights
 
 #: A candidate is better only by more than rounding: a share of the best so far.
 _BETTER = {"float64": 1e-9, "float32": 1e-4}
@@ -30,7 +30,8 @@ class Candidate:
         None where one trial at a time is left out.
     weights, stable : list of ndarray, shape (k, n) and (k,)
         For leaving out one trial at a time, by batches, see
-        :func:`mvpa_kfda._left_out.left_out_weights`; empty if that is not wanted.
+        :func:`mvpa_kfda._tuning.left_out.left_out_weights`; empty if that is not
+        wanted.
     """
 
     plan: Plan

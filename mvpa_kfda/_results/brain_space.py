@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._hdf5 import same_content
+from .hdf5 import same_content
 
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
 

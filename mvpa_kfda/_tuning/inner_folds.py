@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from sklearn.model_selection import KFold
 
-from .folds import FoldBatch, Folds, Layout, lay_out, make_folds
+from ..folds import FoldBatch, Folds, Layout, lay_out, make_folds
 
 
 @dataclass(frozen=True)

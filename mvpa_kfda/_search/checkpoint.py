@@ -66,7 +66,7 @@ class Checkpoint:
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from mvpa_kfda._checkpoint import Checkpoint, digest
+    >>> from mvpa_kfda._search.checkpoint import Checkpoint, digest
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "run.checkpoint"
     ...     for _ in range(2):  # a run, and one that continues it
@@ -359,7 +359,7 @@ def digest(*values):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda._checkpoint import digest
+    >>> from mvpa_kfda._search.checkpoint import digest
     >>> x = np.arange(6.0).reshape(2, 3)
     >>> digest(x) == digest(np.asfortranarray(x))
     True

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .inference import (
+from ..inference import (
     NullCollector,
     NullSummary,
     corrected_p_values,

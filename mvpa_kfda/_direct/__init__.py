@@ -1,0 +1,1 @@
+"""What the direct step is made of: rules, label columns, fold models."""

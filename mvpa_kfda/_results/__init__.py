@@ -1,0 +1,1 @@
+"""What results are made of: their base, file, channels, space, summaries."""

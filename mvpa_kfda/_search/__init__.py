@@ -1,0 +1,1 @@
+"""What the run loop is made of: memory, workers, stacks, what a run yields."""

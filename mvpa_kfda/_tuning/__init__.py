@@ -1,0 +1,1 @@
+"""What tuning is made of: inner folds, candidates, what they are chosen by."""
