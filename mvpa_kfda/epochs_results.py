@@ -47,7 +47,7 @@ class TimeResult(OverTime, WithPatterns, _Result):
         Versions of the packages that made the result.
     penalty : dict of str -> float or array
         What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
     members : array of int, shape (n, k), or None
         The trials that were averaged, where pseudo-trials take the place of trials.
     pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
@@ -115,7 +115,7 @@ class TimeFrequencyResult(WithPatterns, _Result):
         Versions of the packages that made the result.
     penalty : dict of str -> float or array
         What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
     members : array of int, shape (n, k), or None
         The trials that were averaged, where pseudo-trials take the place of trials.
     pattern_maps : dict of str -> array, shape (n_freqs, n_times, m, n_channels)
@@ -237,7 +237,7 @@ class SensorTimeResult(_Result):
         Versions of the packages that made the result.
     penalty : dict of str -> float or array
         What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
     members : array of int, shape (n, k), or None
         The trials that were averaged, where pseudo-trials take the place of trials.
 

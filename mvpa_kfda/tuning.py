@@ -211,6 +211,7 @@ class TunedPlan(OfLayout):
             "degrees_of_freedom": np.array(df)[None],
             "kernel": kernel[None],
             "grid": self.lambdas[None],
+            "scale": np.array([[each.moments.scale for each in self.spectra]]),
             "criterion": criteria.reshape(1, -1, *self.lambdas.shape),
         }
 

@@ -65,7 +65,7 @@ class VolumeResult(WithSummaries, _Result):
         Versions of the packages that made the result.
     penalty : dict of str -> float or array
         What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid" and "criterion"; see `lambdas`.
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
     members : array of int, shape (n, k), or None
         The trials that were averaged, where pseudo-trials take the place of trials.
 
