@@ -205,11 +205,13 @@ def make_analysis(
 def _average(k, folds, codes, groups, seed, classes, y_test):
     """Return the pseudo-trials of folds."""
     if folds is None or y_test is not None:
+        given = "y_test, a second label for each trial"
+        if folds is None:
+            given = "tests on other trials (train_on, test_epochs, X_test)"
         raise ValueError(
             f"average={k} averages trials of one class within the test sets of a "
-            "cross-validation, with one label for each trial. It has no meaning for "
-            "test data that are other trials, or with y_test. Average such trials "
-            "before you decode them."
+            f"cross-validation, and cannot be combined with {given}. Leave average "
+            "out, and average such trials before you decode them."
         )
     return average_trials(k, folds, codes, groups, seed, classes)
 

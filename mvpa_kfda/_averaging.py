@@ -249,7 +249,7 @@ def _unit(groups):
 def _advice(largest):
     """Word what can be done where no more than so many trials can be averaged."""
     fewer = f"average={largest} or less, or " if largest > 1 else ""
-    return f"Use {fewer}fewer, larger test sets."
+    return f"Use {fewer}fewer, larger test sets, e.g. cv=5."
 
 
 def _check_classes(k, class_of, counts, folds, groups, classes):

@@ -76,3 +76,22 @@ class OverTime:
         return plots.plot_time(
             self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
         )
+
+    def plot_tuning(self, *, ax=None, show=False):
+        """Plot the degrees of freedom over time, which the penalty leaves the model.
+
+        The mean over folds, with the folds as thin lines where the penalty was tuned.
+        For what it was chosen by, cross-validate at one time.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return tuning_plots.plot_flexibility(self, ax=ax, show=show)

@@ -84,7 +84,8 @@ def check_values(y, n_trials):
     y = check_per_trial(y, n_trials, "y")
     if y.dtype.kind not in "iufO":
         raise ValueError(
-            f"y must hold numbers for regression; got dtype {y.dtype}. {_ADVICE}"
+            f"y must hold numbers for regression; got dtype {y.dtype}. {_ADVICE} Or "
+            "convert: y.astype(float)."
         )
     given = y.astype(np.float64)
     bad = ~np.isfinite(given)

@@ -52,7 +52,15 @@ def make_inner_folds(reg, codes, groups, folds, permutations):
             "Use a number of random folds, as Tuned(cv=5), or None."
         )
     inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
-    _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
+    try:
+        _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
+    except ValueError as error:
+        if groups is None and "'groups' parameter" in str(error):
+            raise ValueError(
+                f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
+                "there are none. Give groups=, one for each trial."
+            ) from error
+        raise
     return inner
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ._checks import check_gram, check_option, check_symmetric
 from ._fisher import discriminants_of_features, discriminants_of_kernel
 from .empirical_map import EmpiricalMap
-from .hat import hat_from_features, hat_from_gram, prefers_features
+from .hat import count_features, hat_from_features, hat_from_gram, prefers_features
 from .kernels import Callable, Kernel, KernelChoice, Precomputed, check_kernel
 from .lowrank import approximated
 from .penalties import check_method, check_reg
@@ -77,7 +77,7 @@ class Training:
         The columns that stand for the kernel, where no (N, N) array may be made, or
         where it would cost more.
     n_features : int | None
-        The number of features of a linear kernel.
+        The number of features of a linear kernel, or one that stands for it.
     """
 
     kernel: Kernel
@@ -131,14 +131,14 @@ def train(X, kernel):
     if isinstance(kernel, Precomputed):
         return Training(kernel, None, None, check_gram(X), None, None)
     if kernel.low_rank:  # takes care of an offset itself
-        kernel = kernel.fit(X)
-        return Training(kernel, None, None, None, kernel.features(X), None)
+        fitted, n_features = kernel.fit(X), count_features(kernel, X.shape[1])
+        return Training(fitted, None, None, None, fitted.features(X), n_features)
     n, p = X.shape
     # An offset common to all trials drops out, and the digits it costs with it.
     shift = X.mean(axis=0) if kernel.shift_free else None
     rows = X.copy() if shift is None else X - shift
     kernel = kernel.fit(rows)
-    n_features = p if kernel.is_linear else None
+    n_features = count_features(kernel, p)
     if kernel.is_linear and prefers_features(n, p):
         return Training(kernel, shift, rows, None, kernel.features(rows), n_features)
     K = kernel(rows)

@@ -36,6 +36,8 @@ from .volume_results import VolumeResult
 _FEW_CHANGES = 10
 
 
+#: Where in memory an object is, as Python writes it.
+_ADDRESS = re.compile(r" at 0x\w+")
 #: Kernels that are known by how they are written.
 _NAMED = (Linear, RBF, Polynomial)
 
@@ -259,7 +261,10 @@ def _word_position(space, position):
     columns = space.columns()
     if space.noun in columns:  # it has a name or number
         return f"{space.noun} {columns[space.noun][position]}"
-    where = (f"{name} {values[position]}" for name, values in columns.items())
+    at = {name: values[position] for name, values in columns.items()}
+    # Millimetres are rounded; hemispheres and numbers of vertices are not.
+    rounded = {k: f"{v:.1f}" if isinstance(v, float) else v for k, v in at.items()}
+    where = (f"{name} {value}" for name, value in rounded.items())
     return f"the {space.noun} at {', '.join(where)}"
 
 
@@ -279,13 +284,13 @@ def _describe_run(source, analysis, parameters):
             )
     return {
         **parameters,
-        # Functions are written with their address, another one in every process.
-        "kernel": re.sub(r" at 0x\w+", "", parameters["kernel"]),
+        **_without_addresses(parameters),
         "imgs": digest(source.data),
         "spheres or regions": digest(source.indptr, source.indices),
         "y": digest(analysis.classes, analysis.codes),
         "groups": digest(groups),
         "cv's folds": digest(*analysis.folds.tests),
+        "folds within training sets": _digest_inner(analysis.task.inner),
         "permutations": digest(analysis.task.labels),
         "averaged trials": digest(
             [] if analysis.averaging is None else analysis.averaging.members
@@ -293,3 +298,27 @@ def _describe_run(source, analysis, parameters):
         **values,
         **packages,
     }
+
+
+def _without_addresses(parameters):
+    """Return what is recorded of the method, the same in every process.
+
+    Functions are written with their address, another one in every process.
+    """
+    texts = {key: parameters[key] for key in ("kernel", "reg")}
+    texts = {key: _ADDRESS.sub("", text) for key, text in texts.items()}
+    if "kernels" in parameters:
+        texts["kernels"] = [_ADDRESS.sub("", each) for each in parameters["kernels"]]
+    return texts
+
+
+def _digest_inner(inner):
+    """Return a digest of the folds that a tuned penalty is chosen with."""
+    layouts = []
+    if inner is not None and not inner.leaves_one_out:
+        layouts = [inner.of_all, *(each for some in inner.of_folds for each in some)]
+    # The sizes tell where one fold ends and the next begins.
+    return digest(
+        *(batch.take for each in layouts for batch in each.batches),
+        np.array([batch.m for each in layouts for batch in each.batches], int),
+    )

@@ -10,13 +10,18 @@ from ._checks import (
     check_jobs,
     check_option,
     check_positive,
+    warn,
+    word_bytes,
 )
 from .kernels import needs_gram
-from .models import resolve_method
+from .models import kernels_of, resolve_method
 from .regression import check_task, regress_windows
 from .results import DecodingResult, TimeResult
 from .search import run
 from .sources import FeatureSource, cut_windows, window_source
+
+#: Trials above which an exact kernel matrix is worth a word.
+_MANY = 10_000
 
 
 def cross_validate(
@@ -94,7 +99,8 @@ def cross_validate(
         Precision in which labels, observed and permuted, are processed. float32 is
         faster by up to a half; class scores then deviate by up to 1e-3 of the largest,
         and predictions where two classes are as close as that: hardly ever with two
-        classes, in some percent of trials with many classes and a few features.
+        classes, in some percent of trials with many classes and a few features. A
+        tuned penalty may be another where two are about as good, mostly by log_loss.
     n_components : int | None
         Classify by the first discriminants only (reduced rank); None: by all c - 1.
     approx : Nystrom | None
@@ -149,6 +155,7 @@ def cross_validate(
     """
     kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
     X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    _warn_of_size(kernel, len(X))
     analysis = make_analysis(
         y,
         len(X),
@@ -174,6 +181,20 @@ def cross_validate(
         outcome,
         class_scores=outcome.class_scores,
         parameters={**analysis.parameters, "n_features": n_features},
+    )
+
+
+def _warn_of_size(kernel, n_trials):
+    """Warn of a kernel matrix that is slow, where landmarks would do."""
+    exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
+    if n_trials <= _MANY or needs_gram(kernel) or not any(exact):
+        return
+    size = word_bytes(8 * n_trials**2)
+    warn(
+        f"The kernel matrix of {n_trials} trials takes {size}, several times, and time "
+        "grows with the cube of the trials. approx=Nystrom(n_components=500) "
+        "approximates it at a fraction of that; see its documentation.",
+        UserWarning,
     )
 
 

@@ -17,7 +17,7 @@ from sklearn.base import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._checks import check_count, check_per_trial
+from ._checks import check_components, check_per_trial
 from ._training import check_model, train
 from .empirical_map import EmpiricalMap
 from .kernels import KernelChoice, needs_gram
@@ -243,7 +243,9 @@ class KernelFDA(
             )
         if groups is not None:
             groups = check_per_trial(groups, len(y), "groups")
-        n_components = self._check_n_components(n_classes)
+        n_components = n_classes - 1
+        if self.n_components is not None:
+            n_components = check_components(self.n_components, n_classes)
         sizes = np.bincount(codes)
         self.priors_ = _check_priors(self.priors, sizes)
         self._n_train = len(y)
@@ -274,18 +276,6 @@ class KernelFDA(
         rank = None if self.n_components == n_classes - 1 else self.n_components
         self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups, rank)
         return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
-
-    def _check_n_components(self, n_classes):
-        """Return the number of discriminants to keep."""
-        if self.n_components is None:
-            return n_classes - 1
-        n_components = check_count("n_components", self.n_components, minimum=1)
-        if n_components > n_classes - 1:
-            raise ValueError(
-                f"Invalid value for 'n_components': {n_components}. Allowed: at most "
-                f"{n_classes - 1}, one less than the {n_classes} classes in y."
-            )
-        return n_components
 
     def _intercept(self, sizes):
         """Return what the class scores add to the projection on the centroids."""

@@ -331,6 +331,13 @@ def prefers_features(n, p):
     return 2 * (p + 1) < n
 
 
+def count_features(kernel, p):
+    """Return p where a kernel of p features is linear, or stands for one; else None."""
+    while kernel.low_rank:
+        kernel = kernel.kernel
+    return p if kernel.is_linear else None
+
+
 def primal_or_dual(X, kernel):
     """Return "primal" and features, or "dual" and a kernel matrix, and p if linear.
 
@@ -338,7 +345,7 @@ def primal_or_dual(X, kernel):
     is cheaper.
     """
     n, p = X.shape
-    n_features = p if kernel.is_linear else None
+    n_features = count_features(kernel, p)
     if kernel.shift_free:
         # An offset common to all trials drops out, and the digits it costs with it.
         X = _centre(X)

@@ -6,6 +6,7 @@ data-dependent numbers (the median width) are fixed, and ``kernel(X, Y)`` the Gr
 matrix. None of this looks at labels.
 """
 
+import inspect
 from collections.abc import Callable as _CallableType
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -17,13 +18,7 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from ._checks import (
-    check_array,
-    check_count,
-    check_option,
-    check_positive,
-    quoted,
-)
+from ._checks import check_array, check_count, check_option, check_positive, quoted
 
 
 def _check_gamma(gamma, names=()):
@@ -329,7 +324,7 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
     if isinstance(kernel, type):
         raise TypeError(
             f"Invalid value for 'kernel': the class {kernel.__name__}. Give an "
-            f"instance, e.g. {kernel.__name__}()."
+            f"instance, e.g. {kernel.__name__}({_required(kernel)})."
         )
     if isinstance(kernel, (Kernel, KernelChoice)):
         return kernel
@@ -348,6 +343,16 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
         "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "
         "choose from."
     )
+
+
+def _required(kind):
+    """Name the arguments that a class cannot do without."""
+    try:
+        given = inspect.signature(kind).parameters.values()
+    except ValueError:  # of some built-in classes nothing is known
+        return ""
+    given = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return ", ".join(each.name for each in given if each.default is each.empty)
 
 
 def _check_choice(kernels, allowed):

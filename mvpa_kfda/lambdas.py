@@ -110,6 +110,8 @@ def _ledoit_wolf(moments):
 def _oas(moments):
     """Return the oracle approximating shrinkage of Chen et al. (2010), likewise."""
     n, p = moments.n, moments.n_features
+    if p == 1:
+        return 0.0  # there is nothing to shrink towards
     mean = moments.scale / p
     alpha = np.square(moments.matrix).sum() / n**2 / p**2
     below = (n + 1) * (alpha - mean**2 / p)

@@ -99,7 +99,7 @@ def plot_time(
         label=metric_label(metric),
         marker="o" if len(times) == 1 else None,
     )
-    draw_chance(ax.axhline, result.chances[metric])
+    draw_chance(ax.axhline, result.chances[metric], metric)
     if p is not None:
         low, high = np.percentile(null, [2.5, 97.5], axis=0)
         label = "95 % of the permutations (2.5 to 97.5 %)"
@@ -164,9 +164,9 @@ def plot_null(result, *, metric=None, ax=None, show=False):
         color=NULL_COLOR,
         edgecolor="white",
         lw=0.4,
-        label="permuted labels",
+        label="permuted labels" if len(result.classes) else "permuted values",
     )
-    draw_chance(ax.axvline, result.chances[metric])
+    draw_chance(ax.axvline, result.chances[metric], metric)
     ax.axvline(
         observed,
         color=SCORE_COLOR,
@@ -290,16 +290,20 @@ def sample_edges(times):
     )
 
 
-def draw_chance(draw_line, chance):
-    """Draw the chance level, where the metric has one."""
+def draw_chance(draw_line, chance, metric=None):
+    """Draw the chance level where the metric has one, and zero for R²."""
+    if metric == "r2":
+        label = "as good as the mean (0)"
+        draw_line(0, color="black", lw=0.8, ls=":", zorder=1.5, label=label)
     if np.isfinite(chance):
+        named = f"chance ({chance:.3g})"
         draw_line(
             chance,
             color="black",
             lw=1.1,
             ls=(0, (5, 3)),
             zorder=2,
-            label=f"chance ({chance:.3g})",
+            label="no correlation" if metric == "pearsonr" else named,
         )
 
 
@@ -334,7 +338,7 @@ def significance_label(p, alpha, correction, n_permutations, position):
 
 def describe(result):
     """Word what the scores were computed from."""
-    parts = [f"{len(result.y)} trials"]
+    parts = [result._worded_trials()]
     others = result.parameters.get("mode") == "other_trials"
     if others and hasattr(result, "y_test"):
         parts[0] = f"trained on {parts[0]}, tested on {len(result.y_test)} others"
@@ -366,21 +370,27 @@ def _width(ax):
     return ax.get_position().width * figure.bbox.width / figure.dpi
 
 
-def finish(ax, result, show, handles=None):
+def finish(ax, result, show, handles=None, note="", columns=2):
     """Add the title and the legend, and show the figure if asked to.
 
-    The legend has the artists of the Axes that have a label, or those given.
+    The legend has the artists of the Axes that have a label, or those given, in so many
+    columns if these fit. The note is the last line of the title.
     """
-    set_title(ax, result)
+    set_title(ax, result, note)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(
         handles=handles,
         loc="upper center",
         bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
         borderaxespad=4.5,  # ... and below the axis label, in units of the font size
-        ncols=2 if _width(ax) > TWO_COLUMNS else 1,
+        ncols=columns if _width(ax) > TWO_COLUMNS else 1,
         **LEGEND,
     )
+    return shown(ax, show)
+
+
+def shown(ax, show):
+    """Show the figure if asked to; return the Axes."""
     if show:
         import matplotlib.pyplot as plt
 

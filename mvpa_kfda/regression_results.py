@@ -55,8 +55,9 @@ class RegressionResult(OnePosition, _Continuous):
     penalty : dict of str -> array
         "lambda" and "degrees_of_freedom", numbers, or (n_folds,) where the penalty was
         tuned. Then also "kernel" (n_folds,), the number of the chosen one, "grid"
-        (n_kernels, n_lambdas) and "criterion" (n_folds, n_kernels, n_lambdas), the mean
-        squared error inside the training sets.
+        (n_kernels, n_lambdas), "scale" (n_kernels,), the trace(K_c)/n that a float is
+        relative to, and "criterion" (n_folds, n_kernels, n_lambdas), the mean squared
+        error inside the training sets.
     members : None
         Regression averages no trials.
 

@@ -1,6 +1,6 @@
 """Figures of ROC curves."""
 
-from .plots import SCORE_COLOR, axes_or_new, finish
+from .plots import SCORE_COLOR, axes_or_new, finish, shown
 from .roc import make_roc
 
 #: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
@@ -13,7 +13,13 @@ COLORS = (
     "#56B4E9",
     "#000000",
 )
-STYLES = ("-", "--", "-.", ":")
+STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
+
+#: Inches of a figure's height that the curves and a line of text take.
+CURVES_HEIGHT, LINE_HEIGHT = 4.5, 0.21
+
+#: Characters of a line of the legend that leave room for another one beside it.
+HALF_LINE = 26
 
 
 def plot_roc(result, *, positive=None, ax=None, show=False):
@@ -56,8 +62,8 @@ def plot_roc(result, *, positive=None, ax=None, show=False):
     if positive is None and len(result.classes) > 2:
         wanted = result.classes.tolist()
     curves = [make_roc(result, label) for label in wanted]
-    height = 5.0 + 0.1 * max(0, len(curves) - 4)  # room for the legend
-    ax = axes_or_new(ax, figsize=(4.6, height))
+    own = ax is None
+    ax = axes_or_new(ax, figsize=(4.6, 5.0))
     for i, roc in enumerate(curves):
         ax.plot(
             roc.fpr,
@@ -67,9 +73,24 @@ def plot_roc(result, *, positive=None, ax=None, show=False):
             lw=1.8,
             zorder=3,
             clip_on=False,
-            label=f"{roc.positive}, AUC = {roc.auc:.3f}",
+            label=f"{_word_class(roc.positive)}, AUC = {roc.auc:.3f}",
         )
-    ax.plot([0, 1], [0, 1], color="black", lw=1.1, ls=(0, (5, 3)), label="chance (0.5)")
+    ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
-    return finish(ax, result, show)
+    labels = ax.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, labels)) > HALF_LINE else 2
+    note = "Scores of all folds pooled"
+    finish(ax, result, show=False, note=note, columns=columns)
+    if own:
+        n_lines = -(-len(labels) // columns) + ax.get_title(loc="left").count("\n") + 1
+        height = CURVES_HEIGHT + LINE_HEIGHT * n_lines
+        ax.figure.set_size_inches(4.6, height)
+        for _ in range(3):  # the layout of square Axes settles step by step
+            ax.figure.draw_without_rendering()
+    return shown(ax, show)
+
+
+def _word_class(label):
+    """Word a class: by its name, or as class 7."""
+    return label if isinstance(label, str) else f"class {label}"

@@ -16,6 +16,15 @@ from ._checks import check_finite, check_positive
 from ._definite import Definite, check_square, submatrix, symmetrised
 from .kernels import Kernel
 
+_ALLOWED = (
+    "Allowed: a matrix, or the pair (adjacency, names) that "
+    "mne.channels.find_ch_adjacency returns."
+)
+_STRENGTH_HINT = (
+    " It is 0 or more. To choose among several, give a list of kernels: "
+    "kernel=[GraphSmooth(adjacency, s) for s in (1, 10)], reg='tuned'."
+)
+
 
 class Penalty(Kernel):
     r"""Quadratic penalty on the weights of the features, as a kernel.
@@ -231,6 +240,8 @@ class GraphSmooth(Penalty):
 
     def __init__(self, adjacency, strength=1.0, eps=0.1):
         names = None
+        if isinstance(adjacency, str):
+            raise TypeError(f"Invalid value for 'adjacency': {adjacency!r}. {_ALLOWED}")
         if isinstance(adjacency, tuple):
             adjacency, names = _check_pair(adjacency)
         adjacency = check_square(adjacency, "adjacency")
@@ -240,7 +251,7 @@ class GraphSmooth(Penalty):
                 "An edge has a weight of zero or more."
             )
         adjacency = symmetrised(adjacency, "adjacency")
-        if check_finite("strength", strength, hint=" It is 0 or more.") < 0:
+        if check_finite("strength", strength, hint=_STRENGTH_HINT) < 0:
             raise ValueError(
                 f"Invalid value for 'strength': {strength!r}. Allowed: 0 or more; a "
                 "negative one would favour rough weights."
@@ -325,10 +336,7 @@ class GraphSmooth(Penalty):
 def _check_pair(pair):
     """Return the adjacency and the channel names of a tuple."""
     if len(pair) != 2 or isinstance(pair[1], str):
-        raise TypeError(
-            "Invalid value for 'adjacency': a tuple. Allowed: a matrix, or the pair "
-            "(adjacency, names) that mne.channels.find_ch_adjacency returns."
-        )
+        raise TypeError(f"Invalid value for 'adjacency': a tuple. {_ALLOWED}")
     adjacency, names = pair[0], tuple(str(name) for name in pair[1])
     if (len(names),) != np.shape(adjacency)[:1] or len(set(names)) != len(names):
         raise ValueError(

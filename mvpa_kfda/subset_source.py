@@ -19,6 +19,8 @@ from .sources import PositionError
 #: Bytes that the matrices of a block of positions may take, and the longest block:
 #: enough positions to make NumPy's calls worth their time.
 _BLOCK_BYTES, _LONGEST = 2**26, 64
+#: Positions in a block of those that take long by themselves.
+_SHORT = 4
 
 
 def _by_number(position):
@@ -65,7 +67,10 @@ class SubsetSource:
 
         A position takes I - G and the inverses of its fold blocks. Where the folds are
         a partition these have no more values than I - G; overlapping ones may have.
+        Low-rank kernels have neither, and one position at a time.
         """
+        if getattr(self.kernel, "low_rank", False):
+            return _SHORT
         square = self.data.shape[1] ** 2
         tests = () if self.folds is None else self.folds.tests
         values = square + max(square, sum(len(test) ** 2 for test in tests))
@@ -87,8 +92,10 @@ class SubsetSource:
 
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
-        if isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel):
-            # With as many hats as candidates each, or with more trials than labels.
+        alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
+        if alone or self.kernel.low_rank:
+            # With as many hats as candidates each, with more trials than labels, or
+            # with landmarks, which depend on the order of the trials.
             for position in block:
                 yield Stack((self._plan(position, task),))
         else:

@@ -31,8 +31,13 @@ from ._direct.fold_models import (
     regress,
 )
 from ._direct.targets import make_targets
-from ._tuning.candidates import inner_plan, nothing_chosen, prepare_candidate
-from ._tuning.criteria import InnerTargets, evaluate
+from ._tuning.candidates import (
+    count_bytes,
+    inner_plan,
+    nothing_chosen,
+    prepare_candidate,
+)
+from ._tuning.criteria import Criterion, of_usable
 from ._tuning.inner_folds import InnerFolds
 from ._tuning.left_out import squared_errors
 from .direct import Plan, apply, is_too_large
@@ -241,14 +246,15 @@ class TunedPlan(OfLayout):
             return self.kept[number]
         kernel, i = self._place(number)
         spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
-        candidate = None
-        if not is_too_large(lam, spectrum.moments.scale, self.dtype):
-            hat = spectrum.hat(lam)
-            candidate = prepare_candidate(
-                hat, self.inner, self.dtype, self.rank, self._left_out
-            )
-        each = 16 * spectrum.vectors.size  # the hat and what its folds take
-        if self.lambdas.size * each <= _MOST:
+        if is_too_large(lam, spectrum.moments.scale, self.dtype):
+            return None
+        hat = spectrum.hat(lam)
+        each = count_bytes(hat, self.inner, self.dtype, self._left_out)
+        keep = self.lambdas.size * each <= _MOST
+        candidate = prepare_candidate(
+            hat, self.inner, self.dtype, self.rank, self._left_out, keep
+        )
+        if keep:
             self.kept[number] = candidate
         return candidate
 
@@ -269,31 +275,37 @@ class TunedPlan(OfLayout):
             nothing_chosen(T, batch.k, batch.m, size, with_A=targets is not None)
             for batch in self.batches
         ]
-        kept = {}
+        criterion = self._criterion(targets)
         for number, candidate, regression in self._regressed(T, targets):
             for i, each in enumerate(chosen):
-                self._offer(each, number, i, candidate, regression, targets, kept)
+                self._offer(each, number, i, candidate, regression, criterion)
         self._check(chosen)
         if n_labels == 1:  # the observed ones come first, and are asked for again
             self.kept.setdefault(name, (key, chosen))
         return chosen
 
-    def _offer(self, chosen, number, i, candidate, regression, targets, kept):
+    def _criterion(self, targets):
+        """Return what candidates are judged by."""
+        return Criterion(self.tuned.criterion, self.inner, targets, self.rank, _MOST)
+
+    def _offer(self, chosen, number, i, candidate, regression, criterion):
         """Offer a candidate to all folds of batch i."""
         plan, batch = candidate.plan, self.batches[i]
         R_te = batch.of(regression.R)
-        E, A = plan.solve(i, R_te), None
-        if targets is not None:
+        E, A, terms = plan.solve(i, R_te), None, None
+        if criterion.targets is not None:
             A = regression.A - cross_product(R_te, E)
+            terms = criterion.targets.folds[i].terms
         tests = self.inner.tests[i]
         if self._left_out:
             weights = candidate.weights[i]
             values = squared_errors(plan.hat, tests, regression.R, E, weights)
             values[~candidate.stable[i]] = np.nan
-            chosen.offer(number, values, E, A)
+            chosen.offer(number, of_usable(values, A, terms), E, A)
             return
         values = np.full(chosen.best.shape, np.nan, self.dtype)
-        for fold, inner in enumerate(candidate.inner[i]):
+        for fold in range(batch.k):
+            inner = candidate.within(i, fold)
             if inner is None:
                 continue
             spread = plan.hat.spread(tests[fold : fold + 1], E[:, fold : fold + 1])
@@ -301,28 +313,26 @@ class TunedPlan(OfLayout):
                 regression.R - spread[:, 0],
                 None if A is None else A[:, :, fold : fold + 1],
             )
-            counts = None
-            if targets is not None:
-                counts = targets.folds[i].terms.counts[:, fold : fold + 1]
-            key = i, fold
-            values[fold] = self._criterion(inner, within, targets, counts, kept, key)
-        chosen.offer(number, values, E, A)
+            counts = None if terms is None else terms.counts[:, fold : fold + 1]
+            values[fold] = criterion(inner, within, counts, key=(i, fold))
+        chosen.offer(number, of_usable(values, A, terms), E, A)
 
     def _choose_all(self, T, targets=None):
         """Return what is :class:`Chosen` by models of all trials, as one fold."""
         chosen = nothing_chosen(T, 1, 0, self.lambdas.size, with_A=targets is not None)
-        kept, nothing = {}, np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
+        nothing = np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
+        criterion = self._criterion(targets)
+        terms = None if targets is None else targets.terms
+        counts = None if targets is None else terms.counts
         for number, _, regression in self._regressed(T, targets):
             of_all = inner_plan(
                 self.hat(number), None, None, self.inner.of_all, self.dtype, self.rank
             )
             if of_all is None:
                 continue
-            counts = None if targets is None else targets.terms.counts
-            criterion = self._criterion(
-                of_all, regression, targets, counts, kept, "all"
-            )
-            chosen.offer(number, criterion[None], nothing, regression.A)
+            values = criterion(of_all, regression, counts, key="all")[None]
+            values = of_usable(values, regression.A, terms)
+            chosen.offer(number, values, nothing, regression.A)
         self._check([chosen])
         return chosen
 
@@ -332,15 +342,6 @@ class TunedPlan(OfLayout):
             scale = self.spectra[0].moments.scale
             bounds = self.lambdas.min(), self.lambdas.max()
             raise ValueError(_NONE_LEFT.format(*bounds, scale))
-
-    def _criterion(self, inner, within, targets, counts, kept, key):
-        """Return the criterion (B,) of a candidate within one training set."""
-        labels = None
-        if self.tuned.criterion != "squared_error":
-            if key not in kept:
-                kept[key] = InnerTargets.of(targets, counts, inner.batches, self.rank)
-            labels = kept[key]
-        return evaluate(self.tuned.criterion, inner, within, labels)
 
 
 def _regress(plan, T, targets):

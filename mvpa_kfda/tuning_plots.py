@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .plots import axes_or_new, finish
+from .plots import axes_or_new, finish, sample_edges
 from .roc_plots import COLORS, STYLES
 
 #: What is minimised, by the name of the criterion.
@@ -12,12 +12,16 @@ CRITERION_LABELS = {
     "log_loss": "Log loss",
 }
 
+#: Characters of a line of the legend that leave room for another one beside it.
+HALF_LINE = 45
+
 
 def plot_tuning(result, *, ax=None, show=False):
     """Plot the criterion over the grid of penalties.
 
     Shows, for every kernel, the criterion inside the training set of each fold as a
     thin line and the mean over folds as a thick one, and marks what each fold chose.
+    The penalties are relative, as `reg` is: lambda / (trace(K_c) / n).
     The lower the better. A lambda that was skipped as unstable interrupts the line of
     the fold, and that of the mean.
 
@@ -59,7 +63,8 @@ def plot_tuning(result, *, ax=None, show=False):
             "criterion to plot. Run the analysis again with reg='tuned'."
         )
     criterion = np.asarray(penalty["criterion"])  # (n_folds, n_kernels, L)
-    grid = np.asarray(penalty["grid"])
+    scale = np.asarray(penalty.get("scale", 1.0))  # not in results of old
+    grid = np.asarray(penalty["grid"]) / scale.reshape(-1, 1)
     kernels = np.asarray(penalty["kernel"])
     several = len(grid) > 1
     names = result.parameters.get("kernels") if several else ["mean over folds"]
@@ -70,8 +75,9 @@ def plot_tuning(result, *, ax=None, show=False):
         ax.plot(lambdas, criterion[:, k].T, lw=0.6, alpha=0.45, **style)
         mean = criterion[:, k].mean(axis=0)
         ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **style)
-    nearest = np.abs(np.log(grid[kernels] / np.asarray(penalty["lambda"])[:, None]))
-    chosen = nearest.argmin(axis=1)
+    lambdas = np.asarray(penalty["lambda"]) / np.resize(scale, len(grid))[kernels]
+    chosen = np.abs(np.log(grid[kernels] / lambdas[:, None])).argmin(axis=1)
+    symbol = "reg" if "scale" in penalty else "λ"
     ax.plot(
         grid[kernels, chosen],
         criterion[np.arange(len(kernels)), kernels, chosen],
@@ -81,12 +87,70 @@ def plot_tuning(result, *, ax=None, show=False):
         mfc="white",
         mec="black",
         zorder=4,
-        label="chosen in a fold",
+        label=f"chosen: {symbol} = {np.median(lambdas):.3g}"
+        + _word_ends(grid, kernels, chosen),
     )
     name = result.parameters.get("criterion")
     ax.set(
         xscale="log",
-        xlabel="Penalty λ",
+        xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
         ylabel=f"{CRITERION_LABELS.get(name, name)} in training sets",
     )
+    labels = ax.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, labels)) > HALF_LINE else 2
+    return finish(ax, result, show, columns=columns)
+
+
+def _word_ends(grid, kernels, chosen):
+    """Word how many folds chose the smallest or the largest penalty of the grid."""
+    n, L = len(chosen), grid.shape[1]
+    n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
+    where = f"at the end of the grid in {n_ends} of {n} folds"
+    return f" (median; {where})" if L > 2 and n_ends else " (median)"
+
+
+def plot_flexibility(result, *, ax=None, show=False):
+    """Plot the degrees of freedom of the model over time.
+
+    A tuned penalty leaves each fold its own number, a thin line; the thick one is the
+    mean over folds. It says how flexible the models are, not how much they know.
+
+    Parameters
+    ----------
+    result : TimeResult or TimeRegressionResult
+        The result to draw.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mvpa_kfda import decode_epochs, simulate_epochs
+    >>> from mvpa_kfda.tuning_plots import plot_flexibility
+    >>> result = decode_epochs(simulate_epochs(n_trials=30), step=0.1, reg="tuned")
+    >>> plot_flexibility(result).get_ylabel()
+    'Degrees of freedom'
+    """
+    df = np.asarray(result.degrees_of_freedom)
+    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    label = "the same in all folds"
+    if df.ndim > 1:
+        ax.plot(result.times, df, color=COLORS[0], lw=0.6, alpha=0.45)
+        df, label = df.mean(axis=1), "mean over folds"
+    marker = "o" if len(result.times) == 1 else None
+    ax.plot(
+        result.times, df, color=COLORS[0], lw=2.2, zorder=3, marker=marker, label=label
+    )
+    if result.times[0] <= 0 <= result.times[-1]:
+        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
+    left, right = sample_edges(result.times)[[0, -1]]
+    ax.set(xlabel="Time (s)", ylabel="Degrees of freedom", xlim=(left, right))
     return finish(ax, result, show)

@@ -250,7 +250,9 @@ class VolumeResult(WithSummaries, _Result):
             "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
             is the upper tail of; p = 1, which has none, is taken as P / (P + 1).
             "chance_difference": score minus chance level. "n_features": how many
-            features were decoded together.
+            features were decoded together. "lambda", "degrees_of_freedom": what came
+            out for the penalty; of a tuned one the mean over folds (of lambda the
+            geometric one).
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str

@@ -277,7 +277,7 @@ def decode_regions(
         Z-scores within each group, see :func:`searchlight`.
     kernel : str | kernel object | callable
         See :func:`cross_validate`; not ``"precomputed"``.
-    reg : float | Ridge
+    reg : float | str | penalty object
         See :func:`cross_validate`; a float is relative to each region's kernel.
     cv : None | int | splitter | iterable of (train, test)
         See :func:`cross_validate`.

@@ -20,10 +20,14 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from mvpa_kfda import (
     RBF,
     DecodingResult,
+    GraphSmooth,
     KernelFDA,
     Linear,
+    Nystrom,
     Polynomial,
     Ridge,
+    Tuned,
+    arrays,
     cross_validate,
 )
 from mvpa_kfda.kernels import check_kernel
@@ -753,6 +757,17 @@ def test_negative_kernel_is_called_by_its_name(K):
             "'kernel': 'foo'. Allowed: 'linear', 'rbf', 'po",
         ),
         ({"kernel": RBF}, TypeError, r"the class RBF. Give an instance, e.g. RBF\(\)"),
+        (
+            {"kernel": GraphSmooth},
+            TypeError,
+            r"class GraphSmooth. Give an instance, e.g. GraphSmooth\(adjacency\)\.",
+        ),
+        ({"kernel": int}, TypeError, r"the class int\. Give an instance"),
+        (
+            {"reg": Tuned(cv=ms.GroupKFold(3))},
+            ValueError,
+            r"Tuned\(cv=GroupKFold.*and there are none. Give groups=",
+        ),
         ({"kernel": None}, TypeError, "Invalid value for 'kernel': None"),
         ({"kernel": 3}, TypeError, "Invalid value for 'kernel': 3. Allowed: 'linear'"),
         (
@@ -846,6 +861,31 @@ def test_corrections_are_checked_by_name():
     with pytest.raises(ValueError, match=r"'foo'\. Allowed: 'none', "):
         result.pvalues("foo")
     assert isinstance(result.pvalues("max"), float)
+
+
+def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
+    monkeypatch.setattr(arrays, "_MANY", 59)
+    several = [Linear(), RBF(0.1)]
+    for options in ({"kernel": "rbf"}, {"kernel": several, "reg": Tuned([1.0])}):
+        with pytest.warns(UserWarning, match=r"60 trials takes 28\.8 kB.*Nystrom\(n_c"):
+            cross_validate(GOOD_X, GOOD_Y, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cross_validate(GOOD_X, GOOD_Y)
+        cross_validate(GOOD_X, GOOD_Y, kernel="rbf", approx=Nystrom(9, random_state=0))
+        cross_validate(GOOD_X @ GOOD_X.T, GOOD_Y, kernel="precomputed")
+        monkeypatch.setattr(arrays, "_MANY", 60)
+        cross_validate(GOOD_X, GOOD_Y, kernel="rbf")
+
+
+def test_averages_are_called_so():
+    result = cross_validate(GOOD_X, GOOD_Y, cv=4, average=2, random_state=0)
+    n = len(result.y)
+    assert f"| {n} averages of 2 trials ({2 * n}), 3 classes, 4 folds" in repr(result)
+    ax = result.plot_roc(positive=result.classes[0])
+    assert ax.get_title(loc="left").startswith(f"{n} averages of 2 trials ({2 * n}),")
+    single = cross_validate(GOOD_X, GOOD_Y, cv=4, average=1, random_state=0)
+    assert "| 60 trials, 3 classes" in repr(single)
 
 
 def test_kernel_objects_are_recorded():

@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct
-from mvpa_kfda._averaging import AveragedKernel, average_trials
+from mvpa_kfda._averaging import AveragedKernel, _group, average_trials
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import hat_from_gram, make_hat
 from mvpa_kfda.kernels import Callable, Precomputed
@@ -104,6 +104,15 @@ def test_grouping_is_random_and_repeatable():
     m = len(zeros)
     expected = n_seeds * (m // 2) / (m * (m - 1) / 2)
     assert_allclose(list(together.values()), expected, rtol=0, atol=5 * expected**0.5)
+
+
+def test_grouping_takes_other_random_numbers_than_permutations():
+    cell = np.zeros(20, int)
+    for seed in range(5):
+        pairs = np.random.default_rng(seed).permutation(20).reshape(-1, 2)
+        pairs = {tuple(sorted(pair)) for pair in pairs.tolist()}
+        members = _group(2, cell, np.array([20]), seed)
+        assert {tuple(pair) for pair in members.tolist()} != pairs
 
 
 def test_an_average_of_one_is_the_trial():
@@ -318,7 +327,7 @@ def test_leave_one_out_leaves_nothing_to_average():
     codes = np.arange(20) % 2
     message = (
         r"average=2 leaves class 'cat' without samples: .* no test set holds more than "
-        r"1 of the 10 trials of this class\. Use fewer, larger test sets\."
+        r"1 of the 10 trials of this class\. Use fewer, larger test sets, e\.g\. cv=5\."
     )
     with pytest.raises(ValueError, match=message):
         average_trials(

@@ -84,7 +84,8 @@ def run(folder, out, command, files, *options):
 def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
     short = "--permutations 9 --groups block --window 0.1 --step 0.1"
     assert run(folder, tmp_path, "epochs", "words-epo.fif", option, short) == 0
-    assert capsys.readouterr().err == ""
+    printed = capsys.readouterr()
+    assert printed.err == ""
     expected = decode_epochs(
         read(folder),
         groups="block",
@@ -95,6 +96,8 @@ def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
         **METHODS[option],
     )
     assert load_result(tmp_path / "words.h5") == expected
+    if option == "--average 2":
+        assert "-epo.fif: 30 averages of 2 trials (60), 3 classes" in printed.out
 
 
 def test_methods_differ(folder):
@@ -168,7 +171,8 @@ def test_regression_predicts_a_column(folder, tmp_path, capsys, option, scoring)
     chance = " (chance 0.000)" if name == "pearsonr" else ""
     line = f"Best {name}: {expected.scores.max():.3f} at {at}{chance}\n"
     assert line in printed.out
-    assert "Above chance: 0.2" in printed.out
+    found = "Significant" if name == "r2" else "Above chance"
+    assert f"{found}: 0.2" in printed.out
 
 
 def image_options(folder):
@@ -184,7 +188,9 @@ def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
     data, options, words = image_options(folder)
     near = f"{words} --radius 4 --reg tuned --criterion accuracy --average 3"
     assert run(folder, tmp_path, "searchlight", "bold.nii.gz", near) == 0
-    assert capsys.readouterr().err == ""
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "6 folds, 12 averages of 3 trials (36)\n" in printed.out
     expected = searchlight(
         *data, radius=4, reg=Tuned(criterion="accuracy"), average=3, **options
     )
@@ -225,20 +231,33 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--components 0", "Invalid value for --components: 0"),
         ("--components 3", "Invalid value for --components: 3.*at most 2"),
         ("--average 0", "Invalid value for --average: 0"),
-        ("--average 9", "--average 9 leaves class.*Use --average 2 or less"),
+        ("--average 9", "--average 9 leaves class.*Use --average 2 .*e.g. --cv 5"),
         ("--nystrom 0", "--nystrom 0 is no number of landmarks"),
-        ("--nystrom 99", "--nystrom 99 has more landmarks than the 60 trials"),
+        ("--nystrom 99", "--nystrom 99 has more landmarks .*leave --nystrom out"),
+        ("--nystrom 9 --reg oas", "got landmarks, --nystrom 9. Use --reg tuned, a"),
         ("--smooth 1 --kernel rbf", "--smooth is a linear kernel.*--kernel rbf"),
-        ("--smooth -1", "'strength': -1"),
+        ("--smooth -1", "Invalid value for --smooth: -1"),
+        ("--smooth nan", "--smooth: nan. Allowed: a finite number. It is 0 or more.$"),
         ("--smooth 1 --picks Cz,Pz", "--smooth needs four or more channels"),
         ("--task counting", "invalid choice: 'counting'"),
         ("--task regression", "needs --by COLUMN"),
-        ("--task regression --by condition", "y must hold numbers"),
+        (
+            "--task regression --by condition",
+            "that of --by has dtype <U7. Name another",
+        ),
         ("--task regression --by gone", "'gone' is not a metadata column.*'rt'"),
         ("--task regression --by rt --sensors", "--sensors is for classes"),
         (
             "--task regression --by rt --components 1 --average 2",
             "--components, --average is for classes.*or leave out --task regression",
+        ),
+        (
+            "--task regression --by rt --reg tuned --criterion accuracy",
+            "--criterion accuracy scores .*--task regression leave --criterion out",
+        ),
+        (
+            "--average 2 --generalize --train-on block<3",
+            "combined with tests on other trials .--train-on, --test-file.*--average",
         ),
         ("--task regression --by rt --generalize", "--generalize is for classes"),
         ("--task regression --by rt --scoring accuracy", "'scoring': 'accuracy'.*r2"),

@@ -19,6 +19,7 @@ from mvpa_kfda import (
     KernelFDA,
     Polynomial,
     Ridge,
+    Shrinkage,
     Tuned,
     cross_validate,
     decode_arrays,
@@ -35,7 +36,9 @@ from mvpa_kfda.empirical_map import EmpiricalMap
 from mvpa_kfda.folds import make_folds
 from mvpa_kfda.hat import hat_from_features, hat_from_gram
 from mvpa_kfda.lowrank import Nystrom
+from mvpa_kfda.models import resolve_method
 from mvpa_kfda.smoothness import GraphSmooth, Penalty
+from mvpa_kfda.subset_source import SubsetSource
 
 N, P, T = 36, 5, 3
 CODES = np.random.default_rng(1).permutation(np.arange(N) % 3)
@@ -328,6 +331,60 @@ def test_reduced_rank_from_time_to_time():
 # Large test sets of low-rank hats
 
 
+@pytest.mark.parametrize("kernel", ["rbf", ["linear", RBF(0.1)]], ids=["one", "list"])
+@pytest.mark.parametrize("sampling", ["kmeans", "uniform", "leverage"])
+def test_landmarks_of_a_region_do_not_depend_on_the_folds(sampling, kernel):
+    # Test sets that are not in the order of trials.
+    cv = KFold(3, shuffle=True, random_state=1)
+    reg = TUNED if isinstance(kernel, list) else 0.3
+    approx = Nystrom(5, sampling)
+    options = {"kernel": kernel, "reg": reg, "cv": cv, "approx": approx}
+    options |= {"n_permutations": 3, "random_state": 0}
+    expected = cross_validate(DATA[:, :, 0], NAMES, **options)
+    result = decode_regions(
+        DATA[:, :, 0], NAMES, labels_img=np.ones(P), standardize=False, **options
+    )
+    assert_array_equal(result.classes[result.predicted[0]], expected.predictions)
+    assert_allclose(result.null[:, 0], expected.null, rtol=1e-6, atol=0)
+    lambdas = np.atleast_1d(expected.lambdas)
+    assert_allclose(result.lambdas.ravel(), lambdas.ravel(), rtol=1e-9, atol=0)
+
+
+def test_landmarks_by_chance_are_the_same_everywhere():
+    X = DATA[:, :, 0]
+    approx = Nystrom(5, "uniform", random_state=None)
+    kernel, _ = resolve_method("rbf", 0.3, approx)
+    assert_array_equal(kernel.fit(X).landmarks, kernel.fit(X).landmarks)
+    choice, _ = resolve_method(["linear", RBF(0.1)], TUNED, approx)
+    one, other = (each.fit(X).landmarks for each in choice.kernels)
+    assert_allclose(one + X.mean(axis=0), other + X.mean(axis=0), rtol=1e-12, atol=0)
+    seeds = {resolve_method("rbf", 0.3, approx)[0].approx.random_state for _ in "abc"}
+    assert len(seeds) == 3
+
+
+def test_landmarks_in_maps_are_one_position_at_a_time():
+    n = 50_000
+    kernel, _ = resolve_method("rbf", 0.3, Nystrom(50))
+    source = SubsetSource(np.zeros((1, n)), np.zeros(1000), None, kernel, 0.3)
+    assert source.block_length == 4
+
+
+@pytest.mark.parametrize("reg", [Shrinkage(0.2), 0.3], ids=repr)
+@pytest.mark.parametrize("kernel", ["linear", CHAIN], ids=["linear", "W"])
+def test_all_landmarks_of_a_linear_kernel_leave_the_penalty(kernel, reg):
+    X, approx = DATA[:, :, 0], Nystrom(N)
+    options = {"kernel": kernel, "reg": reg, "cv": CV, "random_state": 0}
+    exact = cross_validate(X, NAMES, **options)
+    result = cross_validate(X, NAMES, approx=approx, **options)
+    assert result.lambdas == pytest.approx(exact.lambdas, rel=1e-9)
+    averages = cross_validate(X, NAMES, approx=approx, average=2, **options)
+    expected = cross_validate(X, NAMES, average=2, **options)
+    assert averages.lambdas == pytest.approx(expected.lambdas, rel=1e-9)
+    for each in (approx, None):
+        model = KernelFDA(kernel, reg, approx=each).fit(X, NAMES)
+        assert model.lambda_ == pytest.approx(exact.lambdas, rel=1e-9)
+
+
 def long_problem(n=1100, p=3):
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=n)
@@ -492,9 +549,10 @@ def test_bad_input(entry, options, error, message):
 
 
 def test_averages_of_other_trials_mean_nothing():
-    for options in ({"X_test": DATA[:12] + 1.0}, {"cv": CV}):
+    other = {"X_test": DATA[:12] + 1.0}
+    for options, given in ((other, "tests on other trials"), ({"cv": CV}, "y_test")):
         y_test = NAMES[: 12 if "X_test" in options else N]
-        with pytest.raises(ValueError, match=r"average=2 .* no meaning for test data"):
+        with pytest.raises(ValueError, match=rf"average=2 .* combined with {given}"):
             generalize_arrays(DATA, NAMES, y_test=y_test, average=2, **options)
 
 

@@ -457,7 +457,7 @@ def test_patterns_can_be_plotted_as_topomaps():
 def test_why_there_are_no_patterns():
     parameters = {"kernel": "RBF(gamma=0.1)"}
     result = make_result(with_maps=False, parameters=parameters)
-    with pytest.raises(ValueError, match=r"kernel='linear'; its kernel is RBF\(gam"):
+    with pytest.raises(ValueError, match=r"'linear', Graph.*; its kernel is RBF\(gam"):
         result.patterns()
     with pytest.raises(ValueError, match=r"from arrays, and patterns belong to"):
         make_result(info=False).patterns()

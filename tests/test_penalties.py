@@ -216,9 +216,9 @@ def test_estimated_shrinkage_is_that_of_sklearn(name, n, p):
     gamma = ledoit_wolf_shrinkage(X) if name == "ledoit_wolf" else oas(X)[1]
     result = cross_validate(X, y, reg=name, cv=5)
     trace = np.square(centred(X)).sum()
-    if p == 1:  # nothing to shrink, or everything
-        bound = {"ledoit_wolf": 1e-8, "oas": 1e3}[name] * trace / n
-        assert result.lambdas == pytest.approx(bound, rel=1e-12)
+    if p == 1:  # there is nothing to shrink towards
+        assert gamma == 0
+        assert result.lambdas == pytest.approx(1e-8 * trace / n, rel=1e-12)
     else:
         assert 0 < gamma < 1
         lam = gamma / (1 - gamma) * trace / p
@@ -315,12 +315,10 @@ def test_tuned_is_a_parameter_of_estimators():
     ("make", "name"),
     [
         (Ridge, "lambda"),
-        (Shrinkage, "gamma"),
-        (DegreesOfFreedom, "df"),
         (lambda value: Tuned([0.1, value]), "grid"),
         (check_reg, "reg"),
     ],
-    ids=["Ridge", "Shrinkage", "DegreesOfFreedom", "Tuned", "reg"],
+    ids=["Ridge", "Tuned", "reg"],
 )
 def test_values_that_are_not_above_zero(make, name, value):
     message = f"Invalid value for '{name}': {value}. Allowed: a finite number above"
@@ -338,12 +336,22 @@ def test_values_that_are_no_numbers(make, value):
 
 
 def test_shares_and_degrees_of_freedom_out_of_range():
-    for gamma in (1, 1.5):
+    for gamma in (1, 1.5, 0, -1, np.nan, np.inf):
         with pytest.raises(ValueError, match="between 0 and 1, both excluded"):
             Shrinkage(gamma)
-    for df in (1, 0.5):
-        with pytest.raises(ValueError, match="more than 1, which the intercept takes"):
+    for df in (1, 0.5, 0, -1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="of more than 1, which the intercept tak"):
             DegreesOfFreedom(df)
+    with pytest.raises(TypeError, match=r"'df': '10' of type str.*more than 1, whic"):
+        DegreesOfFreedom("10")
+
+
+@pytest.mark.parametrize("regs", [[0.1, 1.0], (0.1, Ridge(1)), np.array([0.1, 1])])
+def test_several_penalties_are_for_tuning(regs):
+    with pytest.raises(TypeError, match=r"choose among several: reg=Tuned\(\[0.1, 1"):
+        check_reg(regs)
+    with pytest.raises(TypeError, match=r"'oas'\.$"):
+        check_reg("0.1")
 
 
 def test_unknown_penalties_are_told_of_all():
@@ -359,10 +367,12 @@ def test_names_are_resolved():
     assert check_reg(Ridge(3)) == Ridge(3)
 
 
-@pytest.mark.parametrize("grid", [[], (), np.array([]), 0.3, None, "log", "0.1"])
+@pytest.mark.parametrize(
+    "grid", [[], (), np.array([]), np.array(0.3), 0.3, None, "log", "0.1"]
+)
 def test_grids_that_are_none(grid):
     with pytest.raises(
-        ValueError, match=r"'grid'.*'auto', or one or more numbers above"
+        ValueError, match=r"'grid' of Tuned: .*'auto', or a list of numbers above"
     ):
         Tuned(grid)
 
@@ -370,7 +380,7 @@ def test_grids_that_are_none(grid):
 @pytest.mark.parametrize("grid", [["0.1"], [None], [[0.1, 1.0]], [True], np.eye(2)])
 def test_grids_of_other_things(grid):
     with pytest.raises(
-        TypeError, match=r"'grid'.*a number above zero\. Or Ridge objec"
+        TypeError, match=r"'grid'.*a number above zero\. Or a Ridge objec"
     ):
         Tuned(grid)
 

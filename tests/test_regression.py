@@ -736,7 +736,13 @@ def test_histogram_shows_the_null():
     assert ax.get_xlabel() == "R²"
     assert sum(patch.get_height() for patch in ax.patches) == 30
     assert "classes" not in ax.get_title(loc="left")
-    assert result.plot(metric="pearsonr").get_xlabel() == "Pearson correlation"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[:2] == ["permuted values", "as good as the mean (0)"]
+    ax = result.plot(metric="pearsonr")
+    assert ax.get_xlabel() == "Pearson correlation"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "no correlation" in labels
+    assert not any("chance" in label for label in labels)
     plt.close("all")
 
 

@@ -485,10 +485,18 @@ def test_truncated_files(saved):
 
 def test_newer_files(saved):
     with h5py.File(saved, "r+") as file:
-        file["mvpa_kfda/key_format_version"][0] = 2
+        file["mvpa_kfda/key_format_version"][0] = 3
         file["mvpa_kfda/key_something_new"] = 1.0
-    with pytest.raises(ValueError, match=r"newer version .*\(file format 2; this one"):
+    with pytest.raises(ValueError, match=r"newer version .*\(file format 3; this one"):
         load_result(saved)
+
+
+def test_older_files(saved):
+    expected = load_result(saved)
+    with h5py.File(saved, "r+") as file:
+        assert file["mvpa_kfda/key_format_version"][0] == 2
+        file["mvpa_kfda/key_format_version"][0] = 1
+    assert load_result(saved) == expected
 
 
 def rewrite_header(saved, change, class_name="TimeResult"):

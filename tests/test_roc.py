@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.model_selection import KFold, ShuffleSplit, cross_val_predict
 
-from mvpa_kfda import KernelFDA, Ridge, cross_validate
+from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, decode_arrays
 from mvpa_kfda.results import DecodingResult
 from mvpa_kfda.roc_plots import plot_roc
 from mvpa_kfda.tuning_plots import plot_tuning
@@ -217,6 +217,7 @@ def test_the_figure_has_the_curve():
     assert_array_equal(chance.get_xydata(), [[0, 0], [1, 1]])
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == [f"bear, AUC = {roc.auc:.3f}", "chance (0.5)"]
+    assert ax.get_title(loc="left").endswith("\nScores of all folds pooled")
     assert ax.get_xlabel() == "False positive rate"
     assert ax.get_ylabel() == "True positive rate"
     assert "2 classes" in ax.get_title(loc="left")
@@ -240,6 +241,35 @@ def test_many_classes_are_told_apart_by_style():
     y = np.arange(90) % 9
     lines = cross_validate(rng.standard_normal((90, 4)), y).plot_roc().lines[:-1]
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 8, 14])
+@pytest.mark.parametrize("name", ["", "a longer name for class "])
+def test_legend_and_title_of_any_number_of_classes_are_inside(n_classes, name):
+    rng = np.random.default_rng(0)
+    labels = np.arange(10 * n_classes) % n_classes
+    y = np.array([f"{name}{i:02d}" for i in range(n_classes)])[labels]
+    ax = cross_validate(rng.standard_normal((len(y), 4)), y, cv=5).plot_roc()
+    figure = ax.figure
+    figure.canvas.draw()
+    width, height = figure.bbox.size
+    curves = ax.get_window_extent()
+    for artist in (ax.get_legend(), ax._left_title, ax.xaxis.label, ax.yaxis.label):
+        box = artist.get_window_extent()
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= width
+        assert box.y1 <= height
+        assert not curves.shrunk(0.99, 0.99).overlaps(box)
+    assert curves.height > 250  # room for the curves
+    plt.close(figure)
+
+
+def test_classes_that_are_numbers_are_called_so():
+    labels = np.arange(40) % 2 + 6
+    X = np.random.default_rng(0).standard_normal((40, 4))
+    (curve, _) = cross_validate(X, labels).plot_roc().lines
+    assert curve.get_label().startswith("class 7, AUC = ")
 
 
 def test_figures_are_shown_when_asked(monkeypatch):
@@ -298,9 +328,54 @@ def test_the_criterion_of_every_fold_and_kernel_is_drawn(n_kernels):
     assert_array_equal(chosen.get_ydata(), criterion[range(4), kernel, column])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     names = result.parameters["kernels"] if n_kernels > 1 else ["mean over folds"]
-    assert labels == [*names, "chosen in a fold"]
+    median = np.median(result.penalty["lambda"])
+    ends = "median; at the end of the grid in 1 of 4 folds"
+    assert labels == [*names, f"chosen: λ = {median:.3g} ({ends})"]
+    assert ax.get_xlabel() == "Penalty λ"
     assert ax.get_xscale() == "log"
     assert ax.get_ylabel() == "Log loss in training sets"
+
+
+def test_penalties_are_relative_where_the_scale_is_known():
+    result, _ = tuned(2)
+    scale = np.array([4.0, 50.0])
+    result = replace(result, penalty=result.penalty | {"scale": scale})
+    ax = result.plot_tuning()
+    *lines, chosen = ax.lines
+    grid, kernel = result.penalty["grid"], result.penalty["kernel"]
+    for k in range(2):
+        assert_allclose(lines[5 * k].get_xdata(), grid[k] / scale[k], rtol=1e-12)
+    reg = result.penalty["lambda"] / scale[kernel]
+    assert_allclose(chosen.get_xdata(), reg, rtol=1e-9)
+    assert chosen.get_label().startswith(f"chosen: reg = {np.median(reg):.3g} (median;")
+    assert ax.get_xlabel() == "reg = λ / (trace(K_c) / n)"
+
+
+def test_relative_penalties_are_those_of_the_grid():
+    X, y = problem(3)
+    grid = [0.01, 0.1, 1.0]
+    line = cross_validate(X, y, reg=Tuned(grid)).plot_tuning().lines[0]
+    assert_allclose(np.sort(line.get_xdata()), grid, rtol=1e-10)
+
+
+def test_flexibility_over_time_is_that_of_the_folds():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 4, 5)), np.arange(40) % 2
+    options = {"cv": 4, "sfreq": 10, "tmin": -0.2}
+    result = decode_arrays(X, y, reg="tuned", **options)
+    *folds, mean, onset = result.plot_tuning().lines
+    df = result.degrees_of_freedom
+    assert df.shape == (5, 4)
+    assert_array_equal(np.transpose([line.get_ydata() for line in folds]), df)
+    assert_allclose(mean.get_ydata(), df.mean(axis=1), rtol=1e-12)
+    assert_array_equal(mean.get_xdata(), result.times)
+    assert mean.get_label() == "mean over folds"
+    assert onset.get_label() == "onset (0 s)"
+    values = decode_arrays(X, X[:, 0, 0], task="regression", **options)
+    ax = plt.subplots()[1]
+    assert values.plot_tuning(ax=ax) is ax
+    assert_array_equal(ax.lines[0].get_ydata(), values.degrees_of_freedom)
+    assert ax.get_ylabel() == "Degrees of freedom"
 
 
 def test_the_figure_of_tuning_takes_axes(monkeypatch):

@@ -207,6 +207,14 @@ def test_channels_by_name():
         GraphSmooth(adjacency).for_channels(["Cz"])
 
 
+def test_what_is_no_graph_and_no_strength_is_told_of_what_is():
+    with pytest.raises(TypeError, match=r"'adjacency'\. Allowed: a matrix, or the pa"):
+        GraphSmooth("adjacency")
+    message = r"'strength': \[1, 10\].*choose among several.*kernel=\[GraphSmooth"
+    with pytest.raises(ValueError, match=message):
+        GraphSmooth(lattice(3), strength=[1, 10])
+
+
 def test_representation_and_equality():
     A = lattice(3)
     kernel = GraphSmooth(A, strength=2.0)

@@ -476,3 +476,37 @@ def test_wide_searchlight_is_of_kernels():
     result = searchlight(X, CODES, adjacency=everywhere, standardize=False, **options)
     expected = cross_validate(X[:, :30], CODES, **options)
     assert_same_position(result, 0, expected)
+
+
+class Rbf:
+    """A kernel that is written with its address."""
+
+    def __call__(self, X, Y):
+        return rbf_kernel(X, Y, gamma=0.05)
+
+
+class Splits(KFold):
+    """A splitter that is written with its address."""
+
+    __repr__ = object.__repr__
+
+
+def test_a_checkpoint_knows_the_folds_within_training_sets(tmp_path):
+    X, path = make_data(4)[:, :, 0], tmp_path / "run"
+    regions = np.array([1, 1, 2, 2])
+
+    def compute(inner, kernel=None):
+        kernels = [Rbf() if kernel is None else kernel, "linear"]
+        options = {"reg": Tuned(GRID, cv=inner), "cv": CV}
+        options |= {"labels_img": regions, "standardize": False, "checkpoint": path}
+        return decode_regions(X, CODES, kernel=kernels, **options)
+
+    expected = compute(Splits(3, shuffle=True, random_state=0))
+    again = compute(Splits(3, shuffle=True, random_state=0))
+    assert again.scores.tolist() == expected.scores.tolist()
+    with pytest.raises(ValueError, match="the data of folds within training sets dif"):
+        compute(Splits(3, shuffle=True, random_state=1))
+    with pytest.raises(ValueError, match="the data of the kernel's values differ"):
+        compute(Splits(3, shuffle=True, random_state=0), lambda X, Y: 2 * Rbf()(X, Y))
+    with pytest.raises(ValueError, match=r"reg was .* and is .*Tuned\(.*cv=4"):
+        compute(4)

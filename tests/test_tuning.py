@@ -5,6 +5,7 @@ criterion of every candidate, the choice and the predictions of every fold, for 
 observed and for permuted labels.
 """
 
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +25,16 @@ from sklearn.model_selection import (
 )
 
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
+from mvpa_kfda._direct.fold_models import LowRankInverse
+from mvpa_kfda._direct.rules import RuleTerms, contrasts, usable
 from mvpa_kfda._tuning import candidates as candidates_module
+from mvpa_kfda._tuning.candidates import nothing_chosen
 from mvpa_kfda._tuning.inner_folds import InnerFolds
 from mvpa_kfda.direct import apply, prepare
 from mvpa_kfda.folds import Folds, make_folds
 from mvpa_kfda.hat import Hat, hat_from_features, hat_from_gram
 from mvpa_kfda.kernels import Linear
+from mvpa_kfda.lowrank import Nystrom
 from mvpa_kfda.penalties import CRITERIA
 from mvpa_kfda.spectrum import spectrum_of, spectrum_of_features, spectrum_of_gram
 from mvpa_kfda.tuning import tune_spectra, tuned_plan
@@ -78,6 +83,16 @@ INNER = {
         lambda n, g: GroupKFold(2).split(np.zeros(n), groups=g),
     ),
 }
+
+
+def peak_bytes(function, *args, **options):
+    """Return what a function allocates at its peak."""
+    tracemalloc.start()
+    try:
+        function(*args, **options)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def make_data(c, p, seed=0):
@@ -405,6 +420,105 @@ def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatc
     assert len(prepared) == times * problem.lambdas.size
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("inner", ["a number", "groups", "overlapping"])
+def test_inner_folds_of_features_need_no_blocks(inner, criterion, dtype, monkeypatch):
+    problem = Problem(3, 4, "unequal", inner, criterion, dtype=dtype)
+    expected = problem.plan().penalty(problem.labels[:1], 3)
+    on_all = problem.plan(folds=None).penalty(problem.labels[:1], 3)
+    monkeypatch.setattr(
+        candidates_module, "is_low_rank", lambda hat, m: hat.residual is None
+    )
+    plan = problem.plan()
+    inverses = plan._prepared(0).within(0, 0).inverses
+    assert {type(each) for each in inverses} == {LowRankInverse}
+    assert {each.core.dtype for each in inverses} == {np.dtype(dtype)}
+    tolerance = {"float64": 1e-10, "float32": 1e-4}[dtype]
+    for record, one in (
+        (plan.penalty(problem.labels[:1], 3), expected),
+        (problem.plan(folds=None).penalty(problem.labels[:1], 3), on_all),
+    ):
+        got, criteria = record["criterion"], one["criterion"]
+        assert_allclose(got, criteria, rtol=tolerance, atol=tolerance)
+    if dtype == "float64":
+        assert_equals_nested(problem, plan, problem.nested())
+
+
+def test_inner_folds_of_features_that_are_fitted_exactly(monkeypatch):
+    monkeypatch.setattr(
+        candidates_module, "is_low_rank", lambda hat, m: hat.residual is None
+    )
+    # One feature is there in the left-out trials of an outer and of an inner fold only.
+    problem = Problem(3, 4, "unequal", "a number", n_permutations=0)
+    train, _ = problem.folds.pairs[0]
+    _, test = problem.splits(train)[0]
+    problem.X[:, 0] = 0.0
+    problem.X[train[test], 0] = np.resize([1.0, -1.0], len(test))
+    plan = problem.plan([30.0, 1e-14])
+    candidate = plan._prepared(1)
+    unstable = [
+        [candidate.within(i, fold) is None for fold in range(batch.k)]
+        for i, batch in enumerate(plan.batches)
+    ]
+    assert any(each for some in unstable for each in some)
+    criteria = plan.penalty(problem.labels[:1], 3)["criterion"][0, :, 0]
+    assert np.isfinite(criteria[:, 0]).all()
+    assert np.isnan(criteria[0, 1])
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("grouped", [False, True], ids=["a number", "groups"])
+def test_memory_of_many_trials(grouped, criterion):
+    n = 2000
+    rng = np.random.default_rng(0)
+    codes = np.arange(n) % 2
+    X = rng.standard_normal((n, 3)) + 0.5 * codes[:, None]
+    tuned = Tuned(criterion=criterion, cv=None if grouped else 5)
+    options = {"kernel": RBF(0.1), "approx": Nystrom(20, "uniform"), "reg": tuned}
+    options |= {"groups": np.arange(n) % 5} if grouped else {"cv": KFold(5)}
+    # Blocks of 320 left-out trials would be 4 MB in each of 5 folds, 20 times.
+    assert peak_bytes(cross_validate, X, codes, **options) < 90e6
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_memory_of_folds_within_many_folds(criterion, monkeypatch):
+    monkeypatch.setattr("mvpa_kfda.tuning._MOST", 2**22)
+    n = 200
+    X, codes = np.random.default_rng(0).standard_normal((n, 5)), np.arange(n) % 2
+    tuned = Tuned([1.0, 0.1], criterion, 2)
+    options = {"reg": tuned, "cv": LeaveOneOut(), "n_permutations": 50}
+    # There are 400 blocks of 100 left-out trials, 32 MB for each of 2 candidates, and
+    # the label vectors of 199 trials in 200 folds. The run itself begins with 2**24.
+    assert peak_bytes(cross_validate, X, codes, **options) < 2**24 + 2**22
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("p", [4, 40])
+@pytest.mark.parametrize("inner", ["a number", "leave one out"])
+def test_memory_is_counted(inner, p, dtype):
+    problem = Problem(3, p, "unequal", inner, dtype=dtype)
+    plan = problem.plan()
+    apply(plan, problem.labels, 3)
+    candidate = plan._prepared(0)
+    hats, seen = [candidate.hat, candidate.plan.hat], {}
+    for hat in hats:
+        for each in (hat.residual, hat.factor):
+            if each is not None:
+                seen[id(each)] = each.nbytes
+    plans = [each for each in candidate.kept.values()]
+    pieces = [*candidate.solvers, *candidate.plan.inverses]
+    pieces += [each for plan in plans for each in plan.inverses]
+    for each in pieces:
+        seen[id(each.matrix)] = each.matrix.nbytes
+    total = sum(seen.values()) + sum(each.nbytes for each in candidate.weights)
+    left_out = inner == "leave one out"
+    counted = candidates_module.count_bytes(
+        candidate.hat, plan.inner, plan.dtype, left_out
+    )
+    assert counted == total
+
+
 # ------------------------------------------------------------------ unstable candidates
 
 
@@ -499,6 +613,58 @@ def test_nothing_but_unstable_penalties():
             cross_validate(X, codes, reg=Tuned(grid), cv=3)
         with pytest.raises(ValueError, match=message):
             KernelFDA(reg=Tuned(grid)).fit(X, codes)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("rank", [None, 1, 2])
+def test_classes_that_are_told_apart_too_well_for_single_precision(criterion, rank):
+    rng, n, c = np.random.default_rng(1), 40, 4
+    codes = np.arange(n) % c
+    X = rng.standard_normal((n, 200)) + 3 * rng.standard_normal((c, 200))[codes]
+    options = {"reg": Tuned(criterion=criterion), "n_components": rank, "cv": 5}
+    options |= {"n_permutations": 3, "random_state": 0}
+    for dtype in ("float32", "float64"):
+        result = cross_validate(X, codes, dtype=dtype, **options)
+        assert result.scores >= (0.6 if rank == 1 else 0.95)
+        assert np.isfinite(result.null).all()
+    model = KernelFDA(reg=Tuned(criterion=criterion), n_components=rank).fit(X, codes)
+    assert model.lambda_ > 0
+
+
+def test_models_that_cannot_be_used():
+    rng = np.random.default_rng(0)
+    for c, rank in ((2, None), (3, None), (3, 1), (4, 2)):
+        counts = rng.integers(1, 9, (c, 1, 2)).astype(float)
+        terms = RuleTerms(counts, contrasts(c), rank)
+        share = np.array([1.0, 1e-3])
+        fine = terms.scatter * share
+        assert usable(fine, terms).all()
+        v = rng.standard_normal(c - 1)
+        C = terms.scatter[:, :, 0, 0]
+        for left in (0.0, -1e-3):  # of the spread along one direction
+            w = C @ v
+            A = C - (1 - left) * np.outer(w, w) / (v @ w)
+            A = np.stack([C, A], axis=2)[:, :, None]
+            found = usable(A - 1e-13 * terms.scatter, terms)
+            assert_array_equal(found, [[True, False]])
+    absent = RuleTerms(np.array([[[3.0]], [[0.0]], [[4.0]]]), contrasts(3))
+    assert usable(0.5 * absent.scatter, absent).all()
+
+
+def test_what_differs_by_rounding_is_as_good():
+    for dtype, rounding, more in (("float64", 1e-12, 1e-7), ("float32", 3e-7, 1e-4)):
+        T = np.zeros((1, 4, 2), dtype)
+        chosen = nothing_chosen(T, 1, 4, 3, with_A=False)
+        E = np.zeros((1, 1, 4, 2), dtype)
+        for number, criterion in enumerate((1.0, 1 - rounding, 1 - more)):
+            values = np.array([[criterion, min(criterion, 1 - rounding)]], dtype)
+            chosen.offer(number, values, E, None)
+            assert chosen.choice[0, 0] == (number if number != 1 else 0)
+        assert chosen.best[0, 0] == dtype_value(1 - more, dtype)
+
+
+def dtype_value(value, dtype):
+    return np.array(value, dtype)[()]
 
 
 # ------------------------------------------------------------------ the building blocks

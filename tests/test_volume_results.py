@@ -135,6 +135,21 @@ PLACES = {"volume": volume, "surface": surface, "regions": regions, "cols": feat
 # ---------------------------------------------------------------------- the object
 
 
+@pytest.mark.parametrize("tuned", [True, False])
+def test_images_of_the_penalty_are_means_over_folds(tuned):
+    result = make()
+    n, rng = len(result.positions), np.random.default_rng(0)
+    lambdas, df = np.exp(rng.normal(size=(2, n, 4) if tuned else (2, n)))
+    lambdas[UNDECODED] = df[UNDECODED] = np.nan
+    penalty = {"lambda": lambdas, "degrees_of_freedom": df}
+    result = replace(result, penalty=penalty)
+    if tuned:
+        lambdas, df = np.prod(lambdas, axis=1) ** (1 / 4), df.sum(axis=1) / 4
+    for name, expected in (("lambda", lambdas), ("degrees_of_freedom", df)):
+        values = result.to_img(name).get_fdata()[result.geometry.mask]
+        assert_allclose(values, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
 def test_results_survive_files_and_pickles(place, null, tmp_path):

@@ -96,8 +96,10 @@ for i, ax in enumerate(axes[0]):
 
 # %%
 # With the ridge the images are grainy: single pixels stand out, and pixels near the
-# edge, which are nearly always white, have weights that mean nothing. With a stronger
-# penalty strokes and blobs appear, which can be compared with how digits are written.
+# edge, which are nearly always white, have weights near zero, as nothing is learned
+# from them. With a stronger penalty strokes and blobs appear, which can be compared
+# with how digits are written. They run on into the edge: there the penalty hands on
+# the weights of neighbours, which says nothing about the pixels themselves.
 #
 # How much is lambda?
 # -------------------
@@ -224,7 +226,7 @@ for ax, (strength, kernel) in zip(axes, kernels.items(), strict=True):
     ax.set_title(f"strength {strength}", fontsize="medium")
 
 # %%
-# The islands of single sensors are gone. But weights say how sensors are combined,
+# Islands of single sensors are fewer. But weights say how sensors are combined,
 # noise cancelled included, and smooth ones are no exception. Where the difference
 # between classes shows is told by the patterns (:doc:`plot_03_maps_and_patterns`). And
 # the noise of a brain is smooth, too: to cancel it weights may have to be rough.

@@ -44,7 +44,7 @@ def report(result, name, stem, correction, start):
     if not result.parameters["n_folds"]:
         tested = f"tested on {result.n_tested} other trials"
     print(
-        f"Decoded {name}: {len(result.y)} trials, {_word_predicted(result)}, "
+        f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
         f"{len(result.parameters['ch_names'])} channels, "
         f"{positions.format(*result.shape)}, {tested}"
     )
@@ -55,11 +55,16 @@ def report(result, name, stem, correction, start):
     )
     if result.n_permutations:
         print(
-            f"Above chance: {_word_significant(result, correction)} (p <= {ALPHA}, "
-            f"correction {correction!r}, {result.n_permutations} permutations)"
+            f"{word_found(result)}: {_word_significant(result, correction)} (p <= "
+            f"{ALPHA}, correction {correction!r}, {result.n_permutations} permutations)"
         )
     print(f"Wrote {', '.join(map(str, files))}")
     print(f"Took {time.perf_counter() - start:.1f} s")
+
+
+def word_found(result):
+    """Word what is significant; not every metric has a chance level."""
+    return "Above chance" if np.isfinite(result.chance) else "Significant"
 
 
 def _word_predicted(result):

@@ -9,7 +9,7 @@ from .._brain_plots import _flat_axis, _in_template
 from ..inference import smallest_p_value
 from ..volume_results import VolumeResult
 from .common import CLUSTER_LEVEL
-from .report import ALPHA, save_figure
+from .report import ALPHA, save_figure, word_found
 
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5
@@ -151,13 +151,14 @@ def _word_result(result, name, unit):
     place = {column: values[best] for column, values in space.columns().items()}
     at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
     at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
+    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
+    averaged = "" if result.members is None else f", {result._worded_trials()}"
     return [
-        f"Decoded {name}, {tested}",
+        f"Decoded {name}, {tested}{averaged}",
         f"{len(counts)} classes: {counted}",
         f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
         f"{middle:.0f} voxels per {unit} (median; {least:.0f} to {most:.0f})",
-        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {at} "
-        f"(chance {result.chance:.3f})",
+        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {at}{chance}",
     ]
 
 
@@ -202,8 +203,8 @@ def _word_significant(result, peaks, stem, correction):
     if correction == "cluster":
         formed = f", clusters formed at p <= {result.level:g}"
     lines = [
-        f"Above chance: {found} (p <= {ALPHA}, correction {correction!r}{formed}, "
-        f"{result.n_permutations} permutations)"
+        f"{word_found(result)}: {found} (p <= {ALPHA}, correction "
+        f"{correction!r}{formed}, {result.n_permutations} permutations)"
     ]
     if len(peaks) > MOST_PEAKS:
         lines.append(

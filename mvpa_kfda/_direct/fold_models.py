@@ -157,7 +157,7 @@ class DenseInverse:
         return DenseInverse(self.matrix[folds])
 
     def clear(self, folds):
-        """Set the inverses of folds that have none to zero, which is safe to use."""
+        """Make the inverses of folds that have none safe to use."""
         self.matrix[folds] = 0
 
     def astype(self, dtype):
@@ -193,7 +193,7 @@ class LowRankInverse:
         return LowRankInverse(self.rows[folds], self.core[folds])
 
     def clear(self, folds):
-        """Set the inverses of folds that have none to one, which is safe to use."""
+        """Make the inverses of folds that have none safe to use."""
         self.core[folds] = 0
 
     def astype(self, dtype):

@@ -80,16 +80,23 @@ class RuleTerms:
         """Whether fewer than all discriminants are to be used."""
         return self.rank is not None and self.rank < self.Q.shape[1]
 
+    def filled(self, A):
+        """Return A (q, q, k, B), invertible where classes are absent too."""
+        return A if self.missing is None else A + self.fill
+
+    @cached_property
+    def scatter(self):
+        """C, the labels' centred cross-product (q, q, k, B), in double precision."""
+        counts, D = self.counts.astype(np.float64), self.D.astype(np.float64)
+        return np.einsum("ckb,ickb,jckb->ijkb", counts, D, D, optimize=True)
+
     @cached_property
     def whitener(self):
         """L^-1 (k, B, q, q), with C = L L' the labels' centred cross-product.
 
         Always in double precision. C is filled as A is where classes are absent.
         """
-        counts, D = self.counts.astype(np.float64), self.D.astype(np.float64)
-        C = np.einsum("ckb,ickb,jckb->kbij", counts, D, D, optimize=True)
-        if self.missing is not None:
-            C += self.fill.transpose(2, 3, 0, 1)
+        C = self.filled(self.scatter).transpose(2, 3, 0, 1)
         return np.linalg.inv(np.linalg.cholesky(C))
 
     @cached_property
@@ -118,10 +125,8 @@ class RuleTerms:
 def class_rule(A, terms):
     """Return the weights W (q, c, k, B) and offsets b (c, k, B) of the class scores."""
     missing = terms.missing
-    if missing is not None:
-        A = A + terms.fill
     rule = _reduced if terms.is_reduced else _full
-    W, spread, norms = rule(A, terms)
+    W, spread, norms = rule(terms.filled(A), terms)
     b = -0.5 * norms - (terms.mean[:, None] * W).sum(axis=0)
     # A head start, far below the scores but above their rounding, settles near ties.
     eps = np.finfo(b.dtype).eps
@@ -133,6 +138,23 @@ def class_rule(A, terms):
     if np.isnan(b).any():
         raise ValueError(FITTED_EXACTLY)
     return W, b
+
+
+def usable(A, terms):
+    """Tell which models (k, B) of A (q, q, k, B) leave a spread within classes.
+
+    The others are refused by the rules above and below, with a margin to spare.
+    """
+    A = np.array(terms.filled(A), dtype=np.float64)
+    if terms.is_reduced:
+        A -= 2 * _EXACT * np.finfo(terms.Q.dtype).eps * terms.filled(terms.scatter)
+    ok = np.ones(A.shape[2:], bool)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for j in range(len(A)):  # the pivots of elimination
+            ok &= A[j, j] > 0
+            for i in range(j + 1, len(A)):
+                A[i, j:] -= A[i, j] / A[j, j] * A[j, j:]
+    return ok
 
 
 def _full(A, terms):

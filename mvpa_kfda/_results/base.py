@@ -302,10 +302,17 @@ class _Result:
             tested = f"tested on {self.n_tested} others"
         classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
         parts.append(
-            f"{len(self.y)} trials, {classes}{tested}, "
+            f"{self._worded_trials()}, {classes}{tested}, "
             f"{self.n_permutations} permutations"
         )
         return f"<{type(self).__name__}: {' | '.join(parts)}>"
+
+    def _worded_trials(self):
+        """Word how many trials there are, and of how many they are averages."""
+        if self.members is None or np.shape(self.members)[1] == 1:
+            return f"{len(self.y)} trials"
+        (_, k), size = np.shape(self.members), np.size(self.members)
+        return f"{len(self.y)} averages of {k} trials ({size})"
 
     def _worded_positions(self):
         """Word the positions of the map, one text per axis."""

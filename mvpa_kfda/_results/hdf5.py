@@ -27,7 +27,8 @@ import h5py
 import numpy as np
 
 TITLE = "mvpa_kfda"
-FORMAT_VERSION = 1
+#: The layout as a whole; 2 has the arrays of penalties and of averaging.
+FORMAT_VERSION = 2
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 TIME_TYPE = re.compile(r"[mM]8(\[\d*[a-zA-Z]{1,2}\])?")
 HEADER_KEYS = ("format_version", "class_name", "header", "arrays")

@@ -197,9 +197,10 @@ class WithPatterns:
             kernel = self.parameters.get("kernel", "unknown")
             raise ValueError(
                 "This result holds no activation patterns. They are computed for the "
-                f"trained classes, with kernel='linear'; its kernel is {kernel}. Run "
-                "the analysis with kernel='linear', or take the patterns of the whole "
-                "result instead of its diagonal."
+                "trained classes, with kernel='linear', GraphSmooth or Penalty, or a "
+                f"list of only these; its kernel is {kernel}. Run the analysis with "
+                "kernel='linear', or take the patterns of the whole result instead of "
+                "its diagonal."
             )
         return self.pattern_maps
 

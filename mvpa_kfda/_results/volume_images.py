@@ -5,8 +5,11 @@ from scipy.stats import norm
 
 from .._checks import check_option
 
+#: What is recorded of the penalty at every position, or in its folds.
+PENALTY_MAPS = ("lambda", "degrees_of_freedom")
+
 #: The images that there are besides those of the metrics.
-MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features")
+MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features", *PENALTY_MAPS)
 
 #: What stands outside of the brain, and the type of the numbers, if not 0 and float32.
 #: p is exact: in single precision, 0.05 is more than 0.05.
@@ -46,6 +49,8 @@ def _values(result, name, metric, correction, threshold):
     check_option("name", name, (*known, *MAPS), also)
     if name == "n_features":
         return result.n_features
+    if name in PENALTY_MAPS:
+        return _mean_over_folds(result, name)
     metric = shown_metric(result, metric)
     if name == "chance_difference":
         if np.isnan(result.chances[metric]):
@@ -60,3 +65,11 @@ def _values(result, name, metric, correction, threshold):
     if name == "neglog10p":
         return -np.log10(p)
     return norm.isf(np.minimum(p, 1 - 1 / (1 + result.n_permutations)))
+
+
+def _mean_over_folds(result, name):
+    """Return the mean degrees of freedom (V,), or the geometric mean of lambda."""
+    df, lambdas = result.degrees_of_freedom, result.lambdas
+    if name == "degrees_of_freedom":
+        return df.reshape(len(df), -1).mean(axis=1)
+    return np.exp(np.log(lambdas).reshape(len(lambdas), -1).mean(axis=1))

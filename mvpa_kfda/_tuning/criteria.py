@@ -1,47 +1,94 @@
 """What a penalty is chosen by: how well left-out training trials are predicted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from .._direct.fold_models import fold_models
-from .._direct.rules import RuleTerms, best_classes, class_rule, contrasts
-from .._direct.targets import FoldTargets, count_classes
+from .._direct.rules import RuleTerms, best_classes, class_rule, contrasts, usable
+from .._direct.targets import FoldTargets, Targets, count_classes
+from .inner_folds import InnerFolds
 
 #: The smallest logarithm of a posterior probability.
 _LEAST = float(np.log(np.finfo(np.float64).eps))
 
 
-def evaluate(criterion, inner, within, targets):
-    """Return the criterion of a candidate within one training set, the less the better.
+@dataclass(frozen=True)
+class Criterion:
+    """What candidates are judged by, the less the better.
 
-    Parameters
+    Attributes
     ----------
-    criterion : str
+    name : str
         One of :data:`mvpa_kfda.penalties.CRITERIA`.
-    inner : Plan
-        For the folds within the training set.
-    within : Regression
-        Of the label vectors on the training set; A is needed for predictions only.
-    targets : InnerTargets | None
+    inner : InnerFolds
+        The folds within the training sets.
+    targets : Targets | None
         The label vectors, needed for predictions only.
-
-    Returns
-    -------
-    values : ndarray, shape (B,)
-        The mean over left-out trials.
+    rank : int | None
+        How many discriminants to use.
+    most : int
+        How many bytes to keep for the next candidate.
+    kept : dict
+        The label vectors of training sets.
     """
-    total = 0.0
-    if criterion == "squared_error":
-        for number, batch in enumerate(inner.batches):
-            E = inner.solve(number, batch.of(within.R))
-            total = total + np.einsum("qkmb,qkmb->b", E, E)
-    else:
-        measure = {"accuracy": _errors, "log_loss": _log_loss}[criterion]
-        for model in fold_models(inner, targets, within):
-            total = total + measure(model)
-    return total / sum(batch.k * batch.m for batch in inner.batches)
+
+    name: str
+    inner: InnerFolds
+    targets: Targets | None
+    rank: int | None
+    most: int
+    kept: dict = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, plan, within, counts, key):
+        """Return the criterion of a candidate within one training set.
+
+        Parameters
+        ----------
+        plan : Plan
+            For the folds within the training set.
+        within : Regression
+            Of the label vectors on the training set; A is needed for predictions only.
+        counts : ndarray, shape (c, 1, B) | None
+            Training trials of each class, likewise.
+        key : hashable
+            The training set's.
+
+        Returns
+        -------
+        values : ndarray, shape (B,)
+            The mean over left-out trials; NaN where some model cannot be used.
+        """
+        total = 0.0
+        if self.name == "squared_error":
+            for number, batch in enumerate(plan.batches):
+                E = plan.solve(number, batch.of(within.R))
+                total = total + np.einsum("qkmb,qkmb->b", E, E)
+        else:
+            measure = {"accuracy": _errors, "log_loss": _log_loss}[self.name]
+            targets = self._targets_within(plan.batches, counts, key)
+            for model in fold_models(plan, targets, within):
+                total = total + _of_usable_models(measure, model)
+        return total / sum(batch.k * batch.m for batch in plan.batches)
+
+    def _targets_within(self, batches, counts, key):
+        """Return the label vectors within a training set."""
+        if key in self.kept:
+            return self.kept[key]
+        targets = InnerTargets.of(self.targets, counts, batches, self.rank)
+        if self._may_keep:
+            self.kept[key] = targets
+        return targets
+
+    @cached_property
+    def _may_keep(self):
+        """Whether there is memory for the label vectors of all training sets."""
+        rows, folds = self.inner.sizes
+        q, _, n_labels = self.targets.T.shape
+        values = rows * (q + 1) + folds * (2 * q + 6) * (q + 1)  # and class counts
+        return values * n_labels * self.targets.T.itemsize <= self.most
 
 
 @dataclass(frozen=True)
@@ -61,6 +108,25 @@ class InnerTargets:
             terms = RuleTerms(left, Q, rank)
             folds.append(FoldTargets(tested, batch.of(targets.T), terms))
         return cls(tuple(folds))
+
+
+def of_usable(values, A, terms):
+    """Return criteria (k, B), NaN for models that cannot tell the classes apart.
+
+    Of training cross-products A and the rule's terms; None where there are no classes.
+    """
+    return values if terms is None else np.where(usable(A, terms), values, np.nan)
+
+
+def _of_usable_models(measure, model):
+    """Return what a measure makes of folds (B,); NaN where one cannot be used."""
+    terms = model.targets.terms
+    ok = usable(model.A, terms)
+    if ok.all():
+        return measure(model)
+    safe = terms.scatter.astype(model.A.dtype)
+    values = measure(replace(model, A=np.where(ok, model.A, safe)))
+    return np.where(ok.all(axis=0), values, np.nan)
 
 
 def _scores(model, want_scores):

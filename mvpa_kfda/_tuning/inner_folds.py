@@ -66,6 +66,13 @@ class InnerFolds:
         return self.cv is None and self.groups is None
 
     @cached_property
+    def sizes(self):
+        """How many left-out trials, and how many folds, there are in training sets."""
+        within = (each.batches for some in self.of_folds for each in some)
+        batches = [batch for some in within for batch in some]
+        return sum(batch.k * batch.m for batch in batches), sum(b.k for b in batches)
+
+    @cached_property
     def numbers(self):
         """The number that each outer fold has for the user, batch by batch."""
         sizes = [len(test) for test in self.folds.tests]
