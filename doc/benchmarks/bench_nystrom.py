@@ -153,7 +153,7 @@ def main():
         f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")
     )
     cores = max(pool["num_threads"] for pool in threadpool_info())
-    machine = f"{platform.machine()}, {cores} threads; Python "
+    machine = f"{platform.machine()}, {cores} thread{'s' * (cores > 1)}; Python "
     machine += f"{platform.python_version()}, {packages}"
     if path := args.out or (None if args.quick else RESULTS):
         table.write(path, machine)
