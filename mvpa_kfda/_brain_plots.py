@@ -8,6 +8,7 @@ through. Every function makes a figure and leaves room for the colorbar.
 import numpy as np
 
 from ._drawing import N_COLORS
+from ._labels import BOUND
 
 #: Share of the voxels that lie in the MNI brain if it makes a good background.
 _IN_TEMPLATE = 0.9
@@ -139,13 +140,18 @@ def _cuts(result, drawn, views, flat_volume):
 
     if flat_volume is not None:
         return [float(flat_volume.points[0, "xyz".index(views)])]
+    if np.isnan(drawn.values).all():  # no prevalence bound anywhere
+        return None  # nilearn takes the middle of the background
     marked = np.zeros(result.shape, bool) if drawn.marked is None else drawn.marked
     values = np.where(marked, drawn.values, np.nan) if marked.any() else drawn.values
+    if drawn.metric == BOUND:  # many places share the largest
+        values = np.where(values == np.nanmax(values), result.scores, np.nan)
     if views in ("ortho", "tiled"):
         return tuple(float(x) for x in _place(result.geometry, np.nanargmax(values)))
     if views not in ("x", "y", "z"):
         return None  # nilearn spreads them
-    above = np.nan_to_num(values - np.nanmin(drawn.values))
+    lowest = np.nanmin(result.scores if drawn.metric == BOUND else drawn.values)
+    above = np.nan_to_num(values - lowest)
     return find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
 
 

@@ -4,8 +4,11 @@ Maps come stacked, shape (m, positions...), one per permutation, and are labelle
 at once. Only large values form clusters.
 """
 
+import math
+from functools import cached_property
+
 import numpy as np
-from scipy import ndimage, sparse
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ._checks import check_positive
@@ -24,6 +27,75 @@ def batches(n_maps, n_values):
     step = max(1, _BATCH // max(1, n_values))
     for first in range(0, n_maps, step):
         yield slice(first, min(first + step, n_maps))
+
+
+class Graph:
+    """Which positions are neighbours.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of a map.
+    adjacency : csr_array of bool, shape (n_positions, n_positions) or None
+        Symmetric; None: neighbours on the lattice of `shape`.
+    """
+
+    def __init__(self, shape, adjacency=None):
+        self.shape, self.adjacency = shape, adjacency
+
+    @cached_property
+    def upper(self):
+        """Neighbours with a larger number: where those of position i start, and them.
+
+        (V + 1,) and (n_pairs,): ``ends[start[i]:start[i + 1]]`` are those of i.
+        """
+        if self.adjacency is None:
+            index = np.arange(math.prod(self.shape)).reshape(self.shape)
+            axes = [np.moveaxis(index, axis, 0) for axis in range(index.ndim)]
+            pairs = [(each[:-1].ravel(), each[1:].ravel()) for each in axes]
+            i, j = np.concatenate(pairs, axis=1)
+        else:
+            i, j = sparse.triu(self.adjacency, k=1).nonzero()
+        n = math.prod(self.shape)
+        upper = sparse.csr_array((np.ones(len(i), dtype=bool), (i, j)), shape=(n, n))
+        return upper.indptr.astype(np.intp), upper.indices.astype(np.intp)
+
+    def pairs_among(self, nodes, n_nodes):
+        """Return the pairs of neighbours among some nodes of many maps, (2, n_pairs).
+
+        Node number m V + i is position i of map m, of `n_nodes` in all; the pairs are
+        indices into `nodes`.
+        """
+        start, ends = self.upper
+        position = nodes % (len(start) - 1)
+        first, count = start[position], start[position + 1] - start[position]
+        tail = np.repeat(np.arange(len(nodes), dtype=np.int32), count)
+        # Where its neighbours are in `ends`: from `first` on, `count` of them.
+        steps = np.arange(len(tail)) + (first + count - np.cumsum(count))[tail]
+        number = np.full(n_nodes, -1, dtype=np.int32)
+        number[nodes] = np.arange(len(nodes), dtype=np.int32)
+        head = number[ends[steps] + (nodes - position)[tail]]
+        among = head >= 0
+        return np.stack([tail[among], head[among]])
+
+
+def as_graph(adjacency, shape):
+    """Check an adjacency matrix, see :func:`find_clusters`, and return the graph."""
+    if adjacency is None:
+        return Graph(shape)
+    n_positions = math.prod(shape)
+    matrix = sparse.csr_array(adjacency).astype(bool)
+    if matrix.shape != (n_positions, n_positions):
+        raise ValueError(
+            f"adjacency must have shape ({n_positions}, {n_positions}), one row per "
+            f"position of {shape}; got {matrix.shape}. For sensors x times, combine "
+            "the sensors' adjacency with mne.stats.combine_adjacency."
+        )
+    if (matrix != matrix.T).nnz:
+        raise ValueError(
+            "adjacency must be symmetric: if position i is next to j, j is next to i."
+        )
+    return Graph(shape, matrix)
 
 
 def find_clusters(maps, threshold, adjacency=None):
@@ -66,9 +138,59 @@ def find_clusters(maps, threshold, adjacency=None):
     maps = _check_maps(maps)
     if not np.isfinite(threshold):
         raise ValueError(f"threshold must be a finite number; got {threshold!r}.")
-    edges = _check_adjacency(adjacency, maps.shape[1:])
-    labels, n_clusters = _label(maps > threshold, edges)
-    return labels, _sums(labels, maps, n_clusters)
+    graph = as_graph(adjacency, maps.shape[1:])
+    labels = np.zeros(maps.size, dtype=np.int32)
+    masses = [np.empty(0)]
+    for rows in batches(len(maps), maps[0].size):
+        nodes, label, mass, _ = _clusters_above(maps[rows], threshold, graph)
+        nodes += rows.start * maps[0].size
+        labels[nodes] = label + 1 + sum(map(len, masses))
+        masses.append(mass)
+    return labels.reshape(maps.shape), np.concatenate(masses)
+
+
+def largest_clusters(maps, threshold, graph):
+    """Return the largest mass and the largest size of a cluster of each map.
+
+    Parameters
+    ----------
+    maps : array, shape (m, positions...)
+        Statistic maps.
+    threshold : float
+        Positions with a larger value are in a cluster.
+    graph : Graph
+        Neighbouring positions.
+
+    Returns
+    -------
+    largest : array, shape (2, m)
+        The mass and the number of positions, 0 for maps without clusters.
+    """
+    nodes, label, *values = _clusters_above(maps, threshold, graph)
+    owner = np.empty(len(values[0]), dtype=np.intp)
+    owner[label] = nodes // maps[0].size
+    largest = np.zeros((2, len(maps)))
+    for most, value in zip(largest, values, strict=True):
+        np.maximum.at(most, owner, value)
+    return largest
+
+
+def _clusters_above(maps, threshold, graph):
+    """Find the clusters of a few maps.
+
+    Returns the numbers of the positions above the threshold, counted over all maps, the
+    cluster of each, from 0, and the masses and the sizes of the clusters.
+    """
+    nodes = np.flatnonzero(maps > threshold)
+    label = _components(len(nodes), *graph.pairs_among(nodes, maps.size))
+    return nodes, label, np.bincount(label, maps.ravel()[nodes]), np.bincount(label)
+
+
+def _components(n_nodes, tail, head):
+    """Return the connected component of each node, (n_nodes,) from 0."""
+    pairs = np.ones(len(tail)), (tail, head)  # floats are what SciPy works with
+    graph = sparse.coo_array(pairs, shape=(n_nodes, n_nodes))
+    return connected_components(graph, directed=False)[1]
 
 
 def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
@@ -109,6 +231,11 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
     where :math:`e_x(h)` is the number of positions in the cluster that holds x when
     the map is cut at h.
 
+    Clusters only grow and merge from one height to the next lower one. So the heights
+    are gone through from the highest down: each adds its positions, and joins the
+    clusters so far by those pairs of neighbours that are complete from here on. Every
+    pair is looked at once, however many heights there are.
+
     References
     ----------
     .. [1] Smith, S. M., & Nichols, T. E. (2009). Threshold-free cluster enhancement.
@@ -124,64 +251,70 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
     check_positive("step", step)
     if not (np.isfinite(start) and start >= 0):
         raise ValueError(f"start must be zero or a positive number; got {start!r}.")
-    edges = _check_adjacency(adjacency, maps.shape[1:])
+    graph = as_graph(adjacency, maps.shape[1:])
+    return tfce_of_graph(maps, graph, (start, step), (e_power, h_power))
+
+
+def tfce_of_graph(maps, graph, grid=(0.0, 0.2), powers=(0.5, 2.0)):
+    """Do as `tfce`, for a :class:`Graph`, start and step, and the powers E and H."""
+    (start, step), (e_power, h_power) = grid, powers
     scores = np.zeros(maps.shape)
     for rows in batches(len(maps), maps[0].size):
-        _enhance(maps[rows], scores[rows], edges, (start, step), (e_power, h_power))
+        heights = np.arange(start, maps[rows].max(initial=start), step)
+        # The first slice reaches down to zero, the others to the height before.
+        weights = heights**h_power * np.diff(heights, prepend=0.0)
+        counted = weights > 0  # not height 0, which takes the longest to label
+        if counted.any():
+            slices = heights[counted], weights[counted]
+            scores[rows] = _enhance(maps[rows], graph, slices, e_power)
     return scores
 
 
-def _enhance(maps, scores, edges, grid, powers):
-    """Add to the scores of a few maps what each height gives their positions."""
-    (start, step), (e_power, h_power) = grid, powers
-    peaks = maps.reshape(len(maps), -1).max(axis=1)
-    heights = np.arange(start, peaks.max(initial=start), step)
-    # The first slice reaches down to zero, the others to the height before.
-    slices = np.diff(heights, prepend=0.0)
-    for height, weight in zip(heights, heights**h_power * slices, strict=True):
-        if weight == 0:  # at height 0, which takes the longest to label
-            continue
-        tall = np.flatnonzero(peaks > height)
-        labels, n_clusters = _label(maps[tall] > height, edges)
-        extents = np.bincount(labels.ravel(), minlength=n_clusters + 1)
-        gains = weight * extents**e_power
-        gains[0] = 0.0  # label 0 is everything below the height
-        scores[tall] += gains[labels]
+def _enhance(maps, graph, slices, e_power):
+    """Return the scores of a few maps, height by height from the highest."""
+    heights, weights = slices
+    nodes, n_nodes, pairs, n_pairs = _from_the_top(maps, graph, heights)
+    cluster = np.empty(len(nodes), dtype=np.int32)  # of the nodes so far
+    gained = np.zeros(len(nodes))
+    extents = np.empty(0)  # of the clusters so far
+    for k, weight in enumerate(weights[::-1]):
+        n_new = n_nodes[k + 1] - n_nodes[k]
+        cluster[n_nodes[k] : n_nodes[k + 1]] = len(extents) + np.arange(n_new)
+        extents = np.concatenate([extents, np.ones(n_new)])
+        joined = _components(
+            len(extents), *cluster[pairs[:, n_pairs[k] : n_pairs[k + 1]]]
+        )
+        extents = np.bincount(joined, extents)
+        so_far = cluster[: n_nodes[k + 1]]
+        so_far[:] = joined[so_far]
+        gained[: n_nodes[k + 1]] += (weight * extents**e_power)[so_far]
+    scores = np.zeros(maps.size)
+    scores[nodes] = gained
+    return scores.reshape(maps.shape)
 
 
-def _label(above, edges):
-    """Label the clusters of (m, positions...) booleans from 1, and count them."""
-    if edges is not None:
-        return _label_graph(above, *edges)
-    structure = ndimage.generate_binary_structure(above.ndim, 1)
-    structure[[0, 2]] = False  # nothing connects one map to the next
-    return ndimage.label(above, structure)
+def _from_the_top(maps, graph, heights):
+    """Sort positions and pairs of neighbours by the highest height they are above.
 
-
-def _label_graph(above, i, j):
-    """Do as `_label` for a graph whose edges join the positions i and j."""
-    flat = above.reshape(len(above), -1)
-    labels = np.zeros(flat.shape, dtype=np.int32)
-    n_clusters = 0
-    for rows in batches(len(flat), max(flat.shape[1], len(i))):
-        part = flat[rows]
-        # The positions above, of all maps of the batch, are the nodes of one graph.
-        node = np.cumsum(part).reshape(part.shape) - 1
-        row, edge = np.nonzero(part[:, i] & part[:, j])
-        ends = node[row, i[edge]], node[row, j[edge]]
-        n_nodes = np.count_nonzero(part)
-        if n_nodes:
-            shape = (n_nodes, n_nodes)
-            graph = sparse.coo_array((np.ones(len(row), dtype=bool), ends), shape)
-            n_found, component = connected_components(graph, directed=False)
-            labels[rows][part] = component + 1 + n_clusters
-            n_clusters += n_found
-    return labels.reshape(above.shape), n_clusters
-
-
-def _sums(labels, maps, n_clusters):
-    """Sum the maps over each cluster."""
-    return np.bincount(labels.ravel(), maps.ravel(), minlength=n_clusters + 1)[1:]
+    Returns the numbers of the positions above the lowest height, counted over all maps;
+    how many of them are above the highest k heights, for k = 0, 1, ...; the pairs
+    (2, n_pairs), as indices into them; and how many of these are above with both ends.
+    """
+    flat, steps = maps.ravel(), np.arange(len(heights))
+    nodes = np.flatnonzero(flat > heights[0])
+    depth = len(heights) - np.searchsorted(heights, flat[nodes])
+    depth = depth.astype(np.min_scalar_type(len(heights)))  # short ones sort quickly
+    order = np.argsort(depth, kind="stable")
+    nodes, depth = nodes[order], depth[order]
+    pairs = graph.pairs_among(nodes, flat.size)
+    pair_depth = depth[pairs.max(axis=0)]  # the later end is the lower one
+    order = np.argsort(pair_depth, kind="stable")
+    counts = (
+        np.concatenate([[0], np.searchsorted(each, steps, side="right")])
+        for each in (depth, pair_depth[order])
+    )
+    n_nodes, n_pairs = counts
+    return nodes, n_nodes, pairs[:, order], n_pairs
 
 
 def adjacency_among(pairs, n_positions, chosen):
@@ -215,22 +348,3 @@ def _check_maps(maps):
     if not np.isfinite(maps).all():
         raise ValueError("maps must be finite; got NaN or infinite values.")
     return maps
-
-
-def _check_adjacency(adjacency, shape):
-    """Return the edges (i, j), each once, of an adjacency; None for a lattice."""
-    if adjacency is None:
-        return None
-    n_positions = int(np.prod(shape))
-    graph = sparse.csr_array(adjacency).astype(bool)
-    if graph.shape != (n_positions, n_positions):
-        raise ValueError(
-            f"adjacency must have shape ({n_positions}, {n_positions}), one row per "
-            f"position of {shape}; got {graph.shape}. For sensors x times, combine the "
-            "sensors' adjacency with mne.stats.combine_adjacency."
-        )
-    if (graph != graph.T).nnz:
-        raise ValueError(
-            "adjacency must be symmetric: if position i is next to j, j is next to i."
-        )
-    return sparse.triu(graph, k=1).nonzero()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import plots
-from .plots import sample_edges
+from ._edges import sample_edges
+from ._labels import BOUND, NO_BOUND, label_of, level_of
 
 DIVERGING = "RdBu_r"  # where there is a chance level, in white
 SEQUENTIAL = "viridis"  # where there is none
@@ -26,7 +27,9 @@ class Drawn:
     """What is drawn of a map, all of it checked before there is a figure."""
 
     metric: str
+    name: str  # of the metric, as the scale of the colors shows it
     chance: float
+    level: str  # what chance is called
     values: np.ndarray
     significant: np.ndarray | None  # None without permutations
     label: str  # of what is outlined
@@ -38,15 +41,10 @@ def prepare(result, metric, correction, alpha, vlim, cmap, position="cell"):
     """Check the arguments and collect what is to be drawn."""
     metric, correction = plots.check_request(result, metric, correction, alpha)
     values, chance = result.metrics[metric], result.chances[metric]
-    significant, label = None, ""
-    if result.n_permutations:
-        p = result.pvalues(correction, metric=metric)
-        significant = p <= alpha
-        label = plots.significance_label(
-            p, alpha, correction, result.n_permutations, position
-        )
+    marked, label = plots.marking(result, metric, correction, alpha, position)
     norm, cmap = colors_for(values, chance, vlim, cmap)
-    return Drawn(metric, chance, values, significant, label, norm, cmap)
+    name, level = label_of(result, metric), level_of(result, metric)
+    return Drawn(metric, name, chance, level, values, marked, label, norm, cmap)
 
 
 def colors_for(values, chance, vlim, cmap):
@@ -69,11 +67,12 @@ def colors_for(values, chance, vlim, cmap):
 
 def _limits(values, chance):
     """Return the two ends of the colors that fit the scores."""
+    values = values[np.isfinite(values)]
     if not np.isfinite(chance):
-        return values.min(), values.max()
-    reach = np.abs(values - chance).max() or 0.1  # all at chance: any will do
+        return (values.min(), values.max()) if values.size else (0.0, 1.0)
+    reach = np.abs(values - chance).max(initial=0) or 0.1  # all at chance: any will do
     low, high = chance - reach, chance + reach
-    if low < 0 < chance and values.min() >= 0:
+    if low < 0 < chance and values.min(initial=0) >= 0:
         low = 0.0  # an accuracy below zero means nothing
     return low, high
 
@@ -102,10 +101,18 @@ def draw_map(ax, across, up, drawn):
         cmap=drawn.cmap,
         rasterized=drawn.values.size > RASTER_CELLS,
     )
+    if drawn.metric == BOUND and np.isnan(drawn.values).any():
+        draw_missing(ax)
     if drawn.significant is not None:
         draw_outline(ax, outline(across, up, drawn.significant), drawn.label)
     ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     return mesh
+
+
+def draw_missing(ax):
+    """Say in the legend what it means that there is no bound; nothing is drawn."""
+    square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR, "ls": ""}
+    ax.plot([], [], label=f"no bound ({NO_BOUND})", **square)
 
 
 def outline(x_edges, y_edges, mask):
@@ -173,13 +180,11 @@ def draw_onset(draw_line, edges, label=True):
 def add_colorbar(mesh, drawn, **where):
     """Add the scale of the colors, with chance on it; return what its legend shows."""
     low, high = drawn.norm.vmin, drawn.norm.vmax
-    beyond = (drawn.values.min() < low, drawn.values.max() > high)
+    beyond = (drawn.values < low).any(), (drawn.values > high).any()
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
-    bar = mesh.figure.colorbar(
-        mesh, label=plots.metric_label(drawn.metric), extend=extend[beyond], **where
-    )
+    bar = mesh.figure.colorbar(mesh, label=drawn.name, extend=extend[beyond], **where)
     if low <= drawn.chance <= high:
-        plots.draw_chance(bar.ax.axhline, drawn.chance)
+        plots.draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
     return bar.ax.get_legend_handles_labels()[0]
 
 

@@ -1,8 +1,9 @@
 """What p-values need of a permutation null, worked out without a copy of the null.
 
-A null has shape (P, positions...), float64 or float32, in memory or memory-mapped. It
-is read in batches of permutations, and every temporary is as large as a batch or as one
-map.
+A null has shape (P, positions...), float64 or float32: an array, in memory or
+memory-mapped, or a lazy null, an object with `shape`, `ndim`, `dtype` and `len` whose
+rows are worked out whenever ``null[first:last]`` asks for them. It is read in batches
+of permutations, and every temporary is as large as a batch or as one map.
 """
 
 from functools import cached_property
@@ -10,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import norm
 
-from ._checks import check_positive
-from ._clusters import batches, find_clusters, tfce
+from ._checks import check_option, check_positive
+from ._clusters import as_graph, batches, largest_clusters, tfce_of_graph
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
 #: float32 leaves equal scores at most one unit, about 1.2e-7, apart.
@@ -20,14 +21,115 @@ TIES = {
     np.dtype(np.float32): 4 * float(np.finfo(np.float32).eps),
 }
 
+#: Which scores are the interesting ones: large, small, or either.
+ALTERNATIVES = ("greater", "less", "two-sided")
 
-class FullNull:
-    """A null at hand: what a NullSummary keeps, worked out when it is asked for."""
 
-    def __init__(self, observed, null, adjacency=None, threshold=0.05):
-        self.null = null = as_scores(null)
-        self.observed = as_precise_as(null.dtype, observed)
+class Compared:
+    """Observed scores and how they are compared with permuted ones.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores.
+    dtype : dtype
+        Precision of the permuted scores, float64 or float32.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None
+        Which positions are neighbours; None: those next to each other on the lattice.
+    threshold : float
+        p-level that forms clusters where no height is given.
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are the interesting ones. Two-sided: those far from the centre, the
+        mean of each position over the observed and all permuted scores.
+    height : float or None
+        None: clusters and TFCE work on z-scores over the observed and permuted scores.
+        A number: the scores are statistics such as t with a scale of their own. They
+        are used as they are, clusters are formed at this height, and the centre is 0.
+    """
+
+    def __init__(self, observed, dtype, adjacency, threshold, alternative, height):
+        self.dtype = np.dtype(dtype)
+        self.observed = as_precise_as(self.dtype, observed)
         self.adjacency, self.threshold = adjacency, threshold
+        self.alternative = check_option("alternative", alternative, ALTERNATIVES)
+        self.standardised = height is None
+        self._height = None if height is None else check_positive("height", height)
+
+    @cached_property
+    def height(self):
+        """Height of the maps at which clusters are formed."""
+        if not self.standardised:
+            return self._height
+        level = check_level(self.threshold)
+        return norm.isf(level / 2 if self.alternative == "two-sided" else level)
+
+    @cached_property
+    def graph(self):
+        """Neighbouring positions, checked once."""
+        return as_graph(self.adjacency, self.observed.shape or (1,))
+
+    @cached_property
+    def values(self):
+        """Observed scores turned so that large ones are the interesting ones."""
+        return np.asarray(self.turned(self.observed))
+
+    @property
+    def centre(self):
+        """What two-sided tests measure distances from."""
+        return self.moments[0] if self.standardised else 0.0
+
+    def turned(self, rows):
+        """Turn scores (..., positions...) so that large ones are interesting."""
+        if self.alternative == "greater":
+            return rows
+        if self.alternative == "less":
+            return -rows
+        return np.abs(np.asarray(rows, dtype=float) - self.centre)
+
+    def maps(self, rows):
+        """Return the maps of scores (m, positions...) in which clusters are large.
+
+        (m, positions...), or (2 m, positions...) for two-sided tests: the maps and then
+        their negatives, as positive and negative clusters stay apart.
+        """
+        if self.standardised:
+            maps = standardise(rows, self.moments)
+        else:
+            maps = np.asarray(rows, dtype=float)
+            maps = maps.reshape(len(maps), *(self.observed.shape or (1,)))
+        if self.alternative == "two-sided":
+            return np.concatenate([maps, -maps])
+        return -maps if self.alternative == "less" else maps
+
+    @cached_property
+    def maximum_size(self):
+        """Size of the scores that `maximum` is of, by which its ties are judged."""
+        if self.alternative == "two-sided":
+            return self.size.max()  # a distance is as exact as the scores it is of
+        return np.maximum(np.abs(self.values), np.abs(self.maximum).max())
+
+
+class FullNull(Compared):
+    """A null at hand: what a NullSummary keeps, worked out when it is asked for.
+
+    Parameters as those of :class:`Compared`; `null`, shape (P, positions...), is an
+    array or a lazy null.
+    """
+
+    def __init__(
+        self,
+        observed,
+        null,
+        adjacency=None,
+        threshold=0.05,
+        alternative="greater",
+        *,
+        height=None,
+    ):
+        lazy = hasattr(null, "shape") and not hasattr(null, "__array__")
+        self.null = null = null if lazy else as_scores(null)
+        dtype = precision_of(null.dtype)
+        super().__init__(observed, dtype, adjacency, threshold, alternative, height)
         self.n_permutations = len(null) if null.ndim else 0
         if null.shape[1:] != self.observed.shape or null.ndim == 0:
             raise ValueError(
@@ -40,67 +142,105 @@ class FullNull:
                 "analysis again with n_permutations=1000 or another number above zero."
             )
         # NaN and infinity reach the extremes, so this needs no mask of the whole null.
-        largest = np.maximum(null.max(axis=0), -null.min(axis=0))
+        largest = np.maximum(self._extremes[0], -self._extremes[1])
         self.size = np.maximum(np.abs(self.observed), largest)
         check_finite(self.size)
 
-    def _batches(self):
-        return batches(self.n_permutations, self.observed.size)
+    def rows(self):
+        """Yield slices of the permutations and their scores, batch by batch."""
+        for part in batches(self.n_permutations, self.observed.size):
+            yield part, np.asarray(self.null[part], dtype=self.dtype)
+
+    @cached_property
+    def _extremes(self):
+        """Largest and smallest score of each position, then of each permutation.
+
+        A lazy null is costly to read, so one reading serves all four.
+        """
+        high = np.full(self.observed.shape, -np.inf)
+        low = np.full(self.observed.shape, np.inf)
+        highest, lowest = np.empty((2, self.n_permutations), dtype=self.dtype)
+        for part, scores in self.rows():
+            np.maximum(high, scores.max(axis=0), out=high)
+            np.minimum(low, scores.min(axis=0), out=low)
+            scores = scores.reshape(len(scores), -1)
+            highest[part], lowest[part] = scores.max(axis=1), scores.min(axis=1)
+        return high, low, highest, lowest
 
     @cached_property
     def exceedances(self):
-        bound = tie_bound(self.observed, self.size, self.null.dtype)
+        """How many permuted scores reach the observed one, (positions...)."""
+        bound = tie_bound(self.values, self.size, self.dtype)
         count = np.zeros(bound.shape, dtype=np.int64)
-        for rows in self._batches():
-            count += np.count_nonzero(self.null[rows] >= bound, axis=0)
+        for _, scores in self.rows():
+            count += np.count_nonzero(self.turned(scores) >= bound, axis=0)
         return count
 
     @cached_property
     def maximum(self):
-        return self.null.max(axis=tuple(range(1, self.null.ndim)))
+        """Largest turned score of each permutation, (P,)."""
+        _, _, highest, lowest = self._extremes
+        if self.alternative == "greater":
+            return highest
+        if self.alternative == "less":
+            return -lowest
+        largest = np.empty(self.n_permutations)
+        for part, scores in self.rows():
+            largest[part] = self.turned(scores).reshape(len(scores), -1).max(axis=1)
+        return largest
 
     @cached_property
     def moments(self):
-        n = self.n_permutations + 1
-        mean = self._total(lambda rows: rows) / n
-        rest = self._total(lambda rows: rows - mean) / n  # the rounding error of mean
-        squares = self._total(lambda rows: np.square(rows - mean - rest))
-        sd = np.sqrt(squares / n)
-        flat = sd <= TIES[self.null.dtype] * self.size
-        return np.stack([mean, np.where(flat, 0.0, sd)])
+        """Mean and sd of each position over all rows, (2, positions...).
 
-    def _total(self, values):
-        """Add up the values of all rows, the observed one first.
-
-        They are added one after the other, so batches cannot change the rounding.
+        Sums of the distances d from the observed row: sd² = mean(d²) - mean(d)². The
+        observed row is one of the n, thus at most sqrt(n) sd away from the mean, and
+        the difference keeps its digits. Rows are added one after the other, so that
+        batches cannot change the rounding.
         """
-        total = values(self.observed)
-        for rows in self._batches():
-            part = values(np.asarray(self.null[rows], dtype=float))
-            total = np.concatenate([total[np.newaxis], part]).sum(axis=0)
-        return total
+        total, squares = np.zeros((2, *self.observed.shape))
+        for _, scores in self.rows():
+            for distance in scores - self.observed:
+                total += distance
+                squares += distance * distance
+        n = self.n_permutations + 1
+        sd = np.sqrt(np.maximum(0.0, squares / n - (total / n) ** 2))
+        flat = sd <= TIES[self.dtype] * self.size
+        return np.stack([self.observed + total / n, np.where(flat, 0.0, sd)])
 
     @cached_property
+    def _cluster_maxima(self):
+        """Largest mass and largest size of the clusters of each permutation."""
+        return self._largest(
+            lambda maps: largest_clusters(maps, self.height, self.graph)
+        )
+
+    @property
     def cluster_maximum(self):
-        height = norm.isf(check_level(self.threshold))
+        """Largest cluster mass of each permutation, 0 without any cluster, (P,)."""
+        return self._cluster_maxima[0]
 
-        def masses(maps):
-            labels, mass = find_clusters(maps, height, self.adjacency)
-            return np.concatenate([[0.0], mass])[labels]  # no cluster: a mass of zero
-
-        return self._largest(masses)
+    @property
+    def cluster_size_maximum(self):
+        """Largest number of positions of a cluster of each permutation, (P,)."""
+        return self._cluster_maxima[1]
 
     @cached_property
     def tfce_maximum(self):
-        return self._largest(lambda maps: tfce(maps, self.adjacency))
+        """Largest enhanced score of each permutation, (P,)."""
+        return self._largest(
+            lambda maps: (
+                tfce_of_graph(maps, self.graph).reshape(1, len(maps), -1).max(2)
+            )
+        )[0]
 
-    def _largest(self, statistic):
-        """Return the largest value of a statistic of each standardised map."""
-        largest = np.empty(self.n_permutations)
-        for rows in self._batches():
-            maps = standardise(self.null[rows], self.moments)
-            largest[rows] = statistic(maps).reshape(len(maps), -1).max(axis=1)
-        return largest
+    def _largest(self, statistics):
+        """Return the largest values of statistics (k, m) of the maps, (k, P)."""
+        largest = []
+        for _, scores in self.rows():
+            found = np.asarray(statistics(self.maps(scores)))  # (k, m or 2 m)
+            largest.append(found.reshape(len(found), -1, len(scores)).max(axis=1))
+        return np.concatenate(largest, axis=1)
 
 
 # ---------------------------------------------- shared by the null and its summary
@@ -111,9 +251,13 @@ def count_p(exceedances, n_permutations):
     return (1 + exceedances) / (1 + n_permutations)
 
 
-def against_maximum(values, maximum, dtype):
-    """Return p-values of values against the maxima (P,) of scores of a dtype."""
-    size = np.maximum(np.abs(values), np.abs(maximum).max())
+def against_maximum(values, maximum, dtype, size=None):
+    """Return p-values of values against the maxima (P,) of scores of a dtype.
+
+    `size` is that of the scores that they were worked out from; None: their own.
+    """
+    if size is None:
+        size = np.maximum(np.abs(values), np.abs(maximum).max())
     smaller = np.searchsorted(np.sort(maximum), tie_bound(values, size, dtype))
     return count_p(len(maximum) - smaller, len(maximum))
 
@@ -130,11 +274,15 @@ def standardise(rows, moments):
     return z.reshape(len(z), *(mean.shape or (1,)))
 
 
+def precision_of(dtype):
+    """Return float32 for float32 in any byte order, else float64."""
+    return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
+
+
 def as_scores(scores):
     """Return float32 as float32 and everything else as float64, not copied if so."""
     scores = np.asarray(scores)
-    single = scores.dtype.type is np.float32  # in any byte order
-    return scores.astype(np.float32 if single else np.float64, copy=False)
+    return scores.astype(precision_of(scores.dtype), copy=False)
 
 
 def as_precise_as(dtype, observed):

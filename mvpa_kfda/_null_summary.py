@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ._checks import check_count
-from ._null import FullNull, as_scores, check_level
+from ._checks import check_count, word_bytes
+from ._null import Compared, FullNull, as_scores, check_finite, check_level
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +132,76 @@ class NullSummary:
                 f"{', '.join(map(repr, wrong))}. Allowed: what to_arrays() returns."
             )
         return cls(**arrays)
+
+
+class SummarisedNull(Compared):
+    """A summary with its observed scores: what corrections take for a `FullNull`.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores, the same that the summary was made with.
+    summary : NullSummary
+        What was kept of the null.
+    adjacency, threshold
+        As in :func:`summarize_null`, the same that the summary was made with.
+    correction : str
+        What it is for; more than that needs may be missing.
+
+    Raises
+    ------
+    ValueError
+        If the scores are not finite or do not fit, or if the summary does not hold what
+        the correction needs.
+    """
+
+    def __init__(self, observed, summary, adjacency, threshold, correction):
+        dtype = summary.maximum.dtype
+        super().__init__(observed, dtype, adjacency, threshold, "greater", None)
+        check_finite(self.observed)
+        if self.observed.shape != summary.exceedances.shape:
+            raise ValueError(
+                f"The summary is of positions {summary.exceedances.shape}, observed "
+                f"has shape {self.observed.shape}; give the scores that the summary "
+                "was made with."
+            )
+        _check_kept(summary, correction, threshold)
+        for field in fields(summary):
+            if field.name != "threshold":
+                setattr(self, field.name, getattr(summary, field.name))
+
+
+#: What a summary must hold for the corrections that need more than the rest, and
+#: whether a run with null="stream" keeps it.
+_KEPT = {
+    "max-step-down": (None, False),
+    "cluster": ("cluster_maximum", True),
+    "cluster-size": (None, False),
+    "tfce": ("tfce_maximum", True),
+}
+
+
+def _check_kept(summary, correction, threshold):
+    """Refuse a correction for which too little was kept."""
+    needed, streamed = _KEPT.get(correction, ("maximum", False))
+    if needed is None or getattr(summary, needed) is None:
+        n, shape = summary.n_permutations, summary.exceedances.shape
+        size = word_bytes(n * summary.exceedances.size * 4)
+        stream = (
+            ", or with null='stream', which keeps the largest cluster of each "
+            "permutation"
+        )
+        raise ValueError(
+            f"The correction {correction!r} needs the whole null, which was not kept. "
+            f"Run the analysis again with null='full', which keeps {n} permutations "
+            f"of positions {shape} in {size}{stream if streamed else ''}."
+        )
+    if correction == "cluster" and check_level(threshold) != summary.threshold:
+        raise ValueError(
+            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
+            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
+            "which allows any threshold."
+        )
 
 
 def summarize_null(

@@ -24,11 +24,11 @@ def peak_table(result, correction, alpha, metric, min_distance, threshold):
         space, scores, marked, result.adjacency, min_distance
     )
     table = space.columns() | {"score": scores}
-    if result.n_permutations:
-        table["p"] = result.pvalues(metric=metric)
+    if result._has_p:
+        table["p"] = result._p_for_plot("none", metric)
         if correction != "none":
-            p = result.pvalues(correction, metric=metric) if p is None else p
-            table[f"p_{correction}"] = p
+            p = result._p_for_plot(correction, metric) if p is None else p
+            table[f"p_{correction.replace('-', '_')}"] = p
     table = {name: values[peaks] for name, values in table.items()}
     table["cluster"] = clusters
     if space.kind == "volume":
@@ -45,13 +45,13 @@ def find_marked(result, metric, correction, alpha, threshold):
     """
     if threshold is not None:
         return result.metrics[metric] >= check_finite("threshold", threshold), None
-    if not result.n_permutations:
+    if not result._has_p:
         raise ValueError(
             "This result has no label permutations, so nothing is significant. Give "
             "the lowest score that counts, e.g. threshold=0.6, or run the analysis "
             "again with n_permutations=1000 or so."
         )
-    p = result.pvalues(correction, metric=metric)
+    p = result._p_for_plot(correction, metric)
     return p <= alpha, p
 
 

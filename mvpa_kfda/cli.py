@@ -24,6 +24,7 @@ from ._cli.common import (
     one_line,
     progress,
 )
+from ._cli.group import add_group
 from ._cli.images import add_regions, add_searchlight
 
 #: Options of the epochs command besides those of every analysis.
@@ -139,6 +140,7 @@ def _make_parser():
     epochs.set_defaults(run=_run_epochs)
     add_searchlight(commands)
     add_regions(commands)
+    add_group(commands)
     return parser
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from . import map_plots
 from ._plotted import OverTime
 from ._results.base import _Result
+from ._results.places import sensor_time_adjacency
 from ._results.sensors import WithPatterns, unpack_info
 
 
@@ -290,12 +290,7 @@ class SensorTimeResult(_Result):
 
     def _adjacency(self):
         """Return which positions are neighbours: in space, or one step in time."""
-        n_sensors, n_times = self.shape
-        one_way = np.ones(self.adjacency.shape[1], bool), tuple(self.adjacency)
-        sensors = sparse.coo_array(one_way, (n_sensors, n_sensors))
-        times = sparse.eye_array(n_times, k=1, dtype=bool)
-        lattice = sparse.kronsum(times, sensors)
-        return lattice + lattice.T
+        return sensor_time_adjacency(self.adjacency, *self.shape)
 
     def plot(
         self,

@@ -18,7 +18,7 @@ from ._drawing import (
     prepare,
     set_log_frequencies,
 )
-from .plots import sample_edges
+from ._edges import sample_edges
 
 # Topomaps that are drawn when no times are given, and at most.
 N_TOPOMAPS, MOST_TOPOMAPS = 6, 12
@@ -299,7 +299,7 @@ def _topomap_samples(times, wanted, values):
     if wanted is None:
         count = min(N_TOPOMAPS, len(times))
         samples = np.linspace(0, len(times) - 1, count).round().astype(int)
-        best = values.max(axis=0).argmax()
+        best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
         samples[np.abs(samples - best).argmin()] = best
         return samples
     seconds = np.atleast_1d(np.asarray(wanted, dtype=float))
@@ -352,7 +352,7 @@ def _draw_sensor_rows(ax, result, drawn):
 
 
 def _draw_topomaps(axes, result, drawn, samples, info):
-    """Draw the scores at some samples on the head."""
+    """Draw the scores at some samples on the head; NaN, no bound, counts as zero."""
     import mne
 
     _, first, place = np.unique(
@@ -370,7 +370,7 @@ def _draw_topomaps(axes, result, drawn, samples, info):
         if drawn.significant is not None:
             marked = np.array([drawn.significant[rows, i].any() for rows in members])
         mne.viz.plot_topomap(
-            np.array([drawn.values[rows, i].max() for rows in members]),
+            np.array([np.nan_to_num(drawn.values[rows, i]).max() for rows in members]),
             info,
             mask=marked,
             mask_params=MARKED,

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from . import map_plots
+from ._corrections import FALSE_DISCOVERY, adjust
 from ._results.base import _Result
 from ._results.sensors import WithPatterns
 from ._results.summarised import WithSummaries
 from .epochs_results import TimeResult
-from .inference import corrected_p_values
+from .inference import check_correction, corrected_p_values
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -126,7 +126,9 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
         """Number of trials that have predictions."""
         return len(self.y_test)
 
-    def pvalues(self, correction="none", *, metric=None, threshold=0.05):
+    def pvalues(
+        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
+    ):
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
@@ -153,15 +155,21 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
 
         Parameters
         ----------
-        correction : {"none", "max", "fdr", "bonferroni", "cluster", "tfce"}
-            Correction for testing all cells of the map; the corrections are described
-            in `mvpa_kfda.inference`. Clusters are areas of the map. "cluster" and
-            "tfce" need the analysis to be run with ``null="full"`` or ``"stream"``.
+        correction : str
+            Correction for testing all cells of the map: "none", "max",
+            "max-step-down", "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size"
+            or "tfce", which `mvpa_kfda.inference` describes. Clusters are areas of the
+            map. "cluster" and "tfce" need the analysis to be run with ``null="full"``
+            or ``"stream"``, "cluster-size" and "max-step-down" with ``null="full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" only; with
-            ``null="stream"`` it is 0.05.
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only;
+            with ``null="stream"`` it is 0.05.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are. Decoding asks for "greater". The
+            others need ``null="full"``.
 
         Returns
         -------
@@ -180,9 +188,14 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self._scalar_metric(metric)
+        correction = check_correction(correction)
         # A false discovery rate is one of cells that pass both tests.
-        each = "none" if correction == "fdr" else correction
-        options = {"correction": each, "threshold": threshold}
+        each = "none" if correction in FALSE_DISCOVERY else correction
+        options = {
+            "correction": each,
+            "threshold": threshold,
+            "alternative": alternative,
+        }
         if metric in self.null_summaries:
             p = self._p_from(self.null_summaries, metric, **options)
         else:
@@ -197,9 +210,7 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
         if self.parameters.get("mode") == "plain":
             second[self._diagonal()] = 0.0
         p = np.maximum(p, second)
-        if correction != "fdr":
-            return p
-        return false_discovery_control(p.ravel()).reshape(p.shape)
+        return adjust(p, correction) if correction != each else p
 
     def _diagonal(self):
         """Return the rows and columns of the cells with equal times."""
@@ -217,7 +228,8 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
             At all times that are both training and test times; by default equal to
             what `decode_epochs` gives. Without permutations if only a summary of the
             null was kept. For other labels or other epochs of the same trials each
-            permutation has the larger of its two scores.
+            permutation has the larger of its two scores, which serves p-values of
+            large scores only.
 
         Raises
         ------
@@ -235,9 +247,11 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
         patterns = {}
         if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
             patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
-        if self.parameters.get("mode") != "plain":
+        parameters = self.parameters
+        if self.parameters.get("mode") != "plain" and self.second_nulls:
             for name, null in self.second_nulls.items():  # to be beaten: both scores
                 nulls[name] = np.maximum(nulls[name], null[:, rows, columns])
+            parameters = parameters | {"larger_of_two": True}
         other = self.parameters.get("mode") == "other_trials"
         return TimeResult(
             times=self.train_times[rows],
@@ -249,7 +263,7 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
             groups=None if other else self.groups,
             predicted=self.predicted[at],
             tests=self.tests,
-            parameters=self.parameters,
+            parameters=parameters,
             versions=self.versions,
             pattern_maps=patterns,
             info_fif=self.info_fif,

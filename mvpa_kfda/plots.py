@@ -8,10 +8,9 @@ import textwrap
 
 import numpy as np
 
-from ._checks import check_option
-from .inference import CORRECTIONS, smallest_p_value
-from .metrics import METRICS
-from .regression_metrics import REGRESSION_METRICS
+from ._edges import histogram_edges, sample_edges, significant_spans
+from ._labels import BOUND, describe, metric_label
+from .inference import check_correction, smallest_p_value
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
@@ -20,11 +19,17 @@ NULL_COLOR = "#BBBBBB"
 CORRECTION_LABELS = {
     "none": "uncorrected",
     "max": "max-statistic correction",
-    "fdr": "FDR correction",
+    "max-step-down": "step-down max correction",
     "bonferroni": "Bonferroni correction",
+    "fdr": "FDR correction",
+    "fdr-by": "FDR correction (BY)",
     "cluster": "cluster correction",
+    "cluster-size": "cluster-size correction",
     "tfce": "TFCE correction",
 }
+
+# Of results of groups only.
+GROUP_LABELS = {"cluster-fdr": "FDR correction of clusters"}
 
 # Share of the height that is kept free below the curve for the bars of significance.
 BAR_ROOM = 0.12
@@ -109,7 +114,8 @@ def plot_time(
         ax.fill_between(
             across, low, high, color=NULL_COLOR, alpha=0.55, lw=0, label=label
         )
-        _draw_significance(ax, times, p, alpha, correction, len(null))
+        label = significance_label(p, alpha, correction, len(null), "time point")
+        draw_bars(ax, times, p <= alpha, label)
     if times[0] <= 0 <= times[-1]:
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
     left, right = sample_edges(times)[[0, -1]]
@@ -177,98 +183,15 @@ def plot_null(result, *, metric=None, ax=None, show=False):
     return finish(ax, result, show)
 
 
-def metric_label(metric):
-    """Return the name of a metric as an axis shows it.
-
-    Parameters
-    ----------
-    metric : str
-        Name of the metric.
-
-    Returns
-    -------
-    label : str
-        Its name in plain words.
-
-    Examples
-    --------
-    >>> metric_label("balanced_accuracy")
-    'Balanced accuracy'
-    """
-    known = METRICS.get(metric) or REGRESSION_METRICS.get(metric)
-    return known.label if known else metric.replace("_", " ").capitalize()
-
-
-def significant_spans(times, significant):
-    """Find the stretches of contiguous significant samples.
-
-    Parameters
-    ----------
-    times : array, shape (n_times,)
-        Time points in seconds.
-    significant : array of bool, shape (n_times,)
-        Which of them are significant.
-
-    Returns
-    -------
-    spans : array, shape (n_spans, 2)
-        Start and end in seconds, half a sample before the first and after the last
-        significant sample.
-
-    Examples
-    --------
-    >>> significant_spans([0.0, 0.1, 0.2, 0.3], [False, True, True, False])
-    array([[0.05, 0.25]])
-    """
-    flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
-    change = np.diff(flags)
-    edges = sample_edges(np.asarray(times, dtype=float))
-    return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
-
-
-def histogram_edges(values):
-    """Choose bins that hold equally many of the possible scores each.
-
-    Accuracies are multiples of 1/n. Bins that are no multiple of that hold now
-    one of them and now two, which draws a comb that the data does not have.
-
-    Parameters
-    ----------
-    values : array, shape (m,)
-        The numbers to count.
-
-    Returns
-    -------
-    edges : array, shape (n_bins + 1,)
-        Increasing bin edges around all values.
-
-    Examples
-    --------
-    >>> histogram_edges([0.25, 0.25, 0.5, 0.5, 0.5, 0.75])
-    array([0.125, 0.375, 0.625, 0.875])
-    """
-    values = np.asarray(values, dtype=float)
-    levels = np.unique(values.round(12))
-    if len(levels) == 1:
-        return levels[0] + np.array([-0.5, 0.5]) * max(abs(levels[0]), 1) / 50
-    automatic = np.histogram_bin_edges(values, "fd")
-    step = np.diff(levels).min()
-    steps = (levels - levels[0]) / step
-    if np.abs(steps - steps.round()).max() > 1e-3:
-        return automatic  # no grid
-    width = step * max(1, np.ceil((automatic[1] - automatic[0]) / step - 1e-6))
-    n_bins = int(np.ceil((levels[-1] - levels[0] + step) / width - 1e-6))
-    return levels[0] - step / 2 + width * np.arange(n_bins + 1)
-
-
 def check_request(result, metric, correction, alpha):
     """Check what is to be drawn; return the names of the metric and the correction."""
     if not 0 < alpha < 1:
         raise ValueError(
             f"Invalid value for 'alpha': {alpha!r}. Allowed: a number between 0 and 1."
         )
-    correction = check_option("correction", correction or "none", CORRECTIONS)
-    return result._scalar_metric(metric), correction
+    # Results of groups have corrections of their own.
+    known = getattr(result, "_correction", check_correction)
+    return result._scalar_metric(metric), known(correction)
 
 
 def axes_or_new(ax, figsize):
@@ -280,23 +203,13 @@ def axes_or_new(ax, figsize):
     return plt.subplots(figsize=figsize, layout="constrained")[1]
 
 
-def sample_edges(times):
-    """Return the n + 1 borders halfway between samples."""
-    if len(times) == 1:  # no neighbor tells how long a sample is
-        return times[0] + np.array([-0.005, 0.005])
-    middle = (times[:-1] + times[1:]) / 2
-    return np.concatenate(
-        [[2 * times[0] - middle[0]], middle, [2 * times[-1] - middle[-1]]]
-    )
-
-
-def draw_chance(draw_line, chance, metric=None):
+def draw_chance(draw_line, chance, metric=None, level="chance"):
     """Draw the chance level where the metric has one, and zero for R²."""
     if metric == "r2":
         label = "as good as the mean (0)"
         draw_line(0, color="black", lw=0.8, ls=":", zorder=1.5, label=label)
     if np.isfinite(chance):
-        named = f"chance ({chance:.3g})"
+        named = f"{level} ({chance:.3g})"
         draw_line(
             chance,
             color="black",
@@ -307,10 +220,9 @@ def draw_chance(draw_line, chance, metric=None):
         )
 
 
-def _draw_significance(ax, times, p, alpha, correction, n_permutations):
-    """Draw bars under the significant samples, below everything else."""
-    label = significance_label(p, alpha, correction, n_permutations, "time point")
-    spans = significant_spans(times, p <= alpha)
+def draw_bars(ax, times, marked, label):
+    """Draw bars under the marked samples, below everything else."""
+    spans = significant_spans(times, marked)
     low, high = ax.get_ylim()
     ax.set_ylim(low - BAR_ROOM * (high - low), high)
     if len(spans) == 0:
@@ -326,31 +238,29 @@ def _draw_significance(ax, times, p, alpha, correction, n_permutations):
     )
 
 
+def marking(result, metric, correction, alpha, position):
+    """Return where a map is marked, None without p-values, and the words for it."""
+    if metric == BOUND:
+        marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
+        return marked, label if marked.any() else f"no {position} with a {label}"
+    n = result.n_permutations
+    if not result._has_p:
+        return None, ""
+    p = result._p_for_plot(correction, metric)
+    counted = p[~np.isnan(p)]
+    return p <= alpha, significance_label(counted, alpha, correction, n, position)
+
+
 def significance_label(p, alpha, correction, n_permutations, position):
     """Word which p-values are marked, or why none is; `position` is what has one."""
-    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS.get(correction, correction)})"
+    label = f"p ≤ {alpha:g} ({(CORRECTION_LABELS | GROUP_LABELS)[correction]})"
     if (p <= alpha).any():
         return label
-    if smallest_p_value(n_permutations, p.size, correction) > alpha:
+    # Without permutations, p is that of a distribution, and can be as small as any.
+    reachable = smallest_p_value(n_permutations, p.size, correction)
+    if n_permutations and reachable > alpha:
         return f"{label} is out of reach with {n_permutations} permutations"
     return f"no {position} at {label}"
-
-
-def describe(result):
-    """Word what the scores were computed from."""
-    parts = [result._worded_trials()]
-    others = result.parameters.get("mode") == "other_trials"
-    if others and hasattr(result, "y_test"):
-        parts[0] = f"trained on {parts[0]}, tested on {len(result.y_test)} others"
-    if len(result.classes):  # none in regression
-        names = ", ".join(str(name) for name in result.classes)
-        named = f" ({names})" if len(names) <= 25 else ""
-        parts.append(f"{len(result.classes)} classes{named}")
-    if not others:
-        parts.append(f"{len(result.tests)} folds")
-    if result.n_permutations:
-        parts.append(f"{result.n_permutations} permutations")
-    return ", ".join(parts)
 
 
 def set_title(ax, result, note=""):
@@ -359,7 +269,8 @@ def set_title(ax, result, note=""):
     Lines are as long as the Axes is wide, and break at commas only.
     """
     glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
-    lines = textwrap.wrap(glued, max(30, int(TITLE_DENSITY * _width(ax))))
+    width = max(30, int(TITLE_DENSITY * _width(ax)))
+    lines = textwrap.wrap(glued, width, break_on_hyphens=False)
     title = "\n".join([*lines, note]).replace("\xa0", " ").strip()
     ax.set_title(title, loc="left", fontsize="medium")
 

@@ -8,7 +8,9 @@ from . import roc_plots
 from ._plotted import OnePosition
 from ._results.base import _Result
 from ._results.hdf5 import read_result_file
+from .comparison_results import ComparisonResult
 from .epochs_results import SensorTimeResult, TimeFrequencyResult, TimeResult
+from .group_results import GroupResult
 from .map_results import GeneralizationResult
 from .regression_results import RegressionResult, TimeRegressionResult
 from .roc import make_roc
@@ -156,6 +158,8 @@ RESULTS = {
         VolumeResult,
         RegressionResult,
         TimeRegressionResult,
+        GroupResult,
+        ComparisonResult,
     )
 }
 

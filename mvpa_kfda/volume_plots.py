@@ -14,6 +14,8 @@ from . import plots
 from ._brain_plots import plot_glass_brain, plot_slices, plot_surface
 from ._checks import check_option
 from ._drawing import colors_for
+from ._group_curves import INTERVAL_LABEL, mean_interval
+from ._labels import BOUND, is_difference, label_of, level_of
 from ._peaks import find_marked
 from ._results.volume_images import shown_metric
 from .plots import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
@@ -50,8 +52,10 @@ class _Drawn:
     """What is drawn, all of it checked before there is a figure."""
 
     metric: str
+    name: str  # of the metric, as the scale of the colors shows it
     values: np.ndarray
     chance: float
+    level: str  # what chance is called
     marked: np.ndarray | None  # None without permutations or threshold
     label: str  # of what is outlined
     norm: object
@@ -125,19 +129,16 @@ def _prepare(result, metric, correction, alpha, threshold, vlim, cmap):
     decoded = result.decoded
     if not decoded.any():
         raise ValueError("There is nothing to plot: no position could be decoded.")
-    marked, label = None, ""
-    noun = result.geometry.noun
-    if threshold is not None or result.n_permutations:
-        marked, p = find_marked(result, metric, correction, alpha, threshold)
-        if threshold is None:
-            label = plots.significance_label(
-                p[decoded], alpha, correction, result.n_permutations, noun
-            )
-        else:
-            label = f"{plots.metric_label(metric)} ≥ {threshold:g}"
-            label = label if marked.any() else f"no {noun} with {label}"
+    name, noun = label_of(result, metric), result.geometry.noun
+    if threshold is None:
+        marked, label = plots.marking(result, metric, correction, alpha, noun)
+    else:
+        marked, _ = find_marked(result, metric, correction, alpha, threshold)
+        label = f"{name} ≥ {threshold:g}"
+        label = label if marked.any() else f"no {noun} with {label}"
     norm, cmap = colors_for(values[decoded], chance, vlim, cmap)
-    return _Drawn(metric, values, chance, marked, label, norm, cmap)
+    level = level_of(result, metric)
+    return _Drawn(metric, name, values, chance, level, marked, label, norm, cmap)
 
 
 def _finish_brains(figure, result, drawn, outlined):
@@ -146,15 +147,15 @@ def _finish_brains(figure, result, drawn, outlined):
     from matplotlib.lines import Line2D
 
     low, high = drawn.norm.vmin, drawn.norm.vmax
-    beyond = (np.nanmin(drawn.values) < low, np.nanmax(drawn.values) > high)
+    beyond = (drawn.values < low).any(), (drawn.values > high).any()
     bar = figure.colorbar(
         ScalarMappable(drawn.norm, drawn.cmap),
         cax=figure.add_axes(_COLORBAR),
-        label=plots.metric_label(drawn.metric),
+        label=drawn.name,
         extend=EXTEND[beyond],
     )
     if low <= drawn.chance <= high:
-        plots.draw_chance(bar.ax.axhline, drawn.chance)
+        plots.draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
     handles = bar.ax.get_legend_handles_labels()[0]
     if drawn.marked is not None:
         style, label = {"ls": ""}, drawn.label
@@ -166,7 +167,7 @@ def _finish_brains(figure, result, drawn, outlined):
     if handles:
         figure.legend(handles=handles, loc="lower center", ncols=2, **plots.LEGEND)
     width = int(plots.TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(plots.describe(result), width)
+    title = textwrap.fill(plots.describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
 
 
@@ -180,13 +181,10 @@ def _plot_bars(result, drawn):
     many = len(drawn.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(drawn.values))
     figure, ax = subplots(figsize=size, layout="constrained")
-    null = result.nulls.get(drawn.metric, ())
-    low, high = np.full((2, len(drawn.values)), np.nan)
-    if len(null):
-        decoded = np.flatnonzero(result.decoded)
-        for i in decoded:  # one by one, so that the null is not copied
-            low[i], high[i] = np.percentile(null[:, i], [2.5, 97.5])
-    (_draw_curve if many else _draw_rows)(ax, result, drawn, low, high)
+    band = _subjects_band if hasattr(result, "subject_scores") else _null_band
+    (_draw_curve if many else _draw_rows)(ax, result, drawn, *band(result, drawn))
+    if drawn.metric == BOUND:
+        ax.set(**{"ylim" if many else "xlim": (0, 1)})
     figure.draw_without_rendering()  # lays out the names, so that the title fits
     plots.set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
@@ -194,7 +192,24 @@ def _plot_bars(result, drawn):
     return figure
 
 
-def _draw_rows(ax, result, drawn, low, high):
+def _null_band(result, drawn):
+    """Return where the middle 95 % of the permutations are, NaN if there are none."""
+    low, high = np.full((2, len(drawn.values)), np.nan)
+    null = getattr(result, "nulls", {}).get(drawn.metric, ())
+    for i in np.flatnonzero(result.decoded) if len(null) else ():
+        # One by one, so that the null is not copied.
+        low[i], high[i] = np.percentile(null[:, i], [2.5, 97.5])
+    return low, high, BAND_LABEL
+
+
+def _subjects_band(result, drawn):
+    """Return the confidence interval of the mean over subjects; NaN elsewhere."""
+    if drawn.metric != result.metric or is_difference(result):
+        return _null_band(result, drawn)
+    return *mean_interval(result.subject_scores)[1:], INTERVAL_LABEL
+
+
+def _draw_rows(ax, result, drawn, low, high, band):
     """Draw the scores as dots in rows with names, the highest score on top."""
     names = next(iter(result.geometry.columns().values()))
     order = np.argsort(np.nan_to_num(drawn.values, nan=-np.inf), kind="stable")
@@ -209,16 +224,17 @@ def _draw_rows(ax, result, drawn, low, high):
             color=NULL_COLOR,
             alpha=0.55,
             lw=0,
-            label=BAND_LABEL,
+            label=band,
         )
-    if np.isfinite(drawn.chance):
-        ax.hlines(rows, drawn.chance, values, color=SCORE_COLOR, lw=1.5)
-    label = plots.metric_label(drawn.metric)
+    start = 0.0 if drawn.metric == BOUND else drawn.chance
+    if np.isfinite(start):
+        ax.hlines(rows, start, values, color=SCORE_COLOR, lw=1.5)
+    label = drawn.name
     ax.plot(values, rows, "o", color=SCORE_COLOR, ms=6, label=label)
     if drawn.marked is not None:
         marked = drawn.marked[order]
         _draw_marks(ax, values[marked], rows[marked], drawn.label, ms=7)
-    plots.draw_chance(ax.axvline, drawn.chance)
+    plots.draw_chance(ax.axvline, drawn.chance, level=drawn.level)
     texts = [
         str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
         for i in order
@@ -227,11 +243,13 @@ def _draw_rows(ax, result, drawn, low, high):
     ax.set(xlabel=label, ylim=(-0.7, len(rows) - 0.3))
 
 
-def _draw_curve(ax, result, drawn, low, high):
+def _draw_curve(ax, result, drawn, low, high, band):
     """Draw the scores as a curve over the positions, in their own order."""
-    x, label = np.arange(len(drawn.values)), plots.metric_label(drawn.metric)
-    ax.plot(x, drawn.values, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
-    plots.draw_chance(ax.axhline, drawn.chance)
+    x, label = np.arange(len(drawn.values)), drawn.name
+    # Single bounds between places without one would be lines of no length.
+    shown = np.nan_to_num(drawn.values) if drawn.metric == BOUND else drawn.values
+    ax.plot(x, shown, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
+    plots.draw_chance(ax.axhline, drawn.chance, level=drawn.level)
     if np.isfinite(low).any():
         ax.fill_between(
             x,
@@ -241,7 +259,7 @@ def _draw_curve(ax, result, drawn, low, high):
             color=NULL_COLOR,
             alpha=0.55,
             lw=0,
-            label=BAND_LABEL,
+            label=band,
         )
     if drawn.marked is not None:
         x_marked = x[drawn.marked]

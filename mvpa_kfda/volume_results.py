@@ -7,14 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from . import volume_plots
-from ._checks import check_option
 from ._clusters import adjacency_among
 from ._peaks import peak_table
 from ._results.base import _Result
 from ._results.space import unpack_space
 from ._results.summarised import WithSummaries, p_values_where
 from ._results.volume_images import make_image
-from .inference import CORRECTIONS
+from .inference import check_correction
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -158,25 +157,31 @@ class VolumeResult(WithSummaries, _Result):
         """Where something could be decoded, (V,) of bool."""
         return self.n_features > 0
 
-    def pvalues(self, correction="none", *, metric=None, threshold=0.05):
+    def pvalues(
+        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
+    ):
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
-        as the observed labels or higher [1]_.
+        as the observed labels or higher (Phipson & Smyth, 2010).
 
         Parameters
         ----------
-        correction : {"none", "max", "fdr", "bonferroni", "cluster", "tfce"}
-            Correction for testing many positions; the corrections are described in
-            `mvpa_kfda.inference`. Clusters are connected by `adjacency`. "cluster" is
-            about clusters as a whole, and "tfce" may mark positions without an effect
-            next to one that has; neither p-value is of a single position. Both need
-            the analysis to be run with ``null="full"`` or ``"stream"``.
+        correction : str
+            Correction for testing many positions: "none", "max", "max-step-down",
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            `mvpa_kfda.inference` describes. Clusters are connected by `adjacency`. The
+            p-values of clusters are about whole clusters, and "tfce" may mark positions
+            without an effect next to one that has. "cluster" and "tfce" need a run with
+            ``null="full"`` or ``"stream"``; "cluster-size", "max-step-down" and other
+            alternatives than "greater" need ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" only; with
-            ``null="stream"`` it is 0.05.
+            p-level that forms the clusters; with ``null="stream"`` it is 0.05.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are.
 
         Returns
         -------
@@ -188,15 +193,9 @@ class VolumeResult(WithSummaries, _Result):
         ValueError
             If the metric or the correction is unknown, without permutations, or if
             the correction needs more of the null than was kept.
-
-        References
-        ----------
-        .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
-           zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self._scalar_metric(metric)
-        correction = check_option("correction", correction or "none", CORRECTIONS)
-        key = metric, correction, threshold
+        key = metric, check_correction(correction), threshold, alternative
         if key not in self._p_values:  # TFCE of all permuted maps takes minutes
             self._p_values[key] = self._compute_p(*key)
         return self._p_values[key].copy()
@@ -206,19 +205,21 @@ class VolumeResult(WithSummaries, _Result):
         """The p-values that were asked for before."""
         return {}
 
-    def _compute_p(self, metric, correction, threshold):
+    def _compute_p(self, metric, correction, threshold, alternative):
         """Compute the p-values (V,) of a metric."""
         if metric in self.null_summaries:
             null = self._summary(metric)
         elif len(self.nulls.get(metric, ())) and not self.decoded.all():
             null = self.nulls[metric]
         else:
-            return super().pvalues(correction, metric=metric, threshold=threshold)
+            options = {"threshold": threshold, "alternative": alternative}
+            return super().pvalues(correction, metric=metric, **options)
         return p_values_where(
             self.decoded,
             self.metrics[metric],
             null,
             correction,
+            alternative,
             adjacency=self._adjacency(),
             threshold=threshold,
         )

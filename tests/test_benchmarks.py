@@ -3,6 +3,7 @@
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,12 @@ def loo(monkeypatch):
 def penalty(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     return import_module("bench_penalty")
+
+
+@pytest.fixture
+def calibration(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return import_module("bench_calibration")
 
 
 def read_tables(path):
@@ -389,3 +396,77 @@ def test_runs_are_standardised_by_themselves(penalty):
         assert_allclose(rows.std(axis=0), 1, rtol=1e-12, atol=0)
     assert_allclose(found[:, 3], 0, rtol=0, atol=1e-12)
     assert X[0, 3] == 5.0
+
+
+# ------------------------------------------------------------- calibration and power
+
+
+class TestCalibration:
+    """The simulations of the calibration of all tests; their results are slow tests."""
+
+    def test_writes_its_tables(self, calibration, tmp_path, monkeypatch):
+        tests = dict(calibration.studies.TESTS)
+        del tests["paired, sign-flip"]  # takes as long as all others
+        monkeypatch.setattr(calibration.studies, "TESTS", tests)
+        monkeypatch.setattr(calibration, "RESULTS", None)  # is not to be written
+        path = tmp_path / "results.rst"
+        calibration.main(["--quick", "--out", str(path)])
+        tables, _ = read_tables(path)
+        columns = [table[0][1:] for table in tables]
+        group = [*tests]
+        group.insert(1, "majority null")
+        fewer = [name for name in group if name != "sign-flip"]
+        in_voxels = ["prevalence", "majority null", "bootstrap", "sign-flip", "t"]
+        assert columns[2:6] == [group, fewer, in_voxels, group]
+        n_rows = [len(table) - 1 for table in tables[:-2]]
+        assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9]
+        assert [row[0] for row in tables[-2]] == ["Latency", "onset", "peak"]
+        for table in tables[:-2]:
+            cells = [cell for row in table[1:] for cell in row[1:] if cell]
+            shares = " / ".join(cell.rstrip(" ↑↓") for cell in cells).split(" / ")
+            assert len(shares) >= 18
+            assert all(0 <= float(share) <= 100 for share in shares)
+        for row in tables[-1][1:]:
+            assert_allclose([float(cell) for cell in row[1:3]], 0.5, rtol=0, atol=0.08)
+
+    def test_marks_what_is_outside_of_sampling_error(self, calibration):
+        # Of 1000 data sets 33 to 69 may be significant.
+        assert_allclose(calibration.interval(1000), [0.033, 0.069], rtol=0, atol=1e-12)
+        cells = {32: "3.2 ↓", 33: "3.3", 69: "6.9", 70: "7.0 ↑"}
+        for n, words in cells.items():
+            rates = np.repeat([1.0, 0.0], [n, 1000 - n])
+            assert calibration.percent(rates) == words
+            assert calibration.percent(rates, marked=False) == words.split(" ")[0]
+
+    def test_noise_lasts_and_the_effect_is_where_it_should_be(self, calibration):
+        studies = calibration.studies
+        sides = [studies.draw(0, i, front=4.0) for i in range(200)]
+        front, back = np.swapaxes(sides, 0, 1)  # (200, 40, sensors, times)
+        noise = back.reshape(-1, studies.N_TIMES)
+        assert_allclose(noise.std(axis=0), 1, rtol=0, atol=0.03)
+        lagged = np.mean(noise[:, 1:] * noise[:, :-1], axis=0)
+        assert_allclose(lagged, studies.LASTING, rtol=0, atol=0.03)
+        means = [
+            side[:, studies.Y == k].mean(axis=1)
+            for side in (front, back)
+            for k in (0, 1)
+        ]
+        sizes = [
+            np.linalg.norm(means[k + 1] - means[k], axis=1).mean(axis=0) for k in (0, 2)
+        ]
+        has = np.zeros(studies.N_TIMES)
+        has[studies.EFFECT] = 4.0
+        # Means of 20 trials differ by sqrt(6 / 10) where there is no effect.
+        by_chance = np.sqrt(0.6 + has**2)
+        assert_allclose(sizes[0], by_chance, rtol=0, atol=0.1)
+        assert_allclose(sizes[1], np.sqrt(0.6), rtol=0, atol=0.1)
+
+    def test_counts_what_is_significant(self, calibration):
+        p = {"none": [0.05, 0.2, 0.01, 0.6], "max": [0.06, 0.5, 0.051, 0.9]}
+        result = SimpleNamespace(pvalues=p.__getitem__)
+        found = calibration.studies.significant(result, list(p))
+        assert found == {"none": 0.5, "none, any position": True, "max": False}
+        found = calibration.studies.significant(result, ["none"], slice(2, 3))
+        assert found == {"none": 1.0}
+        p["max"][3] = 0.05
+        assert calibration.studies.significant(result, ["max"]) == {"max": True}

@@ -127,6 +127,9 @@ def test_tfce_by_hand():
     scores = tfce(np.array([[1.5, 2.5, 1.5, 0.5, -3.0]]), step=1.0)
     side, peak = np.sqrt(3), np.sqrt(3) + 4
     assert_allclose(scores, [[side, peak, side, 0, 0]], rtol=1e-12, atol=0)
+    # What is as high as a height is not above it.
+    scores = tfce(np.array([[2.0, 3.0, 2.0, 1.0, 0.0]]), step=1.0)
+    assert_allclose(scores, [[side, peak, side, 0, 0]], rtol=1e-12, atol=0)
 
 
 def test_a_lattice_equals_its_graph():

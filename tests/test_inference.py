@@ -14,7 +14,9 @@ from mvpa_kfda.inference import (
     p_values,
 )
 
-FAMILY_WISE = ("max", "bonferroni", "cluster", "tfce")
+FAMILY_WISE = (
+    *("max", "max-step-down", "bonferroni", "cluster", "cluster-size", "tfce"),
+)
 
 
 def noise(shape=(20,), n_permutations=199, seed=0, effect=None):
@@ -117,8 +119,9 @@ def test_every_correction_finds_a_strong_effect(correction):
 
 def test_a_single_score_needs_no_correction():
     null = np.random.default_rng(0).normal(size=99)
-    for correction in ("none", None, "max", "fdr", "bonferroni", "cluster", "tfce"):
-        assert corrected_p_values(2.5, null, correction) == p_values(2.5, null)
+    for correction in (None, *CORRECTIONS):
+        if correction != "cluster-size":  # whose clusters are all of one position
+            assert corrected_p_values(2.5, null, correction) == p_values(2.5, null)
 
 
 def test_max_equals_brute_force_and_is_monotone():
@@ -155,7 +158,7 @@ def test_fdr_and_bonferroni_by_hand():
 
 def test_clusters_do_not_depend_on_unit_or_chance_level():
     observed, null = noise(effect=slice(5, 9))
-    for correction in ("cluster", "tfce"):
+    for correction in ("cluster", "cluster-size", "tfce"):
         p = corrected_p_values(observed, null, correction)
         shift, unit = np.linspace(-3, 3, 20), np.linspace(0.1, 9, 20)
         moved = corrected_p_values(
@@ -168,7 +171,7 @@ def test_observed_and_permuted_rows_are_exchangeable():
     # Each row in turn plays the observed one; the ranks must be those of one list.
     observed, null = noise((15,), 19, seed=5)
     rows = np.concatenate([observed[np.newaxis], null])
-    for correction in ("max", "cluster", "tfce"):
+    for correction in ("max", "max-step-down", "cluster", "cluster-size", "tfce"):
         smallest = [
             corrected_p_values(
                 row, np.delete(rows, i, 0), correction, threshold=0.2
@@ -177,7 +180,7 @@ def test_observed_and_permuted_rows_are_exchangeable():
         ]
         ranks = np.arange(1, 21) / 20
         assert (np.sort(smallest) >= ranks - 1e-12).all()
-        if correction == "max":
+        if correction in ("max", "max-step-down"):
             assert_allclose(np.sort(smallest), ranks, rtol=1e-12, atol=0)
 
 
@@ -185,7 +188,7 @@ def test_positions_without_spread_are_in_no_cluster():
     observed, null = noise((6,), 19)
     observed[2], null[:, 2] = 1 / 3, 1 / 3
     null[4, 2] += 1e-16
-    for correction in ("cluster", "tfce"):
+    for correction in ("cluster", "cluster-size", "tfce"):
         assert corrected_p_values(observed, null, correction)[2] == 1.0
     found = clusters(observed, null, threshold=0.5)
     assert found
@@ -196,14 +199,14 @@ def test_no_cluster_at_all():
     null = np.random.default_rng(0).normal(size=(30, 8))
     observed = null.min(axis=0) - 1
     assert clusters(observed, null) == []
-    for correction in ("cluster", "tfce"):
+    for correction in ("cluster", "cluster-size", "tfce"):
         assert (corrected_p_values(observed, null, correction) == 1).all()
 
 
 def test_corrections_refuse():
     observed, null = noise()
     with pytest.raises(
-        ValueError, match=r"'correction': 'holm'. Allowed: 'none', 'max', 'fdr', 'bonf"
+        ValueError, match=r"'correction': 'holm'. Allowed: 'none', 'max', 'max-step-d"
     ):
         corrected_p_values(observed, null, "holm")
     with pytest.raises(ValueError, match="There are no permutations"):

@@ -43,6 +43,11 @@ OUTER = {
     *("volume_plots", "volume_results", "volumes", "array_generalization"),
     *("regression", "regression_plots", "regression_results", "roc_plots"),
     *("tuning_plots", "_plotted"),
+    *(f"_results.{name}" for name in ("places", "saved", "tested")),
+    *(f"_group.{name}" for name in ("entries", "library", "methods", "request")),
+    *("_group.resampling", "_group.subjects", "group", "group_plots"),
+    *("group_results", "comparison", "comparison_results", "latency"),
+    *("latency_results", "_group_curves"),
 }
 CORE = [name for name in MODULES if not {name, name.partition(".")[0]} & OUTER]
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5io"}

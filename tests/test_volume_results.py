@@ -230,9 +230,33 @@ def test_p_values_are_those_of_the_decoded_positions(correction, metric):
     p = result.pvalues(correction, metric=metric)
     assert_array_equal(p[left], expected)
     assert np.isnan(p[UNDECODED]).all()
-    assert_array_equal(summarised(result).pvalues(correction, metric=metric), p)
+    if correction in ("max-step-down", "cluster-size"):
+        with pytest.raises(ValueError, match="null='full', which keeps 99 perm"):
+            summarised(result).pvalues(correction, metric=metric)
+    else:
+        assert_array_equal(summarised(result).pvalues(correction, metric=metric), p)
     whole = make(undecoded=[], peak=[20, 21, 22])
     assert not np.isnan(whole.pvalues(correction)).any()
+
+
+@pytest.mark.parametrize("undecoded", [UNDECODED, []])
+@pytest.mark.parametrize("alternative", ["less", "two-sided"])
+def test_p_values_of_other_alternatives(alternative, undecoded):
+    result = make(undecoded=undecoded, peak=[20, 21, 22])
+    left, options = result.decoded, {"alternative": alternative, "threshold": 0.2}
+    for correction in CORRECTIONS:
+        expected = corrected_p_values(
+            result.scores[left],
+            result.null[:, left],
+            correction,
+            adjacency=result._adjacency(),
+            **options,
+        )
+        p = result.pvalues(correction, **options)
+        assert_array_equal(p[left], expected)
+    assert not np.array_equal(p, result.pvalues(correction), equal_nan=True)
+    with pytest.raises(ValueError, match=rf"alternative='{alternative}' needs the sc"):
+        summarised(result).pvalues("max", **options)
 
 
 def test_undecoded_positions_are_not_counted():
@@ -292,7 +316,7 @@ def test_nothing_decoded_gives_nothing():
 
 
 def test_the_null_is_not_copied_as_a_whole(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._results.summarised._CHUNK", 10_000)
+    monkeypatch.setattr("mvpa_kfda._clusters._BATCH", 10_000)
     space = features(2000)
     result = make(space, undecoded=[3], n_permutations=500)
     for use in (lambda: result.pvalues("max"), lambda: result.null_max):

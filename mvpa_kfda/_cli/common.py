@@ -13,7 +13,10 @@ import tempfile
 from pathlib import Path
 
 KERNELS = ("linear", "rbf", "polynomial")
-CORRECTIONS = ("none", "max", "fdr", "bonferroni", "cluster", "tfce")
+CORRECTIONS = (
+    *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
+    *("cluster", "cluster-size", "tfce"),
+)
 NULLS = ("auto", "full", "max", "stream")
 METRICS = (
     *("accuracy", "balanced_accuracy", "roc_auc", "recall", "precision", "f1"),
@@ -24,8 +27,10 @@ REGRESSION_METRICS = ("r2", "pearsonr", "neg_mean_squared_error")
 PENALTIES = ("tuned", "ledoit_wolf", "oas")
 CRITERIA = ("squared_error", "accuracy", "log_loss")
 
-#: Corrections that need every permutation's map.
-CLUSTER_CORRECTIONS = ("cluster", "tfce")
+#: Corrections that need every permutation's map, and those for which ``--null stream``
+#: keeps too little of them.
+CLUSTER_CORRECTIONS = ("cluster", "tfce", "cluster-size", "max-step-down")
+FULL_CORRECTIONS = ("cluster-size", "max-step-down")
 
 #: The p-level that forms clusters, the only one for ``--null stream``.
 CLUSTER_LEVEL = 0.05
@@ -251,16 +256,23 @@ def add_null(parser):
         "--null",
         choices=NULLS,
         help="what to keep of the permutations' maps; cluster and tfce need full or "
-        "stream (default: auto, which is one of these with these two)",
+        "stream, cluster-size and max-step-down need full (default: auto, which keeps "
+        "what is needed)",
     )
 
 
 def check_null(null, correction):
     """Refuse to keep less of the permutations' maps than a correction needs."""
-    if null == "max" and correction in CLUSTER_CORRECTIONS:
+    if null == "stream" and correction in FULL_CORRECTIONS:
         raise ValueError(
-            f"--correction {correction} needs more than the maxima. Take --null full "
-            "or --null stream, or leave --null out."
+            f"--correction {correction} needs every permutation's map. Take --null "
+            "full, or leave --null out."
+        )
+    if null == "max" and correction in CLUSTER_CORRECTIONS:
+        others = "" if correction in FULL_CORRECTIONS else " or --null stream"
+        raise ValueError(
+            f"--correction {correction} needs more than the maxima. Take --null full"
+            f"{others}, or leave --null out."
         )
 
 

@@ -1,21 +1,17 @@
 """What the result objects of all analyses share; the public ones are in `results`."""
 
-import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from .. import inference
 from .._checks import check_option
-from .hdf5 import same_content, write_result_file
-
-#: Endings of files that hold brain images and never results.
-_IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
+from .saved import Saved
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class _Result:
+class _Result(Saved):
     """What the results of all analyses share.
 
     A map has a score at every position of zero or more axes. A new kind of map is a
@@ -147,7 +143,9 @@ class _Result:
         labels = self.classes[np.where(missing, 0, self.predicted)]
         return np.ma.masked_array(labels, missing) if missing.any() else labels
 
-    def pvalues(self, correction="none", *, metric=None, threshold=0.05):
+    def pvalues(
+        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
+    ):
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
@@ -155,13 +153,17 @@ class _Result:
 
         Parameters
         ----------
-        correction : {"none", "max", "fdr", "bonferroni", "cluster", "tfce"}
-            Correction for testing many positions; the corrections are described in
-            `mvpa_kfda.inference`.
+        correction : str
+            Correction for testing many positions: "none", "max", "max-step-down",
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            `mvpa_kfda.inference` describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" only.
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are. Decoding asks for "greater".
 
         Returns
         -------
@@ -192,14 +194,30 @@ class _Result:
                 "This result has no label permutations, so no p-values; run the "
                 "analysis again with n_permutations=1000 or so."
             )
+        if alternative != "greater" and self.parameters.get("larger_of_two"):
+            raise ValueError(
+                f"alternative={alternative!r} has no meaning on this diagonal, whose "
+                "permutations have the larger of two scores each. Take alternative="
+                "'greater', or the p-values of the whole map."
+            )
         p = inference.corrected_p_values(
             np.asarray(self.metrics[metric]),
             null,
             correction,
             adjacency=self._adjacency(),
             threshold=threshold,
+            alternative=alternative,
         )
         return _plain(p)
+
+    @property
+    def _has_p(self):
+        """Whether there are p-values."""
+        return self.n_permutations > 0
+
+    def _p_for_plot(self, correction, metric):
+        """Return the p-values that figures mark."""
+        return self.pvalues(correction, metric=metric)
 
     def _adjacency(self):
         """Return which positions are neighbours; None: those next on the lattice."""
@@ -211,8 +229,9 @@ class _Result:
         Parameters
         ----------
         corrections : str or sequence of str
-            Corrections to add as columns ``p_<correction>``. A result with a single
-            position has nothing to correct for and leaves them out.
+            Corrections to add as columns ``p_<correction>``, with underscores in place
+            of hyphens: ``p_max_step_down``. A result with a single position has nothing
+            to correct for and leaves them out.
         metric : str or None
             The metric of the p-values; None takes the first that is a number.
 
@@ -227,15 +246,17 @@ class _Result:
 
         if isinstance(corrections, str):
             corrections = [corrections]
-        for name in corrections:
-            check_option("corrections", name, inference.CORRECTIONS)
+        corrections = [
+            inference.check_correction(name, "corrections") for name in corrections
+        ]
         scalar = [name for name in self.scoring if self._is_scalar(name)]
         table = self._columns() | {name: self.metrics[name] for name in scalar}
         if scalar and self.n_permutations:
             metric = scalar[0] if metric is None else metric
             table["p"] = self.pvalues(metric=metric)
             for name in corrections if self.axes else ():
-                table[f"p_{name}"] = self.pvalues(name, metric=metric)
+                column = f"p_{name.replace('-', '_')}"
+                table[column] = self.pvalues(name, metric=metric)
         return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
 
     def _columns(self):
@@ -243,52 +264,6 @@ class _Result:
         coordinates = [getattr(self, name) for name in self.axes]
         grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
         return dict(zip(self.axes.values(), grid, strict=True))
-
-    def save(self, path, overwrite=False):
-        """Save the result to an HDF5 file that `load_result` reads.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file to write; ``.h5`` is the usual ending.
-        overwrite : bool
-            Replace an existing file.
-
-        Raises
-        ------
-        FileExistsError
-            If the file exists and `overwrite` is false.
-        FileNotFoundError
-            If the folder of the file does not exist.
-        ValueError
-            If the file has the ending of an image: .nii, .nii.gz or .gii.
-        """
-        self._refuse_image(path)
-        write_result_file(
-            path, type(self).__name__, self._content(), overwrite=overwrite
-        )
-
-    def _refuse_image(self, path):
-        """Refuse endings of images, which other programs would fail to open."""
-        if not os.fspath(path).lower().endswith(_IMAGE_ENDINGS):
-            return
-        advice = "give a path that ends in .h5"
-        if hasattr(self, "to_img"):
-            advice = "for an image use result.to_img(...).to_filename(path)"
-        raise ValueError(
-            f"{os.fspath(path)!r} has the ending of an image, but a result file is "
-            f"HDF5 (.h5); {advice}."
-        )
-
-    def _content(self):
-        """Map the names of the fields to their values."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    def __eq__(self, other):
-        """Tell whether the other result has the same type and the same fields."""
-        if type(self) is not type(other):
-            return NotImplemented
-        return same_content(self._content(), other._content())
 
     def __repr__(self):
         """Describe the result in one line."""

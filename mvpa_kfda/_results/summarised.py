@@ -4,15 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..inference import (
-    NullCollector,
-    NullSummary,
-    corrected_p_values,
-    p_values_from_summary,
-)
-
-#: Values of a null that are copied at a time if some of its positions do not count.
-_CHUNK = 2**24
+from .._checks import check_option
+from .._null import ALTERNATIVES
+from ..inference import NullSummary, corrected_p_values, p_values_from_summary
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -49,8 +43,9 @@ class WithSummaries:
         """Return what was kept of a metric's null."""
         return NullSummary.from_arrays(self.null_summaries[metric])
 
-    def _p_from(self, summaries, metric, **options):
+    def _p_from(self, summaries, metric, alternative, **options):
         """Return the p-values of a null of which a summary was kept."""
+        _check_greater(alternative)
         summary = NullSummary.from_arrays(summaries[metric])
         return p_values_from_summary(self.metrics[metric], summary, **options)
 
@@ -64,7 +59,7 @@ class WithSummaries:
             )
 
 
-def p_values_where(counted, observed, null, correction, **options):
+def p_values_where(counted, observed, null, correction, alternative, **options):
     """Compute p-values as if only some of the positions were there.
 
     Parameters
@@ -75,7 +70,7 @@ def p_values_where(counted, observed, null, correction, **options):
         Observed scores.
     null : array, shape (P, V), or NullSummary of the counted positions
         The null; what it has for the other positions is ignored.
-    correction : str
+    correction, alternative : str
         As in `mvpa_kfda.inference.corrected_p_values`.
     **options
         Further arguments of it; the adjacency is that of the counted positions.
@@ -88,17 +83,38 @@ def p_values_where(counted, observed, null, correction, **options):
     p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
     if len(where) == 0:
         return p
-    observed = observed[where]
     if isinstance(null, NullSummary):
-        p[where] = p_values_from_summary(observed, null, correction, **options)
-    elif correction in ("cluster", "tfce"):
-        # These go through whole maps, several times; a copy is what that takes.
-        p[where] = corrected_p_values(observed, null[:, where], correction, **options)
+        _check_greater(alternative)
+        p[where] = p_values_from_summary(observed[where], null, correction, **options)
     else:
-        collector = NullCollector(observed.shape, len(null))
-        step = max(1, _CHUNK // len(null))
-        for start in range(0, len(where), step):
-            part = slice(start, min(start + step, len(where)))
-            collector.add(part, observed[part], null[:, where[part]])
-        p[where] = p_values_from_summary(observed, collector.summary(), correction)
+        options["alternative"] = alternative
+        null = _Columns(null, where)
+        p[where] = corrected_p_values(observed[where], null, correction, **options)
     return p
+
+
+class _Columns:
+    """Some positions of a null (P, V), copied only for the rows that are asked for."""
+
+    ndim = 2
+
+    def __init__(self, null, where):
+        self._null, self._where = null, where
+        self.shape, self.dtype = (len(null), len(where)), null.dtype
+
+    def __len__(self):
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        return self._null[rows][:, self._where]
+
+
+def _check_greater(alternative):
+    """Refuse other alternatives where a summary is all that was kept."""
+    if alternative != "greater":
+        check_option("alternative", alternative, ALTERNATIVES)
+        raise ValueError(
+            f"alternative={alternative!r} needs the scores of the permutations, and "
+            "only what alternative='greater' needs was kept for this result "
+            "(null='max' or 'stream'). Run the analysis again with null='full'."
+        )

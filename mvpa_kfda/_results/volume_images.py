@@ -29,9 +29,21 @@ def make_image(result, name, metric, correction, threshold):
         values = result.metrics[name]
     else:
         values = _values(result, name, metric, correction, threshold)
-    return result.geometry.to_img(
-        values, _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
-    )
+    return _image(result.geometry, name, values)
+
+
+def image_of_p(geometry, name, p, n_permutations):
+    """Make an image of p-values: of "p", of "neglog10p" or of "z".
+
+    The normal deviate of p = 1, which has none, is that of P / (P + 1).
+    """
+    return _image(geometry, name, _from_p(name, p, n_permutations))
+
+
+def _image(geometry, name, values):
+    """Make an image with the numbers and the background that its name needs."""
+    outside, dtype = _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
+    return geometry.to_img(values, outside, dtype)
 
 
 def shown_metric(result, metric):
@@ -60,11 +72,18 @@ def _values(result, name, metric, correction, threshold):
             )
         return result.metrics[metric] - result.chances[metric]
     p = result.pvalues(correction, metric=metric, threshold=threshold)
+    return _from_p(name, p, result.n_permutations)
+
+
+def _from_p(name, p, n_permutations):
+    """Return what an image shows of p-values."""
     if name == "p":
         return p
     if name == "neglog10p":
         return -np.log10(p)
-    return norm.isf(np.minimum(p, 1 - 1 / (1 + result.n_permutations)))
+    # Without permutations p may be as close to 1 as it likes.
+    most = 1 - 1 / (1 + n_permutations) if n_permutations else 1 - 1e-10
+    return norm.isf(np.minimum(p, most))
 
 
 def _mean_over_folds(result, name):

@@ -1,0 +1,263 @@
+"""Calibration and power of all tests, and why labels are shuffled within folds.
+
+Run ``python doc/benchmarks/bench_calibration.py``; it takes about ten minutes with one
+thread and rewrites ``results_calibration.rst`` beside it, which the documentation
+includes. ``--quick`` takes few data sets, ``--out`` says where to write. What is
+simulated and tested is in ``calibration_studies.py``.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import calibration_studies as studies
+import numpy as np
+from bench_paper import duration, list_table, machine
+from scipy.stats import binom
+from threadpoolctl import threadpool_limits
+
+RESULTS = Path(__file__).with_name("results_calibration.rst")
+ALPHA, CONFIDENCE, COVERED = studies.ALPHA, 0.99, 0.95
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of data sets."""
+
+    single: int  # subjects at the first level
+    noise: int  # groups of noise
+    power: int  # groups with an effect
+    voxels: int  # groups of noise in voxels
+    compared: int  # subjects with two results
+    latencies: int  # groups with an onset
+    shuffled: int  # groups for ways to shuffle
+
+
+FULL = Sizes(1000, 200, 80, 80, 300, 300, 300)
+QUICK = Sizes(4, 1, 1, 1, 1, 2, 1)
+
+
+def interval(n, rate=ALPHA):
+    """Return what the share of n data sets is within if its true value is a rate."""
+    return np.array(binom.interval(CONFIDENCE, n, rate)) / n
+
+
+# ------------------------------------------------------------------------- the tables
+
+
+def percent(rates, marked=True):
+    """Word a share of data sets, marked if it is not 5 % within sampling error."""
+    low, high = interval(len(rates))
+    rate, mark = np.mean(rates), ""
+    if marked:
+        mark = " ↑" if rate > high else " ↓" if rate < low else ""
+    return f"{100 * rate:.1f}{mark}"
+
+
+def table(found, marked=True):
+    """Return the lines of a table of corrections by columns."""
+    names = list(dict.fromkeys(name for rates in found.values() for name in rates))
+    rows = []
+    for name in names:
+        mark = marked and name != "none, any position"
+        rows.append([name])
+        for rates in found.values():
+            rows[-1].append(percent(rates[name], mark) if name in rates else "")
+    return list_table(["Correction", *found], rows)
+
+
+def power_table(by_share):
+    """Return the lines of a table of powers with all, half and a quarter."""
+    first, *_ = by_share.values()
+    names = list(dict.fromkeys(name for rates in first.values() for name in rates))
+    rows = []
+    for name in names:
+        rows.append([name])
+        for column, rates in first.items():
+            if name not in rates:
+                rows[-1].append("")
+                continue
+            every = [found[column][name] for found in by_share.values()]
+            rows[-1].append(" / ".join(f"{100 * np.mean(each):.0f}" for each in every))
+    return list_table(["Correction", *first], rows)
+
+
+def shuffling_table(found):
+    """Return the lines of the table of ways to shuffle."""
+    header = ["Shuffling", "Observed accuracy", "Mean of the null", "One subject"]
+    rows = []
+    for words, rates in found.items():
+        means = [f"{np.mean(rates[name]):.4f}" for name in ("observed", "null")]
+        shares = [percent(rates[name]) for name in ("p", "bootstrap", "prevalence")]
+        rows.append([words, *means, *shares])
+    return list_table([*header, "Bootstrap", "Prevalence"], rows)
+
+
+def latency_table(found):
+    """Return the lines of the table of coverage."""
+    rows = []
+    for name, (truth, hits) in found.items():
+        rows.append([name, f"{truth:.3f} s", f"{100 * np.mean(hits):.1f}"])
+    return list_table(["Latency", "Of the population", "Intervals that hold it"], rows)
+
+
+def within(n, rate=ALPHA):
+    """Word the interval of sampling error."""
+    low, high = 100 * interval(n, rate)
+    return f"{low:.1f} to {high:.1f} % of {n} data sets"
+
+
+# ------------------------------------------------------------------------- output
+
+
+def run(sizes):
+    """Run all studies; return what they found by name."""
+    n_noise, n_power = (n * studies.N_SUBJECTS for n in (sizes.noise, sizes.power))
+    metrics = ["accuracy", "roc_auc"]
+    found, start = {}, time.perf_counter()
+
+    def done(name, result):
+        found[name] = result
+        print(f"{name}: {duration(time.perf_counter() - start)} so far", flush=True)
+
+    noise = list(studies.both_sides(1, max(sizes.single, n_noise, n_power), metrics))
+    front, back = zip(*noise, strict=True)
+    done("single", studies.first_level(front[: sizes.single], metrics))
+    weak, strong = (
+        [studies.decode(studies.draw(study, i, front=size)[0], i) for i in range(n)]
+        for study, size, n in ((2, studies.WEAK, n_power), (3, studies.STRONG, n_power))
+    )
+    done("weak", studies.first_level(weak, metrics[:1], studies.EFFECT))
+    for metric in metrics:
+        lists = front[:n_noise], back[:n_noise]
+        done(metric, studies.group_noise(*lists, metric))
+    power = {}
+    for share in studies.SHARES:
+        lists = strong, front[:n_power], back[:n_power]
+        power[share] = studies.group_power(*lists, share)
+    done("power", power)
+    done("voxels", studies.voxel_noise(sizes.voxels))
+    equal, different = list(studies.PAIRS)[:2], list(studies.PAIRS)[2:]
+    done("equal", studies.comparisons(sizes.compared, equal))
+    done("different", studies.comparisons(sizes.compared, different))
+    done("latencies", studies.latency_coverage(sizes.latencies))
+    done("shuffled", studies.shuffling(sizes.shuffled))
+    return found
+
+
+def write(path, found, sizes):
+    """Write the tables."""
+    singles = within(sizes.single)
+    lines = [
+        ".. Written by bench_calibration.py.",
+        "",
+        machine(),
+        "",
+        f"In noise each number is the share, in per cent, of data sets in which a test "
+        f"finds something at {100 * ALPHA:g} %; without a correction (none), the share "
+        "of positions. ↑ and ↓ mark what is above or below the "
+        f"{100 * CONFIDENCE:g} % binomial interval around {100 * ALPHA:g} %. Of a "
+        "hundred calibrated tests one gets a mark by chance. ↓ is a conservative test.",
+        "",
+        "Single subjects",
+        "~~~~~~~~~~~~~~~",
+        "",
+        f"{studies.N_PERMUTATIONS} permutations. Noise ({singles}):",
+        "",
+        *table(found["single"]),
+        "The difference of classes at 4 of the 12 times; the share of these that are "
+        "found, in per cent:",
+        "",
+        *table(found["weak"], marked=False),
+        "Groups",
+        "~~~~~~",
+        "",
+        f"{studies.N_SUBJECTS} subjects; the second group, or the second condition, "
+        "are the other sensors. Noise, accuracy "
+        f"({within(sizes.noise)}):",
+        "",
+        *table(found["accuracy"]),
+        "The same noise, area under the ROC curve, which has fewer ties:",
+        "",
+        *table(found["roc_auc"]),
+        "Searchlights in 32 voxels, area under the ROC curve, clusters of voxels with "
+        f"p <= {ALPHA:g} ({within(sizes.voxels)}):",
+        "",
+        *table(found["voxels"]),
+        "A population of which 100, 50 or 25 % have an effect at 4 of the 12 times; "
+        "the share of these times that are found, in per cent, accuracy, mean of "
+        f"{sizes.power} groups of {studies.N_SUBJECTS}. In the column of the majority "
+        "null the numbers for 50 and 25 % are errors:",
+        "",
+        *power_table(found["power"]),
+        "Two results of a subject",
+        "~~~~~~~~~~~~~~~~~~~~~~~~",
+        "",
+        "``compare``, two-sided, of front and back sensors, where neither has the "
+        f"effect, or both ({within(sizes.compared)}):",
+        "",
+        *table(found["equal"]),
+        "Where one of them has the effect, the share of its 4 times that are found:",
+        "",
+        *table(found["different"], marked=False),
+        *_latencies(found["latencies"], sizes.latencies),
+        *_shuffles(found["shuffled"], sizes.shuffled),
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _latencies(found, n):
+    """Return the lines on latencies."""
+    return [
+        "Latencies",
+        "~~~~~~~~~",
+        "",
+        f"``bootstrap_latency`` of {studies.N_SUBJECTS} subjects with an effect of "
+        "different height and latency; how many of its intervals hold the latency of "
+        f"the population, in per cent. {100 * COVERED:g} % would be "
+        f"{within(n, COVERED)}.",
+        "",
+        *latency_table(found),
+    ]
+
+
+def _shuffles(found, n):
+    """Return the lines on ways to shuffle."""
+    by_default, free = found.values()
+    gap = np.mean(by_default["null"]) - np.mean(free["null"])
+    n_subjects = studies.N_SHUFFLED
+    return [
+        "Shuffling freely over stratified folds",
+        "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~",
+        "",
+        "Noise: 40 trials, 20 features, 10 stratified folds; how often "
+        f"p <= {ALPHA:g}, of one subject ({within(n * n_subjects)}) and of a group of "
+        f"{n_subjects} ({within(n)}).",
+        "",
+        *shuffling_table(found),
+        "Stratified folds hold as many trials of each class with the observed labels, "
+        "but not with freely shuffled ones, and a fold that is rich in one class is "
+        f"predicted from trials that are poor in it: the null is too low by {gap:.4f}. "
+        "In one subject that hides in the spread of accuracies, but the mean over "
+        "subjects has less spread and the same bias, and therefore labels are shuffled "
+        "within folds by default.",
+        "",
+    ]
+
+
+def main(arguments=None):
+    """Run everything and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few data sets")
+    parser.add_argument("--out", type=Path, help="where to write the tables")
+    args = parser.parse_args(arguments)
+    sizes = QUICK if args.quick else FULL
+    with threadpool_limits(1):
+        found = run(sizes)
+    if path := args.out or (None if args.quick else RESULTS):
+        write(path, found, sizes)
+
+
+if __name__ == "__main__":
+    main()

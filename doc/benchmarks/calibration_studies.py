@@ -1,0 +1,279 @@
+"""Simulated data sets, and how often each test finds something in them.
+
+A subject has 40 trials of two classes with noise that lasts over 12 times, in front and
+in back sensors, and is decoded at every time, in 4 folds. In data with an effect the
+classes differ at 4 of these times. In noise a corrected test may find something, at any
+position, in 5 % of the data sets; a test without a correction at 5 % of the positions.
+Seeds were chosen before anything was simulated, and are the numbers of the data sets.
+
+A study returns what was found: column of a table -> correction -> one number per data
+set, 1 or 0, or the share of the positions where something was found.
+"""
+
+import warnings
+from collections import defaultdict
+from functools import partial
+
+import numpy as np
+from nibabel import Nifti1Image
+from scipy.ndimage import gaussian_filter
+from scipy.signal import lfilter
+
+from mvpa_kfda import (
+    bootstrap_latency,
+    compare,
+    cross_validate,
+    decode_arrays,
+    group_inference,
+    searchlight,
+)
+from mvpa_kfda.inference import CORRECTIONS
+
+ALPHA = 0.05
+Y = np.arange(40) % 2
+N_SIDE, N_TIMES, LASTING = 6, 12, 0.7
+EFFECT, WEAK, STRONG = slice(4, 8), 1.2, 2.0
+N_SUBJECTS, SHARES = 12, (1.0, 0.5, 0.25)
+# With these, 5 % of all maps is a whole number, and Bonferroni's p can reach 0.05.
+N_PERMUTATIONS, N_SECOND = 239, 1999
+#: Recombining first-level permutations is fast, flipping signs in libraries is not.
+N_EXCHANGES = 239
+ADJUSTED = ("none", "max", "bonferroni", "fdr", "fdr-by")
+IN_VOXELS = tuple(name for name in CORRECTIONS if name not in ("bonferroni", "fdr-by"))
+
+
+# ----------------------------------------------------------------------------- subjects
+
+
+def draw(study, number, front=0.0, back=0.0):
+    """Draw trials of one subject, shape (40, sensors, times), front and back."""
+    rng = np.random.default_rng((study, number))
+    X = rng.standard_normal((len(Y), 2, N_SIDE, N_TIMES))
+    X[..., 1:] *= np.sqrt(1 - LASTING**2)  # the same variance at all times
+    X = lfilter([1], [1, -LASTING], X)
+    patterns = rng.standard_normal((2, N_SIDE))
+    patterns /= np.linalg.norm(patterns, axis=1, keepdims=True)
+    patterns *= np.array([[front], [back]])
+    X[..., EFFECT] += np.multiply.outer(Y, patterns)[..., np.newaxis]
+    return X[:, 0], X[:, 1]
+
+
+def decode(X, number, scoring="accuracy", **options):
+    """Decode the trials of one subject."""
+    options = {"n_permutations": N_PERMUTATIONS, "random_state": number} | options
+    return decode_arrays(X, Y, cv=4, scoring=scoring, verbose=False, **options)
+
+
+def both_sides(study, n, scoring="accuracy", **effects):
+    """Return results of front and of back sensors of so many subjects."""
+    for number in range(n):
+        sides = draw(study, number, **effects)
+        yield tuple(decode(X, number, scoring) for X in sides)
+
+
+# ------------------------------------------------------------------------ what is found
+
+
+def significant(result, names, where=None, **options):
+    """Return what the corrections find: whether anything, or which share of `where`."""
+    found = {}
+    for name in names:
+        hits = np.asarray(result.pvalues(name, **options)) <= ALPHA + 1e-9
+        if where is not None:
+            found[name] = hits[where].mean()
+        elif name == "none":
+            found |= {"none": hits.mean(), "none, any position": hits.any()}
+        else:
+            found[name] = hits.any()
+    return found
+
+
+def collect(found, columns):
+    """Append what was found in one data set to the lists of all."""
+    for column, rates in columns.items():
+        for name, rate in rates.items():
+            found[column][name].append(float(rate))
+
+
+def new():
+    """Return an empty collection: column -> correction -> a rate of each data set."""
+    return defaultdict(partial(defaultdict, list))
+
+
+# ------------------------------------------------------------------------ the studies
+
+
+#: Words for metrics and alternatives in the columns of tables.
+METRICS = {"accuracy": "accuracy", "roc_auc": "AUC"}
+SIDES = {"one-sided": "greater", "two-sided": "two-sided"}
+
+
+def first_level(results, metrics, where=None):
+    """Test single subjects."""
+    names, found = tuple(CORRECTIONS), new()
+    for result in results:
+        for metric in metrics:
+            for words, side in SIDES.items():
+                options = {"metric": metric, "alternative": side}
+                rates = significant(result, names, where, **options)
+                collect(found, {f"{METRICS[metric]}, {words}": rates})
+    return found
+
+
+#: Column -> method, and which lists it takes.
+TESTS = {
+    "prevalence": ("prevalence", "one"),
+    "bootstrap": ("bootstrap", "one"),
+    "sign-flip": ("sign-flip", "one"),
+    "t": ("t", "one"),
+    "wilcoxon": ("wilcoxon", "one"),
+    "two groups, sign-flip": ("sign-flip", "two"),
+    "two groups, wilcoxon": ("wilcoxon", "two"),
+    "paired, sign-flip": ("sign-flip", "paired"),
+}
+RECOMBINED = ("prevalence", "bootstrap")
+#: Those that are slow, as MNE-Python flips the signs.
+BY_LIBRARY = ("sign-flip", "paired, sign-flip")
+
+
+def find_in_group(first, second, tests, names, where=None, **options):
+    """Return what the methods find in one group, or of two: column -> rates."""
+    columns = {}
+    for column in tests:
+        method, lists = TESTS[column]
+        n_permutations = N_SECOND if method in RECOMBINED else N_EXCHANGES
+        asked = (*names, "cluster-fdr") if method == "bootstrap" else names
+        given = {} if lists == "one" else {"other": second, "paired": lists == "paired"}
+        given |= {"n_permutations": n_permutations, "random_state": 0} | options
+        group = group_inference(first, method, asked, **given)
+        columns[column] = significant(group, asked, where)
+        if method == "prevalence":
+            some = [name for name in names if name in ADJUSTED]
+            rates = significant(group, some, where, null="majority")
+            columns["majority null"] = rates
+    return columns
+
+
+def in_groups(results):
+    """Cut a list into groups of subjects."""
+    starts = range(0, len(results) - N_SUBJECTS + 1, N_SUBJECTS)
+    return [results[start : start + N_SUBJECTS] for start in starts]
+
+
+def group_noise(front, back, metric):
+    """Test groups of noise; the back sensors are the other group or condition."""
+    found, tests = new(), list(TESTS)
+    if metric != "accuracy":
+        tests = [name for name in tests if name not in BY_LIBRARY]
+    for one, two in zip(in_groups(front), in_groups(back), strict=True):
+        columns = find_in_group(one, two, tests, tuple(CORRECTIONS), metric=metric)
+        collect(found, columns)
+    return found
+
+
+def group_power(effects, front, back, share):
+    """Test groups of a population of which a share has the effect."""
+    rng = np.random.default_rng(int(100 * share))
+    has = rng.random(len(effects)) < share
+    mixed = [e if h else f for e, h, f in zip(effects, has, front, strict=False)]
+    found, tests = new(), [name for name in TESTS if not name.startswith("paired")]
+    for one, two in zip(in_groups(mixed), in_groups(back), strict=False):
+        options = {"where": EFFECT, "metric": "accuracy"}
+        collect(found, find_in_group(one, two, tests, tuple(CORRECTIONS), **options))
+    return found
+
+
+def voxel_noise(n):
+    """Test groups of searchlight maps of smooth noise."""
+    affine, size = np.diag([3.0, 3.0, 3.0, 1.0]), (4, 4, 2)
+    mask = Nifti1Image(np.ones(size, dtype=np.uint8), affine)
+    found = new()
+    for group in range(n):
+        rng = np.random.default_rng((4, group))
+        results = []
+        for subject in range(N_SUBJECTS):
+            noise = rng.standard_normal((*size, len(Y)))
+            noise = gaussian_filter(noise, (0.7, 0.7, 0.7, 0))
+            options = {"n_permutations": 99, "random_state": subject, "verbose": False}
+            options |= {"mask_img": mask, "radius": 3.5, "cv": 4, "scoring": "roc_auc"}
+            results.append(searchlight(Nifti1Image(noise, affine), Y, **options))
+        tests = ("prevalence", "bootstrap", "sign-flip", "t")
+        collect(found, find_in_group(results, None, tests, IN_VOXELS, threshold=ALPHA))
+    return found
+
+
+#: What two results of a subject have to tell apart: effects in front and back sensors.
+PAIRS = {
+    "neither decodes": (0.0, 0.0),
+    "both equally well": (WEAK, WEAK),
+    "one of them": (WEAK, 0.0),
+}
+
+
+def comparisons(n, pairs):
+    """Compare front with back sensors in single subjects."""
+    found, names = new(), tuple(CORRECTIONS)
+    for study, (words, (front, back)) in enumerate(PAIRS.items(), start=5):
+        if words not in pairs:
+            continue
+        where = None if front == back else EFFECT
+        for a, b in both_sides(study, n, front=front, back=back):
+            for method in ("permutation", "sign-flip"):
+                options = {"n_permutations": N_EXCHANGES, "random_state": 0}
+                compared = compare(a, b, method, names, **options)
+                rates = significant(compared, names, where)
+                collect(found, {f"{method}, {words}": rates})
+    return found
+
+
+def latency_coverage(n):
+    """Return how often the intervals of onset and peak hold those of the population."""
+    times = np.arange(-0.1, 0.5, 0.025)
+    results = []
+    for number in range(n * N_SUBJECTS):
+        rng = np.random.default_rng((8, number))
+        late, high = 0.2 + 0.02 * rng.standard_normal(), rng.uniform(1, 3)
+        X = rng.standard_normal((len(Y), N_SIDE, len(times)))
+        pattern = rng.standard_normal(N_SIDE)
+        course = high * np.exp(-0.5 * np.square((times - late) / 0.06))
+        pattern /= np.linalg.norm(pattern)
+        X += np.multiply.outer(np.multiply.outer(Y, pattern), course)
+        options = {"n_permutations": 0, "sfreq": 40.0, "tmin": times[0]}
+        results.append(decode(X, number, **options))
+    # All subjects of all groups stand for the population.
+    truth = bootstrap_latency(results, n_bootstraps=100, random_state=0)
+    held = {"onset": [], "peak": []}
+    for seed, group in enumerate(in_groups(results)):
+        latency = bootstrap_latency(group, n_bootstraps=2000, random_state=seed)
+        for name, hits in held.items():
+            low, high = getattr(latency, f"{name}_interval")
+            hits.append(low - 1e-9 <= getattr(truth, name) <= high + 1e-9)
+    return {name: (getattr(truth, name), hits) for name, hits in held.items()}
+
+
+N_SHUFFLED = 20  # subjects
+SHUFFLES = {"within folds, the default": "auto", "freely": "free"}
+
+
+def shuffling(n):
+    """Decode noise in 10 stratified folds and shuffle labels within them or freely."""
+    found = {}
+    for words, permute in SHUFFLES.items():
+        rng, rates = np.random.default_rng(9), defaultdict(list)
+        for _ in range(n):
+            results = []
+            for subject in range(N_SHUFFLED):
+                X = rng.standard_normal((len(Y), 20))
+                options = {"n_permutations": 99, "random_state": subject}
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "permute='free'")
+                    results.append(cross_validate(X, Y, permute=permute, **options))
+            rates["observed"] += [result.scores for result in results]
+            rates["null"] += [result.null.mean() for result in results]
+            rates["p"] += [result.pvalues() <= ALPHA + 1e-9 for result in results]
+            for method in ("bootstrap", "prevalence"):
+                options = {"n_permutations": N_SECOND, "random_state": 0}
+                group = group_inference(results, method, "none", **options)
+                rates[method].append(group.pvalues() <= ALPHA)
+        found[words] = rates
+    return found

@@ -1,0 +1,245 @@
+"""Parts of the figures of groups: subjects, means with their intervals, bounds.
+
+Every function draws into an Axes that it is given.
+"""
+
+import numpy as np
+from scipy import stats
+
+from ._edges import sample_edges
+from ._labels import BOUND, NO_BOUND, is_difference, label_of, level_of, score_label
+from .plots import SCORE_COLOR, draw_chance
+
+OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
+SUBJECT_COLOR = "#999999"
+LINE_COLOR = "#555555"
+
+INTERVAL_LABEL = "95 % confidence interval of the mean"
+
+#: Most of the width of a column that dots are spread over, and their distance.
+_WIDEST, _APART = 0.5, 0.07
+
+#: How far beside the dots their mean is.
+_BESIDE = 0.36
+
+#: Dots that are nearer to each other than this share of the range lie side by side.
+_NEAR = 1 / 30
+
+
+def mean_interval(scores):
+    r"""Return the mean over subjects and the interval that covers the true mean.
+
+    Parameters
+    ----------
+    scores : array, shape (S, positions...)
+        Scores of the subjects.
+
+    Returns
+    -------
+    mean, low, high : array, shape (positions...)
+        The mean, and the two ends of its 95 % confidence interval of Student's t,
+        :math:`\bar x \pm t_{0.975, S-1} s / \sqrt S`; NaN for a single subject.
+
+    Examples
+    --------
+    >>> mean, low, high = mean_interval([0.5, 0.6, 0.7])
+    >>> print(f"{mean:.2f}, {low:.2f} to {high:.2f}")
+    0.60, 0.35 to 0.85
+    """
+    scores = np.asarray(scores, dtype=float)
+    n, mean = len(scores), scores.mean(axis=0)
+    if n < 2:
+        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    error = scores.std(axis=0, ddof=1) / np.sqrt(n)
+    half = stats.t.ppf(0.975, n - 1) * error
+    return mean, mean - half, mean + half
+
+
+def samples_of(result):
+    """Return the scores, the color and a name of every group or condition."""
+    scores, n = result.subject_scores, len(result.subject_scores)
+    if result.other_scores is None:
+        return [(scores, SCORE_COLOR, f"mean of {n} subjects")]
+    names = f"mean of {n} subjects", f"mean of {len(result.other_scores)} others"
+    if result.paired:
+        names = "mean in the first condition", "mean in the second condition"
+    both = (scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR), names
+    return list(zip(*both, strict=True))
+
+
+# -------------------------------------------------------------------------- over time
+
+
+def draw_curve(ax, times, values, color, name, **style):
+    """Draw a thick line over time; a single time point is a dot."""
+    marker = "o" if len(times) == 1 else None
+    style = {"color": color, "lw": 1.8, "zorder": 3, "marker": marker} | style
+    ax.plot(times, values, label=name, **style)
+
+
+def draw_groups(ax, result):
+    """Draw the subjects as thin lines, and their means with confidence intervals."""
+    times, samples = result.times, samples_of(result)
+    # In the order of the legend; zorder decides what lies on top.
+    for scores, color, name in samples:
+        draw_curve(ax, times, scores.mean(axis=0), color, name)
+    for k, (scores, color, _) in enumerate(samples):
+        _, low, high = mean_interval(scores)
+        across = times
+        if len(times) == 1:  # a band of its own width instead of none
+            across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
+        ax.fill_between(
+            across,
+            low,
+            high,
+            color=color,
+            alpha=0.25,
+            lw=0,
+            zorder=2.5,
+            label=None if k else INTERVAL_LABEL,
+        )
+    for scores, color, _ in samples:
+        lines = ax.plot(
+            times,
+            scores.T,
+            color=SUBJECT_COLOR if len(samples) == 1 else color,
+            lw=0.7,
+            # Many lines would hide each other, and the mean.
+            alpha=float(np.clip(6 / len(scores), 0.12, 0.6)),
+            zorder=1.2,
+            marker="." if len(times) == 1 else None,
+        )
+        if len(samples) == 1:
+            lines[0].set_label("subjects")
+    draw_level(ax.axhline, result)
+
+
+def draw_level(draw_line, result):
+    """Draw the chance level of the scores, also where their difference was tested."""
+    if is_difference(result):
+        draw_chance(draw_line, result.score_chance)
+    else:
+        draw_chance(draw_line, result.chance, result.metric)
+
+
+def draw_pair(ax, result):
+    """Draw the two curves whose difference was tested."""
+    for scores, color, name in pair_of(result):
+        draw_curve(ax, result.times, scores, color, name)
+    draw_level(ax.axhline, result)
+
+
+def pair_of(result):
+    """Return the scores, the color and the name of each of two compared results."""
+    return [
+        (result.scores_a, SCORE_COLOR, "result a"),
+        (result.scores_b, OTHER_COLOR, "result b"),
+    ]
+
+
+def draw_map_curve(ax, result, metric):
+    """Draw any map of a result as a curve over time."""
+    name = label_of(result, metric)
+    draw_curve(ax, result.times, result.metrics[metric], SCORE_COLOR, name)
+    level = level_of(result, metric)
+    draw_chance(ax.axhline, result.chances[metric], level=level)
+
+
+def draw_bound(ax, result):
+    """Draw the prevalence bound as steps from 0 to 1, and where the majority begins."""
+    edges, bound = sample_edges(result.times), result.metrics[BOUND]
+    style = {"color": SCORE_COLOR, "zorder": 2}
+    # Without a bound nothing is drawn: a step of no height, and no line.
+    ax.stairs(np.nan_to_num(bound), edges, fill=True, alpha=0.3, lw=0, **style)
+    ax.stairs(
+        bound, edges, baseline=None, lw=1.8, label=label_of(result, BOUND), **style
+    )
+    ax.axhline(0.5, color="black", lw=0.9, ls=":", zorder=1.5, label="majority (0.5)")
+    if np.isnan(bound).all():
+        ax.plot([], [], " ", label=f"no bound ({NO_BOUND})")
+    ax.set(ylim=(0, 1), yticks=[0, 0.5, 1], ylabel="Bound γ₀")
+
+
+def finish_times(axes, times):
+    """Draw the onset into Axes that share their times, and name the times below."""
+    left, right = sample_edges(times)[[0, -1]]
+    for ax in axes:
+        if left <= 0 <= right:
+            ax.axvline(0, color="black", lw=0.8, zorder=1)
+        ax.set_xlim(left, right)
+        ax.spines[["top", "right"]].set_visible(False)
+    if left <= 0 <= right:
+        axes[0].lines[-1].set_label("onset (0 s)")
+    axes[-1].set_xlabel("Time (s)")
+
+
+# --------------------------------------------------------------------- single numbers
+
+
+def spread(values):
+    """Find where to draw dots of similar values, so that none hides another.
+
+    Parameters
+    ----------
+    values : array, shape (n,)
+        Values of the dots.
+
+    Returns
+    -------
+    offsets : array, shape (n,)
+        Distance of every dot from the middle of its column, which is 1 wide.
+
+    Examples
+    --------
+    >>> spread([0.5, 0.7, 0.7]).round(3)
+    array([ 0.   , -0.035,  0.035])
+    """
+    values = np.asarray(values, dtype=float)
+    near = _NEAR * (np.ptp(values) or 1.0)
+    row = np.round((values - values.min()) / near).astype(int)
+    offsets = np.empty(len(values))
+    for number in np.unique(row):
+        members = np.flatnonzero(row == number)
+        step = min(_APART, _WIDEST / len(members))
+        offsets[members] = step * (np.arange(len(members)) - (len(members) - 1) / 2)
+    return offsets
+
+
+def draw_dots(ax, result):
+    """Draw every subject as a dot, beside the mean and its confidence interval."""
+    samples = samples_of(result)
+    paired = len(samples) == 2 and result.paired
+    places = [column + spread(scores) for column, (scores, *_) in enumerate(samples)]
+    for column, (scores, color, name) in enumerate(samples):
+        mean, low, high = mean_interval(scores)
+        # Outside of the lines between pairs.
+        x = column + (-_BESIDE if paired and column == 0 else _BESIDE)
+        label = f"{name}, {mean:.3f}"
+        if len(scores) > 1:
+            label += f" (95 % CI {low:.3f} to {high:.3f})"
+        ax.vlines(x, low, high, color=color, lw=2.2, zorder=3)
+        ax.plot(x, mean, "s", color=color, ms=7, zorder=3, label=label)
+        dots = {"color": color, "ms": 5, "mew": 0, "alpha": 0.6, "zorder": 2}
+        ax.plot(places[column], scores, "o", **dots)
+    if paired:
+        pairs = np.stack([scores for scores, *_ in samples])
+        ax.plot(np.stack(places), pairs, color=SUBJECT_COLOR, lw=0.7, zorder=1)
+    draw_level(ax.axhline, result)
+    names = [
+        name.removeprefix("mean of ").removeprefix("mean ") for *_, name in samples
+    ]
+    ax.set_xticks(range(len(samples)), names)
+    ax.set(xlim=(-0.6, len(samples) - 0.4), ylabel=score_label(result))
+
+
+def draw_two_dots(ax, result):
+    """Draw the two numbers whose difference was tested."""
+    pair = pair_of(result)
+    heights = [float(scores) for scores, *_ in pair]
+    ax.plot([0, 1], heights, color=SUBJECT_COLOR, lw=1.2, zorder=1)
+    for column, (_, color, name) in enumerate(pair):
+        label = f"{name}, {heights[column]:.3f}"
+        ax.plot(column, heights[column], "o", color=color, ms=8, label=label)
+    draw_level(ax.axhline, result)
+    ax.set_xticks([0, 1], [name for *_, name in pair])
+    ax.set(xlim=(-0.6, 1.6), ylabel=score_label(result))

@@ -1,0 +1,338 @@
+"""Group inference: the results of many subjects, or their files, to one result."""
+
+import numpy as np
+
+from ._checks import check_count, check_option, warn
+from ._corrections import ADJUSTMENTS
+from ._group.methods import one_sample, recombine, two_samples
+from ._group.request import (
+    CLUSTER_FDR,
+    METHODS,
+    Request,
+    check_alternative,
+    check_corrections,
+    check_other,
+    check_share,
+    join_lists,
+)
+from ._group.subjects import gather
+from ._setup import draw_seed, versions
+from .group_results import NULLS, GroupResult
+from .inference import smallest_p_value
+
+#: p-levels that form clusters where none is given: of images, and of everything else.
+_LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
+
+
+def group_inference(
+    results,
+    method="prevalence",
+    correction="max",
+    *,
+    other=None,
+    paired=False,
+    metric=None,
+    alternative=None,
+    alpha=0.05,
+    n_permutations=10_000,
+    threshold=None,
+    subjects=None,
+    resample=False,
+    random_state=None,
+    n_jobs=None,
+    verbose=False,
+):
+    r"""Test the scores of a group of subjects at every position of their maps.
+
+    The results of the subjects, or the files they were saved to, are all that is
+    needed; the data are not.
+
+    Parameters
+    ----------
+    results : sequence of results or of paths
+        One result per subject, or the file that its ``save`` wrote: of
+        `cross_validate`, `decode_epochs`, `generalize_epochs`, `searchlight`,
+        `decode_regions` or `regress`, all of one kind and with the same positions.
+    method : {"prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"}
+        How subjects are put together, see Notes. "prevalence" and "bootstrap" need
+        results with label permutations.
+    correction : str or sequence of str
+        Correction for testing many positions: "none", "max", "max-step-down",
+        "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
+        described in `mvpa_kfda.inference`; for "bootstrap" also "cluster-fdr". The
+        first is the default of the result.
+    other : sequence of results or of paths, or None
+        Another group, or with ``paired=True`` the same subjects in another condition:
+        the difference is tested then. Not for "prevalence" and "bootstrap".
+    paired : bool
+        Whether `other` has the same subjects in the same order.
+    metric : str or None
+        Name of the metric; None takes the first.
+    alternative : {"greater", "less", "two-sided"} or None
+        Which scores count. None is "greater" (than chance), and "two-sided" for
+        differences. "prevalence" has "greater" only.
+    alpha : float
+        Significance level of the figures and of the prevalence bound.
+    n_permutations : int
+        Number of second-level permutations. If there are no more than that, all of
+        them are taken, and the test is exact.
+    threshold : float or None
+        p-level that a position passes to be in a cluster, one-sided unless the test is
+        two-sided; for the corrections by clusters. None is 0.001 for images and 0.05
+        for everything else.
+    subjects : sequence of str or None
+        Names of the subjects. None takes them from the files' paths.
+    resample : bool
+        Bring voxels of other grids and masks onto the grid of the first subject, to
+        the nearest voxel, and keep the voxels that all subjects have. Otherwise such
+        results are refused.
+    random_state : int, Generator, RandomState or None
+        Seed of the second-level permutations.
+    n_jobs : int or None
+        Number of processes for the sign flips of MNE-Python and nilearn. Results do not
+        depend on it.
+    verbose : bool
+        Whether these report their progress.
+
+    Returns
+    -------
+    group : GroupResult
+        With `pvalues`, `plot`, `to_dataframe`, `save` and, for "prevalence", `gamma_0`.
+
+    Raises
+    ------
+    ValueError
+        If the results do not belong together (the message names the subject), have no
+        permutations where these are needed, are those of one subject only, or one of
+        them is there twice; or if an argument is not valid.
+    FileNotFoundError
+        If a file does not exist.
+
+    Warns
+    -----
+    RuntimeWarning
+        If so few subjects or permutations cannot give p <= `alpha`.
+
+    Notes
+    -----
+    *prevalence* [1]_: The statistic is the minimum over the N subjects,
+    :math:`m = \min_k a_k`. A second-level permutation takes one of the maps of each
+    subject at random, the observed one or that of one of its label permutations. With
+    the observed maps as the first of :math:`P_2` such permutations,
+
+    .. math::
+        p = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1 \le m_i], \qquad
+        p_c(v) = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1(v) \le \max_{v'} m_i(v')]
+
+    are the p-values of the global null hypothesis, that nobody has an effect (Eq. 24
+    and 26). They say how many there are in the population that have one:
+    ``pvalues(null="majority")`` and `GroupResult.gamma_0`. In the paper
+    :math:`\alpha = 0.05`, the majority is :math:`\gamma = 0.5`, and its code makes
+    :math:`P_2 = 10^6` second-level permutations.
+
+    *bootstrap* [2]_: The statistic is the mean over subjects, and second-level
+    permutations are drawn in the same way. ``correction="cluster-fdr"`` is that of the
+    paper: each voxel has its own threshold, the score that a share of `threshold` of
+    its permuted means reach; a cluster is compared with the sizes of all clusters of
+    all permuted maps, and the p-values are those of the false discovery rate over
+    clusters. In contrast to the paper, the observed maps are among those drawn from,
+    which keeps the test exact with few label permutations.
+
+    *sign-flip*: Student's t over subjects of score minus chance, with the null of
+    random signs. "max", "cluster" and "tfce" are computed by
+    :func:`mne.stats.permutation_cluster_1samp_test` and, for voxels, "max" and
+    "cluster" by what :func:`nilearn.glm.second_level.non_parametric_inference` rests
+    on, whose mass of a cluster is the part above the threshold. Its TFCE divides a map
+    by its own maximum, which hides weak effects beside strong ones, so that of voxels
+    is this package's, as are all p-values where every flip can be listed. It needs
+    neither label permutations nor normal scores, but, like the next two, it is about
+    the mean.
+
+    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with
+    the p-values of their distributions; where a correction needs a null, it is that of
+    random signs. **What these, and "sign-flip", do not show**: true accuracies are
+    never below chance, so their mean is above chance if a single subject of the
+    population has an effect. A significant t-test on accuracies says that some have,
+    not that the effect is typical of the population [1]_.
+
+    With `other`, the last three compare two lists. Paired: the differences are tested
+    as above, flipping a sign being the same as exchanging the two labels of a subject.
+    Two groups: Student's t with equal variances, or Wilcoxon's rank sum; the null
+    exchanges who belongs to which group. "sign-flip" has both p-values from the
+    exchange, "t" and "wilcoxon" have uncorrected ones from the distribution.
+
+    Of time generalization within one data set, which has two hypotheses to reject (see
+    :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" take the larger
+    p-value.
+
+    References
+    ----------
+    .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
+       inference for information-based imaging: From the second-level t-test to
+       prevalence inference. NeuroImage, 141, 378-392.
+    .. [2] Stelzer, J., Chen, Y., & Turner, R. (2013). Statistical inference and
+       multiple testing correction in classification-based multi-voxel pattern
+       analysis (MVPA): Random permutations and cluster size control. NeuroImage, 65,
+       69-82.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, group_inference
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> results = [
+    ...     cross_validate(
+    ...         rng.normal(size=(40, 5)) + (y == "house")[:, None],
+    ...         y,
+    ...         n_permutations=50,
+    ...         random_state=0,
+    ...     )
+    ...     for subject in range(6)
+    ... ]
+    >>> group = group_inference(results, n_permutations=1000, random_state=0)
+    >>> group.pvalues()
+    0.000999000999000999
+    >>> group_inference(results, "t", "none").pvalues() < 0.001
+    True
+    """
+    check_option("method", method, METHODS)
+    corrections = check_corrections(correction, method)
+    alternative = check_alternative(alternative, method, corrections, other is not None)
+    check_other(other, paired, method)
+    check_share("alpha", alpha)
+    check_count("n_permutations", n_permutations, minimum=1)
+    if threshold is not None:
+        check_share("threshold", threshold)
+    entries, n_first, names = join_lists(results, other, subjects, paired)
+    group = gather(
+        entries,
+        metric=metric,
+        subjects=names,
+        need_nulls=METHODS[method],
+        resample=resample,
+    )
+    if threshold is None:
+        in_brain = group.places.geometry is not None
+        threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
+    request = Request(
+        corrections=corrections,
+        alternative=alternative,
+        threshold=float(threshold),
+        n_permutations=n_permutations,
+        seed=draw_seed(random_state),
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    tested, chance = _run(method, group, n_first, paired, request)
+    result = _pack(method, group, n_first, paired, tested, chance, request, alpha)
+    _warn_if_out_of_reach(result)
+    return result
+
+
+# ------------------------------------------------------------------- the steps of it
+
+
+def _run(method, group, n_first, paired, request):
+    """Test; return what was found, and the chance level of what was tested."""
+    first, others = group.scores[:n_first], group.scores[n_first:]
+    statistic = "wilcoxon" if method == "wilcoxon" else "t"
+    by_exchange = method == "sign-flip"
+    if len(others) and paired:
+        differences, chance = first - others, 0.0
+    elif len(others):
+        arguments = first, others, request, statistic, by_exchange
+        return two_samples(group, *arguments), 0.0
+    else:
+        chance = float(group.chances[0])
+        differences = first - chance
+    if METHODS[method]:
+        reduced = "min" if method == "prevalence" else "mean"
+        return recombine(group, request, reduced), chance
+    if np.isnan(chance):
+        raise ValueError(
+            f"The metric {group.metric!r} has no chance level to test against. Choose "
+            "another metric, or use method='prevalence' or 'bootstrap', which compare "
+            "with permuted labels."
+        )
+    return one_sample(group, differences, request, statistic, by_exchange), chance
+
+
+def _pack(method, group, n_first, paired, tested, chance, request, alpha):
+    """Make the result, with maps of all positions."""
+    scores = group.expand(group.scores)
+    second = len(scores) > n_first
+    return GroupResult(
+        metric=group.metric,
+        method=method,
+        correction=request.corrections,
+        alternative=request.alternative,
+        alpha=alpha,
+        places=group.places,
+        chance=chance,
+        score_chance=float(group.chances[0]),
+        statistic=group.expand(tested.statistic),
+        p_maps={name: group.expand(p) for name, p in tested.p.items()},
+        observed_max=tested.observed_max,
+        null_max=tested.null_max,
+        n_permutations=len(tested.null_max),
+        subjects=np.array(group.names[:n_first]),
+        subject_scores=scores[:n_first],
+        other_subjects=np.array(group.names[n_first:]) if second else None,
+        other_scores=scores[n_first:] if second else None,
+        paired=bool(paired),
+        parameters={
+            "n_permutations": request.n_permutations,
+            "threshold": request.threshold,
+            "random_state": request.seed,
+            "first_level_permutations": [len(null) for null in group.nulls],
+        },
+        versions=versions(),
+    )
+
+
+def _warn_if_out_of_reach(result):
+    """Warn if no p-value can be as small as alpha, whatever the scores."""
+    n, alpha = result.n_permutations, result.alpha
+    sizes = f"With {result.n_subjects} subjects and {n} second-level permutations the"
+    for name in result.correction:
+        least = _smallest_p(result, name)
+        if least > alpha:
+            advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
+            if n < result.parameters["n_permutations"]:
+                advice = "These are all there are; more subjects have more."
+            warn(
+                f"{sizes} smallest p-value that correction {name!r} can give is "
+                f"{least:.3g}, above alpha={alpha:g}: nothing can be significant. "
+                f"{advice}"
+            )
+    if result.method != "prevalence":
+        return
+    largest = np.nan_to_num(result.largest_gamma_0)
+    if largest < NULLS["majority"]:
+        warn(
+            f"{sizes} prevalence bound cannot exceed {largest:.2f}, so an effect in "
+            f"the majority cannot be shown at alpha={alpha:g}. More subjects or more "
+            "permutations raise it."
+        )
+
+
+def _smallest_p(result, correction):
+    """Return the smallest p-value that a correction can give; 0 if that is open."""
+    if correction == CLUSTER_FDR:
+        return 0.0
+    if result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS):
+        return 0.0  # of a distribution
+    n_counted = int(np.count_nonzero(result.counted))
+    least = smallest_p_value(result.n_permutations, n_counted, correction)
+    # Of all sign flips, and of all exchanges between equal groups, two are equally far
+    # out: the observed one and its mirror image.
+    mirrored = not METHODS[result.method] and (
+        result.other_scores is None
+        or result.paired
+        or len(result.other_subjects) == result.n_subjects
+    )
+    exact = result.n_permutations < result.parameters["n_permutations"]
+    if mirrored and exact and result.alternative == "two-sided":
+        least = min(1.0, 2 * least)
+    return least

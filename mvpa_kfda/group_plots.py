@@ -1,0 +1,333 @@
+"""Figures of group results and of comparisons.
+
+Maps are drawn by the functions that draw the maps of single subjects. Time courses and
+single numbers show the subjects, too. Matplotlib is imported inside the functions.
+"""
+
+import inspect
+
+import numpy as np
+
+from . import _group_curves as curves
+from . import plots
+from ._edges import histogram_edges
+from ._labels import BOUND, NO_BOUND, is_difference, label_of, score_label
+from ._null import against_maximum
+from .map_plots import plot_generalization, plot_sensors, plot_time_frequency
+from .plots import NULL_COLOR, SCORE_COLOR
+from .volume_plots import plot_volume
+
+
+def plot_group(
+    result, *, metric=None, correction=None, alpha=None, show=False, **options
+):
+    r"""Plot the result of a group, or of a comparison.
+
+    Over time, the subjects are thin lines, and their mean a thick one with its 95 %
+    confidence interval of Student's t, :math:`\bar x \pm t_{0.975, S-1} s / \sqrt S`,
+    which is one of each time point alone. Bars below mark where p <= alpha, of the
+    global null hypothesis if the method is "prevalence" [1]_; a second panel then has
+    the prevalence bound :math:`\gamma_0`, and a dotted line where the majority begins.
+    Two groups have two means, and the bars mark where they differ. Of a comparison,
+    the upper panel has both time courses and the lower one their difference.
+
+    Single numbers: one dot per subject, the mean and its confidence interval. Maps and
+    brains are drawn by `plot_generalization`, `plot_time_frequency`, `plot_sensors`
+    and `VolumeResult.plot`, with an outline around what is significant; of the
+    prevalence bound, around the majority, in colors from 0 to 1.
+
+    Parameters
+    ----------
+    result : GroupResult or ComparisonResult
+        The result to draw.
+    metric : str or None
+        Name of the map, one of ``result.scoring``: the metric of the scores,
+        "statistic" for what was tested or, of "prevalence", "gamma_0" for the
+        prevalence bound. None takes the scores.
+    correction : str or None
+        Correction of the p-values for testing many positions; None takes the one that
+        was asked for. The prevalence bound is always that of the result.
+    alpha : float or None
+        Positions with p <= alpha are marked; None takes ``result.alpha``.
+    show : bool
+        Show the figure at once.
+    **options
+        What else the figures of such maps take. ``ax`` (Axes to draw into): single
+        numbers, time, time generalization and time-frequency; over time, only the
+        scores are drawn then, without a second panel. ``vlim`` and ``cmap``: maps and
+        brains. ``times`` of the topomaps: sensors. ``kind``, ``views``,
+        ``cut_coords``, ``bg_img`` and ``threshold``: as in `VolumeResult.plot`.
+
+    Returns
+    -------
+    drawn : matplotlib Axes or Figure
+        The Axes, or the Figure if it has several: two panels, sensors, and brains.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not between 0 and 1, if there is no such map or no such p-value,
+        or if an option is not valid.
+    TypeError
+        If such figures do not take an option.
+
+    References
+    ----------
+    .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
+       inference for information-based imaging: From the second-level t-test to
+       prevalence inference. NeuroImage, 141, 378-392.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays, group_inference
+    >>> from mvpa_kfda.group_plots import plot_group
+    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> results = [
+    ...     decode_arrays(rng.normal(size=(20, 4, 3)), y, n_permutations=20)
+    ...     for subject in range(8)
+    ... ]
+    >>> group = group_inference(results, random_state=0)
+    >>> [ax.get_ylabel() for ax in plot_group(group).axes]
+    ['Accuracy', 'Bound γ₀']
+    """
+    draw = _DRAW[tuple(result.axes)]
+    allowed = [*inspect.signature(draw).parameters][1:]
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise TypeError(
+            f"Figures of {result.places.describe()} do not take: {', '.join(unknown)}. "
+            f"Allowed: {', '.join(allowed)}."
+        )
+    if metric == BOUND and "vlim" in allowed:
+        options = _BOUND_COLORS | options
+    return draw(
+        result,
+        metric=metric,
+        correction=result._correction(correction),
+        alpha=result.alpha if alpha is None else alpha,
+        show=show,
+        **options,
+    )
+
+
+def plot_null_max(result, *, ax=None, show=False, alpha=None):
+    """Plot the largest statistic on the histogram of that of the permutations.
+
+    Every second-level permutation counts with its most extreme statistic over all
+    positions. Above the dashed line are the statistics with p <= alpha, corrected by
+    the maximum over positions [1]_.
+
+    Parameters
+    ----------
+    result : GroupResult or ComparisonResult
+        The result to draw.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+    alpha : float or None
+        The level of the dashed line; None takes ``result.alpha``.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the test needed no permutations, or if `alpha` is not between 0 and 1.
+
+    References
+    ----------
+    .. [1] Nichols, T. E., & Holmes, A. P. (2002). Nonparametric permutation tests for
+       functional neuroimaging. Human Brain Mapping, 15(1), 1-25.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays, group_inference
+    >>> from mvpa_kfda.group_plots import plot_null_max
+    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> results = [decode_arrays(rng.normal(size=(20, 4, 3)), y) for _ in range(6)]
+    >>> group = group_inference(results, "sign-flip", random_state=0)
+    >>> plot_null_max(group).get_xlabel()
+    't over subjects, maximum over positions'
+    """
+    alpha = result.alpha if alpha is None else alpha
+    plots.check_request(result, None, "none", alpha)
+    null = result.null_max
+    if len(null) == 0:
+        raise ValueError(
+            "There is no null distribution to plot: this result has p-values of a "
+            f"known distribution only. Run {result.made_by} again with "
+            "correction='max', which needs permutations."
+        )
+    observed, p = result.observed_max, _p_of_maximum(result)
+    ax = plots.axes_or_new(ax, figsize=(6.0, 4.0))
+    ax.hist(
+        null,
+        bins=histogram_edges(null),
+        color=NULL_COLOR,
+        edgecolor="white",
+        lw=0.4,
+        label="permutations",
+    )
+    _draw_quantile(ax, null, alpha)
+    ax.axvline(
+        observed,
+        color=SCORE_COLOR,
+        lw=2.2,
+        label=f"observed, {observed:.3g} (p = {p:.2g})",
+    )
+    label = label_of(result, "statistic")
+    if result.alternative == "less":
+        label = f"minus {label}"
+    elif result.alternative == "two-sided":
+        label = f"|{label}|"
+    over = ", maximum over positions" if result.axes else ""
+    ax.set(xlabel=f"{label}{over}", ylabel="Permutations")
+    return plots.finish(ax, result, show)
+
+
+def _p_of_maximum(result):
+    """Return the p-value of the most extreme statistic over positions."""
+    if "max" in result.p_maps:
+        return float(np.nanmin(result.p_maps["max"]))
+    null = result.null_max
+    return float(against_maximum(result.observed_max, null, null.dtype))
+
+
+def _draw_quantile(ax, null, alpha):
+    """Draw the value that a statistic must surpass to have p <= alpha."""
+    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
+    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
+    if b < 0:
+        label = f"p ≤ {alpha:g} is out of reach with {len(null)} permutations"
+        ax.plot([], [], " ", label=label)
+        return
+    bound = np.sort(null)[::-1][b]
+    label = f"p ≤ {alpha:g} above {bound:.3g}"
+    ax.axvline(bound, color=plots.SIGNIFICANT_COLOR, lw=1.4, ls="--", label=label)
+
+
+# ------------------------------------------------------------------------ time courses
+
+
+def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
+    """Plot a time course, in two panels where there is more than the scores to show."""
+    metric, correction = plots.check_request(result, metric, correction, alpha)
+    marks = plots.marking(result, metric, correction, alpha, "time point")
+    if ax is None and metric == result.metric:
+        if BOUND in result.metrics:
+            return _plot_with_bound(result, marks, show)
+        if hasattr(result, "scores_b"):
+            return _plot_comparison(result, marks, show)
+    ax = plots.axes_or_new(ax, figsize=(7.0, 4.2))
+    _draw_time(ax, result, metric, marks)
+    curves.finish_times([ax], result.times)
+    return plots.finish(ax, result, show)
+
+
+def _draw_time(ax, result, metric, marks):
+    """Draw one map over time with bars where it is significant."""
+    if metric == BOUND:
+        curves.draw_bound(ax, result)
+        return
+    if metric == result.metric and hasattr(result, "subject_scores"):
+        curves.draw_groups(ax, result)
+        ax.set_ylabel(score_label(result))
+    else:
+        curves.draw_map_curve(ax, result, metric)
+        ax.set_ylabel(label_of(result, metric))
+    plots.draw_bars(ax, result.times, *marks)
+
+
+def _plot_with_bound(result, marks, show):
+    """Plot the scores above the prevalence bound."""
+    figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
+    _draw_time(upper, result, result.metric, marks)
+    curves.draw_bound(lower, result)
+    return _finish_panels(figure, result, show)
+
+
+def _plot_comparison(result, marks, show):
+    """Plot two time courses above their difference."""
+    figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
+    curves.draw_pair(upper, result)
+    upper.set_ylabel(score_label(result))
+    _draw_time(lower, result, result.metric, marks)
+    return _finish_panels(figure, result, show)
+
+
+def _two_panels(figsize, heights):
+    """Make a figure with two Axes, one above the other, that share their times."""
+    from matplotlib.pyplot import subplots
+
+    return subplots(
+        2,
+        sharex=True,
+        figsize=figsize,
+        height_ratios=heights,
+        layout="constrained",
+    )
+
+
+def _finish_panels(figure, result, show):
+    """Add the title, the axis of times, and one legend of both panels."""
+    curves.finish_times(figure.axes, result.times)
+    plots.set_title(figure.axes[0], result)
+    handles = [
+        handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, **plots.LEGEND)
+    return plots.shown(figure, show)
+
+
+# --------------------------------------------------------------------- single numbers
+
+
+def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
+    """Plot the scores of the subjects at the only position there is."""
+    metric, correction = plots.check_request(result, metric, correction, alpha)
+    if metric != result.metric:
+        raise ValueError(
+            f"There is one position only, so {metric!r} is a number and not a map: "
+            f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
+        )
+    ax = plots.axes_or_new(ax, figsize=(5.0, 4.4))
+    pair = hasattr(result, "scores_b")
+    (curves.draw_two_dots if pair else curves.draw_dots)(ax, result)
+    ax.plot([], [], " ", label=_worded_p(result, correction))
+    if BOUND in result.metrics:
+        bound = float(result.metrics[BOUND])
+        words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
+        ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
+    return plots.finish(ax, result, show, columns=1)
+
+
+def _worded_p(result, correction):
+    """Word the p-value of a single position."""
+    p = float(result._p_for_plot(correction, result.metric))
+    if is_difference(result):
+        return f"difference {float(result.scores):.3g}, p = {p:.2g}"
+    return f"p = {p:.2g}"
+
+
+#: Light where there is hardly a bound, as no bound is not drawn at all.
+_BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
+
+#: How maps are drawn, by the fields of their axes.
+_DRAW = {
+    (): _plot_single,
+    ("times",): _plot_time,
+    ("train_times", "test_times"): plot_generalization,
+    ("freqs", "times"): plot_time_frequency,
+    ("ch_names", "times"): plot_sensors,
+    ("positions",): plot_volume,
+}

@@ -1,0 +1,175 @@
+"""The command ``mvpa-kfda group``."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from nibabel import Nifti1Image, load
+
+from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
+from mvpa_kfda._cli import group as command
+from mvpa_kfda._group.request import ALTERNATIVES, CLUSTER_FDR, METHODS
+from mvpa_kfda.cli import main
+from mvpa_kfda.inference import CORRECTIONS
+
+Y = np.tile(["face", "house"], 10)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Results of six subjects, as files in folders of their own."""
+    rng = np.random.default_rng(0)
+    for number in range(1, 7):
+        X = rng.normal(size=(20, 3, 5))
+        X[Y == "house", :, 3:] += 3
+        result = decode_arrays(X, Y, cv=5, n_permutations=19, random_state=0)
+        path = tmp_path / f"sub-{number:02d}" / "result.h5"
+        path.parent.mkdir()
+        result.save(path)
+    return sorted(tmp_path.glob("sub-*/result.h5"))
+
+
+def run(*arguments):
+    return main([str(each) for each in arguments])
+
+
+def test_choices_are_those_of_the_function():
+    assert command.METHODS == tuple(METHODS)
+    assert set(command.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
+    assert command.ALTERNATIVES == ALTERNATIVES
+
+
+def test_writes_result_table_and_figures(files, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--method", "prevalence", "--correction", "max", "--permutations", 5000]
+    assert run("group", *files, *options, "--out", out) == 0
+    names = {path.name for path in out.iterdir()}
+    stem = "group_prevalence"
+    assert names == {f"{stem}{e}" for e in (".h5", ".csv", ".png", "_null.png")}
+    group = load_result(out / f"{stem}.h5")
+    expected = group_inference(files, n_permutations=5000, random_state=0)
+    assert group == expected
+    assert list(group.subjects) == [f"sub-0{k}" for k in range(1, 7)]
+    table = pd.read_csv(out / f"{stem}.csv")
+    np.testing.assert_allclose(
+        table["p_max"], expected.pvalues("max"), rtol=1e-12, atol=0
+    )
+    text = capsys.readouterr().out
+    assert "Tested 5 times from 0.000 to 4.000 s: 6 subjects" in text
+    assert "Significant: 3.000 to 4.000 s (p <= 0.05, correction 'max'" in text
+    largest = np.nanmax(expected.gamma_0)
+    assert f"Prevalence: more than {largest:.2f} of the population" in text
+    assert "_null.png" in text
+
+
+def test_pattern_that_the_shell_left_alone(files, tmp_path):
+    out = tmp_path / "out"
+    pattern = tmp_path / "sub-*" / "result.h5"
+    options = ["--method", "t", "--correction", "fdr_by".replace("_", "-")]
+    assert run("group", pattern, *options, "--out", out) == 0
+    assert len(load_result(out / "group_t.h5").subjects) == 6
+
+
+def test_passes_every_option_on(files, tmp_path, monkeypatch):
+    seen = {}
+
+    def spy(results, method, correction, **options):
+        seen.update(options, results=results, method=method, correction=correction)
+        return group_inference(files, "t", "none")
+
+    monkeypatch.setattr("mvpa_kfda.group.group_inference", spy)
+    options = ["--method", "wilcoxon", "--correction", "cluster", "--alternative"]
+    options += ["less", "--metric", "accuracy", "--permutations", 77, "--alpha", 0.01]
+    options += ["--threshold", 0.2, "--seed", 3, "--jobs", 1, "--paired", "--resample"]
+    out = ["--out", tmp_path / "out"]
+    assert run("group", *files[:3], *options, "--other", *files[3:], *out) == 0
+    names = [str(path) for path in files]
+    assert seen == {
+        "results": names[:3],
+        "other": names[3:],
+        "method": "wilcoxon",
+        "correction": "cluster",
+        "alternative": "less",
+        "metric": "accuracy",
+        "n_permutations": 77,
+        "alpha": 0.01,
+        "threshold": 0.2,
+        "random_state": 3,
+        "n_jobs": 1,
+        "paired": True,
+        "resample": True,
+        "verbose": False,
+    }
+
+
+def test_maps_and_peaks_of_images(tmp_path, capsys):
+    affine = np.diag([4.0, 4.0, 4.0, 1.0])
+    mask = Nifti1Image(np.ones((4, 3, 3), np.uint8), affine)
+    paths = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        bold = rng.normal(size=(4, 3, 3, 20))
+        bold[2, 1, 1] += 4 * (Y == "face")
+        result = searchlight(
+            Nifti1Image(bold, affine),
+            Y,
+            mask_img=mask,
+            radius=4.0,
+            cv=5,
+            n_permutations=19,
+            random_state=0,
+        )
+        paths.append(tmp_path / f"sub-{seed}.h5")
+        result.save(paths[-1])
+    out = tmp_path / "out"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code = run("group", *paths, "--permutations", 1999, "--out", out)
+    assert code == 0
+    group = load_result(out / "group_prevalence.h5")
+    for name, expected in (
+        ("scores", group.scores),
+        ("gamma_0", group.gamma_0),
+        ("p", group.pvalues()),
+    ):
+        values = load(out / f"group_prevalence_{name}.nii.gz").get_fdata()
+        np.testing.assert_allclose(values.ravel(), expected, rtol=1e-6, atol=1e-9)
+    peaks = pd.read_csv(out / "group_prevalence_peaks.csv")
+    assert len(peaks) == len(group.peaks())
+    assert "Tested 36 voxels: 6 subjects" in capsys.readouterr().out
+
+
+def test_no_bound_is_said(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    for number in range(5):
+        X = rng.normal(size=(20, 3, 2))
+        result = decode_arrays(X, Y, cv=5, n_permutations=19, random_state=0)
+        result.save(tmp_path / f"sub-{number}.h5")
+    assert run("group", tmp_path / "sub-*.h5", "--out", tmp_path / "out") == 0
+    assert "Prevalence: no bound, as the global null" in capsys.readouterr().out
+
+
+def test_errors_are_one_line(files, tmp_path, capsys):
+    assert run("group", files[0], "--out", tmp_path) == 2
+    assert "single subject" in capsys.readouterr().err
+    assert run("group", files[0], files[0], "--out", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert "are the same file" in error
+    assert error.count("\n") == 1
+    assert run("group", files[0], tmp_path / "none.h5", "--out", tmp_path) == 2
+    assert "There is no file" in capsys.readouterr().err
+
+
+def test_help_is_fast_and_needs_no_neuroimaging_package():
+    code = (
+        "import sys; from mvpa_kfda.cli import main\n"
+        "try: main(['group', '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'mne', 'nilearn', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--method" in done.stdout

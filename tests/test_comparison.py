@@ -1,0 +1,627 @@
+"""Comparing two results of one subject."""
+
+from dataclasses import replace
+from itertools import product
+
+import matplotlib
+import numpy as np
+import pytest
+from nibabel import Nifti1Image
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from mvpa_kfda import (
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    generalize_arrays,
+    load_result,
+    regress,
+    searchlight,
+    simulate_epochs,
+)
+from mvpa_kfda._paired import Differences, Flips, count_right, sum_within
+from mvpa_kfda.comparison import compare
+from mvpa_kfda.comparison_results import ComparisonResult
+
+matplotlib.use("Agg")
+
+SEEDED = {"n_permutations": 99, "random_state": 0, "cv": 5}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Return trials (60, 6, 5) whose first three channels decode at late times."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["face", "house"], 30)
+    X = rng.normal(size=(60, 6, 5))
+    X[y == "house", :3, 3:] += 2.0
+    groups = np.tile(np.arange(6), 10)
+    return X, y, groups
+
+
+@pytest.fixture(scope="module")
+def pair(data):
+    """Return two results over time: one that decodes, and one that does not."""
+    X, y, _ = data
+    return decode_arrays(X[:, :3], y, **SEEDED), decode_arrays(X[:, 3:], y, **SEEDED)
+
+
+# ------------------------------------------------------------- shared permutations
+
+
+def p_by_hand(a, b, name, alternative):
+    """Return p-values of the difference by plain counting; names "none" and "max"."""
+    observed, null = a.scores - b.scores, a.null - b.null
+    rows = np.concatenate([observed[np.newaxis], null])
+    if alternative == "two-sided":
+        rows = np.abs(rows - rows.mean(axis=0))
+    elif alternative == "less":
+        rows = -rows
+    against = rows if name == "none" else rows.max(axis=1, keepdims=True)
+    return np.mean(against >= rows[0] - 1e-9, axis=0)
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("name", ["none", "max"])
+def test_permutation_equals_counting(pair, name, alternative):
+    result = compare(*pair, correction=name, alternative=alternative)
+    wanted = p_by_hand(*pair, name, alternative)
+    assert_allclose(result.pvalues(), wanted, rtol=1e-12)
+    assert_allclose(result.scores, pair[0].scores - pair[1].scores, rtol=0, atol=0)
+    assert_array_equal(result.statistic.round(12), result.scores.round(12))
+    assert result.n_permutations == len(result.null_max) == 99
+
+
+def test_a_decoder_beats_one_of_noise(pair):
+    result = compare(*pair, correction=["max", "cluster", "tfce"])
+    for name in ("max", "cluster", "tfce", "fdr"):
+        assert (result.pvalues(name)[3:] <= 0.05).all(), name
+    assert (result.pvalues("max")[:3] > 0.05).all()
+    other = compare(*pair[::-1])
+    assert_allclose(other.scores, -result.scores)
+    assert_allclose(other.pvalues(), result.pvalues())
+    assert (compare(*pair, alternative="less").pvalues()[3:] == 1).all()
+
+
+def test_kinds_of_results_are_compared(data):
+    X, y, groups = data
+    single = [cross_validate(X[:, :3, k], y, **SEEDED) for k in (3, 0)]
+    result = compare(*single)
+    assert isinstance(result.scores, float)
+    assert isinstance(result.pvalues(), float)
+    assert result.pvalues("max") == result.pvalues("none") <= 0.05
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=60)
+    seeded = {"n_permutations": 49, "random_state": 3, "groups": groups}
+    regressions = [
+        regress(rng.normal(size=(60, 4)) + k * values[:, None], values, **seeded)
+        for k in (1, 0)
+    ]
+    assert compare(*regressions).pvalues() <= 0.05
+
+
+def test_sensor_maps_keep_their_neighbours():
+    epochs = simulate_epochs(n_trials=40, random_state=0)
+    options = {"sensors": "adjacency", "window": 0.2, "step": 0.2, **SEEDED}
+    a = decode_epochs(epochs, **options)
+    b = decode_epochs(epochs, kernel="rbf", **options)
+    result = compare(a, b, correction="cluster")
+    assert result.pvalues().shape == a.shape == (len(result.ch_names), len(a.times))
+    flipped = compare(a, b, "sign-flip", "cluster", n_permutations=99, random_state=0)
+    assert flipped.pvalues().shape == a.shape
+
+
+# ----------------------------------------------- maps of images and of generalization
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Return results of searchlights in eight voxels, one left out of the second."""
+    rng = np.random.default_rng(0)
+    y = np.tile(["face", "house"], 20)
+    bold = rng.normal(size=(8, 1, 1, 40))
+    bold[5:, 0, 0] += 4.0 * (y == "face")
+    affine = np.diag([4.0, 4.0, 4.0, 1.0])
+    mask = Nifti1Image(np.ones((8, 1, 1), dtype=np.uint8), affine)
+    noise = rng.normal(size=bold.shape)
+    noise[0] = 0.0
+    options = {"mask_img": mask, "radius": 1.0, **SEEDED}
+    a = searchlight(Nifti1Image(bold, affine), y, **options)
+    with pytest.warns(RuntimeWarning, match="left out"):
+        b = searchlight(Nifti1Image(noise, affine), y, **options)
+    return a, b
+
+
+@pytest.mark.parametrize("method", ["permutation", "sign-flip"])
+def test_only_voxels_of_both_count(images, method):
+    names = ["max", "cluster", "tfce", "cluster-size", "max-step-down"]
+    result = compare(*images, method, names, n_permutations=499, random_state=0)
+    for name in [*names, "fdr"]:
+        p = result.pvalues(name)
+        assert np.isnan(p[0])
+        assert np.isfinite(p[1:]).all()
+        assert (p[5:] <= 0.05).all(), name
+    assert np.isnan(result.scores[0])
+    assert_array_equal(result.counted, images[1].decoded)
+    image = result.to_img().get_fdata().ravel()
+    assert_allclose(image[1:], result.scores[1:], rtol=1e-6)
+    assert result.to_img("p").get_fdata().ravel()[5] == result.pvalues("max")[5]
+
+
+def test_ties_of_counts_stay_ties_in_single_precision():
+    """0.7 - 0.6 and 0.5 - 0.4 are the same number of hits."""
+    n, rng = 1000, np.random.default_rng(0)
+    hits = rng.integers(400, 600, size=(2, 200, 7))
+    nulls = (hits / n).astype(np.float32)
+    scores = hits[:, 0] / n + 0.1
+    null = Differences(scores, nulls, np.ones(7, bool), n)
+    assert null.dtype == np.float64
+    assert_array_equal(null[3:9], (hits[0] - hits[1])[3:9] / n)
+    assert_array_equal(null.observed, (hits[0] - hits[1])[0] / n)
+    # Other scores keep the precision of their null, and with it a wider tie.
+    assert Differences(scores, nulls, np.ones(7, bool), None).dtype == np.float32
+
+
+def test_only_counted_positions_are_in_the_null():
+    rng = np.random.default_rng(0)
+    nulls, scores = rng.normal(size=(2, 20, 5)), rng.normal(size=(2, 5))
+    counted = np.array([True, False, True, True, False])
+    null = Differences(scores, nulls, counted, None)
+    assert_allclose(null[4:6], (nulls[0] - nulls[1])[4:6, counted], rtol=1e-12)
+    assert null.shape == (20, 3)
+
+
+def test_generalization_passes_both_tests(data):
+    X, y, _ = data
+    maps = [generalize_arrays(X[:, k], y, **SEEDED) for k in (slice(3), slice(3, 6))]
+    result = compare(*maps, correction=["none", "max", "fdr"])
+    p = []
+    for nulls in ("nulls", "second_nulls"):
+        null = np.subtract(*(getattr(each, nulls)["accuracy"] for each in maps))
+        rows = np.concatenate([(maps[0].scores - maps[1].scores)[np.newaxis], null])
+        rows = np.abs(rows - rows.mean(axis=0))
+        p.append(np.mean(rows >= rows[0] - 1e-6, axis=0))
+    np.fill_diagonal(p[1], 0)
+    assert (p[1] > p[0]).any()  # or the second would not be seen
+    assert_allclose(result.pvalues("none"), np.maximum(*p), rtol=1e-12)
+    adjusted = stats.false_discovery_control(np.maximum(*p).ravel()).reshape(5, 5)
+    assert_allclose(result.pvalues("fdr"), adjusted, rtol=1e-12)
+    times = [decode_arrays(X[:, k], y, **SEEDED) for k in (slice(3), slice(3, 6))]
+    on_time = compare(*times, correction="none").pvalues()
+    assert_allclose(np.diag(result.pvalues("none")), on_time, rtol=1e-12)
+    # The diagonal of a map was permuted as a time course is.
+    again = compare(maps[0].diagonal(), times[1], correction="none")
+    assert_allclose(again.pvalues(), on_time, rtol=1e-12)
+
+
+# -------------------------------------------------- runs that cannot be compared so
+
+
+def test_permutations_must_be_the_same(data, pair):
+    X, y, groups = data
+    a = pair[0]
+
+    def run(**options):
+        return decode_arrays(X[:, 3:], y, **SEEDED | options)
+
+    for options, words in (
+        ({"random_state": 1}, r"random_state \(0 and 1\)"),
+        ({"random_state": None}, r"random_state \(0 and \d+\)"),
+        ({"n_permutations": 98}, r"n_permutations \(99 and 98\)"),
+        ({"cv": 6}, r"folds \(cv: .*5 folds and .*6 folds\)"),
+        ({"groups": groups, "cv": a.folds}, "groups"),
+        ({"permute": "within_folds"}, None),
+    ):
+        b = run(**options)
+        if words is None:  # the same scheme, whether chosen or named
+            assert compare(a, b).n_permutations == 99
+            continue
+        with pytest.raises(
+            ValueError, match=f"they differ in: .*{words}.*random_state=0"
+        ):
+            compare(a, b)
+
+
+def test_two_unseeded_runs_are_refused(data):
+    X, y, _ = data
+    a, b = (
+        decode_arrays(X[:, k], y, cv=5, n_permutations=20)
+        for k in (slice(3), slice(3, 6))
+    )
+    with pytest.raises(ValueError, match="they differ in: random_state"):
+        compare(a, b)
+
+
+def test_runs_without_a_record_are_refused(pair):
+    a, b = (
+        replace(
+            each, parameters={k: v for k, v in each.parameters.items() if k != name}
+        )
+        for each, name in zip(pair, ["random_state"] * 2, strict=True)
+    )
+    with pytest.raises(ValueError, match=r"random_state \(not recorded\)"):
+        compare(a, b)
+
+
+def test_all_permutations_need_no_seed(data):
+    X, y, _ = data
+    keep = np.r_[:4, 30:34]
+    options = {"cv": 2, "n_permutations": 1000, "permute": "within_folds"}
+    a, b = (
+        decode_arrays(X[keep, k : k + 3], y[keep], random_state=k, **options)
+        for k in (0, 3)
+    )
+    assert a.parameters["exact"]
+    assert compare(a, b).n_permutations == 35
+
+
+def test_other_versions_warn(pair):
+    b = replace(pair[1], versions=pair[1].versions | {"numpy": "1.26.0"})
+    with pytest.warns(
+        RuntimeWarning, match=r"different versions, .*numpy .* and 1\.26"
+    ):
+        compare(pair[0], b)
+
+
+def test_missing_permutations(data, images):
+    X, y, _ = data
+    a, b = (decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3))
+    with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
+        compare(a, b)
+    seeded = {"step": 1, "null": "max", **SEEDED}
+    maps = [generalize_arrays(X[:, k : k + 3], y, **seeded) for k in (0, 3)]
+    with pytest.raises(ValueError, match="null='full', which keeps them"):
+        compare(*maps)
+    assert compare(*maps, method="sign-flip", n_permutations=99).shape == (5, 5)
+
+
+# ------------------------------------------------------------------ flips of signs
+
+
+def flips_by_hand(d, alternative):
+    """Return p-values of all sign flips of d (n, positions), uncorrected and "max"."""
+    signs = np.array(list(product([1, -1], repeat=len(d))))
+    norm = np.sqrt((d**2).sum(axis=0))
+    z = signs @ d / np.where(norm > 0, norm, 1)
+    z = {"greater": z, "less": -z, "two-sided": np.abs(z)}[alternative]
+    largest = z.max(axis=1, keepdims=True)
+    return np.mean(z >= z[0] - 1e-9, axis=0), np.mean(largest >= z[0] - 1e-9, axis=0)
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("flip", ["trials", "groups"])
+def test_all_flips_are_enumerated(data, alternative, flip):
+    X, y, groups = data
+    keep = np.r_[:6, 30:36]
+    few = groups[keep]
+    a, b = (decode_arrays(X[keep, k : k + 3], y[keep], groups=few) for k in (0, 3))
+    options = {"flip": flip, "alternative": alternative, "n_permutations": 5000}
+    result = compare(a, b, "sign-flip", ["none", "max"], **options)
+    d = ((a.predicted == a.y).astype(int) - (b.predicted == b.y)).T
+    if flip == "groups":
+        d = np.array([d[few == group].sum(axis=0) for group in np.unique(few)])
+    p, p_max = flips_by_hand(d, alternative)
+    assert_allclose(result.pvalues("none"), p, rtol=1e-12)
+    assert_allclose(result.pvalues("max"), p_max, rtol=1e-12)
+    n_units = np.count_nonzero(d.any(axis=1))
+    assert result.n_permutations == 2**n_units - 1
+    wanted = np.mean(a.predicted == a.y, axis=1) - np.mean(b.predicted == b.y, axis=1)
+    assert_allclose(result.scores, wanted, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("alternative", ["greater", "two-sided"])
+def test_clusters_of_all_flips(data, alternative):
+    X, y, _ = data
+    keep = np.r_[3:9, 33:39]
+    a, b = (decode_arrays(X[keep, k : k + 3], y[keep], cv=3) for k in (0, 3))
+    options = {"alternative": alternative, "threshold": 0.3, "n_permutations": 5000}
+    result = compare(a, b, "sign-flip", "cluster", **options)
+    d = ((a.predicted == a.y).astype(int) - (b.predicted == b.y)).T
+    z = np.array(list(product([1, -1], repeat=12))) @ d / np.sqrt((d**2).sum(axis=0))
+    height = stats.norm.isf(0.3 if alternative == "greater" else 0.15)
+
+    def masses(row):
+        """Return the mass of the cluster that each position of a map is in."""
+        found, above = np.zeros(len(row)), row > height
+        for k in np.flatnonzero(above):
+            left, right = k, k
+            while left > 0 and above[left - 1]:
+                left -= 1
+            while right < len(row) - 1 and above[right + 1]:
+                right += 1
+            found[k] = row[left : right + 1].sum()
+        return found
+
+    sides = [z] if alternative == "greater" else [z, -z]
+    mass = np.max([[masses(row) for row in side] for side in sides], axis=0)
+    p = np.mean(mass.max(axis=1)[:, np.newaxis] >= mass[0] - 1e-9, axis=0)
+    assert (mass[0] > 0).sum() >= 2
+    assert_allclose(result.pvalues(), np.where(mass[0] > 0, p, 1.0), rtol=1e-12)
+
+
+def test_single_trials_give_the_exact_mcnemar_test(data):
+    X, y = data[0][::2], data[1][::2]
+    a, b = (cross_validate(X[:, k : k + 2, 4], y, cv=5) for k in (0, 3))
+    right_a, right_b = a.predicted == a.y, b.predicted == b.y
+    n_a, n_b = np.sum(right_a & ~right_b), np.sum(right_b & ~right_a)
+    assert n_b > 0
+    result = compare(a, b, "sign-flip", n_permutations=2**16, random_state=0)
+    exact = stats.binomtest(n_a, n_a + n_b, 0.5).pvalue
+    assert_allclose(result.pvalues(), exact, rtol=1e-12)
+    z = (n_a - n_b) / np.sqrt(n_a + n_b)
+    assert_allclose(result.statistic, z, rtol=1e-12)
+
+
+def test_flips_are_seeded_and_not_batched(pair):
+    options = {"n_permutations": 200, "correction": ["max", "cluster"]}
+    first = compare(*pair, "sign-flip", random_state=1, **options)
+    second = compare(*pair, "sign-flip", random_state=1, **options)
+    assert first == second
+    other = compare(*pair, "sign-flip", random_state=2, **options)
+    assert not np.array_equal(first.null_max, other.null_max)
+    rng = np.random.default_rng(0)
+    signs, d = rng.choice([-1, 1], (50, 9)), rng.integers(-3, 4, (9, 4))
+    flips = Flips(d, signs, (2, 2), 1.6)
+    whole = flips[0:50]
+    assert whole.shape == (50, 2, 2)
+    parts = [flips[k : k + 1][0] for k in range(50)]
+    assert_array_equal(whole, parts)
+    z = (signs @ d / np.sqrt((d**2).sum(axis=0))).reshape(50, 2, 2)
+    assert_allclose(whole, z, rtol=1e-12)
+
+
+def test_only_predictions_of_both_are_counted():
+    a, b = np.array([[0, 1, -1, 1], [-1] * 4]), np.array([[0, 0, 1, -1], [-1] * 4])
+    right, n_both = count_right(a, b, np.array([0, 1, 1, 1]))
+    assert_array_equal(n_both, [2, 0])
+    assert_array_equal(right[0], [[True, True, False, False], [False] * 4])
+    assert_array_equal(right[1], [[True, False, False, False], [False] * 4])
+
+
+def test_sums_within_units():
+    d = np.array([[1, 0, -1, 1, 0], [0, 0, 1, 1, 0]])
+    assert_array_equal(sum_within(d, np.array([0, 1, 0, 2, 2])), [[0, 1], [1, 1]])
+    assert_array_equal(sum_within(0 * d, np.arange(5)), [[0, 0]])
+
+
+def test_alike_decoders_have_p_of_one(data):
+    X, y, _ = data
+    a = decode_arrays(X, y, cv=5, scoring=["accuracy"])
+    b = decode_arrays(3 * X, y, cv=5, scoring=["accuracy", "roc_auc"])
+    with pytest.warns(RuntimeWarning, match="nothing can be significant"):
+        result = compare(a, b, "sign-flip")
+    assert (result.pvalues() == 1).all()
+    assert (result.scores == 0).all()
+
+
+def test_trials_without_a_prediction_are_left_out(data):
+    X, y, _ = data
+    rows = np.arange(60)
+    tests = [rows[k:48:4] for k in range(4)]  # the last twelve are never tested
+    folds = [(np.setdiff1d(rows, test), test) for test in tests]
+    a = decode_arrays(X[:, :3], y, cv=folds)
+    b = decode_arrays(X[:, 3:], y, cv=5)
+    assert (a.predicted[:, 48:] == -1).all()
+    result = compare(a, b, "sign-flip", n_permutations=99, random_state=0)
+    right = (b.predicted == b.y)[:, :48].mean(axis=1)
+    assert_allclose(result.scores_b, right, rtol=1e-12)
+    assert_allclose(result.scores_a, a.scores, rtol=1e-12)
+
+
+def test_other_metric_of_the_results_does_not_matter(data):
+    X, y, _ = data
+    a, b = (decode_arrays(X[:, k : k + 3], y, cv=5, scoring="roc_auc") for k in (0, 3))
+    result = compare(a, b, "sign-flip", n_permutations=99, random_state=0)
+    assert result.metric == "accuracy_difference"
+    assert result.score_chance == 0.5
+    assert compare(a, b, "sign-flip", metric="accuracy", n_permutations=99)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "effect"), [("permutation", 0.0), ("sign-flip", 0.8)]
+)
+def test_false_alarms_are_at_their_level(method, effect):
+    """Each method has its null: no decoder is any good, or both are equally good."""
+    rng = np.random.default_rng(0)
+    y, n_repeats, p = np.tile([0, 1], 30), 400, []
+    for seed in range(n_repeats):
+        X = rng.normal(size=(60, 6, 4))
+        X[y == 1] += effect
+        options = {"cv": 5, "n_permutations": 39, "random_state": seed}
+        pair = [decode_arrays(X[:, k : k + 3], y, **options) for k in (0, 3)]
+        result = compare(*pair, method, n_permutations=199, random_state=seed)
+        p.append(result.pvalues("max").min())
+    share = np.mean(np.array(p) <= 0.1)
+    assert 0.03 <= share <= 0.1 + 3 * np.sqrt(0.09 / n_repeats)
+
+
+# ------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "t"}, "Invalid value for 'method': 't'"),
+        ({"correction": "holm"}, "Invalid value for 'correction': 'holm'"),
+        ({"correction": []}, "correction is an empty list"),
+        ({"alternative": "larger"}, "Invalid value for 'alternative'"),
+        ({"flip": "runs"}, "Invalid value for 'flip': 'runs'"),
+        ({"alpha": 5}, "Invalid value for 'alpha': 5"),
+        ({"threshold": 0.7}, r"'threshold': 0\.7\. Allowed: a p-level"),
+        ({"n_permutations": 0}, "Invalid value for 'n_permutations': 0"),
+        ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
+        ({"method": "sign-flip", "metric": "roc_auc"}, "compares accuracies; got met"),
+        ({"method": "sign-flip", "flip": "groups"}, "flip='groups' needs results with"),
+    ],
+)
+def test_invalid_arguments(pair, options, message):
+    with pytest.raises(ValueError, match=message):
+        compare(*pair, **options)
+
+
+def test_what_is_no_result(pair):
+    with pytest.raises(TypeError, match=r"result_b must be a result .* got a list"):
+        compare(pair[0], [pair[1]])
+    with pytest.raises(TypeError, match=r"got a ComparisonResult.*group_inference"):
+        compare(compare(*pair), pair[0])
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*missing\.h5"):
+        compare(pair[0], "missing.h5")
+
+
+def test_equal_results(pair, tmp_path):
+    with pytest.raises(ValueError, match="are equal, so there is nothing to compare"):
+        compare(pair[0], pair[0])
+    pair[0].save(tmp_path / "a.h5")
+    with pytest.raises(ValueError, match="the same result or file twice"):
+        compare(tmp_path / "a.h5", pair[0])
+
+
+def test_other_positions_and_kinds(data, pair):
+    X, y, _ = data
+    shorter = decode_arrays(X[:, :3, :4], y, **SEEDED)
+    with pytest.raises(ValueError, match=r"result_b has 4 times from .* instead of 5"):
+        compare(pair[0], shorter)
+    with pytest.raises(ValueError, match="result_b has a DecodingResult instead of a"):
+        compare(pair[0], cross_validate(X[:, :, 0], y, **SEEDED))
+
+
+@pytest.mark.parametrize("method", ["permutation", "sign-flip"])
+def test_other_trials(data, pair, method):
+    X, y, _ = data
+    swapped = np.where(np.arange(60) % 30 < 2, np.roll(y, 30), y)
+    three = np.where(np.arange(60) % 30 < 5, "none", y)
+    for labels, words in (
+        (y[:58], "y of 60 and 58 trials"),
+        (swapped, "another y for 4 of 60 trials"),
+        (three, "2 and 3 classes"),
+    ):
+        b = decode_arrays(X[: len(labels), 3:], labels, **SEEDED)
+        with pytest.raises(ValueError, match=f"the same trials .* they have {words}"):
+            compare(pair[0], b, method)
+    averaged = decode_arrays(X[:, 3:], y, average=2, **SEEDED)
+    other = decode_arrays(X[:, :3], y, average=2, **SEEDED | {"random_state": 5})
+    with pytest.raises(ValueError, match="they have other averages of trials"):
+        compare(averaged, other, method)
+    same = decode_arrays(X[:, :3], y, average=2, **SEEDED)
+    assert compare(averaged, same, method, n_permutations=99).shape == (5,)
+
+
+def test_metric_of_one_only(data, pair):
+    X, y, _ = data
+    b = decode_arrays(X[:, 3:], y, scoring="kappa", **SEEDED)
+    with pytest.raises(ValueError, match="result_b has no metric 'accuracy'"):
+        compare(pair[0], b)
+
+
+def test_regression_has_no_classes_to_flip():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=30)
+    a, b = (regress(rng.normal(size=(30, 2)), values) for _ in range(2))
+    with pytest.raises(ValueError, match="these are results of regression"):
+        compare(a, b, "sign-flip")
+
+
+def test_groups_of_training_trials_are_not_flipped(data):
+    X, y, groups = data
+    maps = [
+        generalize_arrays(
+            X[:30:, k : k + 3],
+            y[::2],
+            X_test=X[30:, k : k + 3],
+            y_test=np.roll(y[1::2], 5),
+            groups=groups[:30],
+        )
+        for k in (0, 3)
+    ]
+    with pytest.raises(ValueError, match="same groups of the tested trials"):
+        compare(*maps, method="sign-flip", flip="groups")
+    # What is tested are the labels of the other trials.
+    result = compare(*maps, method="sign-flip", n_permutations=99)
+    assert_allclose(result.scores, maps[0].scores - maps[1].scores, rtol=0, atol=1e-12)
+
+
+def test_too_few_permutations_warn(data):
+    X, y, _ = data
+    a, b = (
+        decode_arrays(X[:, k : k + 3], y, cv=5, n_permutations=9, random_state=0)
+        for k in (0, 3)
+    )
+    with pytest.warns(RuntimeWarning, match=r"9 permutations the smallest .* is 0\.1,"):
+        compare(a, b)
+
+
+# ------------------------------------------------------------------- what comes out
+
+
+def test_result_is_saved_and_loaded(pair, images, tmp_path):
+    for k, result in enumerate(
+        (
+            compare(*pair, correction=["cluster", "fdr"]),
+            compare(*images, method="sign-flip", n_permutations=99),
+        )
+    ):
+        result.save(tmp_path / f"{k}.h5")
+        loaded = load_result(tmp_path / f"{k}.h5")
+        assert loaded == result
+        assert isinstance(loaded, ComparisonResult)
+        assert_array_equal(loaded.pvalues(), result.pvalues())
+        assert repr(loaded) == repr(result)
+
+
+def test_files_give_the_same(pair, tmp_path):
+    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
+    for each, path in zip(pair, paths, strict=True):
+        each.save(path)
+    assert compare(*map(str, paths)) == compare(*pair)
+
+
+def test_table(pair):
+    table = compare(*pair, correction=["max", "max-step-down"]).to_dataframe()
+    assert list(table.columns) == [
+        "time",
+        "accuracy_difference",
+        "accuracy_a",
+        "accuracy_b",
+        "statistic",
+        "p",
+        "p_max",
+        "p_max_step_down",
+    ]
+    assert_array_equal(table["accuracy_a"], pair[0].scores)
+
+
+def test_what_was_not_asked_for(pair):
+    result = compare(*pair)
+    assert_array_equal(result.pvalues(), result.pvalues("max"))
+    with pytest.raises(
+        ValueError, match=r"'tfce' was not asked for, .* Run compare ag"
+    ):
+        result.pvalues("tfce")
+
+
+def test_result_says_what_it_is(pair):
+    result = compare(*pair)
+    text = repr(result)
+    assert text.startswith("<ComparisonResult: accuracy_difference peak +0.")
+    assert "99 permutations" in text
+    assert result.chances == {
+        "accuracy_difference": 0.0,
+        "accuracy_a": 0.5,
+        "accuracy_b": 0.5,
+        "statistic": 0.0,
+    }
+    assert_array_equal(result.times, pair[0].times)
+    assert result.parameters["a"] == pair[0].parameters
+
+
+def test_shapes_must_fit(pair):
+    with pytest.raises(ValueError, match=r"positions \(5,\) got scores_b of shape"):
+        replace(compare(*pair), scores_b=np.zeros(4))
+
+
+def test_figures(pair):
+    result = compare(*pair)
+    assert result.plot() is not None
+    assert result.plot_null().get_ylabel()

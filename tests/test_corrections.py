@@ -1,0 +1,549 @@
+"""Every correction equals brute force, and MNE's tests of exact sign flips."""
+
+import itertools
+
+import mne
+import numpy as np
+import pytest
+from mne.utils import check_version
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.stats import false_discovery_control, norm
+from sklearn.feature_extraction.image import grid_to_graph
+
+from mvpa_kfda import _clusters, generalize_arrays
+from mvpa_kfda._null import ALTERNATIVES, FullNull
+from mvpa_kfda.inference import (
+    CORRECTIONS,
+    check_correction,
+    clusters,
+    correct,
+    corrected_p_values,
+    p_values,
+    smallest_p_value,
+)
+from mvpa_kfda.plots import CORRECTION_LABELS, check_request
+
+corrections = pytest.mark.parametrize("correction", CORRECTIONS)
+alternatives = pytest.mark.parametrize("alternative", ALTERNATIVES)
+
+
+class Lazy:
+    """A null whose rows are worked out when they are asked for."""
+
+    def __init__(self, null):
+        self._null, self.dtype = null, null.dtype
+        self.shape, self.ndim = null.shape, null.ndim
+        self.most = 0
+
+    def __len__(self):
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, slice)
+        part = self._null[rows] * 1
+        self.most = max(self.most, part.size)
+        return part
+
+
+def tied_rows(n_rows=30, shape=(4, 3), seed=0):
+    """Return rows of few different scores, the first with an effect both ways."""
+    rows = np.random.default_rng(seed).binomial(6, 0.5, (n_rows, *shape)) / 7
+    rows[0].flat[:2] = 6 / 7, 7 / 7
+    rows[0].flat[-2:] = -1 / 7, 0
+    return rows
+
+
+def random_graph(n, seed=0):
+    graph = np.random.default_rng(seed).random((n, n)) < 0.15
+    return sparse.csr_array(graph | graph.T)
+
+
+# ------------------------------------------------------------------------ brute force
+
+
+def neighbours_of(shape, adjacency):
+    """Return the set of neighbours of every flat position."""
+    n = int(np.prod(shape))
+    if adjacency is not None:
+        matrix = adjacency.toarray() != 0
+        return [set(np.flatnonzero(matrix[i])) - {i} for i in range(n)]
+    where = list(np.ndindex(*shape))
+    return [
+        {j for j in range(n) if np.abs(np.subtract(where[i], where[j])).sum() == 1}
+        for i in range(n)
+    ]
+
+
+def connected_sets(above, neighbours):
+    """Return the connected sets of the positions that are above."""
+    left, found = set(np.flatnonzero(above)), []
+    while left:
+        waiting, members = [left.pop()], []
+        while waiting:
+            members.append(waiting.pop())
+            more = neighbours[members[-1]] & left
+            left -= more
+            waiting += more
+        found.append(members)
+    return found
+
+
+def enhance(row, neighbours):
+    scores = np.zeros(len(row))
+    for height in np.arange(0, row.max(initial=0), 0.2):
+        for members in connected_sets(row > height, neighbours):
+            scores[members] += len(members) ** 0.5 * height**2 * 0.2
+    return scores
+
+
+def cluster_values(row, correction, height, neighbours):
+    """Return every position's value of the cluster statistic, 0 in no cluster."""
+    if correction == "tfce":
+        return enhance(row, neighbours)
+    values = np.zeros(len(row))
+    for members in connected_sets(row > height, neighbours):
+        size = correction == "cluster-size"
+        values[members] = len(members) if size else row[members].sum()
+    return values
+
+
+def brute_force(rows, correction, alternative, neighbours, threshold, height):
+    """Return p-values; the first row is the observed one. Close scores are ties."""
+    rows = rows.reshape(len(rows), -1)
+    m = rows.shape[1]
+    sides = {"greater": [1], "less": [-1], "two-sided": [1, -1]}[alternative]
+    mean = rows.mean(axis=0) if height is None else 0.0
+    if correction in ("cluster", "cluster-size", "tfce"):
+        maps = rows if height is not None else (rows - mean) / rows.std(axis=0)
+        if height is None:
+            height = norm.isf(threshold / len(sides))
+        values = np.array(
+            [
+                np.max(
+                    [
+                        cluster_values(side * row, correction, height, neighbours)
+                        for side in sides
+                    ],
+                    axis=0,
+                )
+                for row in maps
+            ]
+        )
+        largest = values.max(axis=1)
+        return np.array([np.mean(largest >= each - 1e-9) for each in values[0]])
+    turned = np.abs(rows - mean) if len(sides) == 2 else sides[0] * rows
+    observed = turned[0]
+    p = np.array([np.mean(turned[:, i] >= observed[i] - 1e-9) for i in range(m)])
+    if correction == "max":
+        return np.array([np.mean(turned.max(axis=1) >= o - 1e-9) for o in observed])
+    if correction == "max-step-down":
+        p, before = np.empty(m), 0.0
+        for i in np.argsort(-observed, kind="stable"):
+            smaller = turned[:, observed <= observed[i] + 1e-9]
+            reach = smaller.max(axis=1) >= observed[i] - 1e-9
+            before = p[i] = max(before, np.mean(reach))
+        return p
+    if correction == "bonferroni":
+        return np.minimum(1, m * p)
+    if correction in ("fdr", "fdr-by"):
+        factor = sum(1 / k for k in range(1, m + 1)) if correction == "fdr-by" else 1
+        ranked = [factor * m * p[j] / (p <= p[j]).sum() for j in range(m)]
+        return np.array([min(1, *(np.array(ranked)[p >= each])) for each in p])
+    return p
+
+
+@corrections
+@alternatives
+@pytest.mark.parametrize("height", [None, 0.4])
+@pytest.mark.parametrize("graph", [False, True])
+def test_every_correction_equals_brute_force(
+    correction, alternative, height, graph, monkeypatch
+):
+    monkeypatch.setattr(_clusters, "_BATCH", 100)
+    seen = set()
+    for seed in range(2):
+        rows = tied_rows(60, seed=seed) - (0 if height is None else 0.43)
+        adjacency = random_graph(12, seed) if graph else None
+        null = FullNull(rows[0], rows[1:], adjacency, 0.4, alternative, height=height)
+        p = correct(null, correction)
+        neighbours = neighbours_of((4, 3), adjacency)
+        expected = brute_force(rows, correction, alternative, neighbours, 0.4, height)
+        assert p.shape == (4, 3)
+        assert_allclose(p.ravel(), expected, rtol=1e-12, atol=0)
+        seen.update(p.flat)
+    assert len(seen) > 1
+
+
+@corrections
+@alternatives
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("height", [None, 0.1])
+def test_a_lazy_null_equals_an_array(
+    correction, alternative, dtype, height, monkeypatch
+):
+    monkeypatch.setattr(_clusters, "_BATCH", 60)
+    for shape in ((), (7,), (3, 5)):
+        rows = np.random.default_rng(1).normal(size=(45, *shape)).astype(dtype)
+        lazy = Lazy(rows[1:])
+        options = {"threshold": 0.2, "alternative": alternative, "height": height}
+        p = correct(FullNull(rows[0], lazy, **options), correction)
+        expected = correct(FullNull(rows[0], rows[1:], **options), correction)
+        assert_array_equal(p, expected)
+        assert 0 < lazy.most <= 60
+
+
+@corrections
+def test_less_is_greater_of_negated_scores(correction):
+    rows = tied_rows(120)
+    p = corrected_p_values(rows[0], rows[1:], correction, alternative="less")
+    mirrored = corrected_p_values(-rows[0], -rows[1:], correction)
+    assert_array_equal(p, mirrored)
+    assert p[-1, -1] < p[0, 0]
+    two = corrected_p_values(rows[0], rows[1:], correction, alternative="two-sided")
+    same = corrected_p_values(-rows[0], -rows[1:], correction, alternative="two-sided")
+    assert_array_equal(two, same)
+
+
+@alternatives
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_position_needs_no_correction(alternative, dtype):
+    for seed in range(20):
+        # Accuracies near 0.5 differ by little from their mean: ties must survive that.
+        rows = 0.5 + np.random.default_rng(seed).integers(-2, 3, 50) / (600 + 7 * seed)
+        if seed % 2:  # the same far above the mean as below
+            rows = np.concatenate([rows, 1 - rows])
+        null = rows[1:].astype(dtype)
+        p = p_values(rows[0], null, alternative)
+        for name in ("max", "max-step-down", "bonferroni", "fdr", "fdr-by"):
+            assert p == corrected_p_values(rows[0], null, name, alternative=alternative)
+        exact = brute_force(rows, "none", alternative, None, None, None)
+        assert_allclose(p, exact[0], rtol=1e-12, atol=0)
+
+
+# --------------------------------------------------------------- MNE's exact sign flips
+
+
+def sensors():
+    montage = mne.channels.make_standard_montage("biosemi32")
+    info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
+    return mne.channels.find_ch_adjacency(info, "eeg")[0]
+
+
+def voxels():
+    mask = np.random.default_rng(3).random((5, 5, 4)) < 0.7
+    return grid_to_graph(5, 5, 4, mask=mask)
+
+
+GEOMETRIES = {
+    "lattice": ((7, 8), None),
+    "times x sensors": ((4, 32), mne.stats.combine_adjacency(4, sensors())),
+    "voxels": ((voxels().shape[0],), voxels()),
+}
+geometries = pytest.mark.parametrize(
+    ("shape", "adjacency"), GEOMETRIES.values(), ids=GEOMETRIES
+)
+
+
+def subjects(shape, n_subjects=6):
+    """Return smooth noise with an effect up and one down, (subjects, positions...)."""
+    data = np.random.default_rng(5).normal(size=(n_subjects, *shape))
+    for axis in range(1, data.ndim):
+        data = data + np.roll(data, 1, axis)
+    flat = data.reshape(n_subjects, -1)
+    flat[:, :8] += 2.5
+    flat[:, -8:] -= 2.0
+    return data
+
+
+def flipped(data, alternative):
+    """Return the t map of the data and those of the flips of signs that MNE takes.
+
+    All of them; but where it tests one side, MNE counts the data as they are once more,
+    in place of those with every sign flipped.
+    """
+    flips = itertools.product([1.0, -1.0], repeat=len(data))
+    signs = [np.reshape(flip, (-1,) + (1,) * (data.ndim - 1)) for flip in flips]
+    t = np.array([t_values(data * sign) for sign in signs])
+    return t[0], t[1:] if alternative == "two-sided" else t[:-1]
+
+
+def t_values(data):
+    return mne.stats.ttest_1samp_no_p(data)
+
+
+def with_mne(data, threshold, tail, adjacency):
+    """Return what MNE finds with all flips of signs: clusters, their p-values."""
+    return mne.stats.permutation_cluster_1samp_test(
+        data,
+        threshold=threshold,
+        n_permutations=2 ** len(data),  # "all" would leave one of the flips out
+        tail=tail,
+        stat_fun=t_values,
+        adjacency=None if adjacency is None else sparse.coo_array(adjacency),
+        out_type="mask",
+        verbose="error",
+    )
+
+
+@geometries
+@alternatives
+def test_cluster_mass_equals_mne(shape, adjacency, alternative):
+    data, height = subjects(shape), 2.0
+    options = {"alternative": alternative, "height": height}
+    p = correct(FullNull(*flipped(data, alternative), adjacency, **options), "cluster")
+    assert p.shape == shape
+    tail = {"greater": 1, "less": -1, "two-sided": 0}[alternative]
+    threshold = -height if tail < 0 else height
+    _, masks, cluster_p, _ = with_mne(data, threshold, tail, adjacency)
+    expected = np.ones(shape)
+    for mask, value in zip(masks, cluster_p, strict=True):
+        expected[mask] = value
+    assert_allclose(p, expected, rtol=1e-12, atol=0)
+    assert expected.min() < 0.15
+    assert expected.max() == 1
+
+
+@geometries
+@alternatives
+def test_tfce_equals_mne(shape, adjacency, alternative):
+    data = subjects(shape)
+    options = {"alternative": alternative, "height": 2.0}
+    p = correct(FullNull(*flipped(data, alternative), adjacency, **options), "tfce")
+    if check_version("mne", "1.13"):  # before, its heights and extents were others
+        # MNE compares enhanced scores as if they were negative where tail is -1.
+        mirrored = -data if alternative == "less" else data
+        tail = 0 if alternative == "two-sided" else 1
+        step = {"start": 0, "step": 0.2}
+        expected = with_mne(mirrored, step, tail, adjacency)[2]
+        assert_allclose(p.ravel(), expected, rtol=1e-12, atol=0)
+    assert p.min() < 0.3
+    assert len(set(p.ravel())) > 5
+
+
+# -------------------------------------------------------------------- each of them
+
+
+def test_step_down_by_hand():
+    observed = np.array([9.0, 5.0, 1.0])
+    null = np.array([[6.0, 0, 0], [0, 4, 0], [0, 0, 3], [6, 0, 2]])
+    single = corrected_p_values(observed, null, "max")
+    assert_allclose(single, [0.2, 0.6, 1.0], rtol=1e-12, atol=0)
+    # Without the first position, none of the maxima reaches 5.
+    p = corrected_p_values(observed, null, "max-step-down")
+    assert_allclose(p, [0.2, 0.2, 0.6], rtol=1e-12, atol=0)
+    # A p-value is never smaller than that of a larger score.
+    p = corrected_p_values([5.0, 4.9], [[5.5, 0], [0, 0], [0, 0]], "max-step-down")
+    assert_allclose(p, [0.5, 0.5], rtol=1e-12, atol=0)
+
+
+@alternatives
+def test_step_down_is_between_none_and_max(alternative):
+    rows = np.random.default_rng(0).normal(size=(200, 40)).astype(np.float32)
+    rows[0, :6] += 4
+    none, step, single = (
+        corrected_p_values(rows[0], rows[1:], name, alternative=alternative)
+        for name in ("none", "max-step-down", "max")
+    )
+    assert (none <= step).all()
+    assert (step <= single).all()
+    assert (step < single).any()
+
+
+def test_false_discovery_rates_are_scipys():
+    rows = np.random.default_rng(0).normal(size=(100, 4, 5))
+    rows[0, 0] += 3
+    p = p_values(rows[0], rows[1:])
+    for name, method in (("fdr", "bh"), ("fdr-by", "by")):
+        expected = false_discovery_control(p.ravel(), method=method).reshape(4, 5)
+        got = corrected_p_values(rows[0], rows[1:], name)
+        assert_allclose(got, expected, rtol=1e-12, atol=0)
+
+
+def test_cluster_size_and_mass_differ():
+    # One wide and flat cluster, one narrow and tall.
+    observed = np.array([2.0, 2, 2, 2, 0, 9, 9, 0])
+    null = np.zeros((4, 8))
+    null[:, :3] = 2.5
+    size = FullNull(observed, null, height=1.0)
+    assert_array_equal(size.cluster_size_maximum, [3, 3, 3, 3])
+    assert_array_equal(size.cluster_maximum, [7.5, 7.5, 7.5, 7.5])
+    p = correct(size, "cluster-size")
+    assert_allclose(p, [0.2, 0.2, 0.2, 0.2, 1, 1, 1, 1], rtol=1e-12, atol=0)
+    p = correct(FullNull(observed, null, height=1.0), "cluster")
+    assert_allclose(p, [0.2, 0.2, 0.2, 0.2, 1, 0.2, 0.2, 1], rtol=1e-12, atol=0)
+
+
+def test_clusters_of_both_sides():
+    rows = np.random.default_rng(2).normal(size=(60, 20))
+    rows[0, 3:6] += 6
+    rows[0, 6:9] -= 5
+    found = clusters(rows[0], rows[1:], threshold=0.02, alternative="two-sided")
+    up, down = found[:2]
+    assert_array_equal(np.flatnonzero(up.mask), [3, 4, 5])
+    assert_array_equal(np.flatnonzero(down.mask), [6, 7, 8])
+    z = (rows[0] - rows.mean(axis=0)) / rows.std(axis=0)
+    assert up.mass == pytest.approx(z[3:6].sum(), rel=1e-10)
+    assert down.mass == pytest.approx(z[6:9].sum(), rel=1e-10)
+    assert down.mass < 0 < up.mass
+    p = corrected_p_values(
+        rows[0], rows[1:], "cluster", threshold=0.02, alternative="two-sided"
+    )
+    assert p[3] == up.p_value == 1 / 60
+    assert p[6] == down.p_value
+    less = clusters(rows[0], rows[1:], threshold=0.01, alternative="less")
+    assert_array_equal(less[0].mask, down.mask)
+    assert less[0].mass == pytest.approx(down.mass, rel=1e-10)
+
+
+@corrections
+def test_the_smallest_p_value_is_reached_and_not_passed(correction):
+    null = np.random.default_rng(0).normal(size=(49, 6))
+    p = corrected_p_values(np.full(6, 99.0), null, correction)
+    least = smallest_p_value(49, 6, correction)
+    assert_allclose(p, np.full(6, least), rtol=1e-12, atol=0)
+    harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5 + 1 / 6
+    factor = {"bonferroni": 6, "fdr-by": harmonic}.get(correction, 1)
+    assert least == pytest.approx(factor / 50, rel=1e-12)
+    assert smallest_p_value(1, 100, "bonferroni") == 1.0
+    assert isinstance(least, float)
+
+
+# --------------------------------------------------------------------------- names
+
+
+def test_names_of_corrections():
+    assert list(CORRECTIONS) == [
+        *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
+        *("cluster", "cluster-size", "tfce"),
+    ]
+    assert set(CORRECTION_LABELS) == set(CORRECTIONS)
+    other = {
+        None: "none",
+        "fdr_by": "fdr-by",
+        "fdr-bh": "fdr",
+        "fdr_bh": "fdr",
+        "cluster_mass": "cluster",
+        "step-down": "max-step-down",
+        "max_step_down": "max-step-down",
+        "cluster_size": "cluster-size",
+    }
+    for given, name in other.items():
+        assert check_correction(given) == name
+        rows = tied_rows()
+        assert_array_equal(
+            corrected_p_values(rows[0], rows[1:], given),
+            corrected_p_values(rows[0], rows[1:], name),
+        )
+    for name in CORRECTIONS:
+        assert check_correction(name) == name
+    for wrong in ("holm", "", 3, ["max"], np.array(["max"])):
+        with pytest.raises(ValueError, match=r"for 'correction'.*'fdr-by', 'cluster'"):
+            check_correction(wrong)
+    with pytest.raises(ValueError, match="Invalid value for 'corrections': 'holm'"):
+        check_correction("holm", "corrections")
+
+
+def test_alternatives_and_heights_are_checked():
+    rows = tied_rows()
+    for function in (corrected_p_values, clusters, p_values):
+        with pytest.raises(ValueError, match=r"'both'. Allowed: 'greater', 'less', 't"):
+            function(rows[0], rows[1:], alternative="both")
+    for height in (0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="Invalid value for 'height'"):
+            FullNull(rows[0], rows[1:], height=height)
+    with pytest.raises(ValueError, match=r"got null \(29, 4, 3\) and observed \(12,\)"):
+        FullNull(rows[0].ravel(), Lazy(rows[1:]))
+    rows[3, 1, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        FullNull(rows[0], Lazy(rows[1:]))
+
+
+# ------------------------------------------------------------------------- in results
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["face", "house"], 15)
+    X = rng.normal(size=(30, 3, 5))
+    X[y == "house", :, 2:] += 0.8
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def result(data):
+    return generalize_arrays(*data, n_permutations=60, random_state=0, null="full")
+
+
+@alternatives
+def test_p_values_of_a_time_course(result, alternative):
+    course = result.diagonal()
+    for name in CORRECTIONS:
+        p = course.pvalues(name, threshold=0.3, alternative=alternative)
+        expected = corrected_p_values(
+            course.scores, course.null, name, threshold=0.3, alternative=alternative
+        )
+        assert_array_equal(p, expected)
+    assert_array_equal(course.pvalues("step_down"), course.pvalues("max-step-down"))
+
+
+@alternatives
+def test_p_values_of_time_generalization_are_those_of_both_tests(result, alternative):
+    second = next(iter(result.second_nulls.values()))
+    diagonal = np.eye(5, dtype=bool)
+    options = {"threshold": 0.3, "alternative": alternative}
+    both = {}
+    for name in CORRECTIONS:
+        p = [
+            corrected_p_values(result.scores, null, name, **options)
+            for null in (result.null, second)
+        ]
+        both[name] = np.maximum(p[0], np.where(diagonal, 0, p[1]))
+    flat = both["none"].ravel()
+    both["fdr"] = false_discovery_control(flat).reshape(5, 5)
+    both["fdr-by"] = false_discovery_control(flat, method="by").reshape(5, 5)
+    for name, expected in both.items():
+        p = result.pvalues(name, **options)
+        assert_allclose(p, expected, rtol=1e-12, atol=0)
+
+
+def test_a_diagonal_with_the_larger_of_two_scores_has_one_side(data):
+    X, y = data
+    other = np.where(np.arange(30) % 7 == 0, "face", y)
+    result = generalize_arrays(X, y, y_test=other, n_permutations=20, random_state=0)
+    diagonal = result.diagonal()
+    assert (diagonal.pvalues() >= np.diag(result.pvalues())).all()
+    for alternative in ("less", "two-sided"):
+        with pytest.raises(
+            ValueError, match=rf"'{alternative}' has no meaning on this"
+        ):
+            diagonal.pvalues(alternative=alternative)
+        assert result.pvalues(alternative=alternative).shape == (5, 5)
+
+
+def test_a_summary_says_what_it_lacks(data):
+    kept = generalize_arrays(*data, n_permutations=60, random_state=0, null="max")
+    for name in ("max-step-down", "cluster-size"):
+        with pytest.raises(
+            ValueError, match=rf"'{name}' needs the whole null.*'full', .* in 6 kB\.$"
+        ):
+            kept.pvalues(name)
+    for alternative in ("less", "two-sided"):
+        with pytest.raises(ValueError, match=rf"'{alternative}' needs .*null='full'"):
+            kept.pvalues("max", alternative=alternative)
+    with pytest.raises(ValueError, match=r"'up'. Allowed: 'greater', 'less', 'two-si"):
+        kept.pvalues("max", alternative="up")
+
+
+def test_p_values_in_tables_and_figures(result):
+    table = result.to_dataframe(["fdr_by", "step-down", "max"])
+    assert list(table.columns)[-4:] == ["p", "p_fdr_by", "p_max_step_down", "p_max"]
+    assert_array_equal(table["p_fdr_by"], result.pvalues("fdr-by").ravel())
+    assert_array_equal(table["p_max_step_down"], result.pvalues("step-down").ravel())
+    assert "p_cluster_size" in result.to_dataframe("cluster-size")
+    with pytest.raises(ValueError, match=r"'corrections': 'holm'. Allowed: 'none'"):
+        result.to_dataframe(["holm"])
+    assert check_request(result, None, "cluster_mass", 0.05)[1] == "cluster"
+    with pytest.raises(ValueError, match=r"'correction': 'holm'. Allowed: 'none'"):
+        check_request(result, None, "holm", 0.05)

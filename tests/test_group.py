@@ -1,0 +1,519 @@
+"""Group inference from results to p-values, against loops over every combination."""
+
+import itertools
+import warnings
+
+import mne
+import numpy as np
+import pytest
+from nibabel import Nifti1Image
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.model_selection import LeaveOneOut
+
+from mvpa_kfda import (
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    group_inference,
+    load_result,
+    regress,
+    searchlight,
+    simulate_epochs,
+)
+from mvpa_kfda.group import METHODS
+
+Y = np.tile(["face", "house"], 10)
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def time_courses(n_subjects=3, n_permutations=3, effect=0.0, seed=0, n_times=4, **more):
+    """Return results of decoding a few times, the last one with an effect."""
+    rng = np.random.default_rng(seed)
+    results = []
+    for subject in range(n_subjects):
+        X = rng.normal(size=(len(Y), 3, n_times))
+        X[Y == "house", :, -1] += effect
+        options = {"n_permutations": n_permutations, "random_state": subject, "cv": 5}
+        results.append(decode_arrays(X, Y, **options | more))
+    return results
+
+
+def maps_of(results):
+    """Return the maps (P + 1, positions...) of every subject, the observed first."""
+    return [np.concatenate([r.scores[None], r.null]) for r in results]
+
+
+def every_combination(results, reduce):
+    """Return the statistic of every choice of one map per subject, observed first."""
+    maps = maps_of(results)
+    choices = itertools.product(*(range(len(each)) for each in maps))
+    return np.array(
+        [
+            reduce([each[i] for each, i in zip(maps, choice, strict=True)], axis=0)
+            for choice in choices
+        ]
+    )
+
+
+def share_as_large(null, observed):
+    return (null >= observed - 1e-9).mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "reduce"), [("prevalence", np.min), ("bootstrap", np.mean)]
+)
+def test_every_combination_of_permutations(method, reduce):
+    results = time_courses(effect=2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few subjects cannot show a majority
+        group = group_inference(results, method, n_permutations=1000)
+    null = every_combination(results, reduce)
+    assert group.n_permutations == 4**3 - 1
+    assert_allclose(group.statistic, null[0], **EXACT)
+    assert_allclose(group.pvalues("none"), share_as_large(null, null[0]), **EXACT)
+    maxima = null.max(axis=1)[:, None]
+    assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
+    assert_allclose(np.sort(group.null_max), np.sort(maxima[1:, 0]), **EXACT)
+
+
+def test_prevalence_formulas_of_the_paper():
+    results = time_courses(6, 4, effect=3.0)
+    group = group_inference(results, n_permutations=99999, random_state=0)
+    p, p_max, n = group.pvalues("none"), group.pvalues("max"), 6
+    assert group.n_permutations == 5**6 - 1
+    for gamma in (0.25, 0.5):
+        share = ((1 - gamma) * p ** (1 / n) + gamma) ** n
+        assert_allclose(group.pvalues("none", null=gamma), share, **EXACT)
+        expected = p_max + (1 - p_max) * share
+        assert_allclose(group.pvalues(null=gamma), expected, **EXACT)
+    assert_array_equal(group.pvalues(null="majority"), group.pvalues(null=0.5))
+    level = (0.05 - p_max[-1]) / (1 - p_max[-1])
+    root = p[-1] ** (1 / n)
+    bound = (level ** (1 / n) - root) / (1 - root)
+    assert 0.2 < bound < 1
+    assert_allclose(group.gamma_0, [np.nan] * 3 + [bound], rtol=1e-9, atol=0)
+    assert_allclose(
+        group.prevalence_bound("none")[-1],
+        (0.05 ** (1 / n) - root) / (1 - root),
+        rtol=1e-9,
+        atol=0,
+    )
+    # The bound is the share that is just rejected.
+    assert_allclose(group.pvalues(null=float(bound))[-1], 0.05, rtol=1e-9, atol=0)
+
+
+def t_of(values):
+    return stats.ttest_1samp(values, 0).statistic
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+def test_every_sign_flip(alternative):
+    results = time_courses(5, 0, effect=1.0)
+    d = np.stack([r.scores for r in results]) - 0.5
+    group = group_inference(
+        results, "sign-flip", ["max", "max-step-down"], alternative=alternative
+    )
+    turn = {"greater": np.copy, "less": np.negative, "two-sided": np.abs}[alternative]
+    signs = itertools.product([1, -1], repeat=5)
+    null = turn(np.array([t_of(np.array(s)[:, None] * d) for s in signs]))
+    assert_allclose(group.statistic, t_of(d), rtol=1e-9, atol=1e-9)
+    assert_allclose(group.pvalues("none"), share_as_large(null, null[0]), **EXACT)
+    maxima = null.max(axis=1)[:, None]
+    assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_every_exchange(paired):
+    first, second = time_courses(4, 0, effect=2.0), time_courses(4, 0, seed=9)
+    a, b = (np.stack([r.scores for r in each]) for each in (first, second))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 15 sign flips are too few
+        group = group_inference(first, "sign-flip", "max", other=second, paired=paired)
+    if paired:
+        signs = itertools.product([1, -1], repeat=4)
+        null = [t_of(np.array(s)[:, None] * (a - b)) for s in signs]
+    else:
+        joined = np.concatenate([a, b])
+        null = [
+            stats.ttest_ind(joined[list(rows)], np.delete(joined, rows, axis=0))[0]
+            for rows in itertools.combinations(range(8), 4)
+        ]
+    null = np.abs(null)
+    assert group.alternative == "two-sided"
+    assert_allclose(group.scores, a.mean(axis=0) - b.mean(axis=0), **EXACT)
+    assert_allclose(group.pvalues("none"), share_as_large(null, null[0]), **EXACT)
+    maxima = null.max(axis=1)[:, None]
+    assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
+
+
+def test_t_and_wilcoxon_are_those_of_scipy():
+    results, other = time_courses(9, 0, effect=1.0), time_courses(9, 0, seed=5)
+    a, b = (np.stack([r.scores for r in each]) for each in (results, other))
+    for method, one, two in (
+        ("t", stats.ttest_1samp, stats.ttest_ind),
+        ("wilcoxon", None, stats.mannwhitneyu),
+    ):
+        p = group_inference(results, method, "none").pvalues()
+        if method == "t":
+            expected = one(a, 0.5, alternative="greater").pvalue
+        else:
+            expected = stats.wilcoxon((a - 0.5).round(9), alternative="greater").pvalue
+        assert_allclose(p, expected, rtol=1e-9, atol=1e-12)
+        p = group_inference(results, method, "none", other=other).pvalues()
+        expected = two(a.round(9), b.round(9)).pvalue
+        assert_allclose(p, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_p_values_adjusted_from_the_uncorrected_ones():
+    group = group_inference(time_courses(6, 4, effect=1.0), "t", "fdr")
+    p = group.pvalues("none")
+    expected = stats.false_discovery_control(p)
+    assert_allclose(group.pvalues(), expected, **EXACT)
+    assert_allclose(group.pvalues("bonferroni"), np.minimum(1, 4 * p), **EXACT)
+    expected = stats.false_discovery_control(p, method="by")
+    assert_allclose(group.pvalues("fdr_by"), expected, **EXACT)
+
+
+def test_two_nulls_of_generalization_are_both_to_be_beaten():
+    rng = np.random.default_rng(0)
+    results = []
+    for seed in range(4):
+        X = rng.normal(size=(len(Y), 3, 3))
+        X[Y == "house", :, 1:] += 1.5
+        options = {"cv": 5, "n_permutations": 4, "random_state": seed}
+        results.append(generalize_arrays(X, Y, null="full", **options))
+    group = group_inference(results, "bootstrap", n_permutations=9999)
+    p = []
+    for nulls in ("nulls", "second_nulls"):
+        maps = [
+            np.concatenate([r.scores[None], getattr(r, nulls)["accuracy"]])
+            for r in results
+        ]
+        null = np.array([np.mean(drawn, axis=0) for drawn in itertools.product(*maps)])
+        p.append((null >= null[0] - 1e-6).mean(axis=0))
+    p[1][np.diag_indices(3)] = 0
+    assert (p[1] > p[0]).any()
+    assert (p[1] < p[0]).any()
+    assert_allclose(group.pvalues("none"), np.maximum(*p), **EXACT)
+
+
+# ------------------------------------------------------------------- every kind of map
+
+
+def epochs(seed):
+    return simulate_epochs(
+        n_trials=20, n_channels=16, n_classes=2, sfreq=20.0, random_state=seed
+    )
+
+
+def of_arrays(seed):
+    X = np.random.default_rng(seed).normal(size=(20, 3))
+    return cross_validate(X, Y, cv=5, n_permutations=9, random_state=0)
+
+
+def of_numbers(seed):
+    X = np.random.default_rng(seed).normal(size=(20, 3))
+    y = X[:, 0] + np.arange(20)
+    return regress(X, y, scoring="pearsonr", cv=5, n_permutations=9, random_state=0)
+
+
+def of_epochs(seed, **options):
+    options = {"cv": 5, "n_permutations": 9, "random_state": 0, **options}
+    return decode_epochs(epochs(seed), **options)
+
+
+def of_power(seed):
+    tfr = epochs(seed).compute_tfr(
+        "morlet", freqs=[3, 6], n_cycles=1, decim=4, verbose=False
+    )
+    return decode_epochs(tfr, cv=5, n_permutations=9, random_state=0)
+
+
+def of_sensors(seed):
+    return of_epochs(seed, sensors="adjacency", step=0.2)
+
+
+def of_generalization(seed):
+    X = np.random.default_rng(seed).normal(size=(20, 3, 4))
+    return generalize_arrays(X, Y, cv=5, n_permutations=9, null="full", random_state=0)
+
+
+def images(seed):
+    rng = np.random.default_rng(seed)
+    affine = np.diag([4.0, 4.0, 4.0, 1.0])
+    mask = np.ones((4, 3, 3), np.uint8)
+    mask[0, 0, 0] = 0
+    bold = rng.normal(size=(4, 3, 3, 20))
+    bold[2, 1, 1] += 2 * (Y == "face")
+    return Nifti1Image(bold, affine), Nifti1Image(mask, affine)
+
+
+def of_voxels(seed):
+    bold, mask = images(seed)
+    options = {"radius": 4.0, "cv": 5, "n_permutations": 9, "random_state": 0}
+    return searchlight(bold, Y, mask_img=mask, null="full", **options)
+
+
+def of_regions(seed):
+    bold, mask = images(seed)
+    labels = np.arange(36).reshape(4, 3, 3) // 12 + 1
+    labels_img = Nifti1Image(labels.astype(np.int16), mask.affine)
+    options = {"cv": 5, "n_permutations": 9, "random_state": 0}
+    return decode_regions(bold, Y, labels_img=labels_img, **options)
+
+
+KINDS = {
+    "one": of_arrays,
+    "numbers": of_numbers,
+    "times": of_epochs,
+    "power": of_power,
+    "sensors": of_sensors,
+    "generalization": of_generalization,
+    "voxels": of_voxels,
+    "regions": of_regions,
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def subjects(request):
+    return [KINDS[request.param](seed) for seed in range(5)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_from_files_alone(subjects, method, tmp_path):
+    files = []
+    for number, result in enumerate(subjects, start=1):
+        files.append(tmp_path / f"sub-{number:02d}" / "result.h5")
+        files[-1].parent.mkdir()
+        result.save(files[-1])
+    corrections = ["max", "cluster", "tfce"] if subjects[0].axes else ["max"]
+    options = {"n_permutations": 199, "random_state": 0, "alpha": 0.3}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*prevalence bound cannot exceed")
+        group = group_inference(files, method, corrections, **options)
+        of_objects = group_inference(subjects, method, corrections, **options)
+    assert list(group.subjects) == [f"sub-0{k}" for k in range(1, 6)]
+    for correction in ("none", "fdr", *corrections):
+        p = np.asarray(group.pvalues(correction))
+        assert p.shape == subjects[0].shape
+        counted = ~np.isnan(subjects[0].scores)
+        assert_array_equal(np.isnan(p), ~counted)
+        assert ((p[counted] > 0) & (p[counted] <= 1)).all()
+        assert_array_equal(p, np.asarray(of_objects.pvalues(correction)))
+    mean = np.mean([r.scores for r in subjects], axis=0)
+    assert_allclose(group.scores, mean, rtol=1e-6, atol=1e-9)
+    for name in subjects[0].axes:
+        assert_array_equal(getattr(group, name), getattr(subjects[0], name))
+    path = tmp_path / "group.h5"
+    group.save(path)
+    again = load_result(path)
+    assert again == group
+    assert again != of_objects  # which have other names
+    assert again.places.difference(group.places) == ""
+    table = again.to_dataframe()
+    assert len(table) == max(1, mean.size)
+    assert {"statistic", "p", group.metric} <= set(table)
+    assert ("p_tfce" in table) == bool(subjects[0].axes)
+    assert ("gamma_0" in table) == (method == "prevalence")
+    assert f"5 subjects | method {method!r}" in repr(group)
+
+
+def test_results_do_not_depend_on_batches(monkeypatch):
+    results = time_courses(5, 9, effect=0.5)
+    everything = ["max", "max-step-down", "cluster", "cluster-size", "tfce"]
+    options = {"n_permutations": 200, "random_state": 3}
+    for method in METHODS:
+        before = group_inference(results, method, everything, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr("mvpa_kfda._clusters._BATCH", 7)
+            after = group_inference(results, method, everything, **options)
+        for name in everything:
+            assert_allclose(after.pvalues(name), before.pvalues(name), **EXACT)
+
+
+def test_images_and_peaks_of_a_group(tmp_path):
+    results = [of_voxels(seed) for seed in range(8)]
+    group = group_inference(results, n_permutations=999, random_state=0)
+    where = group.geometry.mask
+    scores = group.to_img().get_fdata()
+    assert_allclose(scores[where], group.scores, rtol=1e-6, atol=0)
+    p = group.to_img("p", correction="max").get_fdata()
+    assert_array_equal(p[where], group.pvalues("max"))
+    assert (p[~where] == 1).all()
+    bound = group.to_img("gamma_0").get_fdata()[where]
+    assert_allclose(bound, group.gamma_0, rtol=1e-6, atol=0)
+    peaks = group.peaks()
+    # The spheres around the voxel with the effect and those next to it hold it.
+    distance = np.abs(peaks[["x", "y", "z"]].to_numpy() - [8, 4, 4]).sum(axis=1)
+    assert distance[0] <= 4
+    assert (peaks["p_max"] <= 0.05).all()
+    with pytest.raises(ValueError, match="Allowed: 'accuracy'"):
+        group.to_img("beta")
+
+
+def test_peaks_of_p_values_without_permutations():
+    results = [of_voxels(seed) for seed in range(8)]
+    group = group_inference(results, "t", "fdr", alpha=0.2)
+    assert group.n_permutations == 0
+    peaks = group.peaks()
+    assert len(peaks) > 0
+    assert (peaks["p_fdr"] <= 0.2).all()
+
+
+def test_stelzers_clusters():
+    results = [of_voxels(seed) for seed in range(8)]
+    options = {"n_permutations": 999, "random_state": 0, "threshold": 0.01}
+    group = group_inference(results, "bootstrap", "cluster-fdr", **options)
+    found = group.pvalues() <= 0.05
+    voxel = (group.geometry.points == [8, 4, 4]).all(axis=1)
+    assert found[voxel].all()
+    assert not found.all()
+
+
+# -------------------------------------------------------------------------- arguments
+
+
+@pytest.fixture(scope="module")
+def eight():
+    return time_courses(8, 9, effect=2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"method": "anova"}, "Invalid value for 'method': 'anova'. Allowed: 'prev"),
+        ({"correction": "holm"}, "Invalid value for 'correction': 'holm'"),
+        ({"correction": []}, "correction is an empty list"),
+        ({"correction": "cluster-fdr"}, "is that of method='bootstrap'"),
+        ({"alternative": "two-sided"}, "has alternative='greater'"),
+        ({"alternative": "up", "method": "t"}, "Invalid value for 'alternative'"),
+        ({"alpha": 0}, "Invalid value for 'alpha': 0"),
+        ({"alpha": "5%"}, "Invalid value for 'alpha': '5%'"),
+        ({"threshold": 1.5}, "Invalid value for 'threshold': 1.5"),
+        ({"n_permutations": 0}, "n_permutations"),
+        ({"metric": "roc_auc"}, "roc_auc"),
+        ({"paired": True}, "give other="),
+        ({"subjects": ["a"]}, "subjects must name each of the 8 results"),
+    ],
+)
+def test_wrong_arguments_are_explained(eight, options, match):
+    with pytest.raises(ValueError, match=match):
+        group_inference(eight, **options)
+
+
+def test_wrong_second_lists_are_explained(eight):
+    with pytest.raises(ValueError, match="takes no other group"):
+        group_inference(eight[:4], "prevalence", other=eight[4:])
+    with pytest.raises(ValueError, match="results has 5 and other 3"):
+        group_inference(eight[:5], "t", other=eight[5:], paired=True)
+    with pytest.raises(ValueError, match="are the same object"):
+        group_inference(eight[:5], "t", other=eight[4:])
+    with pytest.raises(ValueError, match="other holds a single subject"):
+        group_inference(eight[:5], "t", other=eight[5:6])
+
+
+def test_paired_files_of_different_subjects_are_refused(eight, tmp_path):
+    files = []
+    for number, result in enumerate(eight):
+        files.append(tmp_path / f"sub-{number}.h5")
+        result.save(files[-1])
+    with pytest.raises(ValueError, match="not those of results, in the same order"):
+        group_inference(files[:4], "t", other=files[4:], paired=True)
+    names = ["a", "b", "c", "d"]
+    options = {"other": files[4:], "paired": True, "subjects": names}
+    group = group_inference(files[:4], "t", "none", **options)
+    assert list(group.subjects) == names
+
+
+def test_too_few_subjects_or_permutations_are_told():
+    few = time_courses(3, 3)
+    with pytest.warns(RuntimeWarning, match="3 subjects and 7 .* can give is 0.125"):
+        group_inference(few, "sign-flip")
+    with pytest.warns(RuntimeWarning, match="can give is 0.0909.* n_permutations=200"):
+        group_inference(few, "bootstrap", n_permutations=10)
+    with pytest.warns(RuntimeWarning, match="bound cannot exceed 0.06"):
+        group_inference(few, n_permutations=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        group_inference(few, "t", "none")
+
+
+def test_one_sided_correction_of_bootstrap_clusters(eight):
+    with pytest.raises(ValueError, match="clusters of high scores only"):
+        group_inference(eight, "bootstrap", "cluster-fdr", alternative="less")
+
+
+def test_what_was_not_asked_for_is_not_there(eight):
+    group = group_inference(eight, n_permutations=200, random_state=0)
+    with pytest.raises(ValueError, match=r"correction=\['max', 'tfce'\]"):
+        group.pvalues("tfce")
+    with pytest.raises(ValueError, match="Invalid value for 'correction'"):
+        group.pvalues("holm")
+    with pytest.raises(ValueError, match="Invalid value for 'null': 'half'"):
+        group.pvalues(null="half")
+    with pytest.raises(ValueError, match=r"Invalid value for 'null': 1\.5"):
+        group.pvalues(null=1.5)
+    with pytest.raises(ValueError, match="no image of 4 times"):
+        group.to_img()
+    with pytest.raises(ValueError, match="no peaks in a table for 4 times"):
+        group.peaks()
+    with pytest.raises(AttributeError, match="no attribute 'train_times'"):
+        _ = group.train_times
+    t = group_inference(eight, "t", "none")
+    with pytest.raises(AttributeError, match="gives no bound of the prevalence"):
+        _ = t.gamma_0
+    with pytest.raises(ValueError, match="no null hypothesis about a share"):
+        t.pvalues(null="majority")
+
+
+def test_clusters_test_the_global_null_only(eight):
+    group = group_inference(eight, correction="cluster", n_permutations=999)
+    assert np.isfinite(group.pvalues()).all()
+    with pytest.raises(ValueError, match="tests the global null hypothesis only"):
+        group.pvalues(null="majority")
+
+
+def test_metric_without_chance_has_no_one_sample_test():
+    X = np.random.default_rng(0).normal(size=(3, 20, 2))
+    name = "neg_mean_squared_error"
+    options = {"scoring": name, "cv": 5, "n_permutations": 9, "random_state": 0}
+    results = [regress(x, x[:, 0] + np.arange(20), **options) for x in X]
+    with pytest.raises(ValueError, match="no chance level to test against"):
+        group_inference(results, "t")
+    assert group_inference(results, "bootstrap").chance != 0
+
+
+def test_seed_is_kept_and_makes_the_run_again(eight):
+    group = group_inference(eight, "bootstrap", n_permutations=200)
+    seed = group.parameters["random_state"]
+    again = group_inference(eight, "bootstrap", n_permutations=200, random_state=seed)
+    assert again == group
+
+
+def test_leave_one_out_chances_differ_by_the_metric():
+    """Subjects with other classes cannot be put together."""
+    X = np.random.default_rng(0).normal(size=(18, 3))
+    options = {"cv": LeaveOneOut(), "random_state": 0}
+    two = cross_validate(X, np.arange(18) % 2, **options)
+    three = cross_validate(X, np.arange(18) % 3, **options)
+    with pytest.raises(ValueError, match="another chance level"):
+        group_inference([two, three], "t")
+
+
+def test_copy_and_pickle(eight):
+    import copy
+    import pickle
+
+    group = group_inference(eight, n_permutations=200)
+    assert copy.deepcopy(group) == group
+    assert pickle.loads(pickle.dumps(group)) == group
+
+
+def test_sensors_of_mne_are_kept():
+    results = [of_sensors(seed) for seed in range(3)]
+    group = group_inference(results, "t", "none")
+    assert isinstance(group.info, mne.Info)
+    assert group.info["ch_names"] == list(results[0].ch_names)

@@ -1,0 +1,338 @@
+"""Sign flips, exchanged labels and tests from theory, against loops over SciPy."""
+
+import math
+import warnings
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from mvpa_kfda._group.exchange import (
+    LEAST_REST,
+    STATISTICS,
+    LabelExchange,
+    SignFlips,
+    draw_labels,
+    draw_signs,
+)
+from mvpa_kfda._group.parametric import parametric_p
+from mvpa_kfda._null import ALTERNATIVES, FullNull
+from mvpa_kfda.inference import correct
+
+
+def accuracies(n_subjects, n_positions, seed=0, n_trials=20):
+    """Differences from chance of few trials: full of ties and zeros."""
+    hits = np.random.default_rng(seed).binomial(
+        n_trials, 0.6, (n_subjects, n_positions)
+    )
+    return hits / n_trials - 0.5
+
+
+def real(n_subjects, n_positions, seed=0):
+    return np.random.default_rng(seed).normal(0.4, 1.0, (n_subjects, n_positions))
+
+
+def signed_rank_z(x):
+    """As the formula has it: rank sum without zeros, its mean, its sd with ties."""
+    x = np.round(x, 12)
+    x = x[x != 0]
+    n, ranks = len(x), stats.rankdata(np.abs(x))
+    counts = np.unique(ranks, return_counts=True)[1]
+    variance = n * (n + 1) * (2 * n + 1) / 24 - (counts**3 - counts).sum() / 48
+    return (ranks[x > 0].sum() - n * (n + 1) / 4) / np.sqrt(variance) if n else 0.0
+
+
+def tail(z, alternative):
+    """p of a normal deviate."""
+    if alternative == "two-sided":
+        return 2 * stats.norm.sf(abs(z))
+    return stats.norm.sf(-z if alternative == "less" else z)
+
+
+def rank_sum_z(x, y):
+    """As the formula has it: rank sum, its mean, its sd with ties."""
+    ranks = stats.rankdata(np.round(np.concatenate([x, y]), 12))
+    n, n_x = len(ranks), len(x)
+    counts = np.unique(ranks, return_counts=True)[1]
+    ties = (counts**3 - counts).sum() / (n * (n - 1))
+    sd = np.sqrt(n_x * (n - n_x) / 12 * (n + 1 - ties))
+    return (ranks[:n_x].sum() - n_x * (n + 1) / 2) / sd if sd > 0 else 0.0
+
+
+def pooled_t(x, y):
+    """Of few trials all values of a group may be the same, which SciPy warns of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Precision loss")
+        return stats.ttest_ind(x, y).statistic
+
+
+ONE_SAMPLE = {
+    "t": lambda x: stats.ttest_1samp(x, 0).statistic,
+    "wilcoxon": signed_rank_z,
+}
+TWO_SAMPLES = {
+    "t": pooled_t,
+    "wilcoxon": rank_sum_z,
+}
+
+
+@pytest.mark.parametrize("data", [real, accuracies])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_sign_flips_are_those_of_scipy(statistic, data):
+    differences = data(5, 7, seed=3)
+    signs = draw_signs(5, 31)
+    flips = SignFlips(differences, signs, statistic)
+    expected = [
+        [ONE_SAMPLE[statistic](row[:, 0]) for row in np.split(flipped, 7, axis=1)]
+        for flipped in signs[:, :, np.newaxis] * differences
+    ]
+    assert (len(flips), flips.shape, flips.ndim) == (31, (31, 7), 2)
+    assert flips.dtype == np.float64
+    assert_allclose(flips[0:31], expected, rtol=1e-9, atol=1e-11)
+    observed = [ONE_SAMPLE[statistic](x) for x in differences.T]
+    assert_allclose(flips.observed, observed, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("data", [real, accuracies])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_label_exchange_is_that_of_scipy(statistic, data):
+    values = data(7, 6, seed=1)
+    labels = draw_labels(3, 4, 1000)
+    exchange = LabelExchange(values, labels, statistic)
+    assert exchange.shape == (math.comb(7, 3) - 1, 6)
+    compare = TWO_SAMPLES[statistic]
+    expected = [[compare(x[row], x[~row]) for x in values.T] for row in labels]
+    assert_allclose(exchange[0 : len(labels)], expected, rtol=1e-9, atol=1e-11)
+    observed = [compare(x[:3], x[3:]) for x in values.T]
+    assert_allclose(exchange.observed, observed, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_rows_do_not_depend_on_the_batch_to_the_last_bit(statistic):
+    differences = accuracies(12, 501)
+    flips = SignFlips(differences, draw_signs(12, 300, 0), statistic)
+    labels = LabelExchange(differences, draw_labels(5, 7, 300, 0), statistic)
+    for null in (flips, labels):
+        whole = null[0:300]
+        for step in (1, 7, 128):
+            parts = [null[i : i + step] for i in range(0, 300, step)]
+            assert_array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_equal_sums_are_ties_however_they_come_about(statistic):
+    # 0.6 - 0.5 and 0.5 - 0.4 differ in the last bit, as sums in another order do.
+    scores = np.array([0.6, 0.7, 0.4, 0.3, 0.8, 0.6])
+    differences = (scores - 0.5)[:, np.newaxis]
+    null = SignFlips(differences, draw_signs(6, 63), statistic)
+    whole = np.array([1, 2, -1, -2, 3, 1])[:, np.newaxis]
+    expected = SignFlips(whole, draw_signs(6, 63), statistic)
+    assert_array_equal(null[0:63], expected[0:63])
+
+
+def test_t_is_finite_for_equal_differences_and_zero_for_none():
+    differences = np.zeros((5, 3))
+    differences[:, 1] = 0.1
+    differences[:, 2] = -0.3
+    differences[0, 0] = 1e-17  # rounding of a score that is at chance
+    flips = SignFlips(differences, draw_signs(5, 31))
+    largest = math.sqrt(4 / LEAST_REST)
+    assert_allclose(flips.observed, [0, largest, -largest], rtol=1e-12, atol=0)
+    assert np.isfinite(flips[0:31]).all()
+    assert_array_equal(flips[0:31][:, 0], 0)
+    same = LabelExchange(np.full((5, 1), 0.7), draw_labels(2, 3, 100))
+    assert_array_equal(same.observed, 0)
+    apart = LabelExchange(np.array([[1.0], [1.0], [0.0]]), draw_labels(2, 1, 100))
+    assert_allclose(apart.observed, math.sqrt(1 / LEAST_REST), rtol=1e-12, atol=0)
+
+
+def brute_force_p(rows, observed, alternative):
+    """p at each position and p of the maximum, over all rows, the data's included."""
+    turned = {"greater": rows, "less": -rows, "two-sided": np.abs(rows)}[alternative]
+    value = turned[0]
+    assert_allclose(rows[0], observed, rtol=1e-9, atol=1e-11)
+    bound = value - 1e-9
+    single = (turned >= bound).mean(axis=0)
+    return single, (turned.max(axis=1, keepdims=True) >= bound).mean(axis=0)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("n_subjects", [4, 5, 6])
+def test_exact_sign_flips_equal_enumeration(n_subjects, statistic, alternative):
+    differences = accuracies(n_subjects, 4, seed=n_subjects)
+    signs = np.array(list(product([1, -1], repeat=n_subjects)))  # the first is all 1
+    rows = np.array(
+        [[ONE_SAMPLE[statistic](s * x) for x in differences.T] for s in signs]
+    )
+    # SciPy's t of equal differences is infinite; here it is the largest that there is.
+    rows = np.clip(rows, -1e5, 1e5)
+    flips = SignFlips(differences, draw_signs(n_subjects, 2**n_subjects), statistic)
+    null = FullNull(flips.observed, flips, alternative=alternative, height=1.0)
+    single, largest = brute_force_p(rows, flips.observed, alternative)
+    assert_allclose(correct(null, "none"), single, rtol=1e-12, atol=0)
+    assert_allclose(correct(null, "max"), largest, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_exact_label_exchange_equals_enumeration(statistic, alternative):
+    values = accuracies(6, 4, seed=2)
+    rows = []
+    for first in combinations(range(6), 2):
+        label = np.isin(np.arange(6), first)
+        row = [TWO_SAMPLES[statistic](x[label], x[~label]) for x in values.T]
+        rows.append(row)
+    exchange = LabelExchange(values, draw_labels(2, 4, 14), statistic)
+    null = FullNull(exchange.observed, exchange, alternative=alternative, height=1.0)
+    single, largest = brute_force_p(np.array(rows), exchange.observed, alternative)
+    assert_allclose(correct(null, "none"), single, rtol=1e-12, atol=0)
+    assert_allclose(correct(null, "max"), largest, rtol=1e-12, atol=0)
+
+
+def test_two_sided_exact_p_counts_the_mirrored_flip():
+    flips = SignFlips(np.array([[0.1], [0.2], [0.4], [0.3]]), draw_signs(4, 15))
+    p = {
+        side: correct(
+            FullNull(flips.observed, flips, alternative=side, height=1.0), "max"
+        )
+        for side in ALTERNATIVES
+    }
+    assert_allclose(p["greater"], 1 / 16, rtol=1e-12, atol=0)
+    assert_allclose(p["two-sided"], 2 / 16, rtol=1e-12, atol=0)
+    assert_allclose(p["less"], 1, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("n_permutations", [31, 1000])
+def test_all_signs_are_listed_where_they_are_few(n_permutations):
+    signs = draw_signs(5, n_permutations)
+    expected = set(product([1, -1], repeat=5)) - {(1,) * 5}
+    assert signs.shape == (31, 5)
+    assert {tuple(row) for row in signs.tolist()} == expected
+
+
+@pytest.mark.parametrize(
+    ("draw", "observed"),
+    [
+        (lambda seed: draw_signs(5, 30, seed), np.ones(5)),
+        (lambda seed: draw_signs(70, 200, seed), np.ones(70)),
+        (lambda seed: draw_labels(2, 5, 19, seed), np.arange(7) < 2),
+        (lambda seed: draw_labels(20, 30, 200, seed), np.arange(50) < 20),
+    ],
+)
+def test_drawn_rows_are_distinct_and_never_the_data(draw, observed):
+    rows = draw(0)
+    assert len({row.tobytes() for row in rows}) == len(rows)
+    assert not (rows == observed).all(axis=1).any()
+    assert_array_equal(rows, draw(0))
+    assert (rows != draw(1)).any()
+
+
+def test_all_labels_are_listed_where_they_are_few():
+    labels = draw_labels(3, 2, 9)
+    assert labels.dtype == bool
+    found = {tuple(np.flatnonzero(row).tolist()) for row in labels}
+    assert found == set(combinations(range(5), 3)) - {(0, 1, 2)}
+    assert_array_equal(draw_labels(12, 9, 50, 0).sum(axis=1), 12)
+
+
+def test_drawn_signs_are_fair():
+    signs = draw_signs(30, 4000, 0)
+    assert_allclose(signs.mean(axis=0), 0, rtol=0, atol=5 / math.sqrt(4000))
+
+
+def test_what_is_not_valid_is_refused():
+    with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
+        SignFlips(np.ones((3, 1)), draw_signs(3, 7), "median")
+    with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
+        LabelExchange(np.ones((3, 1)), draw_labels(1, 2, 7), "median")
+    with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
+        parametric_p(np.ones((3, 1)), statistic="median")
+    with pytest.raises(ValueError, match="Invalid value for 'alternative': 'more'"):
+        parametric_p(np.ones((3, 1)), alternative="more")
+    with pytest.raises(ValueError, match="Invalid value for 'random_state': 'one'"):
+        draw_signs(40, 10, "one")
+    with pytest.raises(ValueError, match="'n_permutations': 0"):
+        draw_labels(2, 2, 0)
+
+
+# ---------------------------------------------------------------- tests from theory
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_t_tests_are_those_of_scipy(alternative):
+    first, second = real(9, 20), real(6, 20, seed=1)
+    p = parametric_p(first, alternative=alternative)
+    expected = stats.ttest_1samp(first, 0, alternative=alternative).pvalue
+    assert_allclose(p, expected, rtol=1e-9, atol=0)
+    p = parametric_p(first, second, alternative=alternative)
+    expected = stats.ttest_ind(first, second, alternative=alternative).pvalue
+    assert_allclose(p, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+@pytest.mark.parametrize("n_subjects", [6, 14, 55])
+@pytest.mark.parametrize("data", [real, accuracies])
+def test_signed_rank_tests_are_those_of_scipy(data, n_subjects, alternative):
+    differences = data(n_subjects, 6, seed=5)
+    signs = np.array(list(product([1, -1], repeat=min(n_subjects, 6))))
+    found = parametric_p(differences, statistic="wilcoxon", alternative=alternative)
+    for x, p in zip(np.round(differences, 12).T, found, strict=True):
+        if n_subjects > 50 or (n_subjects > 13 and data is accuracies):
+            expected = tail(signed_rank_z(x), alternative)
+        elif data is accuracies:
+            ranks = stats.rankdata(np.abs(x)) - np.count_nonzero(x == 0)
+            sums = signs @ (np.sign(x) * ranks)
+            expected = brute_force_p(sums[:, np.newaxis], sums[0], alternative)[0][0]
+        else:
+            expected = stats.wilcoxon(x, method="exact", alternative=alternative).pvalue
+        assert_allclose(p, expected, rtol=1e-9, atol=0)
+
+
+def test_signed_ranks_with_a_zero_are_those_of_the_others():
+    differences = np.array([0.0, 1.0, 2.0, 3.0, -4.0, 5.0, 6.0])[:, np.newaxis]
+    p = parametric_p(differences, statistic="wilcoxon")
+    expected = parametric_p(differences[1:], statistic="wilcoxon")
+    assert_allclose(p, expected, rtol=1e-12, atol=0)
+    # Above 13 subjects by the normal approximation, exact or not without the zero.
+    differences = np.append(np.arange(2.0, 17.0), [-1.0, 0.0])[:, np.newaxis]
+    p = parametric_p(differences, statistic="wilcoxon")
+    expected = tail(signed_rank_z(differences[:, 0]), "greater")
+    assert_allclose(p, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+@pytest.mark.parametrize(("n_first", "n_second"), [(5, 12), (10, 9)])
+@pytest.mark.parametrize("data", [real, accuracies])
+def test_rank_sum_tests_are_those_of_scipy(data, n_first, n_second, alternative):
+    first, second = data(n_first, 6), data(n_second, 6, seed=1)
+    p = parametric_p(first, second, "wilcoxon", alternative)
+    for x, y, one in zip(np.round(first, 12).T, np.round(second, 12).T, p, strict=True):
+        expected = stats.mannwhitneyu(x, y, alternative=alternative).pvalue
+        assert_allclose(one, expected, rtol=1e-9, atol=0)
+
+
+def test_a_position_does_not_change_the_p_values_of_another():
+    differences = np.column_stack([real(8, 1), accuracies(8, 3)])
+    others = np.column_stack([real(6, 1, seed=2), accuracies(6, 3, seed=2)])
+    alone = parametric_p(differences[:, :1], statistic="wilcoxon")
+    assert_array_equal(parametric_p(differences, statistic="wilcoxon")[:1], alone)
+    alone = parametric_p(differences[:, :1], others[:, :1], "wilcoxon")
+    assert_array_equal(parametric_p(differences, others, "wilcoxon")[:1], alone)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_constant_differences_give_a_p_value_and_no_warning(statistic, alternative):
+    differences = np.zeros((10, 3))
+    differences[:, 1], differences[:, 2] = 0.2, -0.2
+    p = parametric_p(differences, statistic=statistic, alternative=alternative)
+    assert p[0] == 1
+    small = {"greater": [1], "less": [2], "two-sided": [1, 2]}[alternative]
+    assert (p[small] < 0.01).all()
+    assert ((p > 0) & (p <= 1)).all()
+    p = parametric_p(differences, differences[:4], statistic, alternative)
+    assert_array_equal(p, 1)

@@ -1,0 +1,759 @@
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import mne
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_hex
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from mvpa_kfda import _brain_plots
+from mvpa_kfda._group_curves import OTHER_COLOR, mean_interval, spread
+from mvpa_kfda._labels import describe, label_of, level_of
+from mvpa_kfda._results.places import Places
+from mvpa_kfda._results.sensors import pack_info
+from mvpa_kfda._results.space import (
+    FeatureSpace,
+    RegionSpace,
+    SurfaceSpace,
+    VolumeSpace,
+)
+from mvpa_kfda.comparison_results import ComparisonResult
+from mvpa_kfda.group_plots import plot_group, plot_null_max
+from mvpa_kfda.group_results import GroupResult
+from mvpa_kfda.plots import SCORE_COLOR
+
+plt.switch_backend("Agg")
+
+TIMES = np.linspace(-0.1, 0.4, 6)
+FREQS = np.array([4.0, 8.0, 16.0])
+S, P, CHANCE = 7, 99, 0.4
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    plt.close("all")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    plt.close("all")
+
+
+def places(kind, **coordinates):
+    columns = {
+        "times": "time",
+        "train_times": "train_time",
+        "test_times": "test_time",
+        "freqs": "freq",
+        "ch_names": "sensor",
+        "positions": "position",
+    }
+    more = {k: coordinates.pop(k) for k in ("space", "info_fif") if k in coordinates}
+    axes = {name: columns[name] for name in coordinates}
+    pairs = np.empty((2, 0), int) if more else None
+    return Places(kind, axes, coordinates, pairs, **more)
+
+
+def time(times=TIMES):
+    return places("TimeResult", times=times)
+
+
+def single():
+    return places("DecodingResult")
+
+
+def generalization():
+    return places("GeneralizationResult", train_times=TIMES, test_times=TIMES[1:])
+
+
+def time_frequency():
+    return places("TimeFrequencyResult", freqs=FREQS, times=TIMES)
+
+
+def sensors():
+    montage = mne.channels.make_standard_montage("biosemi16")
+    info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
+    names = np.array(info["ch_names"])
+    where = {"ch_names": names, "times": TIMES}
+    return places("SensorTimeResult", **where, info_fif=pack_info(info))
+
+
+def brain(space):
+    packed = {"positions": np.arange(space.n_positions), "space": space.pack()}
+    return places("VolumeResult", **packed)
+
+
+def volume():
+    affine = np.diag([8.0, 8.0, 8.0, 1.0])
+    affine[:3, 3] = [-40, -80, -16]
+    return VolumeSpace(np.ones((11, 12, 8), bool), affine)
+
+
+def regions(n=5):
+    labels = 1 + np.arange(11 * 12 * 8) * n // (11 * 12 * 8)
+    names = [f"Area {i}" for i in range(n)]
+    return RegionSpace(names, np.arange(1, n + 1), volume(), labels)
+
+
+def surface():
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(5), np.arange(4), indexing="ij"))
+    corner = np.flatnonzero((x < 4) & (y < 3))
+    one = np.stack([corner, corner + 4, corner + 1], axis=1)
+    other = np.stack([corner + 1, corner + 4, corner + 5], axis=1)
+    sheet = np.stack([np.sin(x), x * 4.0, y * 4.0], axis=1)
+    faces = np.concatenate([one, other])
+    return SurfaceSpace({"left": sheet}, {"left": faces}, {"left": x >= 0})
+
+
+def p_with(shape, marked, smallest=0.01):
+    p = np.full(shape, 0.6)
+    for cell in marked:
+        p[cell] = smallest
+    return p
+
+
+def group(
+    where, marked=(), *, method="prevalence", n=S, others=None, smallest=0.01, **fields
+):
+    """Make a result that is significant in the `marked` cells and nowhere else."""
+    rng, shape = np.random.default_rng(0), where.shape
+    scores = rng.uniform(CHANCE - 0.1, CHANCE + 0.2, (n, *shape))
+    second = None
+    if others:
+        second = rng.uniform(CHANCE - 0.1, CHANCE + 0.1, (others, *shape))
+    p = p_with(shape, marked, smallest)
+    values = {
+        "metric": "accuracy",
+        "method": method,
+        "correction": ("max",),
+        "alternative": "greater",
+        "alpha": 0.05,
+        "places": where,
+        "chance": 0.0 if others else CHANCE,
+        "statistic": scores.min(axis=0),
+        # Uncorrected p-values of 0.0001 allow for a bound.
+        "p_maps": {"none": np.where(p < 0.6, smallest / 100, p), "max": p},
+        "score_chance": CHANCE,
+        "observed_max": 0.41,
+        "null_max": np.linspace(0.2, 0.398, P),
+        "n_permutations": P,
+        "parameters": {},
+        "versions": {},
+        "subjects": [f"sub-{k}" for k in range(n)],
+        "subject_scores": scores,
+        "other_subjects": None if second is None else np.arange(others).astype(str),
+        "other_scores": second,
+    }
+    return GroupResult(**values | fields)
+
+
+def comparison(where, marked=(), **fields):
+    made = group(where, marked, method="t")
+    a, b = made.subject_scores[:2]
+    values = {
+        "metric": "accuracy_difference",
+        "method": "permutation",
+        "correction": ("max",),
+        "alternative": "two-sided",
+        "alpha": 0.05,
+        "places": where,
+        "chance": 0.0,
+        "score_chance": CHANCE,
+        "statistic": a - b,
+        "scores_a": a,
+        "scores_b": b,
+        "p_maps": made.p_maps,
+        "observed_max": 0.41,
+        "null_max": made.null_max,
+        "n_permutations": P,
+        "parameters": {},
+        "versions": {},
+    }
+    return ComparisonResult(**values | fields)
+
+
+def texts(drawn):
+    figure = isinstance(drawn, plt.Figure)
+    owner = drawn.legends[0] if figure else drawn.get_legend()
+    return [text.get_text() for text in owner.get_texts()]
+
+
+def line(ax, label):
+    """Return the only line with a label."""
+    (found,) = [each for each in ax.lines if each.get_label() == label]
+    return found
+
+
+def level(ax, label):
+    """Return where the horizontal line with a label is."""
+    return line(ax, label).get_ydata()[0]
+
+
+def bars(ax):
+    """Return the start and the end of each bar of significance."""
+    (found,) = [
+        each
+        for each in ax.collections
+        if isinstance(each, PolyCollection) and "p ≤" in each.get_label()
+    ]
+    corners = [path.vertices[:, 0] for path in found.get_paths()]
+    return np.array([[x.min(), x.max()] for x in corners])
+
+
+# ------------------------------------------------------------------------ time courses
+
+
+def test_time_course_has_the_subjects_their_mean_and_its_interval():
+    result = group(time(), marked=[2, 3], method="sign-flip")
+    ax = plot_group(result)
+    assert isinstance(ax, plt.Axes)
+    mean = line(ax, f"mean of {S} subjects")
+    assert_allclose(mean.get_xdata(), TIMES, rtol=0, atol=0)
+    scores = result.subject_scores
+    assert_allclose(mean.get_ydata(), scores.mean(axis=0), rtol=1e-12, atol=0)
+    assert to_hex(mean.get_color()) == SCORE_COLOR.lower()
+    thin = [each for each in ax.lines if each.get_linewidth() == 0.7]
+    assert_array_equal([each.get_ydata() for each in thin], scores)
+    (band,) = [each for each in ax.collections if "confidence" in each.get_label()]
+    low, high = stats.t.interval(
+        0.95, S - 1, loc=scores.mean(axis=0), scale=stats.sem(scores)
+    )
+    x, y = band.get_paths()[0].vertices.T
+    for k, when in enumerate(TIMES):
+        ends = np.unique(y[x == when])
+        assert_allclose(ends, [low[k], high[k]], rtol=1e-10, atol=0)
+    assert level(ax, f"chance ({CHANCE})") == CHANCE
+    assert_allclose(bars(ax), [[0.05, 0.25]], rtol=0, atol=1e-12)
+    assert texts(ax) == [
+        f"mean of {S} subjects",
+        "95 % confidence interval of the mean",
+        "subjects",
+        f"chance ({CHANCE})",
+        "p ≤ 0.05 (max-statistic correction)",
+        "onset (0 s)",
+    ]
+    assert ax.get_xlim() == pytest.approx((-0.15, 0.45))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Time (s)", "Accuracy")
+    assert ax.get_title("left").replace("\n", " ") == describe(result)
+
+
+def test_prevalence_has_a_second_panel_with_the_bound():
+    result = group(time(), marked=[1, 4])
+    figure = plot_group(result)
+    upper, lower = figure.axes
+    fill, outline = lower.patches
+    edges = np.linspace(-0.15, 0.45, 7)
+    assert_allclose(fill.get_data().edges, edges, rtol=0, atol=1e-12)
+    bound = result.gamma_0
+    assert_array_equal(np.isfinite(bound), [0, 1, 0, 0, 1, 0])
+    assert_array_equal(outline.get_data().values, bound)
+    assert_array_equal(fill.get_data().values, np.nan_to_num(bound))
+    assert level(lower, "majority (0.5)") == 0.5
+    assert lower.get_ylim() == (0, 1)
+    assert upper.get_xlim() == lower.get_xlim() == pytest.approx((-0.15, 0.45))
+    assert (upper.get_xlabel(), lower.get_xlabel()) == ("", "Time (s)")
+    assert_allclose(bars(upper), [[-0.05, 0.05], [0.25, 0.35]], rtol=0, atol=1e-12)
+    assert "Prevalence bound γ₀" in texts(figure)
+    assert texts(figure).count("onset (0 s)") == 1
+    assert not any("no bound" in text for text in texts(figure))
+
+
+def test_without_any_effect_the_legend_says_so():
+    figure = plot_group(group(time()))
+    assert np.isnan(figure.axes[1].patches[1].get_data().values).all()
+    found = texts(figure)
+    assert "no time point at p ≤ 0.05 (max-statistic correction)" in found
+    assert "no bound (global null hypothesis not rejected)" in found
+
+
+def test_an_axes_of_ones_own_gets_the_scores_only():
+    ax = plt.subplots()[1]
+    assert plot_group(group(time(), marked=[1]), ax=ax) is ax
+    assert len(ax.figure.axes) == 1
+    assert ax.get_ylabel() == "Accuracy"
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_two_groups_have_two_means_and_the_chance_level_of_both(paired):
+    n = S if paired else S + 2
+    fields = {"others": n, "paired": paired, "method": "t"}
+    result = group(time(), marked=[0], **fields)
+    ax = plot_group(result)
+    names = [f"mean of {S} subjects", f"mean of {n} others"]
+    if paired:
+        names = ["mean in the first condition", "mean in the second condition"]
+    wanted = (result.subject_scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR)
+    for name, scores, color in zip(names, *wanted, strict=True):
+        drawn = line(ax, name)
+        assert_allclose(drawn.get_ydata(), scores.mean(axis=0), rtol=1e-12, atol=0)
+        assert to_hex(drawn.get_color()) == color.lower()
+    assert f"chance ({CHANCE:.3g})" in texts(ax)
+    thin = [each for each in ax.lines if each.get_linewidth() == 0.7]
+    assert len(thin) == S + n
+    assert ax.get_ylabel() == "Accuracy"
+    assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+
+
+def test_the_statistic_and_the_bound_are_curves_of_their_own():
+    result = group(time(), marked=[2])
+    ax = plot_group(result, metric="statistic")
+    name = "Accuracy, lowest of all subjects"
+    assert_array_equal(line(ax, name).get_ydata(), result.statistic)
+    assert ax.get_ylabel() == name
+    assert not any("no effect" in text for text in texts(ax))  # it has no such level
+    ax = plot_group(result, metric="gamma_0")
+    assert_array_equal(ax.patches[1].get_data().values, result.gamma_0)
+    t = group(time(), method="t")
+    assert level(plot_group(t, metric="statistic"), "no effect (0)") == 0
+
+
+def test_a_single_time_point_is_a_dot():
+    figure = plot_group(group(time(TIMES[3:4]), marked=[0]))
+    upper = figure.axes[0]
+    assert line(upper, f"mean of {S} subjects").get_marker() == "o"
+    assert upper.get_xlim() == pytest.approx((0.195, 0.205))
+
+
+def test_corrections_and_levels_that_are_asked_for():
+    result = group(time(), method="sign-flip")
+    result.p_maps["none"][[1, 2]] = 0.08
+    ax = plot_group(result, correction="none", alpha=0.1)
+    assert_allclose(bars(ax), [[-0.05, 0.15]], rtol=0, atol=1e-12)
+    assert "p ≤ 0.1 (uncorrected)" in texts(ax)
+
+
+def test_the_correction_that_only_groups_have():
+    result = group(time(), marked=[3], method="bootstrap", correction=["cluster-fdr"])
+    result.p_maps["cluster-fdr"] = result.p_maps["max"]
+    assert "p ≤ 0.05 (FDR correction of clusters)" in texts(plot_group(result))
+
+
+def test_p_values_of_a_distribution_are_never_out_of_reach():
+    result = group(time(), method="t", n_permutations=0, null_max=np.empty(0))
+    found = texts(plot_group(result))
+    assert "no time point at p ≤ 0.05 (max-statistic correction)" in found
+    few = group(time(), method="sign-flip", n_permutations=9)
+    assert any("out of reach with 9 permutations" in x for x in texts(plot_group(few)))
+
+
+def test_more_subjects_are_fainter():
+    alphas = [
+        plot_group(group(time(), method="t", n=n)).lines[1].get_alpha()
+        for n in (2, 20, 200)
+    ]
+    assert alphas == pytest.approx([0.6, 0.3, 0.12])
+
+
+def test_comparison_has_both_time_courses_and_their_difference():
+    result = comparison(time(), marked=[5])
+    figure = plot_group(result)
+    upper, lower = figure.axes
+    assert_array_equal(line(upper, "result a").get_ydata(), result.scores_a)
+    assert_array_equal(line(upper, "result b").get_ydata(), result.scores_b)
+    assert level(upper, f"chance ({CHANCE})") == CHANCE
+    difference = line(lower, "Accuracy, difference")
+    assert_array_equal(difference.get_ydata(), result.scores_a - result.scores_b)
+    assert level(lower, "no difference (0)") == 0
+    assert_allclose(bars(lower), [[0.35, 0.45]], rtol=0, atol=1e-12)
+    assert [ax.get_ylabel() for ax in (upper, lower)] == [
+        "Accuracy",
+        "Accuracy, difference",
+    ]
+    ax = plot_group(result, ax=plt.subplots()[1])
+    assert_array_equal(line(ax, "Accuracy, difference").get_ydata(), result.scores)
+    ax = plot_group(result, metric="accuracy_b")
+    assert_array_equal(line(ax, "Accuracy of b").get_ydata(), result.scores_b)
+    assert level(ax, f"chance ({CHANCE})") == CHANCE
+
+
+# --------------------------------------------------------------------- single numbers
+
+
+def test_single_numbers_are_dots_beside_their_mean():
+    result = group(single(), marked=[()])
+    ax = plot_group(result)
+    scores = result.subject_scores
+    (dots,) = [each for each in ax.lines if each.get_alpha() == 0.6]
+    assert_array_equal(dots.get_ydata(), scores)
+    assert_allclose(dots.get_xdata(), spread(scores), rtol=0, atol=0)
+    mean, low, high = mean_interval(scores)
+    (square,) = [each for each in ax.lines if each.get_marker() == "s"]
+    assert square.get_ydata() == [mean]
+    (interval,) = ax.collections
+    assert_allclose(interval.get_segments()[0][:, 1], [low, high], rtol=0, atol=0)
+    assert level(ax, f"chance ({CHANCE})") == CHANCE
+    assert texts(ax) == [
+        f"mean of {S} subjects, {mean:.3f} (95 % CI {low:.3f} to {high:.3f})",
+        f"chance ({CHANCE})",
+        "p = 0.01",
+        f"Prevalence bound γ₀: {float(result.gamma_0):.2f}",
+    ]
+    none = texts(plot_group(group(single())))
+    assert "Prevalence bound γ₀: none (global null hypothesis not rejected)" in none
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_single_numbers_of_two_groups(paired):
+    n = S if paired else S + 2
+    result = group(single(), others=n, paired=paired, method="t")
+    ax = plot_group(result)
+    samples = result.subject_scores, result.other_scores
+    dots = [each for each in ax.lines if each.get_alpha() == 0.6]
+    for column, (drawn, scores) in enumerate(zip(dots, samples, strict=True)):
+        assert_array_equal(drawn.get_ydata(), scores)
+        assert np.abs(drawn.get_xdata() - column).max() < 0.3
+    pairs = [each.get_ydata() for each in ax.lines if each.get_linewidth() == 0.7]
+    if paired:
+        assert_array_equal(np.transpose(pairs), samples)
+    assert len(pairs) == (S if paired else 0)
+    difference = samples[0].mean() - samples[1].mean()
+    assert f"difference {difference:.3g}, p = 0.6" in texts(ax)
+    assert f"chance ({CHANCE:.3g})" in texts(ax)
+
+
+def test_a_group_of_one_has_no_interval():
+    result = group(single(), others=1, method="t")
+    assert f"mean of 1 others, {result.other_scores[0]:.3f}" in texts(
+        plot_group(result)
+    )
+
+
+def test_comparison_of_single_numbers():
+    result = comparison(single(), marked=[()])
+    ax = plot_group(result)
+    values = [line(ax, text).get_ydata()[0] for text in texts(ax)[:2]]
+    assert_allclose(values, [result.scores_a, result.scores_b], rtol=0, atol=0)
+    assert f"difference {result.scores:.3g}, p = 0.01" in texts(ax)
+
+
+def test_single_numbers_have_no_other_map():
+    with pytest.raises(ValueError, match="one position only, so 'gamma_0' is a number"):
+        plot_group(group(single(), marked=[()]), metric="gamma_0")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spread_dots_stay_apart_and_centred(seed):
+    values = np.random.default_rng(seed).integers(40, 80, 60) / 100
+    offsets = spread(values)
+    assert np.abs(offsets).max() <= 0.25
+    for value in np.unique(values):
+        same = offsets[values == value]
+        assert len(np.unique(same.round(9))) == len(same)
+    assert abs(offsets.sum()) < 1e-9
+
+
+def test_spread_of_equal_values():
+    assert_allclose(spread([0.5, 0.5, 0.5]), [-0.07, 0, 0.07], rtol=0, atol=1e-12)
+    assert_allclose(np.ptp(spread(np.ones(101))), 0.5, rtol=0.01, atol=0)
+
+
+def test_mean_interval_is_that_of_the_t_distribution():
+    scores = np.random.default_rng(0).normal(size=(9, 4))
+    mean, low, high = mean_interval(scores)
+    wanted = stats.ttest_1samp(scores, 0).confidence_interval(0.95)
+    assert_allclose(mean, scores.mean(axis=0), rtol=1e-12, atol=0)
+    assert_allclose([low, high], [wanted.low, wanted.high], rtol=1e-10, atol=0)
+    assert np.isnan(mean_interval(scores[:1])[1:]).all()
+
+
+# ---------------------------------------------------------------------- maps and brains
+
+
+def outlined(ax):
+    found = [each for each in ax.collections if isinstance(each, LineCollection)]
+    return found[0].get_segments() if found else []
+
+
+@pytest.mark.parametrize("where", [generalization, time_frequency, sensors])
+def test_maps_have_the_mean_and_an_outline(where):
+    result = group(where(), marked=[(1, 2)])
+    drawn = plot_group(result)
+    ax = drawn.axes[0] if isinstance(drawn, plt.Figure) else drawn
+    mesh = ax.collections[0]
+    assert_allclose(mesh.get_array().reshape(result.shape), result.scores, rtol=0)
+    middle = mesh.cmap(mesh.norm(CHANCE))
+    assert_allclose(middle[:3], 1, rtol=0, atol=0.05)  # white at chance
+    assert len(outlined(ax)) == 4
+    assert {"p ≤ 0.05 (max-statistic correction)", f"chance ({CHANCE})"} < set(
+        texts(drawn)
+    )
+
+
+@pytest.mark.parametrize("where", [generalization, time_frequency, sensors])
+@pytest.mark.parametrize("marked", [[], [(0, 1), (1, 1)]])
+def test_maps_of_the_bound_go_from_0_to_1(where, marked):
+    # So many subjects and so small a p that the majority has it.
+    result = group(where(), marked=marked, smallest=1e-9)
+    drawn = plot_group(result, metric="gamma_0")
+    ax = drawn.axes[0] if isinstance(drawn, plt.Figure) else drawn
+    mesh = ax.collections[0]
+    assert (mesh.norm.vmin, mesh.norm.vmax) == (0, 1)
+    bound = np.ma.filled(mesh.get_array(), np.nan).reshape(result.shape)
+    assert_allclose(bound, result.gamma_0, rtol=0, atol=0)
+    assert len(outlined(ax)) == (6 if marked else 0)
+    found = texts(drawn)
+    assert "no bound (global null hypothesis not rejected)" in found
+    majority = "majority of people (γ₀ ≥ 0.5)"
+    assert any(
+        text == majority if marked else text.endswith(f"with a {majority}")
+        for text in found
+    )
+
+
+def test_topomaps_of_the_bound():
+    result = group(sensors(), marked=[(3, 1)], smallest=1e-9)
+    figure = plot_group(result, metric="gamma_0", times=[TIMES[1], TIMES[4]])
+    here, elsewhere = (figure.axes[k].images[0].get_array() for k in (1, 2))
+    assert_allclose(elsewhere, 0, rtol=0, atol=1e-12)  # nothing is sure: zero
+    assert here.max() > 0.5
+    # Of many times, those are drawn that are near the best.
+    many = replace(
+        sensors(),
+        coordinates={
+            "ch_names": sensors().coordinates["ch_names"],
+            "times": np.arange(40) / 100,
+        },
+    )
+    result = group(many, marked=[(3, 13)], smallest=1e-9)
+    figure = plot_group(result, metric="gamma_0")
+    assert "0.13 s" in [ax.get_title() for ax in figure.axes]
+
+
+def test_the_outline_of_the_bound_is_the_majority_and_not_the_level():
+    result = group(generalization(), marked=[(1, 2)], smallest=0.04)
+    assert 0 < result.gamma_0[1, 2] < 0.5
+    assert not outlined(plot_group(result, metric="gamma_0"))
+    assert outlined(plot_group(result))
+
+
+def test_differences_are_white_at_zero():
+    result = comparison(generalization(), marked=[(0, 0)])
+    ax = plot_group(result)
+    mesh = ax.collections[0]
+    assert_allclose(mesh.get_array().reshape(result.shape), result.scores, rtol=0)
+    assert mesh.norm.vmin == -mesh.norm.vmax
+    assert_allclose(mesh.cmap(mesh.norm(0.0))[:3], 1, rtol=0, atol=0.05)
+    assert "no difference (0)" in texts(ax)
+
+
+def test_colors_and_limits_that_are_asked_for():
+    result = group(generalization(), marked=[(0, 0)])
+    mesh = plot_group(result, metric="gamma_0", vlim=(0, 0.5)).collections[0]
+    assert mesh.norm.vmax == 0.5
+    mesh = plot_group(result, vlim=(0.1, 0.9), cmap="PiYG").collections[0]
+    assert (mesh.norm.vmin, mesh.norm.vmax) == (0.1, 0.9)
+    assert plot_group(group(sensors()), times=[0.1]).axes[1].get_title() == "0.1 s"
+
+
+def brain_title(figure):
+    return figure._suptitle.get_text().replace("\n", " ")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "gamma_0", "statistic"])
+@pytest.mark.parametrize("kind", ["stat_map", "glass_brain"])
+def test_brains(metric, kind):
+    result = group(brain(volume()), marked=[5, 6], smallest=1e-9)
+    figure = plot_group(result, kind=kind, metric=metric)
+    bar = figure.axes[-1]
+    assert bar.get_ylabel() == label_of(result, metric)
+    assert brain_title(figure) == describe(result)
+    if metric == "gamma_0":
+        assert bar.get_ylim() == (0, 1)
+        assert any("majority" in text for text in texts(figure))
+
+
+def test_brains_without_any_bound():
+    for kind in ("stat_map", "glass_brain"):
+        figure = plot_group(group(brain(volume())), kind=kind, metric="gamma_0")
+        assert "no voxel with a majority of people (γ₀ ≥ 0.5)" in texts(figure)
+    figure = plot_group(group(brain(volume())), views="z", metric="gamma_0")
+    assert len(figure.axes) > 2
+
+
+def test_positions_that_do_not_count_stay_empty():
+    result = group(brain(volume()), marked=[5])
+    result.subject_scores[:, 7] = np.nan
+    for p in result.p_maps.values():
+        p[7] = np.nan
+    assert not result.decoded[7]
+    figure = plot_group(result)
+    assert "p ≤ 0.05 (max-statistic correction)" in texts(figure)
+
+
+def test_brains_are_cut_at_the_best_of_equal_bounds():
+    space = volume()
+    scores = np.zeros(space.n_positions)
+    scores[[3, 40, 50]] = 0.6, 0.9, 1.0
+    bound = np.full(space.n_positions, np.nan)
+    bound[[3, 40]], bound[50] = 0.4, 0.2
+    result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
+    drawn = SimpleNamespace(metric="gamma_0", values=bound, marked=None)
+    found = _brain_plots._cuts(result, drawn, "ortho", None)
+    assert_allclose(found, space.points[40], rtol=0, atol=0)
+
+
+def test_surfaces():
+    result = group(brain(surface()), marked=[3], smallest=1e-9)
+    for metric in result.scoring:
+        figure = plot_group(result, metric=metric)
+        assert figure.axes[-1].get_ylabel() == label_of(result, metric)
+
+
+@pytest.mark.parametrize("n", [5, 60])
+def test_regions_and_features_have_the_interval_of_the_mean(n):
+    where = regions(n) if n == 5 else FeatureSpace(None, n)
+    result = group(brain(where), marked=[1, 3])
+    figure = plot_group(result)
+    (ax,) = figure.axes
+    assert "95 % confidence interval of the mean" in texts(figure)
+    _, low, high = mean_interval(result.subject_scores)
+    if n == 5:
+        order = np.argsort(result.scores)
+        left = [patch.get_x() for patch in ax.patches]
+        right = [patch.get_x() + patch.get_width() for patch in ax.patches]
+        assert_allclose([left, right], [low[order], high[order]], rtol=1e-10, atol=0)
+    else:
+        y = ax.collections[0].get_paths()[0].vertices[:, 1]
+        assert_allclose([y.min(), y.max()], [low.min(), high.max()], rtol=1e-10, atol=0)
+    ax = plot_group(result, metric="gamma_0").axes[0]
+    assert (ax.get_xlim() if n == 5 else ax.get_ylim()) == (0, 1)
+    if n == 5:
+        bars = [each for each in ax.collections[0].get_segments() if len(each) == 2]
+        bound = np.sort(result.gamma_0)[:2]
+        assert_array_equal([each[:, 0] for each in bars], [[0, b] for b in bound])
+    else:
+        drawn = line(ax, "Prevalence bound γ₀").get_ydata()
+        assert_array_equal(drawn, np.nan_to_num(result.gamma_0))
+    for other in (comparison(brain(where)), group(brain(where), others=3, method="t")):
+        assert not any("interval" in text for text in texts(plot_group(other)))
+
+
+# ------------------------------------------------------ the maximum of the permutations
+
+
+def null_group(**fields):
+    """Make a result whose null maxima are 1, 2, ..., 99 and whose maximum is 96.5."""
+    statistic = np.array([0.5, 96.5, 3.0, 0, 0, 0])
+    null = np.arange(1.0, 100.0)
+    values = {"statistic": statistic, "null_max": null, "method": "t"}
+    values["observed_max"] = 96.5
+    values["p_maps"] = {"none": np.full(6, 0.04)}
+    return group(time(), **values | fields)
+
+
+def test_null_max_has_the_observed_maximum_and_its_p_value():
+    ax = plot_null_max(null_group())
+    assert sum(patch.get_height() for patch in ax.patches) == 99
+    # 97, 98 and 99 are larger: p = 4 / 100.
+    assert line(ax, "observed, 96.5 (p = 0.04)").get_xdata()[0] == 96.5
+    # p <= 0.05 if 4 of the null are as large: above 95, for which there are 5.
+    assert line(ax, "p ≤ 0.05 above 95").get_xdata()[0] == 95
+    assert ax.get_xlabel() == "t over subjects, maximum over positions"
+    assert ax.get_title("left").startswith(f"{S} subjects")
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.03, 0.2, 0.29])
+def test_what_is_above_the_dashed_line_is_significant(alpha):
+    ax = plot_null_max(null_group(), alpha=alpha)
+    (dashed,) = [each for each in ax.lines if each.get_linestyle() == "--"]
+    bound, null = dashed.get_xdata()[0], np.arange(1.0, 100.0)
+    assert (1 + np.sum(null >= bound + 0.5)) / 100 <= alpha + 1e-12
+    assert (1 + np.sum(null >= bound)) / 100 > alpha
+
+
+def test_null_max_with_the_corrected_p_value_of_the_result():
+    result = null_group(
+        p_maps={"none": np.full(6, 0.04), "max": np.linspace(0.3, 1, 6)}
+    )
+    assert "observed, 96.5 (p = 0.3)" in texts(plot_null_max(result))
+
+
+def test_null_max_of_other_alternatives():
+    less = plot_null_max(null_group(alternative="less"))
+    assert "observed, 96.5 (p = 0.04)" in texts(less)
+    assert less.get_xlabel().startswith("minus t over subjects")
+    both = plot_null_max(null_group(alternative="two-sided"))
+    assert "observed, 96.5 (p = 0.04)" in texts(both)
+    assert both.get_xlabel().startswith("|t over subjects|")
+
+
+def test_null_max_out_of_reach_and_of_one_position():
+    ax = plot_null_max(group(single(), null_max=np.arange(9) / 10))
+    assert "p ≤ 0.05 is out of reach with 9 permutations" in texts(ax)
+    assert ax.get_xlabel() == "Accuracy, lowest of all subjects"
+    axes = plt.subplots()[1]
+    assert plot_null_max(comparison(time()), ax=axes) is axes
+
+
+def test_null_max_with_many_ties_is_not_a_single_bar():
+    null = np.repeat([0.35, 0.375, 0.4, 0.5], [3, 90, 5, 1]).astype(np.float32)
+    ax = plot_null_max(null_group(null_max=null))
+    heights = [patch.get_height() for patch in ax.patches]
+    assert [height for height in heights if height] == [3, 90, 5, 1]
+
+
+def test_null_max_needs_a_null():
+    with pytest.raises(ValueError, match="Run group_inference again with correction="):
+        plot_null_max(null_group(null_max=np.empty(0)))
+    with pytest.raises(ValueError, match="Invalid value for 'alpha': 2"):
+        plot_null_max(null_group(), alpha=2)
+
+
+# --------------------------------------------------------------------- words and errors
+
+
+def test_wrong_arguments_leave_no_figure():
+    result = group(time())
+    with pytest.raises(TypeError, match="do not take: views"):
+        plot_group(result, views="x")
+    with pytest.raises(ValueError, match="Invalid value for 'alpha': 0"):
+        plot_group(result, alpha=0)
+    with pytest.raises(ValueError, match="Invalid value for 'metric': 'kappa'"):
+        plot_group(result, metric="kappa")
+    with pytest.raises(ValueError, match="'tfce' was not asked for"):
+        plot_group(result, correction="tfce")
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("method", ["prevalence", "bootstrap", "t", "wilcoxon"])
+def test_every_statistic_has_a_name(method):
+    result = group(time(), method=method)
+    assert (
+        label_of(result, "statistic")
+        == {
+            "prevalence": "Accuracy, lowest of all subjects",
+            "bootstrap": "Accuracy, mean over subjects",
+            "t": "t over subjects",
+            "wilcoxon": "z of Wilcoxon's test",
+        }[method]
+    )
+
+
+def test_names_of_differences():
+    result = comparison(time(), metric="roc_auc_difference")
+    assert label_of(result, result.metric) == "ROC AUC, difference"
+    assert label_of(result, "roc_auc_a") == "ROC AUC of a"
+    assert level_of(result, result.metric) == "no difference"
+    assert level_of(result, "roc_auc_a") == "chance"
+    assert label_of(replace(result, method="sign-flip"), "statistic").endswith(
+        "in standard deviations"
+    )
+    assert label_of(group(time(), others=3), "accuracy") == "Accuracy, difference"
+    own = group(time(), others=3, metric="score_a")
+    assert label_of(own, "score_a") == "Score a, difference"
+
+
+def test_results_draw_themselves():
+    result = group(time(), marked=[1])
+    assert len(result.plot().axes) == 2
+    assert result.plot_null(ax=plt.subplots()[1]).get_xlabel().endswith("positions")
+
+
+def test_titles_break_at_commas_only():
+    result = group(single(), n_permutations=123456)
+    title = plot_group(result).get_title("left")
+    assert "123456 second-level permutations" in title.split("\n")[-1]

@@ -1,0 +1,555 @@
+import tracemalloc
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import mne
+import nibabel
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mvpa_kfda import (
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    regress,
+    searchlight,
+    simulate_epochs,
+)
+from mvpa_kfda._group.resampling import nearest_voxels, take_voxels
+from mvpa_kfda._group.subjects import gather
+from mvpa_kfda._results.places import Places
+from mvpa_kfda._results.saved import Saved
+from mvpa_kfda._results.space import VolumeSpace
+from mvpa_kfda.volume_results import VolumeResult
+
+Y = np.repeat(["face", "house"], 6)
+N, P = len(Y), 5
+OPTIONS = {"cv": 3, "n_permutations": P, "random_state": 0}
+GRID = np.diag([3.0, 3.0, 3.0, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def noise(seed, *shape):
+    return np.random.default_rng(seed).normal(size=(N, *shape))
+
+
+def single(seed, **options):
+    return cross_validate(noise(seed, 3), Y, **OPTIONS | options)
+
+
+def timed(seed, n_times=4, **options):
+    return decode_arrays(noise(seed, 3, n_times), Y, **OPTIONS | options)
+
+
+def epochs_timed(seed):
+    epochs = simulate_epochs(
+        n_trials=N, n_channels=16, sfreq=20.0, tmin=-0.1, tmax=0.3, random_state=seed
+    )
+    return decode_epochs(epochs, **OPTIONS)
+
+
+def spectral(seed):
+    info = mne.create_info(3, sfreq=100.0, ch_types="eeg")
+    tfr = mne.time_frequency.EpochsTFRArray(
+        info, noise(seed, 3, 2, 4) ** 2, times=np.arange(4) / 100, freqs=[10.0, 40.0]
+    )
+    return decode_epochs(tfr, Y, **OPTIONS)
+
+
+def sensors(seed, linked=(1, 2)):
+    info = mne.create_info(3, sfreq=100.0, ch_types="eeg")
+    epochs = mne.EpochsArray(noise(seed, 3, 4) * 1e-6, info, verbose=False)
+    pairs = np.eye(3, dtype=int)
+    pairs[linked, linked[::-1]] = 1
+    return decode_epochs(epochs, Y, sensors=pairs, **OPTIONS)
+
+
+def generalized(seed, **options):
+    return generalize_arrays(noise(seed, 3, 4), Y, **OPTIONS | options)
+
+
+def images(seed, shape=(3, 2, 2)):
+    return nibabel.Nifti1Image(np.moveaxis(noise(seed, *shape), 0, -1), GRID)
+
+
+def spheres(seed, **options):
+    mask = nibabel.Nifti1Image(np.ones((3, 2, 2), np.uint8), GRID)
+    return searchlight(images(seed), Y, mask_img=mask, radius=4.0, **OPTIONS | options)
+
+
+def areas(seed):
+    labels = np.ones((3, 2, 2), np.int16)
+    labels[2] = 2
+    labels = nibabel.Nifti1Image(labels, GRID)
+    return decode_regions(images(seed), Y, labels_img=labels, **OPTIONS)
+
+
+def regressed(seed):
+    y = np.random.default_rng(seed).normal(size=N)
+    return regress(noise(seed, 3), y, **OPTIONS)
+
+
+def regressed_over_time(seed):
+    y = np.random.default_rng(seed).normal(size=N)
+    return decode_arrays(noise(seed, 3, 4), y, task="regression", **OPTIONS)
+
+
+MAKERS = {
+    "DecodingResult": (single, ()),
+    "TimeResult": (timed, (4,)),
+    "TimeResult of epochs": (epochs_timed, (9,)),
+    "TimeFrequencyResult": (spectral, (2, 4)),
+    "SensorTimeResult": (sensors, (3, 4)),
+    "GeneralizationResult": (generalized, (4, 4)),
+    "VolumeResult": (spheres, (12,)),
+    "VolumeResult of regions": (areas, (2,)),
+    "RegressionResult": (regressed, ()),
+    "TimeRegressionResult": (regressed_over_time, (4,)),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_every_kind_from_objects_and_from_files(kind, tmp_path):
+    make, shape = MAKERS[kind]
+    results = [make(seed) for seed in range(3)]
+    entries = list(results)
+    entries[1] = tmp_path / "sub-b.h5"
+    results[1].save(entries[1])
+    metric = results[0].scoring[0]
+    for given in (results, iter(entries)):
+        gathered = gather(given, need_nulls=True)
+        assert gathered.places.kind == kind.split()[0]
+        assert gathered.places.shape == shape
+        assert gathered.metric == metric
+        assert gathered.counted.all()
+        assert gathered.scores.dtype == np.float64
+        assert_array_equal(gathered.chances, [r.chances[metric] for r in results])
+        assert_array_equal(gathered.scores, [np.ravel(r.scores) for r in results])
+        assert gathered.expand(gathered.scores).shape == (3, *shape)
+        assert_array_equal(
+            gathered.expand(gathered.scores), [r.scores for r in results]
+        )
+        for null, result in zip(gathered.nulls, results, strict=True):
+            assert null.dtype == result.null.dtype
+            assert_array_equal(gathered.expand(null), result.null)
+    assert gathered.names == ("subject 1", "sub-b", "subject 3")
+    plain = gather(results)
+    assert plain.nulls == plain.second_nulls == ()
+    assert_array_equal(plain.scores, gathered.scores)
+
+
+def test_second_test_of_generalization():
+    results = [generalized(seed) for seed in range(2)]
+    gathered = gather(results, need_nulls=True)
+    for second, result in zip(gathered.second_nulls, results, strict=True):
+        assert second.dtype == np.float32
+        assert_array_equal(gathered.expand(second), result.second_nulls["accuracy"])
+    assert_array_equal(gathered.expand(gathered.exempt, fill=False), np.eye(4) == 1)
+    other = {"X_test": noise(9, 3, 2), "same_trials": True}
+    others = [generalized(seed, **other) for seed in range(2)]
+    gathered = gather(others, need_nulls=True)
+    assert gathered.places.shape == (4, 2)
+    assert len(gathered.second_nulls) == 2
+    assert not gathered.exempt.any()
+    other = {"X_test": noise(9, 3, 4), "y_test": Y, "same_trials": False, "cv": None}
+    others = [generalized(seed, **other) for seed in range(2)]
+    gathered = gather(others, need_nulls=True)
+    assert gathered.second_nulls == ()
+    assert not gathered.exempt.any()
+    with pytest.raises(ValueError, match=r"Subject 2 has mode='other_trials', but"):
+        gather([results[0], others[1]])
+    with pytest.raises(ValueError, match=r"Subject 2 and the first .* n_permutations"):
+        gather([results[0], replace(results[1], second_nulls={})], need_nulls=True)
+
+
+def test_diagonals_go_with_time_courses():
+    results = [generalized(0).diagonal(), timed(1)]
+    assert results[0].parameters["mode"] == "plain"
+    gathered = gather(results, need_nulls=True)
+    assert gathered.places.kind == "TimeResult"
+    assert gathered.second_nulls == ()
+    assert not gathered.exempt.any()
+
+
+def test_expand_keeps_types_where_it_can():
+    results = [brain(np.ones((3, 1, 1)), seed=seed, undecoded=[1]) for seed in (0, 1)]
+    gathered = gather(results)
+    assert_array_equal(gathered.expand([1.5, 2.5]), [1.5, np.nan, 2.5])
+    assert_array_equal(gathered.expand(np.array([True, True]), False), [1, 0, 1])
+    assert gathered.expand(np.ones(2, bool), False).dtype == bool
+    assert gathered.expand(np.ones((4, 2), np.float32)).dtype == np.float32
+    assert gathered.expand(np.ones((4, 2), np.float32)).shape == (4, 3)
+    assert gathered.expand(np.ones(2, int)).dtype == np.float64
+
+
+def test_metric_that_is_asked_for():
+    results = [single(seed, scoring=["accuracy", "roc_auc"]) for seed in range(2)]
+    gathered = gather(results, metric="roc_auc", need_nulls=True)
+    assert gathered.metric == "roc_auc"
+    assert_array_equal(gathered.scores[1], results[1].metrics["roc_auc"])
+    assert_array_equal(gathered.nulls[1][:, 0], results[1].nulls["roc_auc"])
+
+
+def test_chance_levels_without_a_value_are_equal():
+    results = [replace(single(seed), chances={"accuracy": np.nan}) for seed in range(2)]
+    assert np.isnan(gather(results).chances).all()
+
+
+# Names
+
+
+def save(results, paths):
+    for result, path in zip(results, paths, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        result.save(path)
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("ends", "names"),
+    [
+        (("sub-01/result.h5", "sub-02/result.h5"), ("sub-01", "sub-02")),
+        (("sub-a_time.h5", "xsub-a_sub-b_time.h5"), ("sub-a", "sub-b")),
+        (("sub-01/ses-1/r.h5", "sub-01/ses-2/r.h5"), ("ses-1/r", "ses-2/r")),
+        (("sub-01/a.h5", "sub-01/b.h5"), ("a", "b")),
+        (("first.v1.h5", "first.v2.h5"), ("first.v1", "first.v2")),
+        (("ann.v1", "ann.v2"), ("ann.v1", "ann.v2")),
+        (("ann.h5", "ann"), ("subject 1", "subject 2")),
+    ],
+)
+def test_names_from_paths(ends, names, tmp_path):
+    folder = tmp_path / "sub-study"  # above all, and so no name of one
+    paths = save([single(0), single(1)], [folder / end for end in ends])
+    assert gather(paths).names == names
+    assert gather([str(path) for path in paths], subjects=["x", 7]).names == ("x", "7")
+
+
+def test_names_of_objects_beside_files(tmp_path):
+    (path,) = save([single(0)], [tmp_path / "subject 2.h5"])
+    assert gather([path, single(1)]).names == ("subject 1", "subject 2")
+    path.rename(path.with_name("ann.h5"))
+    assert gather([path.with_name("ann.h5"), single(1)]).names == ("ann", "subject 2")
+
+
+# What cannot be a group
+
+
+@pytest.mark.parametrize(
+    ("results", "error", "match"),
+    [
+        ("sub-*.h5", TypeError, r"the text 'sub-\*.h5'.* sorted\(glob.glob\(pattern"),
+        (Path("a.h5"), TypeError, r"the text 'a.h5'\. Give a list"),
+        ({"a": 1}, TypeError, r"got a dict\. Give list\(results.values\(\)\)"),
+        (None, TypeError, r"got a NoneType\. Give a list of two or more"),
+        ([], ValueError, r"results is empty; give two or more"),
+        ([1], ValueError, r"single subject.* result\.pvalues\(\) tests one"),
+        ([1, 2], TypeError, r"^Subject 1 is no result but a int\. Allowed"),
+    ],
+)
+def test_what_is_no_list_of_results(results, error, match):
+    with pytest.raises(error, match=match):
+        gather(results)
+
+
+def test_a_result_alone_is_no_list():
+    with pytest.raises(TypeError, match=r"got a DecodingResult\. Give a list"):
+        gather(single(0))
+
+
+@pytest.mark.parametrize("subjects", ["ab", 2, ["a"], ["a", "a"], ["a", "b", "c"]])
+def test_subjects_must_name_each(subjects):
+    with pytest.raises(ValueError, match=r"each of the 2 results once, all names"):
+        gather([single(0), single(1)], subjects=subjects)
+
+
+def test_outcome_of_a_group_analysis_is_no_subject():
+    class GroupResult(Saved):
+        pass
+
+    with pytest.raises(TypeError, match=r"^Subject ann is a GroupResult, which"):
+        gather([single(0), GroupResult()], subjects=["bob", "ann"])
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    good, bad = save([single(0), single(1)], [tmp_path / "sub-1.h5", tmp_path / "s.h5"])
+    with pytest.raises(FileNotFoundError, match=r"Subject sub-2 \(.*\): There is no f"):
+        gather([good, tmp_path / "sub-2.h5"])
+    bad.write_bytes(bad.read_bytes()[:3000])
+    with pytest.raises(ValueError, match=r"^Subject s \(.*s\.h5\): .* damaged"):
+        gather([good, bad])
+
+
+def test_a_subject_that_comes_twice(tmp_path, monkeypatch):
+    a, b = single(0), single(1)
+    one, other = save([a, b], [tmp_path / "sub-1.h5", tmp_path / "sub-2.h5"])
+    with pytest.raises(ValueError, match=r"Subject 1 and subject 3 are the same obj"):
+        gather([a, b, a])
+    monkeypatch.chdir(tmp_path)
+    match = r"Subject 1 \(sub-1\.h5\) and subject 2 \(.*\) are the same file; give each"
+    with pytest.raises(ValueError, match=match):
+        gather(["sub-1.h5", one, other])
+    link = tmp_path / "sub-9.h5"
+    link.symlink_to(one)
+    with pytest.raises(ValueError, match=r"Subject sub-1 .* subject sub-9 .* same fil"):
+        gather([one, other, link])
+    copy = tmp_path / "sub-8.h5"
+    copy.write_bytes(one.read_bytes())
+    for given in ([one, other, copy], [a, b, copy], [one, other, a]):
+        with pytest.raises(ValueError, match=r"have equal results: one may be a copy"):
+            gather(given)
+
+
+def test_equal_scores_are_no_copies():
+    a = single(0)
+    moved = replace(a, class_scores=a.class_scores + 1e-3)
+    gathered = gather([a, moved])
+    assert gathered.scores[0] == gathered.scores[1]
+
+
+@pytest.mark.parametrize(
+    ("results", "match"),
+    [
+        ((timed(0), single(1)), r"a DecodingResult instead of a TimeResult\. Run its"),
+        (
+            (timed(0), timed(1, n_times=5)),
+            r"5 times from 0\.000 to 4\.000 s instead of 4 times from 0\.000 to 3\.000",
+        ),
+        (
+            (timed(0), timed(1, tmin=0.5)),
+            r"4 times from 0\.500 to 3\.500 s instead of 4 times",
+        ),
+        ((sensors(0), sensors(1, linked=(0, 2))), r"other neighbouring sensors"),
+    ],
+    ids=["kind", "n_times", "tmin", "sensors"],
+)
+def test_other_positions(results, match):
+    words = rf"^Subject 3 differs from the first subject: .*{match}"
+    first, other = results
+    second = replace(first, predicted=1 - first.predicted)
+    with pytest.raises(ValueError, match=words):
+        gather([first, second, other])
+    with pytest.raises(ValueError, match=r"resample=True is for searchlights in vol"):
+        gather([first, second, other], resample=True)
+    assert gather([first, second], resample=True).counted.all()
+
+
+def test_other_metrics():
+    first = single(0, scoring=["accuracy", "confusion_matrix"])
+    with pytest.raises(ValueError, match=r"^Subject 2 has no metric 'accuracy'.* 'roc"):
+        gather([first, single(1, scoring="roc_auc")])
+    with pytest.raises(ValueError, match=r"^Subject 1: Invalid value for 'metric': 'x"):
+        gather([first, single(1)], metric="x")
+    with pytest.raises(ValueError, match=r"^Subject 1: .* is not one number per pos"):
+        gather([first, single(1)], metric="confusion_matrix")
+
+
+def test_other_chance_levels():
+    three = cross_validate(noise(1, 3), np.tile(["a", "b", "c"], 4), **OPTIONS)
+    match = r"^Subject 2 has another chance level of 'accuracy'.*0\.333333 instead of 0"
+    with pytest.raises(ValueError, match=match):
+        gather([single(0), three])
+    unknown = replace(three, chances={"accuracy": np.nan})
+    with pytest.raises(ValueError, match=r"nan instead of 0\.5"):
+        gather([single(0), unknown])
+
+
+def test_missing_permutations():
+    bare = single(1, n_permutations=0)
+    match = r"^Subject 2 has no label.* analysis of subject 2 again with n_perm.*=100\."
+    with pytest.raises(ValueError, match=match):
+        gather([single(0), bare], need_nulls=True)
+    assert gather([single(0), bare]).nulls == ()
+    for make in (spheres, generalized):
+        match = r"only a summary .*\(null='max'\).* n_permutations=100 and null='full'"
+        with pytest.raises(ValueError, match=match):
+            gather([make(0), make(1, null="max")], need_nulls=True)
+
+
+# Volumes
+
+
+def brain(mask, affine=GRID, seed=0, undecoded=()):
+    """Make a result of searchlights that is noise."""
+    space, rng = VolumeSpace(mask, affine), np.random.default_rng(seed)
+    n = space.n_positions
+    scores = rng.uniform(0.3, 0.7, n)
+    null = rng.uniform(0.3, 0.7, (P, n)).astype(np.float32)
+    n_features, bad = np.full(n, 9), list(undecoded)
+    n_features[bad], scores[bad], null[:, bad] = 0, np.nan, np.nan
+    return VolumeResult(
+        positions=np.arange(n),
+        space=space.pack(),
+        adjacency=np.array([np.arange(n - 1), np.arange(1, n)]),
+        n_features=n_features,
+        metrics={"accuracy": scores},
+        nulls={"accuracy": null},
+        chances={"accuracy": 0.5},
+        classes=np.array(["face", "house"]),
+        y=np.arange(N) % 2,
+        groups=None,
+        predicted=np.zeros((n, N), dtype=int),
+        tests=tuple(np.arange(N).reshape(4, 3)),
+        parameters={},
+        versions={},
+    )
+
+
+ROW = np.ones((4, 1, 1))
+
+
+def shifted(mm, step=3.0):
+    affine = np.diag([step, 3.0, 3.0, 1.0])
+    affine[0, 3] = mm
+    return affine
+
+
+def test_positions_that_only_some_have():
+    results = [brain(ROW, seed=0), brain(ROW, seed=1, undecoded=[0])]
+    results.append(brain(ROW, seed=2, undecoded=[0, 2]))
+    match = r"2 of 4 are left, where .* The fewest has subject 3, 2\."
+    with pytest.warns(RuntimeWarning, match=match) as caught:
+        gathered = gather(results, need_nulls=True)
+    assert len(caught) == 1
+    assert_array_equal(gathered.counted, [False, True, False, True])
+    assert_array_equal(gathered.scores, [r.scores[[1, 3]] for r in results])
+    for null, result in zip(gathered.nulls, results, strict=True):
+        assert null.dtype == np.float32
+        assert_array_equal(null, result.null[:, [1, 3]])
+    assert gathered.exempt.shape == (2,)
+    adjacency = gathered.places.adjacency(gathered.counted)
+    assert adjacency.shape == (2, 2)
+    assert adjacency.nnz == 0
+    with pytest.raises(ValueError, match=r"0 of 4 are left.* fewest has subject 2, 1"):
+        gather([results[1], brain(ROW, seed=3, undecoded=[1, 2, 3])])
+
+
+def test_positions_that_nobody_has_are_no_reason_to_warn():
+    gathered = gather([brain(ROW, seed=s, undecoded=[2]) for s in range(2)])
+    assert_array_equal(gathered.counted, [True, True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("mask", "affine", "words"),
+    [
+        (np.array([1, 1, 0, 1]).reshape(4, 1, 1), GRID, "3 voxels instead of 4 voxels"),
+        (np.ones((5, 1, 1)), GRID, "5 voxels instead of 4 voxels"),
+        (ROW, shifted(1.0), "grids with different affines"),
+    ],
+    ids=["mask", "shape", "affine"],
+)
+def test_other_grids(mask, affine, words):
+    results = [brain(ROW), brain(mask, affine, seed=1)]
+    match = rf"Subject 2 differs .*{words}.* resample=True brings all .* every subject"
+    with pytest.raises(ValueError, match=match):
+        gather(results)
+
+
+def test_affines_that_differ_by_rounding_are_one_grid():
+    results = [brain(ROW), brain(ROW, shifted(5e-5), seed=1)]
+    assert gather(results).counted.all()
+
+
+# Position of the second subject at each of the first one's; -1 for none.
+RESAMPLED = {
+    "mask": (np.array([0, 1, 1, 1]).reshape(4, 1, 1), GRID, [-1, 0, 1, 2]),
+    "shifted": (ROW, shifted(4.0), [-1, 0, 1, 2]),
+    "just beyond the edge": (ROW, shifted(1.0), [0, 1, 2, 3]),
+    "finer": (np.ones((12, 1, 1)), shifted(-1.0, step=1.0), [1, 4, 7, 10]),
+    "flipped": (ROW, shifted(9.0, step=-3.0), [3, 2, 1, 0]),
+    "longer": (np.ones((6, 1, 1)), shifted(-6.0), [2, 3, 4, 5]),
+}
+
+
+@pytest.mark.parametrize("name", RESAMPLED)
+def test_resampling(name):
+    mask, affine, taken = RESAMPLED[name]
+    taken = np.array(taken)
+    first, second = brain(ROW, undecoded=[1]), brain(mask, affine, seed=1)
+    with pytest.warns(RuntimeWarning, match=r"different positions"):
+        gathered = gather([first, second], need_nulls=True, resample=True)
+    expected = taken >= 0
+    expected[1] = False  # where the first one has no score
+    assert_array_equal(gathered.counted, expected)
+    assert gathered.places.difference(Places.of(first)) == ""
+    assert_array_equal(gathered.scores[0], first.scores[expected])
+    assert_array_equal(gathered.scores[1], second.scores[taken[expected]])
+    assert gathered.nulls[1].dtype == np.float32
+    assert_array_equal(gathered.nulls[0], first.null[:, expected])
+    assert_array_equal(gathered.nulls[1], second.null[:, taken[expected]])
+
+
+def test_resampling_leaves_out_what_was_not_decoded():
+    finer = brain(
+        np.ones((12, 1, 1)), shifted(-1.0, step=1.0), seed=1, undecoded=[4, 9]
+    )
+    with pytest.warns(RuntimeWarning, match=r"3 of 4 are left.*subject 2, 3"):
+        gathered = gather([brain(ROW), finer], resample=True)
+    assert_array_equal(gathered.counted, [True, False, True, True])
+
+
+@pytest.mark.parametrize("mm", [-300.0, 300.0])
+def test_resampling_of_grids_apart(mm):
+    results = [brain(ROW), brain(ROW, shifted(mm), seed=1)]
+    with pytest.raises(ValueError, match=r"0 of 4 are left.*subject 2, 0"):
+        gather(results, resample=True)
+
+
+def test_nearest_voxels_of_an_oblique_grid():
+    rng = np.random.default_rng(0)
+    turned = nibabel.affines.from_matvec(
+        2.2 * nibabel.eulerangles.euler2mat(0.3, 0.2, 0.1), [3.0, -2.0, 1.0]
+    )
+    space = VolumeSpace(rng.random((7, 6, 5)) < 0.7, turned)
+    onto = VolumeSpace(rng.random((5, 6, 4)) < 0.8, GRID)
+    numbers = np.full(space.mask.shape, -1)
+    numbers[space.mask] = np.arange(space.n_positions)
+    at = nibabel.affines.apply_affine(np.linalg.inv(turned), onto.points)
+    at = np.rint(at).astype(int)
+    inside = ((at >= 0) & (at < space.mask.shape)).all(axis=1)
+    expected = np.full(onto.n_positions, -1)
+    expected[inside] = numbers[tuple(at[inside].T)]
+    assert 20 < np.count_nonzero(expected >= 0) < onto.n_positions - 20
+    found = nearest_voxels(space, onto)
+    assert_array_equal(found, expected)
+    values = rng.normal(size=(2, space.n_positions))
+    taken = take_voxels(values, found)
+    assert_allclose(taken[:, expected >= 0], values[:, expected[expected >= 0]], rtol=0)
+    assert_array_equal(np.isnan(taken), np.tile(expected < 0, (2, 1)))
+
+
+def test_files_are_loaded_one_after_the_other(tmp_path):
+    # Of a file much is read that is not kept: the predictions, the other metric.
+    mask, n_subjects, n_permutations = np.ones((20, 20, 10)), 8, 50
+    paths, rng = [], np.random.default_rng(0)
+    for number in range(n_subjects):
+        made = brain(mask, seed=number, undecoded=[number])
+        null = rng.random((n_permutations, 4000), dtype=np.float32)
+        both = {"accuracy": null, "roc_auc": null}
+        made = replace(
+            made,
+            metrics={name: made.scores for name in both},
+            nulls=both,
+            chances=dict.fromkeys(both, 0.5),
+        )
+        paths.append(tmp_path / f"sub-{number}.h5")
+        made.save(paths[-1])
+    tracemalloc.start()
+    with pytest.warns(RuntimeWarning, match=r"3992 of 4000 are left"):
+        gathered = gather(paths, need_nulls=True)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = sum(null.nbytes for null in gathered.nulls)
+    assert size == n_subjects * n_permutations * 3992 * 4
+    assert kept < 1.2 * size
+    # All that was kept, and one file at a time: two nulls and as much again.
+    assert peak < size * (1 + 5 / n_subjects)

@@ -1,0 +1,466 @@
+"""Onset and peak latencies of a group, and their bootstrap intervals."""
+
+import matplotlib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from mvpa_kfda import cross_validate, decode_arrays
+from mvpa_kfda._onsets import Rule, draw_subjects, locate
+from mvpa_kfda._results.places import Places
+from mvpa_kfda._setup import versions
+from mvpa_kfda.group_results import GroupResult
+from mvpa_kfda.latency import bootstrap_latency
+from mvpa_kfda.results import TimeResult
+
+matplotlib.use("Agg")
+
+TIMES = np.arange(-0.1, 0.5, 0.01)
+RULE = {
+    "criterion": "peak-fraction",
+    "fraction": 0.5,
+    "level": 0.05,
+    "min_duration": 0.0,
+    "window": None,
+    "baseline": None,
+}
+
+
+def a_result(scores, times=TIMES, metric="accuracy", chance=0.5):
+    """Return a TimeResult with given scores."""
+    scores = np.asarray(scores, dtype=float)
+    return TimeResult(
+        times=times,
+        metrics={metric: scores},
+        nulls={},
+        chances={metric: chance},
+        classes=np.array(["face", "house"]),
+        y=np.array([0, 1, 0, 1]),
+        groups=None,
+        predicted=np.zeros((len(times), 4), dtype=int),
+        tests=(np.arange(4),),
+        parameters={},
+        versions={},
+    )
+
+
+def bump(onset=0.1, peak=0.2, height=0.3, times=TIMES):
+    """Return a triangle above chance: half of its height is halfway to its peak."""
+    return 0.5 + height * np.clip(1 - np.abs(times - peak) / (peak - onset), 0, None)
+
+
+def subjects(n=8, noise=0.02, seed=0, jitter=0.0, **options):
+    """Return results with noise and with peaks that differ between subjects."""
+    rng = np.random.default_rng(seed)
+    results = []
+    for _ in range(n):
+        shift = jitter * rng.normal()
+        course = bump(0.1 + shift, 0.2 + shift, **options)
+        results.append(a_result(course + noise * rng.normal(size=len(TIMES))))
+    return results
+
+
+def find(scores, times, chance=0.5, counts=None, **changes):
+    """Return onset and peak of the mean of the subjects, or of resamples."""
+    scores = np.atleast_2d(scores)
+    scores = scores.repeat(2, axis=0) if len(scores) == 1 else scores
+    counts = np.ones((1, len(scores)), int) if counts is None else counts
+    found = locate(times, scores, chance, counts, Rule(**RULE | changes))
+    return found if len(counts) > 1 else (found[0][0], found[1][0])
+
+
+# ------------------------------------------------------------------ one time course
+
+
+def test_onset_is_interpolated_between_samples():
+    times = np.array([0.0, 0.1, 0.2, 0.3])
+    onset, peak = find([0.5, 0.6, 0.9, 0.5], times)
+    assert_allclose(onset, 0.1 + 0.1 / 3, rtol=1e-12)  # 0.7 between 0.6 and 0.9
+    assert peak == 0.2
+
+
+def test_fraction_moves_the_onset_along_the_slope():
+    times = np.arange(0, 11) / 10
+    course = 0.5 + 0.4 * np.minimum(times, 1)
+    for fraction in (0.25, 0.5, 0.9):
+        assert_allclose(find(course, times, fraction=fraction)[0], fraction, rtol=1e-12)
+
+
+def test_onset_does_not_depend_on_height():
+    low, high = bump(height=0.05), bump(height=0.4)
+    assert_allclose(find(low, TIMES), find(high, TIMES), rtol=1e-9)
+    assert_allclose(find(low, TIMES), (0.15, 0.2), rtol=1e-9)
+
+
+def test_min_duration_passes_over_short_excursions():
+    times = np.arange(8) / 10
+    course = 0.5 + np.array([0, 0.3, 0, 0, 0.3, 0.3, 0.4, 0])
+    assert_allclose(find(course, times)[0], 0.1 * 2 / 3, rtol=1e-12)
+    assert_allclose(find(course, times, min_duration=0.2)[0], 0.3 + 0.1 * 2 / 3)
+    assert_allclose(find(course, times, min_duration=0.3)[0], 0.3 + 0.1 * 2 / 3)
+    assert np.isnan(find(course, times, min_duration=0.4)[0])
+    # Less than a sample is a sample; 0.21 s takes three of 0.1 s.
+    assert_allclose(find(course, times, min_duration=0.02)[0], 0.1 * 2 / 3)
+    assert_allclose(find(course, times, min_duration=0.21)[0], 0.3 + 0.1 * 2 / 3)
+
+
+def test_window_limits_onset_and_peak():
+    course = bump(0.1, 0.2) + 0.3 * (TIMES > 0.4)
+    assert find(course, TIMES)[1] > 0.4
+    onset, peak = find(course, TIMES, window=(0.0, 0.3))
+    assert_allclose((onset, peak), (0.15, 0.2), rtol=1e-9)
+    rising = np.linspace(0.5, 1.0, len(TIMES))
+    assert_allclose(find(rising, TIMES, window=(0.0, 0.3))[1], 0.3, rtol=1e-9)
+    # Above the level from the start of the window on.
+    assert_allclose(find(course, TIMES, window=(0.18, 0.3))[0], 0.18, rtol=1e-9)
+
+
+def test_baseline_takes_the_place_of_chance():
+    course = bump() + 0.4
+    assert find(course, TIMES)[0] == TIMES[0]  # far above chance all the time
+    onset, _ = find(course, TIMES, baseline=(-0.1, 0.0))
+    assert_allclose(onset, 0.15, rtol=1e-9)
+
+
+def test_no_onset_without_a_peak_above_chance():
+    onset, peak = find(0.4 + 0 * TIMES, TIMES)
+    assert np.isnan(onset)
+    assert peak == TIMES[0]
+
+
+def test_t_criterion_is_that_of_scipy():
+    scores = np.array([each.scores for each in subjects(noise=0.1)])
+    p = stats.ttest_1samp(scores, 0.5, alternative="greater").pvalue
+    k = int(np.argmax((p[:-1] <= 0.01) & (p[1:] <= 0.01)))
+    onset, _ = find(scores, TIMES, criterion="t", level=0.01, min_duration=0.02)
+    assert TIMES[k - 1] < onset <= TIMES[k]
+
+
+def test_equal_subjects_have_a_finite_t():
+    scores = np.tile(bump(), (5, 1))
+    onset, _ = find(scores, TIMES, criterion="t", window=(0.05, 0.5), min_duration=0.02)
+    assert_allclose(onset, 0.1, rtol=0, atol=1e-9)
+
+
+# ------------------------------------------------------------------- the resamples
+
+
+@pytest.mark.parametrize("criterion", ["peak-fraction", "t"])
+def test_resamples_equal_a_loop_over_them(criterion):
+    scores = np.array([each.scores for each in subjects(6, noise=0.1, jitter=0.02)])
+    rng = np.random.default_rng(1)
+    chosen = rng.integers(6, size=(40, 6))
+    counts = np.array([np.bincount(rows, minlength=6) for rows in chosen])
+    onsets, peaks = find(
+        scores, TIMES, counts=counts, criterion=criterion, min_duration=0.02
+    )
+    for rows, onset, peak in zip(chosen, onsets, peaks, strict=True):
+        mean = scores[rows].mean(axis=0)
+        limit = 0.5 + 0.5 * (mean.max() - 0.5)
+        if criterion == "t":
+            error = scores[rows].std(axis=0, ddof=1) / np.sqrt(6)
+            limit = 0.5 + stats.t.ppf(0.95, 5) * error
+        above = list(mean >= limit)
+        k = next(i for i in range(len(mean) - 1) if above[i] and above[i + 1])
+        expected = TIMES[0]
+        if k > 0:
+            expected = np.interp(0, (mean - limit)[k - 1 : k + 1], TIMES[k - 1 : k + 1])
+        assert_allclose(onset, expected, rtol=1e-9, atol=1e-12)
+        assert peak == TIMES[mean.argmax()]
+
+
+def test_draws_are_with_replacement():
+    drawn = draw_subjects(np.random.default_rng(0), 6, 5000)
+    assert (drawn.sum(axis=1) == 6).all()
+    assert_allclose(drawn.mean(axis=0), 1, rtol=0, atol=0.05)
+    assert_allclose(drawn.var(axis=0), 5 / 6, rtol=0, atol=0.06)  # of Binomial(6, 1/6)
+
+
+def test_result_is_made_of_the_resamples():
+    results = subjects(jitter=0.02)
+    latency = bootstrap_latency(results, n_bootstraps=500, random_state=3)
+    scores = np.array([each.scores for each in results])
+    drawn = draw_subjects(np.random.default_rng(3), 8, 500)
+    onsets, peaks = find(scores, TIMES, counts=drawn, min_duration=0.02)
+    assert_array_equal(latency.onsets, onsets)
+    assert_array_equal(latency.peaks, peaks)
+    limits = np.quantile(onsets, [0.025, 0.975])
+    assert_allclose(latency.onset_interval, limits, rtol=1e-12)
+    assert_allclose(latency.onset, find(scores, TIMES, min_duration=0.02)[0])
+    assert latency.n_without_onset == 0
+    assert latency.onset_interval[0] < latency.onset < latency.onset_interval[1]
+    again = bootstrap_latency(results, n_bootstraps=500, random_state=3)
+    assert_array_equal(latency.onsets, again.onsets)
+
+
+def test_known_latencies_are_recovered():
+    latency = bootstrap_latency(subjects(20, noise=0.01), n_bootstraps=200)
+    assert_allclose(latency.onset, 0.15, rtol=0, atol=0.01)
+    assert_allclose(latency.peak, 0.2, rtol=0, atol=0.011)
+
+
+def test_confidence_sets_the_width():
+    results, options = subjects(jitter=0.03), {"n_bootstraps": 500, "random_state": 0}
+    wide = bootstrap_latency(results, confidence=0.99, **options)
+    narrow = bootstrap_latency(results, confidence=0.5, **options)
+    assert np.ptp(narrow.onset_interval) < np.ptp(wide.onset_interval)
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_true_latencies():
+    """With 20 subjects about 95 % of the intervals hold the true latency."""
+    hits, n_repeats = 0, 300
+    for seed in range(n_repeats):
+        results = subjects(20, noise=0.01, seed=seed, jitter=0.02)
+        latency = bootstrap_latency(results, n_bootstraps=400, random_state=seed)
+        # Blurred over many subjects the half of the peak is reached a bit earlier.
+        low, high = latency.onset_interval
+        hits += low <= true_onset() <= high
+    share = hits / n_repeats
+    assert 0.87 < share < 0.98
+
+
+def true_onset():
+    """Return the onset of the mean over a large population."""
+    shifts = 0.02 * stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
+    mean = np.mean([bump(0.1 + s, 0.2 + s) for s in shifts], axis=0)
+    return find(mean, TIMES, min_duration=0.02)[0]
+
+
+# -------------------------------------------------------------------- two lists
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_difference_of_shifted_courses(paired):
+    early = subjects(10, noise=0.01, jitter=0.03)
+    late = [a_result(np.roll(each.scores, 5)) for each in early]
+    options = {"paired": paired, "n_bootstraps": 400, "random_state": 0}
+    latency = bootstrap_latency(late, other=early, **options)
+    assert_allclose(latency.onset, 0.05, rtol=0, atol=1e-9)
+    assert_allclose(latency.peak, 0.05, rtol=0, atol=1e-9)
+    first, second = latency.parts
+    assert_array_equal(latency.onsets, first.onsets - second.onsets)
+    if paired:  # the same subjects are drawn, who differ by the shift and no more
+        assert_allclose(latency.onset_interval, 0.05, rtol=0, atol=1e-9)
+        assert latency.n_subjects == 10
+    else:
+        assert np.ptp(latency.onset_interval) > 0.01
+        assert latency.n_subjects == 20
+
+
+def test_two_lists_may_have_other_times():
+    late = [a_result(each.scores, TIMES + 0.3) for each in subjects()]
+    latency = bootstrap_latency(late, other=subjects(), n_bootstraps=100)
+    assert_allclose(latency.peak, 0.3, rtol=0, atol=1e-9)
+
+
+# ------------------------------------------------------------------------- inputs
+
+
+def test_files_and_groups_give_the_same(tmp_path):
+    results = subjects()
+    paths = [tmp_path / f"sub-{i:02d}.h5" for i in range(8)]
+    for result, path in zip(results, paths, strict=True):
+        result.save(path)
+    options = {"n_bootstraps": 100, "random_state": 0}
+    wanted = bootstrap_latency(results, **options)
+    assert_array_equal(bootstrap_latency(paths, **options).onsets, wanted.onsets)
+    group = a_group(results)
+    assert_array_equal(bootstrap_latency(group, **options).onsets, wanted.onsets)
+
+
+def a_group(results, **fields):
+    """Return the group result of time courses."""
+    scores = np.array([each.scores for each in results])
+    p = np.full(scores.shape[1], 0.5)
+    options = {
+        "metric": "accuracy",
+        "method": "t",
+        "correction": ("none",),
+        "alternative": "greater",
+        "alpha": 0.05,
+        "places": Places.of(results[0]),
+        "chance": 0.5,
+        "score_chance": 0.5,
+        "statistic": p,
+        "p_maps": {"none": p},
+        "observed_max": np.nan,
+        "null_max": np.empty(0),
+        "n_permutations": 0,
+        "parameters": {},
+        "versions": versions(),
+        "subjects": np.array([f"subject {i}" for i in range(len(results))]),
+        "subject_scores": scores,
+    }
+    return GroupResult(**options | fields)
+
+
+def test_group_of_two_lists_is_refused():
+    results = subjects()
+    scores = np.array([each.scores for each in results])
+    group = a_group(results, other_subjects=np.arange(8), other_scores=scores)
+    with pytest.raises(ValueError, match="compares two lists of subjects"):
+        bootstrap_latency(group)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "accuracy"}, "A GroupResult has its metric"),
+        ({"subjects": ["a"]}, "A GroupResult has its metric"),
+        ({"other": []}, "A GroupResult has its metric"),
+    ],
+)
+def test_groups_take_nothing_else(options, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap_latency(a_group(subjects()), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "max"}, "Invalid value for 'criterion'"),
+        ({"fraction": 1.0}, "'fraction': 1.0. Allowed: a number above 0 and below 1"),
+        ({"fraction": 0}, "'fraction': 0. Allowed: a finite number above zero"),
+        ({"level": 0.5}, "'level': 0.5. Allowed: a number above 0 and below 0.5"),
+        ({"min_duration": -1}, "'min_duration': -1. Allowed"),
+        ({"min_duration": 5.0}, "min_duration=5.0 s is longer than the time to search"),
+        ({"window": 0.1}, "'window': 0.1. Allowed: None, or a tuple of first and last"),
+        ({"window": (0.3, 0.1)}, "'window': .* Allowed: None, or a tuple"),
+        ({"window": (3.0, 4.0)}, "No sample lies in window=.*-0.100 to 0.490 s"),
+        ({"baseline": (-1.0, -0.5)}, "No sample lies in baseline="),
+        ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
+        ({"confidence": 95}, "'confidence': 95.0. Allowed: a number above 0 and below"),
+        ({"paired": True}, "paired=True needs a second list of results; give other="),
+        ({"metric": "roc_auc"}, "roc_auc"),
+    ],
+)
+def test_invalid_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap_latency(subjects(), **options)
+
+
+def test_other_must_be_a_list():
+    with pytest.raises(TypeError, match="other must be a list of results, not a Gro"):
+        bootstrap_latency(subjects(), other=a_group(subjects()))
+
+
+def test_too_few_subjects():
+    with pytest.raises(ValueError, match=r"over 4 subjects has too few .* 5 subjects"):
+        bootstrap_latency(subjects(4))
+
+
+def test_no_time_courses():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 10)
+    results = [cross_validate(rng.normal(size=(20, 3)), y, cv=5) for _ in range(5)]
+    with pytest.raises(
+        ValueError, match=r"Latencies are for scores over time .* Decod"
+    ):
+        bootstrap_latency(results)
+
+
+def test_pairs_need_as_many_in_the_same_order(tmp_path):
+    results = subjects()
+    with pytest.raises(ValueError, match="the same subjects in both lists; got 8 and"):
+        bootstrap_latency(results, other=subjects(7, seed=1), paired=True)
+    first = [tmp_path / f"sub-{i}_a.h5" for i in range(8)]
+    second = [tmp_path / f"sub-{i}_b.h5" for i in range(8)]
+    for result, *paths in zip(results, first, second, strict=True):
+        for path in paths:
+            result.save(path)
+    options = {"paired": True, "n_bootstraps": 100}
+    assert bootstrap_latency(first, other=second, **options).onset == 0
+    with pytest.raises(ValueError, match="same order; number 1 is 'sub-0'"):
+        bootstrap_latency(first, other=second[::-1], **options)
+
+
+def test_metric_without_chance_needs_a_baseline():
+    results = [a_result(each.scores, metric="r2", chance=np.nan) for each in subjects()]
+    with pytest.raises(ValueError, match=r"'r2' has no chance level .* Give baseline="):
+        bootstrap_latency(results)
+    latency = bootstrap_latency(results, baseline=(-0.1, 0.0), n_bootstraps=100)
+    assert_allclose(latency.onset, 0.15, rtol=0, atol=0.02)
+    assert latency.plot().get_ylabel() == "R²"
+
+
+# ----------------------------------------------------------------- missing onsets
+
+
+def test_mean_without_onset_warns():
+    results = [a_result(0.4 + 0.01 * i + 0 * TIMES) for i in range(5)]
+    with pytest.warns(RuntimeWarning, match="mean over subjects has no onset"):
+        latency = bootstrap_latency(results, n_bootstraps=100)
+    assert np.isnan(latency.onset)
+    assert np.isnan(latency.onset_interval).all()
+    assert latency.n_without_onset == 100
+    assert "onset none" in repr(latency)
+    assert len(latency.plot().get_lines()) == 3  # mean, peak, chance
+
+
+def test_resamples_without_onset_are_counted():
+    flat = [a_result(np.full(len(TIMES), 0.5 - 0.002 * i)) for i in range(5)]
+    with pytest.warns(RuntimeWarning, match="of 400 resamples have no onset and are"):
+        latency = bootstrap_latency(
+            [a_result(bump()), *flat[1:]], n_bootstraps=400, random_state=0
+        )
+    share = latency.n_without_onset / 400
+    assert_allclose(share, (4 / 5) ** 5, rtol=0, atol=0.1)  # without the first subject
+    found = latency.onsets[~np.isnan(latency.onsets)]
+    assert_allclose(
+        latency.onset_interval, np.quantile(found, [0.025, 0.975]), rtol=1e-12
+    )
+    assert latency.to_dataframe()["without"].tolist() == [latency.n_without_onset, 0]
+
+
+# ------------------------------------------------------------- tables and figures
+
+
+def test_table():
+    latency = bootstrap_latency(subjects(), n_bootstraps=100, random_state=0)
+    table = latency.to_dataframe()
+    assert list(table.columns) == ["latency", "time", "low", "high", "without"]
+    assert_array_equal(table["time"], [latency.onset, latency.peak])
+    assert_array_equal(table[["low", "high"]].iloc[0], latency.onset_interval)
+    both = bootstrap_latency(subjects(), other=subjects(seed=1), n_bootstraps=100)
+    table = both.to_dataframe()
+    assert (
+        table["of"].tolist() == np.repeat(["difference", "first", "second"], 2).tolist()
+    )
+    assert table["time"][0] == both.onset
+    assert table["time"][2] == both.parts[0].onset
+    assert repr(both).startswith("<Difference in Latency: onset ")
+
+
+def test_figure():
+    latency = bootstrap_latency(subjects(), n_bootstraps=100, random_state=0)
+    ax = latency.plot()
+    mean, onset, peak, chance = ax.get_lines()
+    assert_array_equal(mean.get_ydata(), latency.mean)
+    assert onset.get_xdata()[0] == latency.onset
+    assert peak.get_xdata()[0] == latency.peak
+    assert_array_equal(chance.get_ydata(), [0.5, 0.5])
+    bars = [bar.get_segments()[0][:, 0] for bar in ax.collections]
+    assert_array_equal(bars, [latency.onset_interval, latency.peak_interval])
+    assert "onset 0.1" in ax.get_title(loc="left")
+
+
+def test_figure_of_a_difference():
+    latency = bootstrap_latency(subjects(), other=subjects(seed=1), n_bootstraps=100)
+    ax = latency.plot()
+    courses = [line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()) > 2]
+    assert_array_equal(courses, [part.mean for part in latency.parts])
+    assert ax.get_title(loc="left").startswith("Difference: onset ")
+
+
+def test_real_results_over_time():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["face", "house"], 15)
+    results = []
+    for _ in range(6):
+        X = rng.normal(size=(30, 3, 20))
+        X[y == "house", :, 10:] += 2.0
+        results.append(decode_arrays(X, y, sfreq=100, cv=5))
+    latency = bootstrap_latency(results, n_bootstraps=200, random_state=0)
+    assert 0.09 < latency.onset <= 0.1

@@ -1,0 +1,181 @@
+"""Cluster sizes with a threshold per position, against plain loops."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.stats import false_discovery_control
+
+from mvpa_kfda._group.recombined import Recombined, draw_recombinations
+from mvpa_kfda._group.stelzer import cluster_size_p
+
+
+def group(n_positions, n_permutations=199, seed=0, effect=(), dtype=float, trials=None):
+    """Return group means of five subjects with ten maps each; an effect at positions.
+
+    With `trials`, scores are accuracies of that number of trials, which often tie.
+    """
+    rng = np.random.default_rng(seed)
+    maps = rng.normal(0.5, 0.05, (5, 10, n_positions))
+    if trials is not None:
+        maps = rng.binomial(trials, 0.5, (5, 10, n_positions)) / trials
+    maps[:, 0, list(effect)] += 0.3
+    draws = draw_recombinations([10] * 5, n_permutations, rng)
+    return Recombined(maps[:, 0], maps[:, 1:].astype(dtype), draws, "mean")
+
+
+def plain_clusters(above, neighbours):
+    """Walk through the neighbours of each position above: a list of sets."""
+    left, found = {v for v in range(len(above)) if above[v]}, []
+    while left:
+        cluster, border = set(), {min(left)}
+        while border:
+            cluster |= border
+            left -= border
+            border = {w for v in border for w in neighbours[v] if w in left}
+        found.append(cluster)
+    return found
+
+
+def plain_stelzer(null, threshold, neighbours):
+    """Follow the procedure map by map and position by position."""
+    maps = np.concatenate([null.observed[np.newaxis], null[:]]).astype(float)
+    n_maps, n_positions = maps.shape
+    tie = (5e-7 if null.dtype == np.float32 else 1e-10) * np.abs(maps).max()
+    above = np.zeros(maps.shape, dtype=bool)
+    for i, v in np.ndindex(maps.shape):
+        # A map passes if few enough of them are as high, ties included.
+        as_high = sum(other >= maps[i, v] - tie for other in maps[:, v])
+        above[i, v] = as_high / n_maps <= threshold + 1e-12
+    clusters = [plain_clusters(row, neighbours) for row in above]
+    sizes = [len(cluster) for row in clusters for cluster in row]
+    p = [
+        sum(size >= len(cluster) for size in sizes) / len(sizes)
+        for cluster in clusters[0]
+    ]
+    p_values = np.ones(n_positions)
+    for cluster, adjusted in zip(
+        clusters[0], false_discovery_control(p) if p else [], strict=True
+    ):
+        p_values[list(cluster)] = adjusted
+    return p_values, [len(cluster) for cluster in clusters[0]], p, len(sizes)
+
+
+def line(n_positions):
+    return [[v - 1, v + 1] for v in range(n_positions)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("trials", [None, 12])
+@pytest.mark.parametrize("threshold", [0.01, 0.05])
+def test_equals_a_loop_on_a_line(threshold, trials, dtype):
+    null = group(12, effect=(2, 3, 4, 9), trials=trials, dtype=dtype)
+    found = cluster_size_p(null, threshold)
+    p_values, sizes, cluster_p, n_null = plain_stelzer(null, threshold, line(12))
+    assert max(sizes) >= 3
+    assert_allclose(found.p_values, p_values, rtol=1e-12, atol=0)
+    assert_array_equal(found.sizes, sizes)
+    assert_allclose(found.cluster_p, cluster_p, rtol=1e-12, atol=0)
+    assert found.n_null_clusters == n_null
+    assert_array_equal(np.bincount(found.labels)[1:], sizes)
+
+
+def grid_neighbours(shape):
+    """Return the neighbours of the positions of a grid, one step along an axis."""
+    places = list(itertools.product(*map(range, shape)))
+    return [
+        [
+            w
+            for w, other in enumerate(places)
+            if sum(abs(a - b) for a, b in zip(place, other, strict=True)) == 1
+        ]
+        for place in places
+    ]
+
+
+def test_grid_and_graph_agree_with_the_loop():
+    shape = (4, 5)
+    null = group(20, effect=(1, 6, 7, 18), seed=3)
+    neighbours = grid_neighbours(shape)
+    pairs = [(v, w) for v, near in enumerate(neighbours) for w in near]
+    marks = np.ones(len(pairs), dtype=bool)
+    adjacency = sparse.csr_array((marks, tuple(zip(*pairs, strict=True))), (20, 20))
+    p_values, sizes, cluster_p, n_null = plain_stelzer(null, 0.05, neighbours)
+    lattice = cluster_size_p(null, 0.05, shape=shape)
+    graph = cluster_size_p(null, 0.05, adjacency)
+    for found in (lattice, graph):
+        assert_allclose(found.p_values, p_values, rtol=1e-12, atol=0)
+        assert sorted(found.sizes) == sorted(sizes)
+        assert sorted(found.cluster_p) == pytest.approx(sorted(cluster_p))
+        assert found.n_null_clusters == n_null
+    assert (lattice.p_values != cluster_size_p(null, 0.05).p_values).any()
+
+
+def test_no_position_passes_in_more_maps_than_allowed():
+    # Eleven distinct scores among 1000 maps: many ties at every height.
+    found = cluster_size_p(group(6, 999, trials=2), 0.001)
+    assert found.n_null_clusters <= 6
+
+
+def test_nothing_observed():
+    null = group(8, seed=1)
+    null.observed[:] = 0
+    found = cluster_size_p(null, 0.01)
+    assert_array_equal(found.p_values, np.ones(8))
+    assert len(found.sizes) == len(found.cluster_p) == 0
+    assert found.n_null_clusters > 0
+    assert not found.labels.any()
+
+
+def test_batches_do_not_matter(monkeypatch):
+    null = group(12, effect=(2, 3, 4))
+    whole = cluster_size_p(null, 0.02)
+    monkeypatch.setattr("mvpa_kfda._clusters._BATCH", 450)
+    parts = cluster_size_p(null, 0.02)
+    assert_array_equal(parts.p_values, whole.p_values)
+    assert parts.n_null_clusters == whole.n_null_clusters
+
+
+def test_too_few_maps_for_the_threshold():
+    with pytest.raises(ValueError, match=r"0.001 with 199 .*n_permutations=999 or mor"):
+        cluster_size_p(group(5), 0.001)
+    cluster_size_p(group(5, 999), 0.001)  # one map of a thousand may pass
+
+
+def test_share_of_maps_is_not_cut_by_rounding():
+    null = group(12, 99)
+    assert 0.29 * 100 < 29
+    found, same = (cluster_size_p(null, level) for level in (0.29, 0.2901))
+    assert found.n_null_clusters == same.n_null_clusters
+    assert_array_equal(found.p_values, same.p_values)
+
+
+def test_threshold_is_checked():
+    with pytest.raises(ValueError, match=r"'threshold': 0\.7. Allowed: a p-level"):
+        cluster_size_p(group(5), 0.7)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_scores_must_be_finite(bad):
+    null = group(5)
+    null.observed[2] = bad
+    with pytest.raises(ValueError, match="Scores must be finite"):
+        cluster_size_p(null, 0.05)
+
+
+@pytest.mark.slow
+def test_noise_groups_rarely_have_a_cluster():
+    """Without any effect, a cluster with p <= 0.05 is a false discovery."""
+    rng = np.random.default_rng(21)
+    kernel = np.ones(5) / 5
+    n_runs, hits = 2000, 0
+    for _ in range(n_runs):
+        noise = rng.normal(size=(5, 10, 64))
+        maps = np.apply_along_axis(np.convolve, 2, noise, kernel, "valid")
+        draws = draw_recombinations([10] * 5, 499, rng)
+        null = Recombined(maps[:, 0], maps[:, 1:], draws, "mean")
+        hits += cluster_size_p(null, 0.01).p_values.min() <= 0.05
+    assert hits / n_runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / n_runs)
