@@ -120,6 +120,18 @@ def check_finite(name, value, hint=""):
     return float(value)
 
 
+def check_share(name, value, below=1, zero=False):
+    """Return `value` as a float above 0, or 0 if `zero`, and below `below`."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not (0 < value < below or (zero and value == 0)):
+        least = "of at least 0" if zero else "above 0"
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a number {least} and "
+            f"below {below:g}."
+        )
+    return float(value)
+
+
 def check_dtype(dtype):
     """Return the floating type to compute in: float64 or float32."""
     try:

@@ -18,6 +18,10 @@ from ._checks import check_positive
 _BATCH = 500_000
 
 
+#: Values that are above a height of TFCE by less than this, relative to it, lie on it.
+_ON_HEIGHT = 1e-9
+
+
 def batches(n_maps, n_values):
     """Yield slices of `n_maps` maps: as many as fit a batch, with `n_values` in each.
 
@@ -182,14 +186,14 @@ def _clusters_above(maps, threshold, graph):
     cluster of each, from 0, and the masses and the sizes of the clusters.
     """
     nodes = np.flatnonzero(maps > threshold)
-    label = _components(len(nodes), *graph.pairs_among(nodes, maps.size))
+    label = components(len(nodes), graph.pairs_among(nodes, maps.size))
     return nodes, label, np.bincount(label, maps.ravel()[nodes]), np.bincount(label)
 
 
-def _components(n_nodes, tail, head):
-    """Return the connected component of each node, (n_nodes,) from 0."""
-    pairs = np.ones(len(tail)), (tail, head)  # floats are what SciPy works with
-    graph = sparse.coo_array(pairs, shape=(n_nodes, n_nodes))
+def components(n_nodes, pairs):
+    """Return the component of each node, (n_nodes,) from 0, by pairs (2, n_pairs)."""
+    marks = np.ones(pairs.shape[1]), tuple(pairs)  # floats are what SciPy works with
+    graph = sparse.coo_array(marks, shape=(n_nodes, n_nodes))
     return connected_components(graph, directed=False)[1]
 
 
@@ -281,8 +285,8 @@ def _enhance(maps, graph, slices, e_power):
         n_new = n_nodes[k + 1] - n_nodes[k]
         cluster[n_nodes[k] : n_nodes[k + 1]] = len(extents) + np.arange(n_new)
         extents = np.concatenate([extents, np.ones(n_new)])
-        joined = _components(
-            len(extents), *cluster[pairs[:, n_pairs[k] : n_pairs[k + 1]]]
+        joined = components(
+            len(extents), cluster[pairs[:, n_pairs[k] : n_pairs[k + 1]]]
         )
         extents = np.bincount(joined, extents)
         so_far = cluster[: n_nodes[k + 1]]
@@ -301,6 +305,9 @@ def _from_the_top(maps, graph, heights):
     (2, n_pairs), as indices into them; and how many of these are above with both ends.
     """
     flat, steps = maps.ravel(), np.arange(len(heights))
+    # What lies on a height but for rounding is not above it. Scores of few trials often
+    # do, as their t is a round number, and rounding may differ between equal scores.
+    heights = heights * (1 + _ON_HEIGHT)
     nodes = np.flatnonzero(flat > heights[0])
     depth = len(heights) - np.searchsorted(heights, flat[nodes])
     depth = depth.astype(np.min_scalar_type(len(heights)))  # short ones sort quickly

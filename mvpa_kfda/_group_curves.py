@@ -11,8 +11,8 @@ from ._labels import BOUND, NO_BOUND, is_difference, label_of, level_of, score_l
 from .plots import SCORE_COLOR, draw_chance
 
 OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
+DIFFERENCE_COLOR = "#882255"  # wine: neither of the two
 SUBJECT_COLOR = "#999999"
-LINE_COLOR = "#555555"
 
 INTERVAL_LABEL = "95 % confidence interval of the mean"
 
@@ -78,8 +78,30 @@ def draw_curve(ax, times, values, color, name, **style):
 
 
 def draw_groups(ax, result):
-    """Draw the subjects as thin lines, and their means with confidence intervals."""
-    times, samples = result.times, samples_of(result)
+    """Draw the subjects as thin lines, and their means with confidence intervals.
+
+    Of two conditions only the means: how far they are apart for sure is a matter of the
+    subjects' differences, and intervals of the single means would mislead.
+    """
+    samples = samples_of(result)
+    if result.paired:
+        for scores, color, name in samples:
+            draw_curve(ax, result.times, scores.mean(axis=0), color, name)
+    else:
+        _draw_samples(ax, result.times, samples)
+    draw_level(ax.axhline, result)
+
+
+def draw_differences(ax, result):
+    """Draw the differences of the subjects between two conditions, and their mean."""
+    differences = result.subject_scores - result.other_scores
+    name = f"mean difference of {len(differences)} subjects"
+    _draw_samples(ax, result.times, [(differences, DIFFERENCE_COLOR, name)])
+    draw_chance(ax.axhline, 0.0, level=level_of(result, result.metric))
+
+
+def _draw_samples(ax, times, samples):
+    """Draw means, their confidence intervals, and all subjects."""
     # In the order of the legend; zorder decides what lies on top.
     for scores, color, name in samples:
         draw_curve(ax, times, scores.mean(axis=0), color, name)
@@ -111,7 +133,6 @@ def draw_groups(ax, result):
         )
         if len(samples) == 1:
             lines[0].set_label("subjects")
-    draw_level(ax.axhline, result)
 
 
 def draw_level(draw_line, result):
@@ -129,6 +150,12 @@ def draw_pair(ax, result):
     draw_level(ax.axhline, result)
 
 
+def difference_label(result):
+    """Return the name of the axis of differences, which says of what."""
+    terms = "a - b" if hasattr(result, "scores_b") else "first - second"
+    return f"{score_label(result)}, {terms}"
+
+
 def pair_of(result):
     """Return the scores, the color and the name of each of two compared results."""
     return [
@@ -139,8 +166,9 @@ def pair_of(result):
 
 def draw_map_curve(ax, result, metric):
     """Draw any map of a result as a curve over time."""
-    name = label_of(result, metric)
-    draw_curve(ax, result.times, result.metrics[metric], SCORE_COLOR, name)
+    name, between = label_of(result, metric), is_difference(result)
+    color = DIFFERENCE_COLOR if between and metric == result.metric else SCORE_COLOR
+    draw_curve(ax, result.times, result.metrics[metric], color, name)
     level = level_of(result, metric)
     draw_chance(ax.axhline, result.chances[metric], level=level)
 

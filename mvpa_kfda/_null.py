@@ -60,8 +60,7 @@ class Compared:
         """Height of the maps at which clusters are formed."""
         if not self.standardised:
             return self._height
-        level = check_level(self.threshold)
-        return norm.isf(level / 2 if self.alternative == "two-sided" else level)
+        return norm.isf(level_of_side(self.threshold, self.alternative))
 
     @cached_property
     def graph(self):
@@ -297,6 +296,11 @@ def check_finite(scores):
         raise ValueError(
             "Scores must be finite; observed or null holds NaN or infinite values."
         )
+
+
+def level_of_side(threshold, alternative):
+    """Return the p-level that forms clusters on each of the sides that are tested."""
+    return check_level(threshold) / (2 if alternative == "two-sided" else 1)
 
 
 def check_level(threshold):

@@ -6,7 +6,11 @@ The nulls are lazy: rows of differences, computed whenever they are asked for.
 import numpy as np
 from scipy import sparse
 
+from ._checks import warn
 from ._null import as_precise_as
+
+#: The packages that draw the permutations.
+_DRAWN_BY = ("mvpa_kfda", "numpy")
 
 #: What label permutations depend on, of what results record in their parameters.
 _RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
@@ -53,11 +57,72 @@ def _worded_folds(result):
     return f"{result.parameters.get('cv')}, {len(result.tests)} folds"
 
 
+def worded_trials(result):
+    """Word how many trials were tested."""
+    if result.parameters.get("mode") == "other_trials" and hasattr(result, "y_test"):
+        return f"{len(result.y_test)} trials"
+    return result._worded_trials()
+
+
+def shared_metric(a, b, metric):
+    """Return the name of a metric that both results have for every position."""
+    metric = a._scalar_metric(metric)
+    if metric not in b.scoring:
+        shared = [name for name in a.scoring if name in b.scoring]
+        raise ValueError(
+            f"result_b has no metric {metric!r}; both results have {shared}. Choose "
+            "one with metric=, or run the analyses with the same scoring."
+        )
+    return metric
+
+
 def _same(values, others):
     """Tell whether two arrays are equal, or both are missing."""
     if values is None or others is None:
         return values is others
     return np.array_equal(values, others)
+
+
+def where_both(scores):
+    """Return where both maps have scores."""
+    counted = np.isfinite(scores[0]) & np.isfinite(scores[1])
+    if not counted.any():
+        raise ValueError("There is no position at which both results have a score.")
+    return counted
+
+
+def null_differences(a, b, metric):
+    """Return both maps of scores, and the nulls of their difference."""
+    for name, result in (("result_a", a), ("result_b", b)):
+        if len(result.nulls.get(metric, ())) == 0:
+            raise ValueError(
+                f"{name} has no scores of permuted labels. Run both analyses again "
+                "with n_permutations=1000 or so and random_state=0 (maps with "
+                "null='full', which keeps them). Only method='sign-flip' does without."
+            )
+    differ = other_permutations(a, b)
+    if differ:
+        raise ValueError(
+            "Both results need scores of the same label permutations, but they differ "
+            f"in: {'; '.join(differ)}. Run both analyses with the same groups, cv, "
+            "permute and n_permutations and with random_state=0. Only "
+            "method='sign-flip' does without."
+        )
+    packages = [f"{n} {a.versions.get(n)} and {b.versions.get(n)}" for n in _DRAWN_BY]
+    if any(a.versions.get(name) != b.versions.get(name) for name in _DRAWN_BY):
+        warn(
+            "The results come from different versions, which may have drawn different "
+            f"permutations from the same seed ({', '.join(packages)}). If they did, "
+            "the p-values are wrong; run both analyses with the same versions."
+        )
+    scores = np.asarray(a.metrics[metric]), np.asarray(b.metrics[metric])
+    n = sum(map(len, a.tests)) if metric == "accuracy" else None
+    counted = where_both(scores)
+    nulls = [Differences(scores, (a.nulls[metric], b.nulls[metric]), counted, n)]
+    second = [getattr(each, "second_nulls", {}).get(metric, ()) for each in (a, b)]
+    if all(map(len, second)):
+        nulls.append(Differences(scores, second, counted, n))
+    return scores, nulls
 
 
 class Differences:
@@ -185,6 +250,17 @@ def count_right(a, b, true):
     """
     both = (a >= 0) & (b >= 0)
     return np.stack([(a == true) & both, (b == true) & both]), both.sum(axis=-1)
+
+
+def groups_of_both(a, b):
+    """Return the groups of the tested trials as numbers."""
+    own = a.parameters.get("mode") != "other_trials"
+    if a.groups is None or not own or not np.array_equal(a.groups, b.groups):
+        raise ValueError(
+            "flip='groups' needs results with the same groups of the tested trials; "
+            "give groups= to both analyses, or use flip='trials'."
+        )
+    return np.unique(a.groups, return_inverse=True)[1].reshape(-1)
 
 
 def sum_within(differences, units):

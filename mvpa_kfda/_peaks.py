@@ -3,10 +3,10 @@
 import warnings
 
 import numpy as np
-from scipy import ndimage, sparse
-from scipy.sparse.csgraph import connected_components
+from scipy import ndimage
 
 from ._checks import check_finite, check_positive
+from ._clusters import components
 from ._results.volume_images import shown_metric
 from .plots import check_request
 
@@ -94,7 +94,7 @@ def find_peaks(space, scores, marked, pairs, min_distance):
     where = np.flatnonzero(marked)
     # From here on, the marked positions are all there are: they are numbered anew.
     scores, edges = scores[where], _among(marked, pairs)
-    cluster = _components(len(where), edges)
+    cluster = components(len(where), edges)
     sizes = np.bincount(cluster)
     if space.kind == "volume":
         grid = space.voxels[where], space.affine
@@ -118,12 +118,6 @@ def _among(marked, pairs):
     """Return the pairs of marked positions, as indices into the marked ones."""
     number = np.cumsum(marked) - 1
     return number[pairs[:, marked[pairs].all(axis=0)]]
-
-
-def _components(n, edges):
-    """Return the number of the connected component that each of n nodes is in."""
-    graph = sparse.coo_array((np.ones(edges.shape[1], bool), tuple(edges)), (n, n))
-    return connected_components(graph, directed=False)[1]
 
 
 def _volume_maxima(voxels, affine, scores, cluster, min_distance):
@@ -175,7 +169,7 @@ def _nilearn_peaks(values, start, affine, min_distance):
 def _graph_maxima(scores, edges):
     """Return one position of each set of equal scores that no neighbour surpasses."""
     i, j = edges
-    plateau = _components(len(scores), edges[:, scores[i] == scores[j]])
+    plateau = components(len(scores), edges[:, scores[i] == scores[j]])
     surpassed = np.zeros(len(scores), dtype=bool)
     surpassed[plateau[i[scores[i] < scores[j]]]] = True
     surpassed[plateau[j[scores[j] < scores[i]]]] = True

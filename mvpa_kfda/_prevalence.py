@@ -19,7 +19,7 @@ References
 
 import numpy as np
 
-from ._checks import check_finite
+from ._checks import check_share
 
 
 def prevalence_p(p, n_subjects, gamma=0.5, corrected=None):
@@ -80,7 +80,7 @@ def prevalence_p(p, n_subjects, gamma=0.5, corrected=None):
     >>> float(prevalence_p(0.0001, 12).round(4))
     0.0237
     """
-    _check_share("gamma", gamma, zero=True)
+    check_share("gamma", gamma, zero=True)
     p = ((1 - gamma) * np.asarray(p, dtype=float) ** (1 / n_subjects) + gamma) ** (
         n_subjects
     )
@@ -142,7 +142,7 @@ def prevalence_bound(p, n_subjects, alpha=0.05, corrected=None):
     >>> prevalence_bound([0.0001, 0.04, 0.06], 12, corrected=[0.01, 0.9, 1.0]).round(3)
     array([0.562,   nan,   nan])
     """
-    _check_share("alpha", alpha, zero=False)
+    check_share("alpha", alpha)
     level = np.float64(alpha)
     if corrected is not None:
         corrected = np.asarray(corrected, dtype=float)
@@ -193,14 +193,3 @@ def largest_bound(n_subjects, n_permutations, alpha=0.05):
     """
     smallest = 1 / (n_permutations + 1)
     return float(prevalence_bound(smallest, n_subjects, alpha, smallest))
-
-
-def _check_share(name, value, *, zero):
-    """Raise a ValueError unless a share is below 1 and above 0, or 0 if allowed."""
-    value = check_finite(name, value)
-    if not (0 < value < 1 or (zero and value == 0)):
-        least = "at least 0" if zero else "above 0"
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a number {least} and "
-            "below 1."
-        )

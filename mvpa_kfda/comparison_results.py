@@ -21,7 +21,7 @@ class ComparisonResult(TestedMap):
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
-        "permutation" or "sign-flip".
+        "permutation", "sign-flip" or "both".
     correction : tuple of str
         The corrections that were asked for; the first is the default of `pvalues`.
     alternative : str
@@ -35,19 +35,20 @@ class ComparisonResult(TestedMap):
     score_chance : float
         Chance level of the scores that are compared.
     statistic : array, shape (positions...)
-        What was tested: the difference ("permutation"), or the difference in units of
-        its standard deviation under random flips ("sign-flip").
+        What was tested: the difference ("permutation", "both"), or the difference in
+        units of its standard deviation under random flips ("sign-flip").
     p_maps : dict of str -> array, shape (positions...)
-        Correction -> p-values.
+        Correction -> p-values; the larger of the two tests', if "both".
     observed_max : float
         The most extreme statistic over all positions: the largest, the largest of its
         negative ("less"), or the largest distance from its centre ("two-sided").
     null_max : array, shape (P,)
-        The same under every permutation.
+        The same under every permutation of labels ("permutation", "both") or flip.
     n_permutations : int
-        Number of permutations or sign flips P.
+        Number of permutations or, if "sign-flip", of sign flips P.
     parameters : dict
-        The arguments of the comparison, and of the two analyses as "a" and "b".
+        The arguments of the comparison, the number of trials in words ("trials") and
+        of sign flips ("n_flips"), and the arguments of the analyses ("a" and "b").
     versions : dict of str -> str
         Versions of the packages that made the result.
 
@@ -136,6 +137,20 @@ class ComparisonResult(TestedMap):
         ax : matplotlib Axes
         """
         return group_plots.plot_null_max(self, ax=ax, show=show)
+
+    def _description(self):
+        """Return parts of a title: the trials, the method, and how often it drew."""
+        trials, n_flips = (self.parameters.get(k) for k in ("trials", "n_flips"))
+        parts = [trials] if trials else []
+        if self.method == "both":
+            parts.append("methods 'permutation' and 'sign-flip'")
+        else:
+            parts.append(f"method {self.method!r}")
+        if self.method != "sign-flip":
+            parts.append(f"{self.n_permutations} permutations")
+        if self.method != "permutation":
+            parts.append(f"{n_flips or self.n_permutations} sign flips")
+        return parts
 
     def _worded_best(self):
         """Word the largest difference, of either sign."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._checks import check_count, check_option, warn
+from ._checks import check_count, check_option, check_share, warn
 from ._corrections import ADJUSTMENTS
 from ._group.methods import one_sample, recombine, two_samples
 from ._group.request import (
@@ -12,10 +12,10 @@ from ._group.request import (
     check_alternative,
     check_corrections,
     check_other,
-    check_share,
     join_lists,
 )
 from ._group.subjects import gather
+from ._null import check_level
 from ._setup import draw_seed, versions
 from .group_results import NULLS, GroupResult
 from .inference import smallest_p_value
@@ -203,7 +203,7 @@ def group_inference(
     check_share("alpha", alpha)
     check_count("n_permutations", n_permutations, minimum=1)
     if threshold is not None:
-        check_share("threshold", threshold)
+        check_level(threshold)
     entries, n_first, names = join_lists(results, other, subjects, paired)
     group = gather(
         entries,
@@ -247,6 +247,12 @@ def _run(method, group, n_first, paired, request):
         chance = float(group.chances[0])
         differences = first - chance
     if METHODS[method]:
+        if group.one_sided and request.alternative != "greater":
+            raise ValueError(
+                "Diagonals of time generalization hold the larger of two scores for "
+                "each permutation, which tests for high scores only. Use "
+                "alternative='greater', or results of decode_epochs."
+            )
         reduced = "min" if method == "prevalence" else "mean"
         return recombine(group, request, reduced), chance
     if np.isnan(chance):

@@ -28,8 +28,10 @@ def plot_group(
     which is one of each time point alone. Bars below mark where p <= alpha, of the
     global null hypothesis if the method is "prevalence" [1]_; a second panel then has
     the prevalence bound :math:`\gamma_0`, and a dotted line where the majority begins.
-    Two groups have two means, and the bars mark where they differ. Of a comparison,
-    the upper panel has both time courses and the lower one their difference.
+    Two groups have two means, and the bars mark where they differ. Two conditions of
+    the same subjects have their means in the upper panel and, in the lower one, the
+    differences of the subjects as thin lines, with their mean and its interval. Of a
+    comparison, the panels have both time courses and their difference.
 
     Single numbers: one dot per subject, the mean and its confidence interval. Maps and
     brains are drawn by `plot_generalization`, `plot_time_frequency`, `plot_sensors`
@@ -169,6 +171,8 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
             "correction='max', which needs permutations."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
+    flips = hasattr(result, "scores_b") and result.method == "sign-flip"
+    drawn = "sign flips" if flips else "permutations"
     ax = plots.axes_or_new(ax, figsize=(6.0, 4.0))
     ax.hist(
         null,
@@ -176,7 +180,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
         color=NULL_COLOR,
         edgecolor="white",
         lw=0.4,
-        label="permutations",
+        label=drawn,
     )
     _draw_quantile(ax, null, alpha)
     ax.axvline(
@@ -191,13 +195,14 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
     elif result.alternative == "two-sided":
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
-    ax.set(xlabel=f"{label}{over}", ylabel="Permutations")
+    ax.set(xlabel=f"{label}{over}", ylabel=drawn.capitalize())
     return plots.finish(ax, result, show)
 
 
 def _p_of_maximum(result):
     """Return the p-value of the most extreme statistic over positions."""
-    if "max" in result.p_maps:
+    # Of "both" tests, the kept one is the larger, and the null that of one of them.
+    if "max" in result.p_maps and result.method != "both":
         return float(np.nanmin(result.p_maps["max"]))
     null = result.null_max
     return float(against_maximum(result.observed_max, null, null.dtype))
@@ -226,8 +231,8 @@ def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
     if ax is None and metric == result.metric:
         if BOUND in result.metrics:
             return _plot_with_bound(result, marks, show)
-        if hasattr(result, "scores_b"):
-            return _plot_comparison(result, marks, show)
+        if hasattr(result, "scores_b") or result.paired:
+            return _plot_pair(result, marks, show)
     ax = plots.axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_time(ax, result, metric, marks)
     curves.finish_times([ax], result.times)
@@ -245,6 +250,8 @@ def _draw_time(ax, result, metric, marks):
     else:
         curves.draw_map_curve(ax, result, metric)
         ax.set_ylabel(label_of(result, metric))
+        if metric == result.metric and is_difference(result):
+            ax.set_ylabel(curves.difference_label(result))
     plots.draw_bars(ax, result.times, *marks)
 
 
@@ -256,12 +263,18 @@ def _plot_with_bound(result, marks, show):
     return _finish_panels(figure, result, show)
 
 
-def _plot_comparison(result, marks, show):
-    """Plot two time courses above their difference."""
+def _plot_pair(result, marks, show):
+    """Plot the time courses of two results or conditions above their difference."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
-    curves.draw_pair(upper, result)
     upper.set_ylabel(score_label(result))
-    _draw_time(lower, result, result.metric, marks)
+    if hasattr(result, "scores_b"):
+        curves.draw_pair(upper, result)
+        curves.draw_map_curve(lower, result, result.metric)
+    else:
+        curves.draw_groups(upper, result)
+        curves.draw_differences(lower, result)
+    lower.set_ylabel(curves.difference_label(result))
+    plots.draw_bars(lower, result.times, *marks)
     return _finish_panels(figure, result, show)
 
 

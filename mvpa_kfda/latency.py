@@ -4,7 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ._checks import check_array, check_count, check_option, check_positive, warn
+from ._checks import (
+    check_array,
+    check_count,
+    check_option,
+    check_positive,
+    check_share,
+    warn,
+)
 from ._group.subjects import gather
 from ._onsets import CRITERIA, Rule, draw_subjects, locate
 from ._setup import draw_seed
@@ -177,14 +184,14 @@ def bootstrap_latency(
     check_option("criterion", criterion, CRITERIA)
     rule = Rule(
         criterion,
-        _check_between("fraction", fraction, 1),
-        _check_between("level", level, 0.5),
+        check_share("fraction", fraction),
+        check_share("level", level, 0.5),
         0.0 if min_duration == 0 else check_positive("min_duration", min_duration),
         _check_span("window", window),
         _check_span("baseline", baseline),
     )
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
-    confidence = _check_between("confidence", confidence, 1)
+    confidence = check_share("confidence", confidence)
     first, second, paired = _read(results, other, paired, metric, subjects)
     rng = np.random.default_rng(draw_seed(random_state))
     drawn = draw_subjects(rng, len(first.names), n_bootstraps)
@@ -272,17 +279,6 @@ def _check_pairs(names, others):
         )
 
 
-def _check_between(name, value, most):
-    """Return a number above zero and below `most`."""
-    value = check_positive(name, value)
-    if value >= most:
-        raise ValueError(
-            f"Invalid value for {name!r}: {value}. Allowed: a number above 0 and below "
-            f"{most}."
-        )
-    return value
-
-
 def _check_span(name, span):
     """Return first and last time as floats, or None."""
     if span is None:
@@ -325,6 +321,7 @@ def _bootstrap(courses, drawn, rule, confidence):
         times=courses.times,
         mean=courses.scores.mean(axis=0),
         n_subjects=len(courses.names),
+        window=rule.window,
     )
 
 

@@ -4,13 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._edges import sample_edges
 from .plots import (
+    LEGEND,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
     axes_or_new,
     draw_chance,
     metric_label,
 )
+
+#: Colors of the bands of onset and peak, other than that of the course.
+BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
+
+OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +47,8 @@ class Latency:
         Number of subjects, in both groups if they are different ones.
     parts : tuple of Latency
         For a difference: the latencies that it is between.
+    window : tuple of float or None
+        First and last time in seconds that were searched; None: all.
 
     Examples
     --------
@@ -75,6 +84,7 @@ class Latency:
     mean: np.ndarray
     n_subjects: int
     parts: tuple = ()
+    window: tuple | None = None
 
     @property
     def n_without_onset(self):
@@ -109,10 +119,11 @@ class Latency:
         return pd.DataFrame(rows)
 
     def plot(self, *, ax=None, show=False):
-        """Plot the mean over subjects, with the intervals as horizontal bars.
+        """Plot the mean over subjects, with the intervals as vertical bands.
 
-        The bar of the onset is drawn at the height of the course at the onset, that of
-        the peak at the peak. A difference shows both courses and is in the title.
+        Onset and peak are marked on the course. Times outside of the window that was
+        searched are gray. A difference shows both courses with the intervals of each
+        in its color; its own are in the title.
 
         Parameters
         ----------
@@ -126,37 +137,62 @@ class Latency:
         ax : matplotlib Axes
         """
         ax = axes_or_new(ax, figsize=(7.0, 4.2))
+        courses = self.parts or (self,)
         if self.parts:
-            first, second = self.parts
-            first._draw(ax, SCORE_COLOR, "first: ")
-            second._draw(ax, SIGNIFICANT_COLOR, "second: ")
+            for course, color, name in zip(
+                courses,
+                (SCORE_COLOR, SIGNIFICANT_COLOR),
+                ("first: ", "second: "),
+                strict=True,
+            ):
+                course._draw(ax, color, dict.fromkeys(BANDS, color), name)
         else:
-            self._draw(ax, SCORE_COLOR, "")
+            self._draw(ax, SCORE_COLOR, BANDS, "")
         draw_chance(ax.axhline, self.chance, self.metric)
+        edges = np.concatenate([sample_edges(course.times) for course in courses])
+        ax.set_xlim(edges.min(), edges.max())
+        if edges.min() <= 0 <= edges.max():
+            ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
+        courses[0]._draw_window(ax)
         ax.set(xlabel="Time (s)", ylabel=metric_label(self.metric))
         what = "Difference: " if self.parts else ""
         ax.set_title(what + ", ".join(self._worded()), fontsize="medium", loc="left")
-        ax.legend(frameon=False, fontsize="small")
+        ax.spines[["top", "right"]].set_visible(False)
+        below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
+        ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
         if show:
             import matplotlib.pyplot as plt
 
             plt.show()
         return ax
 
-    def _draw(self, ax, color, name):
-        """Draw the course, and the intervals where the latencies are on it."""
+    def _draw(self, ax, color, bands, name):
+        """Draw the course, its latencies, and bands over their intervals."""
         label = f"{name}mean of {self.n_subjects} subjects"
-        ax.plot(self.times, self.mean, color=color, lw=1.8, label=label)
+        ax.plot(self.times, self.mean, color=color, lw=1.8, label=label, zorder=3)
         level = f"{100 * self.confidence:g} % interval"
-        for which, marker in (("onset", "o"), ("peak", "D")):
-            time, ends = getattr(self, which), getattr(self, f"{which}_interval")
+        for which, marker, edge in (("onset", "o", "-"), ("peak", "D", "--")):
+            time, (low, high) = getattr(self, which), getattr(self, f"{which}_interval")
             if np.isnan(time):
                 continue
             height = np.interp(time, self.times, self.mean)
-            ax.hlines(height, *ends, color=color, lw=8, alpha=0.45, zorder=3)
-            label = f"{name}{which}, {level}"
-            style = {"color": color, "ms": 4, "zorder": 4, "label": label}
+            shade = bands[which]
+            style = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
             ax.plot([time], [height], marker, **style)
+            # The edges show an interval of any width, also of none.
+            band = {"fc": (shade, 0.2), "ec": shade, "ls": edge, "lw": 0.8}
+            ax.axvspan(low, high, label=f"{name}{which}, {level}", zorder=1.5, **band)
+
+    def _draw_window(self, ax):
+        """Gray out what was not searched."""
+        if self.window is None:
+            return
+        (left, right), (first, last) = ax.get_xlim(), self.window
+        label = f"not searched (window {first:g} to {last:g} s)"
+        for start, end in ((left, first), (last, right)):
+            if start < end:
+                ax.axvspan(start, end, fc=OUTSIDE_COLOR, lw=0, zorder=0.5, label=label)
+                label = None  # once in the legend
 
     def _worded(self):
         """Word the latencies and their intervals."""

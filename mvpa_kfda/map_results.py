@@ -207,10 +207,15 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
             second = corrected_p_values(self.metrics[metric], null, **options)
         else:
             second = np.zeros(p.shape)
-        if self.parameters.get("mode") == "plain":
-            second[self._diagonal()] = 0.0
+        second[self._exempt()] = 0.0
         p = np.maximum(p, second)
         return adjust(p, correction) if correction != each else p
+
+    def _exempt(self):
+        """Return where the second test does not count, bool, like the map."""
+        exempt = np.zeros(self.shape, dtype=bool)
+        exempt[self._diagonal()] = self.parameters.get("mode") == "plain"
+        return exempt
 
     def _diagonal(self):
         """Return the rows and columns of the cells with equal times."""

@@ -156,7 +156,7 @@ def permute_labels(
     codes = _check_codes(codes, folds)
     if groups is not None:
         groups = check_per_trial(groups, len(codes), "groups")
-    rng = _generator(random_state)
+    rng = generator(random_state)
     if permute == "auto":
         scheme = _choose(codes, n_permutations, folds, groups)
     else:
@@ -204,7 +204,8 @@ def _check_codes(codes, folds):
     return codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
 
 
-def _generator(random_state):
+def generator(random_state):
+    """Return a random generator of a seed, or the generator itself."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):

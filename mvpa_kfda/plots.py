@@ -8,6 +8,7 @@ import textwrap
 
 import numpy as np
 
+from ._checks import check_share
 from ._edges import histogram_edges, sample_edges, significant_spans
 from ._labels import BOUND, describe, metric_label
 from .inference import check_correction, smallest_p_value
@@ -185,10 +186,7 @@ def plot_null(result, *, metric=None, ax=None, show=False):
 
 def check_request(result, metric, correction, alpha):
     """Check what is to be drawn; return the names of the metric and the correction."""
-    if not 0 < alpha < 1:
-        raise ValueError(
-            f"Invalid value for 'alpha': {alpha!r}. Allowed: a number between 0 and 1."
-        )
+    check_share("alpha", alpha)
     # Results of groups have corrections of their own.
     known = getattr(result, "_correction", check_correction)
     return result._scalar_metric(metric), known(correction)
@@ -248,7 +246,10 @@ def marking(result, metric, correction, alpha, position):
         return None, ""
     p = result._p_for_plot(correction, metric)
     counted = p[~np.isnan(p)]
-    return p <= alpha, significance_label(counted, alpha, correction, n, position)
+    label = significance_label(counted, alpha, correction, n, position)
+    if getattr(result, "method", None) == "prevalence":
+        label = f"{label}, global null"
+    return p <= alpha, label
 
 
 def significance_label(p, alpha, correction, n_permutations, position):

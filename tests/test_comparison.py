@@ -1,5 +1,6 @@
 """Comparing two results of one subject."""
 
+import warnings
 from dataclasses import replace
 from itertools import product
 
@@ -20,11 +21,15 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
+from mvpa_kfda._labels import describe
 from mvpa_kfda._paired import Differences, Flips, count_right, sum_within
 from mvpa_kfda.comparison import compare
 from mvpa_kfda.comparison_results import ComparisonResult
 
 matplotlib.use("Agg")
+
+#: Given on purpose; its own test sees it.
+pytestmark = pytest.mark.filterwarnings("ignore:method='sign-flip' finds")
 
 SEEDED = {"n_permutations": 99, "random_state": 0, "cv": 5}
 
@@ -418,14 +423,99 @@ def test_other_metric_of_the_results_does_not_matter(data):
     assert compare(a, b, "sign-flip", metric="accuracy", n_permutations=99)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "effect"), [("permutation", 0.0), ("sign-flip", 0.8)]
-)
-def test_false_alarms_are_at_their_level(method, effect):
-    """Each method has its null: no decoder is any good, or both are equally good."""
+# ----------------------------------------------------------------------- both tests
+
+
+def test_sign_flips_alone_warn_and_both_do_not(pair):
+    options = {"n_permutations": 99, "random_state": 0}
+    words = r"25 % of simulations with an accuracy of 0\.50.*Use method='both'"
+    with pytest.warns(RuntimeWarning, match=words):
+        compare(*pair, "sign-flip", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(*pair, "both", **options)
+        compare(*pair)
+
+
+NAMES = ["none", "max", "max-step-down", "cluster", "cluster-size", "tfce"]
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+def test_both_has_the_larger_p_value(alternative):
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 6, 12))
+    X[y == 1, :3] += np.linspace(0, 1.2, 12)
+    X[y == 1, 3:] += np.linspace(0, 0.9, 12)
+    maps = [decode_arrays(X[:, k : k + 3], y, **SEEDED) for k in (0, 3)]
+    options = {"alternative": alternative, "threshold": 0.3, "random_state": 1}
+    options["n_permutations"] = 150
+    result, permuted, flipped = (
+        compare(*maps, method, NAMES, **options)
+        for method in ("both", "permutation", "sign-flip")
+    )
+    p, q = permuted.pvalues("none"), flipped.pvalues("none")
+    assert (p > q).any()  # or one of them would not be seen
+    assert (q > p).any()
+    for name in [*NAMES, "bonferroni"]:
+        larger = np.maximum(permuted.pvalues(name), flipped.pvalues(name))
+        assert_allclose(result.pvalues(name), larger, rtol=1e-12)
+    adjusted = stats.false_discovery_control(np.maximum(p, q))
+    assert_allclose(result.pvalues("fdr"), adjusted, rtol=1e-12)
+    assert_array_equal(result.statistic, permuted.statistic)
+    assert_array_equal(result.scores, permuted.scores)
+    assert_array_equal(result.null_max, permuted.null_max)
+    assert result.observed_max == permuted.observed_max
+    assert result.n_permutations == 99
+    assert result.parameters["n_flips"] == flipped.n_permutations == 150
+
+
+def test_both_on_maps(images, data):
+    options = {"n_permutations": 150, "random_state": 0}
+    X, y, _ = data
+    channels = slice(3), slice(3, 6)
+    for maps in (images, [generalize_arrays(X[:, k], y, **SEEDED) for k in channels]):
+        result, *single = (
+            compare(*maps, method, ["max", "none"], **options)
+            for method in ("both", "permutation", "sign-flip")
+        )
+        for name in ("max", "none"):
+            larger = np.maximum(*(each.pvalues(name) for each in single))
+            assert_array_equal(result.pvalues(name), larger)
+        assert_array_equal(np.isnan(result.scores), np.isnan(result.pvalues()))
+
+
+def test_both_needs_what_either_needs(data, pair):
+    X, y, _ = data
+    plain = [decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3)]
+    with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
+        compare(*plain, "both")
+    with pytest.raises(ValueError, match=r"method='both' compares accuracies; got met"):
+        compare(*pair, "both", metric="roc_auc")
+    other = decode_arrays(X[:, 3:], y, scoring="roc_auc", **SEEDED)
+    with pytest.raises(ValueError, match=r"accuracies, and result_b has \['roc_auc'\]"):
+        compare(pair[0], other, "both")
+    seeded = decode_arrays(X[:, 3:], y, **SEEDED | {"random_state": 1})
+    with pytest.raises(ValueError, match=r"they differ in: random_state \(0 and 1\)"):
+        compare(pair[0], seeded, "both")
+    with pytest.raises(ValueError, match="flip='groups' needs results with the same"):
+        compare(*pair, "both", flip="groups")
+
+
+def test_the_fewer_flips_limit_both(data):
+    X, y, groups = data
+    options = SEEDED | {"groups": groups % 3, "cv": None}
+    maps = [decode_arrays(X[:, k : k + 3], y, **options) for k in (0, 3)]
+    with pytest.warns(RuntimeWarning, match="With 7 sign flips the smallest"):
+        result = compare(*maps, "both", flip="groups")
+    assert (result.n_permutations, result.parameters["n_flips"]) == (99, 7)
+    assert result.pvalues("none").min() >= 1 / 8
+
+
+def share_of_findings(method, effect, n_repeats):
+    """Return how often two equally good decoders differ with p <= 0.1, "max"."""
     rng = np.random.default_rng(0)
-    y, n_repeats, p = np.tile([0, 1], 30), 400, []
+    y, p = np.tile([0, 1], 30), []
     for seed in range(n_repeats):
         X = rng.normal(size=(60, 6, 4))
         X[y == 1] += effect
@@ -433,8 +523,23 @@ def test_false_alarms_are_at_their_level(method, effect):
         pair = [decode_arrays(X[:, k : k + 3], y, **options) for k in (0, 3)]
         result = compare(*pair, method, n_permutations=199, random_state=seed)
         p.append(result.pvalues("max").min())
-    share = np.mean(np.array(p) <= 0.1)
-    assert 0.03 <= share <= 0.1 + 3 * np.sqrt(0.09 / n_repeats)
+    return np.mean(np.array(p) <= 0.1)
+
+
+#: Three standard errors above 10 % of 400 repetitions.
+BOUND = 0.1 + 3 * np.sqrt(0.09 / 400)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("effect", [0.0, 0.4, 0.8])
+def test_both_is_at_its_level_or_below(effect):
+    """Accuracies of 0.50, 0.62 and 0.74."""
+    assert share_of_findings("both", effect, 400) <= BOUND
+
+
+@pytest.mark.slow
+def test_permutations_are_at_their_level_without_information():
+    assert 0.055 <= share_of_findings("permutation", 0.0, 400) <= BOUND
 
 
 # ------------------------------------------------------------------------ bad input
@@ -540,6 +645,7 @@ def test_groups_of_training_trials_are_not_flipped(data):
     # What is tested are the labels of the other trials.
     result = compare(*maps, method="sign-flip", n_permutations=99)
     assert_allclose(result.scores, maps[0].scores - maps[1].scores, rtol=0, atol=1e-12)
+    assert result.parameters["trials"] == "30 trials"
 
 
 def test_too_few_permutations_warn(data):
@@ -560,6 +666,7 @@ def test_result_is_saved_and_loaded(pair, images, tmp_path):
         (
             compare(*pair, correction=["cluster", "fdr"]),
             compare(*images, method="sign-flip", n_permutations=99),
+            compare(*pair, method="both", correction=["max", "fdr", "tfce"]),
         )
     ):
         result.save(tmp_path / f"{k}.h5")
@@ -605,7 +712,12 @@ def test_result_says_what_it_is(pair):
     result = compare(*pair)
     text = repr(result)
     assert text.startswith("<ComparisonResult: accuracy_difference peak +0.")
-    assert "99 permutations" in text
+    assert "60 trials | method 'permutation' | 99 permutations" in text
+    options = {"n_permutations": 150, "random_state": 0}
+    flips = describe(compare(*pair, "sign-flip", **options))
+    assert flips == "60 trials, method 'sign-flip', 150 sign flips"
+    both = describe(compare(*pair, "both", **options))
+    assert both.endswith("and 'sign-flip', 99 permutations, 150 sign flips")
     assert result.chances == {
         "accuracy_difference": 0.0,
         "accuracy_a": 0.5,

@@ -21,6 +21,7 @@ from mvpa_kfda.inference import (
     corrected_p_values,
     p_values,
     smallest_p_value,
+    tfce,
 )
 from mvpa_kfda.plots import CORRECTION_LABELS, check_request
 
@@ -547,3 +548,16 @@ def test_p_values_in_tables_and_figures(result):
     assert check_request(result, None, "cluster_mass", 0.05)[1] == "cluster"
     with pytest.raises(ValueError, match=r"'correction': 'holm'. Allowed: 'none'"):
         check_request(result, None, "holm", 0.05)
+
+
+@pytest.mark.parametrize("scale", [1 - 1e-12, 1 + 1e-12])
+def test_scores_on_the_heights_of_tfce_are_not_split_by_rounding(scale):
+    """Where t is a multiple of 0.2 but for rounding, as with few trials."""
+    rows = np.random.default_rng(0).integers(-15, 16, size=(200, 12)) / 5
+    expected = correct(FullNull(rows[0], rows[1:], height=1.8), "tfce")
+    found = correct(FullNull(rows[0] * scale, rows[1:] * scale, height=1.8), "tfce")
+    assert_array_equal(found, expected)
+    # And nothing lies above a height that it is on.
+    one, more = np.array([[0.0, 1.0, 0.0]]), np.array([[0.0, 1.1, 0.0]])
+    assert_allclose(tfce(one)[0, 1], tfce(one * scale)[0, 1], rtol=1e-9, atol=0)
+    assert tfce(more)[0, 1] > tfce(one)[0, 1]

@@ -1018,7 +1018,7 @@ def test_arguments_of_a_wrong_type(epochs, options, match):
 def test_unknown_correction_lists_the_choices(epochs):
     result = decode_epochs(epochs, n_permutations=20, random_state=0)
     with pytest.raises(
-        ValueError, match=r"'foo'\. Allowed: 'none', .*'cluster', 'tfce'"
+        ValueError, match=r"'foo'\. Allowed: 'none', .*'cluster', 'cluster-size'"
     ):
         result.pvalues("foo")
 

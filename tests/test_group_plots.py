@@ -266,7 +266,7 @@ def test_without_any_effect_the_legend_says_so():
     figure = plot_group(group(time()))
     assert np.isnan(figure.axes[1].patches[1].get_data().values).all()
     found = texts(figure)
-    assert "no time point at p ≤ 0.05 (max-statistic correction)" in found
+    assert "no time point at p ≤ 0.05 (max-statistic correction), global null" in found
     assert "no bound (global null hypothesis not rejected)" in found
 
 
@@ -277,15 +277,11 @@ def test_an_axes_of_ones_own_gets_the_scores_only():
     assert ax.get_ylabel() == "Accuracy"
 
 
-@pytest.mark.parametrize("paired", [False, True])
-def test_two_groups_have_two_means_and_the_chance_level_of_both(paired):
-    n = S if paired else S + 2
-    fields = {"others": n, "paired": paired, "method": "t"}
-    result = group(time(), marked=[0], **fields)
+def test_two_groups_have_two_means_and_the_chance_level_of_both():
+    n = S + 2
+    result = group(time(), marked=[0], others=n, method="t")
     ax = plot_group(result)
     names = [f"mean of {S} subjects", f"mean of {n} others"]
-    if paired:
-        names = ["mean in the first condition", "mean in the second condition"]
     wanted = (result.subject_scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR)
     for name, scores, color in zip(names, *wanted, strict=True):
         drawn = line(ax, name)
@@ -296,6 +292,39 @@ def test_two_groups_have_two_means_and_the_chance_level_of_both(paired):
     assert len(thin) == S + n
     assert ax.get_ylabel() == "Accuracy"
     assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+
+
+def test_two_conditions_have_two_means_above_the_differences_of_the_subjects():
+    result = group(time(), marked=[0], others=S, paired=True, method="t")
+    figure = plot_group(result)
+    upper, lower = figure.axes
+    scores = result.subject_scores, result.other_scores
+    for name, each in zip(("first", "second"), scores, strict=True):
+        drawn = line(upper, f"mean in the {name} condition")
+        assert_allclose(drawn.get_ydata(), each.mean(axis=0), rtol=1e-12, atol=0)
+    assert not upper.collections  # no intervals of single means, and no bars
+    assert not [each for each in upper.lines if each.get_linewidth() == 0.7]
+    assert level(upper, f"chance ({CHANCE})") == CHANCE
+    differences = np.subtract(*scores)
+    mean = line(lower, f"mean difference of {S} subjects")
+    assert_allclose(mean.get_ydata(), differences.mean(axis=0), rtol=1e-12, atol=0)
+    thin = [each for each in lower.lines if each.get_linewidth() == 0.7]
+    assert_array_equal([each.get_ydata() for each in thin], differences)
+    (band,) = [each for each in lower.collections if "conf" in each.get_label()]
+    low, high = stats.t.interval(
+        0.95, S - 1, loc=differences.mean(axis=0), scale=stats.sem(differences)
+    )
+    x, y = band.get_paths()[0].vertices.T
+    for k, when in enumerate(TIMES):
+        assert_allclose(np.unique(y[x == when]), [low[k], high[k]], rtol=1e-10, atol=0)
+    assert level(lower, "no difference (0)") == 0
+    assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+    labels = [ax.get_ylabel() for ax in (upper, lower)]
+    assert labels == ["Accuracy", "Accuracy, first - second"]
+    ax = plot_group(result, ax=plt.subplots()[1])  # the means, and where they differ
+    assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+    assert "mean in the second condition" in texts(ax)
+    assert plot_group(result, metric="statistic").get_ylabel() == "t over subjects"
 
 
 def test_the_statistic_and_the_bound_are_curves_of_their_own():
@@ -361,10 +390,11 @@ def test_comparison_has_both_time_courses_and_their_difference():
     assert_allclose(bars(lower), [[0.35, 0.45]], rtol=0, atol=1e-12)
     assert [ax.get_ylabel() for ax in (upper, lower)] == [
         "Accuracy",
-        "Accuracy, difference",
+        "Accuracy, a - b",
     ]
     ax = plot_group(result, ax=plt.subplots()[1])
     assert_array_equal(line(ax, "Accuracy, difference").get_ydata(), result.scores)
+    assert ax.get_ylabel() == "Accuracy, a - b"
     ax = plot_group(result, metric="accuracy_b")
     assert_array_equal(line(ax, "Accuracy of b").get_ydata(), result.scores_b)
     assert level(ax, f"chance ({CHANCE})") == CHANCE
@@ -478,9 +508,11 @@ def test_maps_have_the_mean_and_an_outline(where):
     middle = mesh.cmap(mesh.norm(CHANCE))
     assert_allclose(middle[:3], 1, rtol=0, atol=0.05)  # white at chance
     assert len(outlined(ax)) == 4
-    assert {"p ≤ 0.05 (max-statistic correction)", f"chance ({CHANCE})"} < set(
-        texts(drawn)
-    )
+    # Not of the majority: that is in the map of the bound.
+    outline = "p ≤ 0.05 (max-statistic correction), global null"
+    assert {outline, f"chance ({CHANCE})"} < set(texts(drawn))
+    of_others = plot_group(group(where(), marked=[(1, 2)], method="t"))
+    assert "p ≤ 0.05 (max-statistic correction)" in texts(of_others)
 
 
 @pytest.mark.parametrize("where", [generalization, time_frequency, sensors])
@@ -581,7 +613,7 @@ def test_positions_that_do_not_count_stay_empty():
         p[7] = np.nan
     assert not result.decoded[7]
     figure = plot_group(result)
-    assert "p ≤ 0.05 (max-statistic correction)" in texts(figure)
+    assert "p ≤ 0.05 (max-statistic correction), global null" in texts(figure)
 
 
 def test_brains_are_cut_at_the_best_of_equal_bounds():
@@ -687,6 +719,28 @@ def test_null_max_out_of_reach_and_of_one_position():
     assert ax.get_xlabel() == "Accuracy, lowest of all subjects"
     axes = plt.subplots()[1]
     assert plot_null_max(comparison(time()), ax=axes) is axes
+
+
+def test_null_max_of_comparisons():
+    flips = comparison(time(), method="sign-flip", statistic=np.ones(6))
+    ax = plot_null_max(flips)
+    assert ax.get_ylabel() == "Sign flips"
+    assert "sign flips" in texts(ax)
+    # The kept p-values are the larger of two tests, the null that of permutations.
+    both = comparison(time(), method="both", null_max=np.arange(1.0, 100.0))
+    ax = plot_null_max(replace(both, observed_max=96.5))
+    assert "observed, 96.5 (p = 0.04)" in texts(ax)
+    assert ax.get_ylabel() == "Permutations"
+
+
+def test_titles_of_comparisons():
+    made = comparison(time(), parameters={"trials": "60 trials"})
+    assert describe(made) == "60 trials, method 'permutation', 99 permutations"
+    flips = describe(replace(made, method="sign-flip"))
+    assert flips == "60 trials, method 'sign-flip', 99 sign flips"
+    both = replace(made, method="both", parameters={"n_flips": 31})
+    words = "methods 'permutation' and 'sign-flip', 99 permutations, 31 sign flips"
+    assert describe(both) == words
 
 
 def test_null_max_with_many_ties_is_not_a_single_bar():

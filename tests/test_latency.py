@@ -1,8 +1,11 @@
 """Onset and peak latencies of a group, and their bootstrap intervals."""
 
+from dataclasses import replace
+
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -322,7 +325,7 @@ def test_groups_take_nothing_else(options, message):
     [
         ({"criterion": "max"}, "Invalid value for 'criterion'"),
         ({"fraction": 1.0}, "'fraction': 1.0. Allowed: a number above 0 and below 1"),
-        ({"fraction": 0}, "'fraction': 0. Allowed: a finite number above zero"),
+        ({"fraction": 0}, "'fraction': 0. Allowed: a number above 0"),
         ({"level": 0.5}, "'level': 0.5. Allowed: a number above 0 and below 0.5"),
         ({"min_duration": -1}, "'min_duration': -1. Allowed"),
         ({"min_duration": 5.0}, "min_duration=5.0 s is longer than the time to search"),
@@ -331,7 +334,7 @@ def test_groups_take_nothing_else(options, message):
         ({"window": (3.0, 4.0)}, "No sample lies in window=.*-0.100 to 0.490 s"),
         ({"baseline": (-1.0, -0.5)}, "No sample lies in baseline="),
         ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
-        ({"confidence": 95}, "'confidence': 95.0. Allowed: a number above 0 and below"),
+        ({"confidence": 95}, "'confidence': 95. Allowed: a number above 0 and below"),
         ({"paired": True}, "paired=True needs a second list of results; give other="),
         ({"metric": "roc_auc"}, "roc_auc"),
     ],
@@ -396,7 +399,7 @@ def test_mean_without_onset_warns():
     assert np.isnan(latency.onset_interval).all()
     assert latency.n_without_onset == 100
     assert "onset none" in repr(latency)
-    assert len(latency.plot().get_lines()) == 3  # mean, peak, chance
+    assert len(latency.plot().get_lines()) == 4  # mean, peak, chance, 0 s
 
 
 def test_resamples_without_onset_are_counted():
@@ -433,17 +436,44 @@ def test_table():
     assert repr(both).startswith("<Difference in Latency: onset ")
 
 
+def bands(ax, words):
+    """Return the ends of the bands that have these words in their label."""
+    to_data = ax.transData.inverted()
+    found = [each for each in ax.patches if words in str(each.get_label())]
+    return [each.get_window_extent().transformed(to_data).intervalx for each in found]
+
+
 def test_figure():
     latency = bootstrap_latency(subjects(), n_bootstraps=100, random_state=0)
     ax = latency.plot()
-    mean, onset, peak, chance = ax.get_lines()
+    mean, onset, peak, chance, zero = ax.get_lines()
     assert_array_equal(mean.get_ydata(), latency.mean)
     assert onset.get_xdata()[0] == latency.onset
     assert peak.get_xdata()[0] == latency.peak
+    assert peak.get_ydata()[0] == latency.mean.max()
     assert_array_equal(chance.get_ydata(), [0.5, 0.5])
-    bars = [bar.get_segments()[0][:, 0] for bar in ax.collections]
-    assert_array_equal(bars, [latency.onset_interval, latency.peak_interval])
+    assert_array_equal(zero.get_xdata(), [0, 0])
+    intervals = latency.onset_interval, latency.peak_interval
+    for which, interval in zip(("onset", "peak"), intervals, strict=True):
+        (band,) = bands(ax, f"{which}, 95 % interval")
+        assert_allclose(band, interval, rtol=0, atol=1e-9)
+    colors = {each.get_edgecolor() for each in ax.patches}
+    assert len(colors | {to_rgba(mean.get_color())}) == 3
     assert "onset 0.1" in ax.get_title(loc="left")
+    assert not ax.spines["top"].get_visible()
+    assert not bands(ax, "not searched")
+
+
+def test_figure_shows_the_window():
+    options = {"window": (0.05, 0.3), "n_bootstraps": 100, "random_state": 0}
+    latency = bootstrap_latency(subjects(), **options)
+    ax = latency.plot()
+    left, right = ax.get_xlim()
+    early, late = bands(ax, "")[-2:]
+    assert_allclose([early, late], [[left, 0.05], [0.3, right]], rtol=0, atol=1e-9)
+    assert len(bands(ax, "not searched (window 0.05 to 0.3 s)")) == 1  # in the legend
+    ax = replace(latency, window=(-1, 0.3)).plot()
+    assert_allclose(bands(ax, "not searched"), [[0.3, right]], rtol=0, atol=1e-9)
 
 
 def test_figure_of_a_difference():
@@ -451,6 +481,9 @@ def test_figure_of_a_difference():
     ax = latency.plot()
     courses = [line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()) > 2]
     assert_array_equal(courses, [part.mean for part in latency.parts])
+    for part, name in zip(latency.parts, ("first", "second"), strict=True):
+        (band,) = bands(ax, f"{name}: onset")
+        assert_allclose(band, part.onset_interval, rtol=0, atol=1e-9)
     assert ax.get_title(loc="left").startswith("Difference: onset ")
 
 

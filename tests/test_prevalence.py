@@ -175,6 +175,8 @@ def test_many_combinations_are_drawn():
         assert len(counts) == n_maps
         assert stats.chisquare(counts).pvalue > 1e-4
     assert len(draw_recombinations([1001] * 40, 10, random_state=0)) == 10
+    with pytest.raises(ValueError, match="Invalid value for 'random_state': 'one'"):
+        draw_recombinations([101] * 3, 10, "one")
 
 
 def test_seeds_and_generators():

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda._results import hdf5
 from mvpa_kfda._results.base import _Result
+from mvpa_kfda._results.tested import TestedMap
 from mvpa_kfda.results import RESULTS, DecodingResult, TimeResult, load_result
 
 N, C, P = 12, 3, 19
@@ -525,7 +526,7 @@ def time_of_type(kind):
     ("change", "class_name", "match"),
     [
         (str, "TimeResult", None),
-        (str, "GroupResult", "holds a GroupResult, which this version does not know"),
+        (str, "MoonResult", "holds a MoonResult, which this version does not know"),
         (str, "os.system", "holds a os.system, which this version does not know"),
         (str, "DecodingResult", "do not make a DecodingResult"),
         (edit(y="remove"), "TimeResult", "do not make a TimeResult .*'y'"),
@@ -746,10 +747,11 @@ def test_every_public_result_can_be_loaded():
     maps = {"GeneralizationResult", "TimeFrequencyResult", "SensorTimeResult"}
     others = {"DecodingResult", "TimeResult", "VolumeResult"}
     regressions = {"RegressionResult", "TimeRegressionResult"}
-    assert set(RESULTS) == others | maps | regressions
+    tested = {"GroupResult", "ComparisonResult"}
+    assert set(RESULTS) == others | maps | regressions | tested
     for name, kind in RESULTS.items():
         assert kind.__name__ == name
-        assert issubclass(kind, _Result)
+        assert issubclass(kind, TestedMap if name in tested else _Result)
 
 
 def test_table_takes_one_correction_by_name_and_checks_it():

@@ -17,6 +17,8 @@ from bench_paper import duration, list_table, machine
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
+from mvpa_kfda._prevalence import prevalence_p
+
 RESULTS = Path(__file__).with_name("results_calibration.rst")
 ALPHA, CONFIDENCE, COVERED = studies.ALPHA, 0.99, 0.95
 
@@ -149,6 +151,8 @@ def run(sizes):
 def write(path, found, sizes):
     """Write the tables."""
     singles = within(sizes.single)
+    smallest = 1 / (studies.N_SECOND + 1)
+    least = prevalence_p(smallest, studies.N_SUBJECTS, 0.5)
     lines = [
         ".. Written by bench_calibration.py.",
         "",
@@ -158,7 +162,10 @@ def write(path, found, sizes):
         f"finds something at {100 * ALPHA:g} %; without a correction (none), the share "
         "of positions. ↑ and ↓ mark what is above or below the "
         f"{100 * CONFIDENCE:g} % binomial interval around {100 * ALPHA:g} %. Of a "
-        "hundred calibrated tests one gets a mark by chance. ↓ is a conservative test.",
+        "hundred calibrated tests one gets a mark by chance. ↓ is a conservative test: "
+        '"fdr-by" is one for positions that depend on each other in any way, and so '
+        "are tests of coarse scores, such as accuracies of 40 trials, because ties "
+        "count against an effect.",
         "",
         "Single subjects",
         "~~~~~~~~~~~~~~~",
@@ -178,6 +185,10 @@ def write(path, found, sizes):
         f"({within(sizes.noise)}):",
         "",
         *table(found["accuracy"]),
+        "The minimum of 12 accuracies takes few values, so that prevalence inference "
+        "is conservative here. Where nobody has an effect, the majority null is far "
+        "from being rejected.",
+        "",
         "The same noise, area under the ROC curve, which has fewer ties:",
         "",
         *table(found["roc_auc"]),
@@ -191,6 +202,11 @@ def write(path, found, sizes):
         "null the numbers for 50 and 25 % are errors:",
         "",
         *power_table(found["power"]),
+        "A test of the mean finds effects that a quarter of the population has. Only "
+        "the majority null says that an effect is typical. With 12 subjects no p-value "
+        f"of it is below {least:.3f}, too large for Bonferroni and false discovery "
+        "rates at 4 of 12 positions; the correction by the maximum is made for it.",
+        "",
         "Two results of a subject",
         "~~~~~~~~~~~~~~~~~~~~~~~~",
         "",
@@ -198,6 +214,10 @@ def write(path, found, sizes):
         f"effect, or both ({within(sizes.compared)}):",
         "",
         *table(found["equal"]),
+        "Sign flips find too much: training sets overlap, so that the trials on which "
+        "a decoder is right are not independent of each other, as the flips take them "
+        'to be. ``method="both"`` needs permuted labels to agree.',
+        "",
         "Where one of them has the effect, the share of its 4 times that are found:",
         "",
         *table(found["different"], marked=False),

@@ -136,7 +136,7 @@ def part_a(table, results, n_permutations):
             done = subprocess.run(command, stdout=-1, check=True)
             seconds, before, after, _ = json.loads(done.stdout)
             table.append(
-                f"(a) {len(results)} subjects x {n_first} x {n_voxels:,} voxels, "
+                f"{len(results)} subjects x {n_first} x {n_voxels:,} voxels, "
                 f"{n_permutations:,} second-level permutations, {method}, "
                 f"correction {correction!r}",
                 f"{seconds:.1f} s with loading, {after / 1e3:.2f} GB, of which "
@@ -169,7 +169,7 @@ def part_b(table, results, n_flips):
             )
         nilearn_seconds = time.perf_counter() - start
         table.append(
-            f"(b) {len(results)} subjects, {space.n_positions:,} voxels, {n_flips:,} "
+            f"{len(results)} subjects, {space.n_positions:,} voxels, {n_flips:,} "
             f"sign flips, correction {name!r}",
             f"{ours:.2f} s",
             f"MNE-Python {mne_seconds:.1f} s, nilearn {nilearn_seconds:.1f} s",
@@ -192,7 +192,7 @@ def part_c(table, box, n_permutations):
             ),
         )
         table.append(
-            f"(c) {maps.shape[1]:,} voxels, {n_permutations:,} permutations, "
+            f"One map of {maps.shape[1]:,} voxels, {n_permutations:,} permutations, "
             f"correction {name!r}",
             f"{seconds['lattice']:.2f} s on the lattice",
             f"on a graph {seconds['graph']:.2f} s",

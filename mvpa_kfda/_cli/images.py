@@ -11,6 +11,7 @@ from pathlib import Path
 from .common import (
     CLUSTER_CORRECTIONS,
     CLUSTER_LEVEL,
+    FULL_CORRECTIONS,
     METRICS,
     add_analysis,
     add_null,
@@ -207,7 +208,7 @@ def _check_level(arguments):
         )
     if level == CLUSTER_LEVEL:
         return
-    if arguments.correction != "cluster":
+    if arguments.correction not in ("cluster", "cluster-size"):
         raise ValueError(
             "--cluster-threshold is for clusters. Add --correction cluster, or leave "
             "it out."
@@ -282,8 +283,8 @@ def _null(arguments, images):
     null = arguments.null or "auto"
     if null != "auto" or arguments.correction not in CLUSTER_CORRECTIONS:
         return null
-    if arguments.command == "regions":
-        return "full"  # an atlas has few of them
+    if arguments.command == "regions" or arguments.correction in FULL_CORRECTIONS:
+        return "full"  # an atlas has few maps' worth of regions; the others need all
     if arguments.cluster_threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
     from .._images.volumes import load_mask

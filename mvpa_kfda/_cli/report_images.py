@@ -200,7 +200,7 @@ def _word_significant(result, peaks, stem, correction):
             n = peaks["cluster"].max()
             found += f", in {n} cluster{'s' if n > 1 else ''}"
     formed = ""
-    if correction == "cluster":
+    if correction in ("cluster", "cluster-size"):
         formed = f", clusters formed at p <= {result.level:g}"
     lines = [
         f"{word_found(result)}: {found} (p <= {ALPHA}, correction "

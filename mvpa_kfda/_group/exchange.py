@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from .._checks import check_count, check_option
+from ..permutation import generator
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
 STATISTICS = ("t", "wilcoxon")
@@ -224,9 +225,8 @@ class LabelExchange(Exchange):
             values = rankdata(values, axis=0)
         mean = values.mean(axis=0)
         spread = np.square(values - mean).sum(axis=0)
-        spread[(values == values[0]).all(axis=0)] = (
-            0.0  # whatever rounding the mean has
-        )
+        # Equal values have no spread, whatever rounding their mean has.
+        spread[(values == values[0]).all(axis=0)] = 0.0
         super().__init__(
             values,
             labels,
@@ -366,14 +366,3 @@ def _distinct(draw, n_rows, observed):
                 seen.add(key)
                 rows.append(row)
     return np.array(rows)
-
-
-def generator(random_state):
-    """Return a random generator of a seed, or the generator itself."""
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a "
-            "whole number of at least 0 or a numpy.random.Generator."
-        ) from None

@@ -5,7 +5,7 @@ from scipy import stats
 
 from .._checks import check_option
 from .._corrections import correct
-from .._null import ALTERNATIVES, FullNull, check_level
+from .._null import ALTERNATIVES, FullNull, level_of_side
 from .exchange import SignFlips, draw_signs
 
 #: Where a null keeps the largest values that a correction compares with.
@@ -99,5 +99,4 @@ class OnLattice:
 
 def height_of_t(threshold, alternative, n_subjects):
     """Return the t at which clusters are formed."""
-    level = check_level(threshold)
-    return stats.t.isf(level / (1 + (alternative == "two-sided")), n_subjects - 1)
+    return stats.t.isf(level_of_side(threshold, alternative), n_subjects - 1)

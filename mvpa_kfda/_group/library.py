@@ -21,7 +21,8 @@ from tqdm import tqdm
 from .._checks import check_option
 from .._null import ALTERNATIVES, against_maximum, check_level
 from .._search.parallel import run_in_parallel
-from .exchange import LEAST_REST, SignFlips, generator, tidied
+from ..permutation import generator
+from .exchange import LEAST_REST, SignFlips, tidied
 from .flips import MAXIMA, flip_here, height_of_t
 
 #: Flips that nilearn draws from one seed.

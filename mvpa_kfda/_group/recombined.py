@@ -7,6 +7,7 @@ import numpy as np
 from .._checks import check_option
 from .._clusters import batches
 from .._null import as_precise_as, as_scores
+from ..permutation import generator
 
 
 class Recombined:
@@ -180,5 +181,5 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
     if n_others <= n_permutations:
         every = np.unravel_index(np.arange(1, n_others + 1), n_maps)
         return np.stack(every, axis=1)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     return rng.integers(0, n_maps, size=(n_permutations, len(n_maps)), dtype=np.int32)

@@ -1,9 +1,9 @@
 """What is asked of a group inference: the arguments, checked, and the two lists."""
 
 from dataclasses import dataclass
-from numbers import Real
 
 from .._checks import check_option, quoted
+from .._null import ALTERNATIVES, level_of_side
 from ..inference import check_correction
 from .entries import listed, name_subjects
 
@@ -15,7 +15,6 @@ METHODS = {
     "t": False,
     "wilcoxon": False,
 }
-ALTERNATIVES = ("greater", "less", "two-sided")
 
 #: The correction that only the bootstrap has: the false discovery rate of clusters.
 CLUSTER_FDR = "cluster-fdr"
@@ -54,7 +53,7 @@ class Request:
     @property
     def level(self):
         """The p-level that forms clusters, on each of the sides that are tested."""
-        return self.threshold / (2 if self.alternative == "two-sided" else 1)
+        return level_of_side(self.threshold, self.alternative)
 
 
 def join_lists(results, other, subjects, paired):
@@ -128,12 +127,4 @@ def check_other(other, paired, method):
         raise ValueError(
             f"method={method!r} tests one group against permuted labels and takes no "
             "other group. For a comparison use method='sign-flip', 't' or 'wilcoxon'."
-        )
-
-
-def check_share(name, value):
-    """Raise a ValueError unless the value is between 0 and 1."""
-    if not (isinstance(value, Real) and 0 < value < 1):
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a number between 0 and 1."
         )

@@ -50,6 +50,9 @@ class Subjects:
         `GeneralizationResult.pvalues`; empty if there is none.
     exempt : array of bool, shape (C,)
         Positions where the second test does not count.
+    one_sided : bool
+        Whether the nulls are good for high scores only, see
+        `GeneralizationResult.diagonal`.
     """
 
     names: tuple
@@ -61,6 +64,7 @@ class Subjects:
     nulls: tuple
     second_nulls: tuple
     exempt: np.ndarray
+    one_sided: bool = False
 
     def expand(self, values, fill=np.nan):
         """Put values of the positions that count into the shape of the map.
@@ -97,6 +101,7 @@ class _Kept:
     null: np.ndarray | None
     second: np.ndarray | None
     exempt: np.ndarray
+    one_sided: bool
 
 
 def gather(results, *, metric=None, subjects=None, need_nulls=False, resample=False):
@@ -169,12 +174,11 @@ def _keep(entry, who, first, metric, need_nulls, resample, seen):
     metric = _same_kind(result, places, mode, who, first, metric, resample)
     _refuse_copy(result, entry, who, seen)
     null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
-    exempt = np.zeros(places.shape, dtype=bool)
-    if mode == "plain":
-        exempt[result._diagonal()] = True
+    exempt = result._exempt() if general else np.zeros(places.shape, dtype=bool)
     scores = np.ravel(result.metrics[metric]).astype(np.float64)
     chance, exempt = result.chances[metric], exempt.ravel()
-    kept = _Kept(places, mode, metric, chance, scores, null, second, exempt)
+    one_sided = bool(result.parameters.get("larger_of_two"))
+    kept = _Kept(places, mode, metric, chance, scores, null, second, exempt, one_sided)
     if first is None:
         return kept
     if first.places.difference(places):  # of voxels, and resampling was asked for
@@ -278,6 +282,7 @@ def _joined(names, words, kept):
     has_score = np.array([~np.isnan(each.scores) for each in kept])
     counted = has_score.all(axis=0)
     _check_counted(has_score, counted, words)
+    one_sided = any(each.one_sided for each in kept)
     scores, nulls, second_nulls = [], [], []
     while kept:  # each is let go before the next is copied
         each = kept.pop(0)
@@ -296,6 +301,7 @@ def _joined(names, words, kept):
         nulls=tuple(nulls),
         second_nulls=tuple(second_nulls),
         exempt=first.exempt[counted],
+        one_sided=one_sided,
     )
 
 

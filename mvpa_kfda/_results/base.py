@@ -41,9 +41,9 @@ class _Result(Saved):
             put(self, name, np.asarray(getattr(self, name)))
         if self.groups is not None:
             put(self, "groups", np.asarray(self.groups))
-        put(self, "metrics", {k: _plain(v) for k, v in self.metrics.items()})
+        put(self, "metrics", {k: plain(v) for k, v in self.metrics.items()})
         put(self, "nulls", {k: np.asarray(v) for k, v in self.nulls.items()})
-        put(self, "penalty", {k: _plain(v) for k, v in self.penalty.items()})
+        put(self, "penalty", {k: plain(v) for k, v in self.penalty.items()})
         put(self, "tests", tuple(np.asarray(test) for test in self.tests))
         self._check_shapes()
 
@@ -208,7 +208,7 @@ class _Result(Saved):
             threshold=threshold,
             alternative=alternative,
         )
-        return _plain(p)
+        return plain(p)
 
     @property
     def _has_p(self):
@@ -318,7 +318,7 @@ class _Result(Saved):
         return metric
 
 
-def _plain(value):
+def plain(value):
     """Return an array, or a Python float where there is a single number."""
     value = np.asarray(value)
     return float(value) if value.ndim == 0 else value

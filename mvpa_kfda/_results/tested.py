@@ -7,16 +7,10 @@ import numpy as np
 
 from .._checks import check_option
 from .._corrections import ADJUSTMENTS, adjust, check_correction
+from .base import plain
 from .places import Places, unpack_places
 from .saved import Saved
 from .volume_images import image_of_p
-
-#: Words for the alternatives, in figures and tables.
-ALTERNATIVES = {
-    "greater": "above",
-    "less": "below",
-    "two-sided": "different from",
-}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -159,7 +153,7 @@ class TestedMap(Saved):
         ValueError
             If the correction is not known, or if it was not asked for.
         """
-        return _plain(self._corrected(self._correction(correction)))
+        return plain(self._corrected(self._correction(correction)))
 
     def _correction(self, name):
         """Return the name of a correction, the default one if None."""
@@ -167,7 +161,7 @@ class TestedMap(Saved):
             return self.correction[0]
         return name if name in self.p_maps else check_correction(name)
 
-    def _corrected(self, name, p=None):
+    def _corrected(self, name):
         """Return p-values by the name of the correction."""
         if name in self.p_maps:
             return self.p_maps[name].copy()
@@ -281,9 +275,3 @@ class TestedMap(Saved):
     def _description(self):
         """Return parts of a title: what the scores were computed from."""
         return [f"method {self.method!r}", f"{self.n_permutations} permutations"]
-
-
-def _plain(values):
-    """Return an array, or a Python float where there is a single number."""
-    values = np.asarray(values)
-    return float(values) if values.ndim == 0 else values
