@@ -7,14 +7,24 @@ import numpy as np
 from scipy import stats
 
 from ._edges import sample_edges
-from ._labels import BOUND, NO_BOUND, is_difference, label_of, level_of, score_label
+from ._labels import (
+    BOUND,
+    NO_BOUND,
+    is_difference,
+    label_of,
+    level_of,
+    limits_of,
+    names_of_two,
+    score_label,
+)
 from .plots import SCORE_COLOR, draw_chance
 
 OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
 DIFFERENCE_COLOR = "#882255"  # wine: neither of the two
 SUBJECT_COLOR = "#999999"
 
-INTERVAL_LABEL = "95 % confidence interval of the mean"
+INTERVAL_LABEL = "95 % t interval of the mean"
+DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
 
 #: Most of the width of a column that dots are spread over, and their distance.
 _WIDEST, _APART = 0.5, 0.07
@@ -55,14 +65,54 @@ def mean_interval(scores):
     return mean, mean - half, mean + half
 
 
+def difference_interval(scores, others):
+    r"""Return the difference of two means and the interval that covers the true one.
+
+    That of Student's t with the pooled variance, as in the test of two groups: it
+    leaves out 0 where the two-sided p-value of the method "t", uncorrected, is below
+    0.05.
+
+    Parameters
+    ----------
+    scores, others : array, shape (S, positions...) and (S2, positions...)
+        Scores of the subjects of two groups.
+
+    Returns
+    -------
+    difference, low, high : array, shape (positions...)
+        The first mean minus the second one, and the two ends of its 95 % interval,
+        :math:`\bar x - \bar y \pm t_{0.975, S + S_2 - 2}\, s \sqrt{1 / S + 1 / S_2}`;
+        NaN for two subjects.
+
+    Examples
+    --------
+    >>> found = difference_interval([0.6, 0.7, 0.8], [0.5, 0.6, 0.7])
+    >>> [f"{each:.2f}" for each in found]
+    ['0.10', '-0.13', '0.33']
+    """
+    groups = [np.asarray(each, dtype=float) for each in (scores, others)]
+    sizes = [len(each) for each in groups]
+    difference = groups[0].mean(axis=0) - groups[1].mean(axis=0)
+    free = sum(sizes) - 2
+    if free < 1:
+        nothing = np.full_like(difference, np.nan)
+        return difference, nothing, nothing
+    squares = sum(len(each) * each.var(axis=0) for each in groups)
+    error = np.sqrt(squares / free * sum(1 / n for n in sizes))
+    half = stats.t.ppf(0.975, free) * error
+    return difference, difference - half, difference + half
+
+
 def samples_of(result):
     """Return the scores, the color and a name of every group or condition."""
     scores, n = result.subject_scores, len(result.subject_scores)
     if result.other_scores is None:
         return [(scores, SCORE_COLOR, f"mean of {n} subjects")]
-    names = f"mean of {n} subjects", f"mean of {len(result.other_scores)} others"
-    if result.paired:
-        names = "mean in the first condition", "mean in the second condition"
+    sizes = n, len(result.other_scores)
+    names = [
+        f"{name}, mean of {size} subjects"
+        for name, size in zip(names_of_two(result), sizes, strict=True)
+    ]
     both = (scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR), names
     return list(zip(*both, strict=True))
 
@@ -78,61 +128,62 @@ def draw_curve(ax, times, values, color, name, **style):
 
 
 def draw_groups(ax, result):
-    """Draw the subjects as thin lines, and their means with confidence intervals.
+    """Draw the mean of the subjects, its interval, and the subjects as thin lines.
 
-    Of two conditions only the means: how far they are apart for sure is a matter of the
-    subjects' differences, and intervals of the single means would mislead.
+    Of two groups or conditions only the means: how far they are apart for sure is a
+    matter of their difference, and intervals of the single means would mislead.
     """
-    samples = samples_of(result)
-    if result.paired:
-        for scores, color, name in samples:
-            draw_curve(ax, result.times, scores.mean(axis=0), color, name)
-    else:
-        _draw_samples(ax, result.times, samples)
+    samples, times = samples_of(result), result.times
+    for scores, color, name in samples:
+        draw_curve(ax, times, scores.mean(axis=0), color, name)
+    if not is_difference(result):
+        _draw_band(ax, times, mean_interval(result.subject_scores), limits_of(result))
+        _draw_subjects(ax, times, result.subject_scores)
     draw_level(ax.axhline, result)
 
 
 def draw_differences(ax, result):
-    """Draw the differences of the subjects between two conditions, and their mean."""
-    differences = result.subject_scores - result.other_scores
-    name = f"mean difference of {len(differences)} subjects"
-    _draw_samples(ax, result.times, [(differences, DIFFERENCE_COLOR, name)])
+    """Draw the difference of two means with its interval, and those of all pairs."""
+    times, (low, high) = result.times, limits_of(result)
+    limits = low - high, high - low
+    if result.paired:
+        differences = result.subject_scores - result.other_scores
+        name = f"mean difference of {len(differences)} subjects"
+        interval = mean_interval(differences)
+    else:
+        name = "difference of the means"
+        interval = difference_interval(result.subject_scores, result.other_scores)
+    draw_curve(ax, times, interval[0], DIFFERENCE_COLOR, name)
+    label = INTERVAL_LABEL if result.paired else DIFFERENCE_INTERVAL_LABEL
+    _draw_band(ax, times, interval, limits, DIFFERENCE_COLOR, label)
+    if result.paired:
+        _draw_subjects(ax, times, differences)
     draw_chance(ax.axhline, 0.0, level=level_of(result, result.metric))
 
 
-def _draw_samples(ax, times, samples):
-    """Draw means, their confidence intervals, and all subjects."""
-    # In the order of the legend; zorder decides what lies on top.
-    for scores, color, name in samples:
-        draw_curve(ax, times, scores.mean(axis=0), color, name)
-    for k, (scores, color, _) in enumerate(samples):
-        _, low, high = mean_interval(scores)
-        across = times
-        if len(times) == 1:  # a band of its own width instead of none
-            across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
-        ax.fill_between(
-            across,
-            low,
-            high,
-            color=color,
-            alpha=0.25,
-            lw=0,
-            zorder=2.5,
-            label=None if k else INTERVAL_LABEL,
-        )
-    for scores, color, _ in samples:
-        lines = ax.plot(
-            times,
-            scores.T,
-            color=SUBJECT_COLOR if len(samples) == 1 else color,
-            lw=0.7,
-            # Many lines would hide each other, and the mean.
-            alpha=float(np.clip(6 / len(scores), 0.12, 0.6)),
-            zorder=1.2,
-            marker="." if len(times) == 1 else None,
-        )
-        if len(samples) == 1:
-            lines[0].set_label("subjects")
+def _draw_band(ax, times, interval, limits, color=SCORE_COLOR, label=INTERVAL_LABEL):
+    """Draw an interval over time, as far as scores go."""
+    low, high = (np.clip(end, *limits) for end in interval[1:])
+    across = times
+    if len(times) == 1:  # a band of its own width instead of none
+        across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
+    style = {"color": color, "alpha": 0.25, "lw": 0, "zorder": 2.5}
+    ax.fill_between(across, low, high, label=label, **style)
+
+
+def _draw_subjects(ax, times, scores):
+    """Draw every subject as a thin line."""
+    lines = ax.plot(
+        times,
+        scores.T,
+        color=SUBJECT_COLOR,
+        lw=0.7,
+        # Many lines would hide each other, and the mean.
+        alpha=float(np.clip(6 / len(scores), 0.12, 0.6)),
+        zorder=1.2,
+        marker="." if len(times) == 1 else None,
+    )
+    lines[0].set_label("subjects")
 
 
 def draw_level(draw_line, result):
@@ -148,12 +199,6 @@ def draw_pair(ax, result):
     for scores, color, name in pair_of(result):
         draw_curve(ax, result.times, scores, color, name)
     draw_level(ax.axhline, result)
-
-
-def difference_label(result):
-    """Return the name of the axis of differences, which says of what."""
-    terms = "a - b" if hasattr(result, "scores_b") else "first - second"
-    return f"{score_label(result)}, {terms}"
 
 
 def pair_of(result):
@@ -244,8 +289,9 @@ def draw_dots(ax, result):
         x = column + (-_BESIDE if paired and column == 0 else _BESIDE)
         label = f"{name}, {mean:.3f}"
         if len(scores) > 1:
-            label += f" (95 % CI {low:.3f} to {high:.3f})"
-        ax.vlines(x, low, high, color=color, lw=2.2, zorder=3)
+            label += f" (95 % t interval {low:.3f} to {high:.3f})"
+        ends = np.clip([low, high], *limits_of(result))
+        ax.vlines(x, *ends, color=color, lw=2.2, zorder=3)
         ax.plot(x, mean, "s", color=color, ms=7, zorder=3, label=label)
         dots = {"color": color, "ms": 5, "mew": 0, "alpha": 0.6, "zorder": 2}
         ax.plot(places[column], scores, "o", **dots)
@@ -253,9 +299,9 @@ def draw_dots(ax, result):
         pairs = np.stack([scores for scores, *_ in samples])
         ax.plot(np.stack(places), pairs, color=SUBJECT_COLOR, lw=0.7, zorder=1)
     draw_level(ax.axhline, result)
-    names = [
-        name.removeprefix("mean of ").removeprefix("mean ") for *_, name in samples
-    ]
+    names = [f"{len(scores)} subjects" for scores, *_ in samples]
+    if len(samples) == 2:
+        names = names_of_two(result)
     ax.set_xticks(range(len(samples)), names)
     ax.set(xlim=(-0.6, len(samples) - 0.4), ylabel=score_label(result))
 

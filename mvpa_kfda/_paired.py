@@ -6,7 +6,7 @@ The nulls are lazy: rows of differences, computed whenever they are asked for.
 import numpy as np
 from scipy import sparse
 
-from ._checks import warn
+from ._checks import quoted, warn
 from ._null import as_precise_as
 
 #: The packages that draw the permutations.
@@ -66,14 +66,41 @@ def worded_trials(result):
 
 def shared_metric(a, b, metric):
     """Return the name of a metric that both results have for every position."""
+    shared = [name for name in a.scoring if name in b.scoring]
+    if not shared:
+        raise ValueError(
+            f"The results have no metric in common: result_a has {quoted(a.scoring)}, "
+            f"result_b {quoted(b.scoring)}. Run both analyses with the same scoring."
+        )
     metric = a._scalar_metric(metric)
     if metric not in b.scoring:
-        shared = [name for name in a.scoring if name in b.scoring]
         raise ValueError(
-            f"result_b has no metric {metric!r}; both results have {shared}. Choose "
-            "one with metric=, or run the analyses with the same scoring."
+            f"result_b has no metric {metric!r}; both results have {quoted(shared)}. "
+            "Choose one with metric=, or run the analyses with the same scoring."
         )
     return metric
+
+
+def check_accuracy(a, b, metric, method):
+    """Return "accuracy", which sign flips compare; refuse what has none."""
+    if len(a.classes) == 0:
+        raise ValueError(
+            f"method={method!r} compares which trials are classified correctly, and "
+            "these are results of regression. Use method='permutation'."
+        )
+    if metric not in (None, "accuracy"):
+        raise ValueError(
+            f"method={method!r} compares accuracies; got metric={metric!r}. Leave "
+            "metric out, or use method='permutation'."
+        )
+    for name, result in (("result_a", a), ("result_b", b)):
+        if method == "both" and "accuracy" not in result.scoring:
+            raise ValueError(
+                f"method='both' compares accuracies, and {name} has {result.scoring}. "
+                "Run both analyses with 'accuracy' in scoring, or use "
+                "method='permutation'."
+            )
+    return "accuracy"
 
 
 def _same(values, others):
@@ -94,6 +121,13 @@ def where_both(scores):
 def null_differences(a, b, metric):
     """Return both maps of scores, and the nulls of their difference."""
     for name, result in (("result_a", a), ("result_b", b)):
+        if result.parameters.get("larger_of_two"):
+            raise ValueError(
+                f"{name} is the diagonal of a map of time generalization, which holds "
+                "the larger of two scores for each permutation, and so no difference "
+                "of scores. Give the maps, or results of decode_epochs. Only "
+                "method='sign-flip' does with diagonals."
+            )
         if len(result.nulls.get(metric, ())) == 0:
             raise ValueError(
                 f"{name} has no scores of permuted labels. Run both analyses again "

@@ -111,6 +111,7 @@ def prevalence_bound(p, n_subjects, alpha=0.05, corrected=None):
     -------
     gamma_0 : float or array, shape (positions...)
         Lower bound of the prevalence; NaN where not even a prevalence of 0 is rejected.
+        Corrected, this is a little stricter than p* <= alpha, see `prevalence_p`.
 
     Raises
     ------

@@ -11,7 +11,16 @@ import numpy as np
 from . import _group_curves as curves
 from . import plots
 from ._edges import histogram_edges
-from ._labels import BOUND, NO_BOUND, is_difference, label_of, score_label
+from ._labels import (
+    BOUND,
+    NO_BOUND,
+    difference_label,
+    draws_of,
+    is_difference,
+    label_of,
+    score_label,
+    with_null,
+)
 from ._null import against_maximum
 from .map_plots import plot_generalization, plot_sensors, plot_time_frequency
 from .plots import NULL_COLOR, SCORE_COLOR
@@ -24,16 +33,19 @@ def plot_group(
     r"""Plot the result of a group, or of a comparison.
 
     Over time, the subjects are thin lines, and their mean a thick one with its 95 %
-    confidence interval of Student's t, :math:`\bar x \pm t_{0.975, S-1} s / \sqrt S`,
-    which is one of each time point alone. Bars below mark where p <= alpha, of the
-    global null hypothesis if the method is "prevalence" [1]_; a second panel then has
-    the prevalence bound :math:`\gamma_0`, and a dotted line where the majority begins.
-    Two groups have two means, and the bars mark where they differ. Two conditions of
-    the same subjects have their means in the upper panel and, in the lower one, the
-    differences of the subjects as thin lines, with their mean and its interval. Of a
-    comparison, the panels have both time courses and their difference.
+    interval of Student's t, :math:`\bar x \pm t_{0.975, S-1} s / \sqrt S`, which is one
+    of each time point alone and drawn as far as scores go: accuracies end at 1. Bars
+    below mark where p <= alpha, of the global null hypothesis if the method is
+    "prevalence" [1]_; a second panel then has the prevalence bound :math:`\gamma_0`,
+    and a dotted line where the majority begins.
 
-    Single numbers: one dot per subject, the mean and its confidence interval. Maps and
+    Two lists of results have their means in the upper panel and their difference in the
+    lower one, where bars mark that it is significant. Two conditions of the same
+    subjects: the subjects' differences are thin lines, with the t interval of their
+    mean. Two groups: the difference of the means, with its t interval of the pooled
+    variance. Of a comparison, the panels have both time courses and their difference.
+
+    Single numbers: one dot per subject, the mean and its t interval. Maps and
     brains are drawn by `plot_generalization`, `plot_time_frequency`, `plot_sensors`
     and `VolumeResult.plot`, with an outline around what is significant; of the
     prevalence bound, around the majority, in colors from 0 to 1.
@@ -171,8 +183,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
             "correction='max', which needs permutations."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
-    flips = hasattr(result, "scores_b") and result.method == "sign-flip"
-    drawn = "sign flips" if flips else "permutations"
+    drawn = draws_of(result)
     ax = plots.axes_or_new(ax, figsize=(6.0, 4.0))
     ax.hist(
         null,
@@ -182,12 +193,12 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
         lw=0.4,
         label=drawn,
     )
-    _draw_quantile(ax, null, alpha)
+    _draw_quantile(ax, result, alpha)
     ax.axvline(
         observed,
         color=SCORE_COLOR,
         lw=2.2,
-        label=f"observed, {observed:.3g} (p = {p:.2g})",
+        label=with_null(result, f"observed, {observed:.3g} (p = {p:.2g})"),
     )
     label = label_of(result, "statistic")
     if result.alternative == "less":
@@ -196,6 +207,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
     ax.set(xlabel=f"{label}{over}", ylabel=drawn.capitalize())
+    ax.yaxis.set_major_formatter("{x:,.0f}")
     return plots.finish(ax, result, show)
 
 
@@ -208,17 +220,19 @@ def _p_of_maximum(result):
     return float(against_maximum(result.observed_max, null, null.dtype))
 
 
-def _draw_quantile(ax, null, alpha):
+def _draw_quantile(ax, result, alpha):
     """Draw the value that a statistic must surpass to have p <= alpha."""
+    null = result.null_max
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
     if b < 0:
-        label = f"p ≤ {alpha:g} is out of reach with {len(null)} permutations"
-        ax.plot([], [], " ", label=label)
+        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {draws_of(result)}"
+        ax.plot([], [], " ", label=with_null(result, label))
         return
     bound = np.sort(null)[::-1][b]
     label = f"p ≤ {alpha:g} above {bound:.3g}"
-    ax.axvline(bound, color=plots.SIGNIFICANT_COLOR, lw=1.4, ls="--", label=label)
+    style = {"color": plots.SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
+    ax.axvline(bound, label=with_null(result, label), **style)
 
 
 # ------------------------------------------------------------------------ time courses
@@ -231,7 +245,7 @@ def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
     if ax is None and metric == result.metric:
         if BOUND in result.metrics:
             return _plot_with_bound(result, marks, show)
-        if hasattr(result, "scores_b") or result.paired:
+        if is_difference(result):
             return _plot_pair(result, marks, show)
     ax = plots.axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_time(ax, result, metric, marks)
@@ -250,8 +264,6 @@ def _draw_time(ax, result, metric, marks):
     else:
         curves.draw_map_curve(ax, result, metric)
         ax.set_ylabel(label_of(result, metric))
-        if metric == result.metric and is_difference(result):
-            ax.set_ylabel(curves.difference_label(result))
     plots.draw_bars(ax, result.times, *marks)
 
 
@@ -264,7 +276,7 @@ def _plot_with_bound(result, marks, show):
 
 
 def _plot_pair(result, marks, show):
-    """Plot the time courses of two results or conditions above their difference."""
+    """Plot the time courses of two lists or results above their difference."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
     upper.set_ylabel(score_label(result))
     if hasattr(result, "scores_b"):
@@ -273,7 +285,7 @@ def _plot_pair(result, marks, show):
     else:
         curves.draw_groups(upper, result)
         curves.draw_differences(lower, result)
-    lower.set_ylabel(curves.difference_label(result))
+    lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
     plots.draw_bars(lower, result.times, *marks)
     return _finish_panels(figure, result, show)
 
@@ -329,7 +341,7 @@ def _worded_p(result, correction):
     p = float(result._p_for_plot(correction, result.metric))
     if is_difference(result):
         return f"difference {float(result.scores):.3g}, p = {p:.2g}"
-    return f"p = {p:.2g}"
+    return with_null(result, f"p = {p:.2g}")
 
 
 #: Light where there is hardly a bound, as no bound is not drawn at all.

@@ -1,6 +1,7 @@
 """The result of a group: a score and p-values at every position, over subjects."""
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +32,8 @@ class GroupResult(TestedMap):
         The same of the second group, or of the second condition.
     paired : bool
         Whether the second list is of the same subjects.
+    labels : tuple of two str
+        Names of the two groups or conditions, if there are two.
     metric : str
         The metric of the scores.
     method : str
@@ -82,7 +85,7 @@ class GroupResult(TestedMap):
     >>> group.pvalues("max") <= 0.05
     array([False, False,  True])
     >>> group.gamma_0.round(2)  # at least so many of the population
-    array([ nan,  nan, 0.54])
+    array([ nan,  nan, 0.62])
     """
 
     made_by: ClassVar[str] = "group_inference"
@@ -92,9 +95,11 @@ class GroupResult(TestedMap):
     other_subjects: np.ndarray | None = None
     other_scores: np.ndarray | None = None
     paired: bool = False
+    labels: tuple = ("first", "second")
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
+        object.__setattr__(self, "labels", tuple(map(str, self.labels)))
         for name in ("subjects", "subject_scores", "other_subjects", "other_scores"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.asarray(getattr(self, name)))
@@ -147,8 +152,9 @@ class GroupResult(TestedMap):
     def gamma_0(self):
         """The prevalence bound at `alpha`, corrected unless the correction is "none".
 
-        NaN where not even the global null hypothesis is rejected; see
-        `prevalence_bound`.
+        NaN where not even a prevalence of 0 is rejected, see `prevalence_bound`. Where
+        it equals `largest_gamma_0`, the number of permutations is what limits it: more
+        of them raise it.
         """
         return self.prevalence_bound()
 
@@ -177,7 +183,9 @@ class GroupResult(TestedMap):
         Returns
         -------
         bound : array, shape (positions...)
-            Between 0 and 1; NaN where the global null hypothesis is not rejected.
+            Between 0 and 1; NaN where not even a prevalence of 0 is rejected. With the
+            correction that takes :math:`p_c + (1 - p_c) p \leq \alpha` (Eq. 21), a
+            little more than :math:`p_c \leq \alpha`, which rejects the global null.
 
         Raises
         ------
@@ -268,12 +276,13 @@ class GroupResult(TestedMap):
         if isinstance(null, str):
             share = NULLS[check_option("null", null, NULLS, ("a share from 0 to 1",))]
         else:
-            share = float(null)
-            if not 0 <= share < 1:
+            real = isinstance(null, Real) and not isinstance(null, bool)
+            if not real or not 0 <= null < 1:
                 raise ValueError(
                     f"Invalid value for 'null': {null!r}. Allowed: 'global', "
                     "'majority', or a share of the population, at least 0 and below 1."
                 )
+            share = float(null)
         if share and self.method != "prevalence":
             raise ValueError(
                 f"The method {self.method!r} has no null hypothesis about a share of "
@@ -289,6 +298,18 @@ class GroupResult(TestedMap):
             name = column.replace("p", "p_majority", 1)
             columns[name] = self.pvalues(correction, null="majority")
         return columns
+
+    def _table(self):
+        """Return the columns of a table with all maps, and of both lists their own."""
+        if self.other_scores is None:
+            return self.metrics
+        name, maps = self.metric, self.metrics
+        return {
+            f"{name}_difference": maps.pop(name),
+            f"{name}_first": self.subject_scores.mean(axis=0),
+            f"{name}_second": self.other_scores.mean(axis=0),
+            **maps,
+        }
 
     def peaks(self, correction=None, *, alpha=None, min_distance=8.0):
         """Make a table of the peaks of the significant positions of a brain.
@@ -336,7 +357,7 @@ class GroupResult(TestedMap):
         """
         return group_plots.plot_group(self, **options)
 
-    def plot_null(self, *, ax=None, show=False):
+    def plot_null(self, *, ax=None, show=False, alpha=None):
         """Plot the observed maximum on the histogram of the permutations' maxima.
 
         Parameters
@@ -345,6 +366,8 @@ class GroupResult(TestedMap):
             Where to draw; None makes a figure.
         show : bool
             Show the figure at once.
+        alpha : float or None
+            The level of the dashed line; None takes `alpha`.
 
         Returns
         -------
@@ -353,9 +376,15 @@ class GroupResult(TestedMap):
         Raises
         ------
         ValueError
-            If the test needed no permutations.
+            If the test needed no permutations, or if `alpha` is not between 0 and 1.
         """
-        return group_plots.plot_null_max(self, ax=ax, show=show)
+        return group_plots.plot_null_max(self, ax=ax, show=show, alpha=alpha)
+
+    def _worded_best(self):
+        """Word the highest score, or the largest difference of either sign."""
+        if self.other_scores is None:
+            return super()._worded_best()
+        return self._worded_difference(f"{self.metric} difference")
 
     def _description(self):
         """Return parts of a title: what the scores were computed from."""

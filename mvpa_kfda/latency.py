@@ -1,6 +1,7 @@
 """When a group's time course starts and peaks, with confidence intervals."""
 
-from dataclasses import dataclass, replace
+import os
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -12,17 +13,20 @@ from ._checks import (
     check_share,
     warn,
 )
+from ._group.request import join_lists
 from ._group.subjects import gather
-from ._onsets import CRITERIA, Rule, draw_subjects, locate
-from ._setup import draw_seed
+from ._onsets import CRITERIA, Rule, draw_subjects, locate, searched
+from ._setup import draw_seed, versions
 from .group_results import GroupResult
 from .latency_results import Latency
+from .results import load_result
 
 #: Fewer subjects make fewer than 40 different resamples (35 of 4, 126 of 5), and a tail
 #: of 2.5 % would hold none.
 FEWEST_SUBJECTS = 5
 
-#: Above this share of resamples without an onset, its interval is of the others only.
+#: Above this share of resamples without an onset, its interval is of the others only;
+#: above this share of onsets that may be those of noise, so may be the interval.
 MOST_WITHOUT = 0.05
 
 
@@ -32,8 +36,6 @@ class _Courses:
 
     Parameters
     ----------
-    names : sequence of str
-        Subjects.
     times : array, shape (T,)
         Time points in seconds.
     scores : array, shape (S, T)
@@ -44,7 +46,6 @@ class _Courses:
         Their chance level.
     """
 
-    names: tuple
     times: np.ndarray
     scores: np.ndarray
     metric: str
@@ -60,7 +61,7 @@ def bootstrap_latency(
     criterion="peak-fraction",
     fraction=0.5,
     level=0.05,
-    min_duration=0.02,
+    min_duration=0.05,
     window=None,
     baseline=None,
     n_bootstraps=10000,
@@ -76,12 +77,12 @@ def bootstrap_latency(
 
     Parameters
     ----------
-    results : sequence of TimeResult or paths | GroupResult
+    results : sequence of TimeResult or paths | GroupResult or path
         One result per subject over the same times, or files of them; or what
-        `group_inference` made of them. At least 5 subjects.
+        `group_inference` made of them, or its file. At least 5 subjects.
     other : sequence of TimeResult or paths, or None
-        A second list, for the difference between the latencies of `results` and of
-        `other`.
+        A second list over the same times, for the difference between the latencies of
+        `results` and of `other`.
     paired : bool
         The second list is of the same subjects in the same order, who are then drawn
         together. False: other subjects, drawn by themselves.
@@ -96,13 +97,15 @@ def bootstrap_latency(
     level : float
         p-level of the t-test, one-sided and uncorrected.
     min_duration : float
-        How long the mean has to stay there in seconds, at least one sample.
+        How long the mean has to stay there in seconds, and never less than three
+        samples; 0 for a single sample.
     window : tuple of float or None
-        First and last time in seconds in which to search for onset and peak. None: all
-        times.
+        First and last time in seconds in which to search for onset and peak. None:
+        from 0 s on, where times before and after 0 s were decoded, else all times. Of
+        epochs around a response, give a window that begins before it.
     baseline : tuple of float or None
         First and last time in seconds; heights are then measured from the mean score
-        in that time (of every resample) and not from chance.
+        of each subject in that time and not from chance.
     n_bootstraps : int
         Number of resamples.
     confidence : float
@@ -118,19 +121,23 @@ def bootstrap_latency(
         ``.onset`` and ``.peak`` in seconds, ``.onset_interval``, ``.peak_interval``,
         ``.onsets`` and ``.peaks`` of the resamples, ``.n_without_onset``,
         ``.to_dataframe()`` and ``.plot()``. With `other` all of them are differences,
-        `results` minus `other`, and ``.parts`` has either list's.
+        `results` minus `other`, and ``.parts`` has either list's. ``.save()`` keeps
+        it in a file for `load_result`.
 
     Raises
     ------
     ValueError, TypeError
         With fewer than 5 subjects, on maps that are no time courses, a window or
         baseline without samples, a metric without chance level and no baseline, on
-        lists that cannot be paired, and on arguments that are not valid.
+        lists that do not belong together (as in `group_inference`), and on arguments
+        that are not valid.
 
     Warns
     -----
     RuntimeWarning
-        If the mean has no onset, or more than 5 % of the resamples have none.
+        If the mean has no onset, or more than 5 % of the resamples have none; if in
+        more than 5 % noise may be the onset: the mean is above the level from the
+        start of the window on or, with "peak-fraction", also before 0 s.
 
     Notes
     -----
@@ -153,6 +160,14 @@ def bootstrap_latency(
     but one, which may not exist. Resamples without an onset are left out. With few
     subjects such intervals are somewhat too narrow, as the bootstrap takes the spread
     of n subjects for that of the population, without the factor n / (n - 1).
+
+    **Noise may be found as an onset where the effect is weak**, which is why nothing is
+    searched before 0 s and short excursions do not count. In simulations of 12 subjects
+    with smooth noise (standard deviation 0.065 of each), a true onset at 0.229 s, and
+    peaks that were 0.03, 0.05 and 0.08 above chance, the onset was still before 0.1 s
+    in 6, 3 and 0.3 % of 1000 repetitions. The 95 % intervals held the true one in 94,
+    93 and 91 %, but were 0.43, 0.28 and 0.12 s wide. The warning of noise came in 61,
+    43 and 15 %; longer durations and narrower windows help.
 
     References
     ----------
@@ -192,16 +207,20 @@ def bootstrap_latency(
     )
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
-    first, second, paired = _read(results, other, paired, metric, subjects)
-    rng = np.random.default_rng(draw_seed(random_state))
-    drawn = draw_subjects(rng, len(first.names), n_bootstraps)
-    latency = _bootstrap(first, drawn, rule, confidence)
+    first, second = _read(results, other, paired, metric, subjects)
+    seed = draw_seed(random_state)
+    rng = np.random.default_rng(seed)
+    asked = {**asdict(rule), "random_state": seed, "paired": bool(paired)}
+    drawn = draw_subjects(rng, len(first.scores), n_bootstraps)
+    latency, n_early = _bootstrap(first, drawn, rule, confidence, asked)
     if second is not None:
         if not paired:
-            drawn = draw_subjects(rng, len(second.names), n_bootstraps)
-        parts = latency, _bootstrap(second, drawn, rule, confidence)
-        latency = _subtract(*parts, paired)
+            drawn = draw_subjects(rng, len(second.scores), n_bootstraps)
+        other_latency, n_more = _bootstrap(second, drawn, rule, confidence, asked)
+        latency = _subtract(latency, other_latency, paired)
+        n_early = max(n_early, n_more)
     _warn_of_missing(latency)
+    _warn_of_noise(latency, n_early)
     return latency
 
 
@@ -209,7 +228,8 @@ def bootstrap_latency(
 
 
 def _read(results, other, paired, metric, subjects):
-    """Return the courses of one or two lists, and whether they are paired."""
+    """Return the courses of one list, and those of the other or None."""
+    results = _loaded(results)
     if isinstance(results, GroupResult):
         if other is not None or subjects is not None or metric is not None:
             raise ValueError(
@@ -223,29 +243,28 @@ def _read(results, other, paired, metric, subjects):
                 "bootstrap_latency(results, other=others)."
             )
         rest = results.places, results.metric, results.chance
-        first = _courses(results.subjects, results.subject_scores, *rest)
-        return first, None, False
-    first = _gathered(gather(results, metric=metric, subjects=subjects))
-    if other is None:
-        if paired:
-            raise ValueError("paired=True needs a second list of results; give other=.")
-        return first, None, False
-    if isinstance(other, GroupResult):
+        return _courses(results.subject_scores, *rest), None
+    if other is None and paired:
+        raise ValueError("paired=True needs a second list of results; give other=.")
+    if isinstance(_loaded(other), GroupResult):
         raise TypeError("other must be a list of results, not a GroupResult.")
-    names = subjects if paired else None
-    second = _gathered(gather(other, metric=first.metric, subjects=names))
-    if paired:
-        _check_pairs(first.names, second.names)
-    return first, second, bool(paired)
-
-
-def _gathered(found):
-    """Return the courses of gathered subjects."""
+    entries, n_first, names = join_lists(results, other, subjects, paired)
+    found = gather(entries, metric=metric, subjects=names, n_first=n_first)
+    scores = found.expand(found.scores)
     rest = found.places, found.metric, found.chances[0]
-    return _courses(found.names, found.expand(found.scores), *rest)
+    first = _courses(scores[:n_first], *rest)
+    return first, None if other is None else _courses(scores[n_first:], *rest)
 
 
-def _courses(names, scores, places, metric, chance):
+def _loaded(results):
+    """Return the result of a group if this is its file, and all else as it is."""
+    if isinstance(results, str | os.PathLike) and os.path.isfile(results):
+        found = load_result(results)
+        return found if isinstance(found, GroupResult) else results
+    return results
+
+
+def _courses(scores, places, metric, chance):
     """Return time courses; refuse other maps, and too few subjects."""
     if tuple(places.axes) != ("times",):
         raise ValueError(
@@ -253,30 +272,13 @@ def _courses(names, scores, places, metric, chance):
             f"results are of the kind {places.kind}, {places.describe()}. The diagonal "
             "of a generalization map is result.diagonal()."
         )
-    if len(names) < FEWEST_SUBJECTS:
+    if len(scores) < FEWEST_SUBJECTS:
         raise ValueError(
-            f"A bootstrap over {len(names)} subjects has too few different resamples "
+            f"A bootstrap over {len(scores)} subjects has too few different resamples "
             f"for an interval; it takes {FEWEST_SUBJECTS} subjects or more."
         )
     times = np.asarray(places.coordinates["times"], dtype=float)
-    scores = check_array(scores, "results")
-    return _Courses(tuple(map(str, names)), times, scores, metric, float(chance))
-
-
-def _check_pairs(names, others):
-    """Refuse lists that cannot be of the same subjects in the same order."""
-    if len(names) != len(others):
-        raise ValueError(
-            f"paired=True needs the same subjects in both lists; got {len(names)} and "
-            f"{len(others)}. Leave the others out, or use paired=False."
-        )
-    if names != others and sorted(names) == sorted(others):
-        i = next(i for i, name in enumerate(names) if name != others[i])
-        raise ValueError(
-            "paired=True needs the subjects of both lists in the same order; number "
-            f"{i + 1} is {names[i]!r} in the first and {others[i]!r} in the second. "
-            "Sort both lists."
-        )
+    return _Courses(times, check_array(scores, "results"), metric, float(chance))
 
 
 def _check_span(name, span):
@@ -298,8 +300,8 @@ def _check_span(name, span):
 # ---------------------------------------------------------------------- the latencies
 
 
-def _bootstrap(courses, drawn, rule, confidence):
-    """Return the latencies of courses and of resamples of their subjects."""
+def _bootstrap(courses, drawn, rule, confidence, asked):
+    """Return the latencies, and in how many resamples noise may be the onset."""
     if rule.baseline is None and np.isnan(courses.chance):
         raise ValueError(
             f"The metric {courses.metric!r} has no chance level that heights could be "
@@ -307,8 +309,9 @@ def _bootstrap(courses, drawn, rule, confidence):
         )
     # The subjects themselves come first, each of them once.
     counts = np.concatenate([np.ones((1, drawn.shape[1]), drawn.dtype), drawn])
-    onsets, peaks = locate(courses.times, courses.scores, courses.chance, counts, rule)
-    return Latency(
+    scores, times = courses.scores, courses.times
+    onsets, peaks, early = locate(times, scores, courses.chance, counts, rule)
+    latency = Latency(
         onset=float(onsets[0]),
         peak=float(peaks[0]),
         onset_interval=_interval(onsets, confidence),
@@ -318,11 +321,14 @@ def _bootstrap(courses, drawn, rule, confidence):
         confidence=confidence,
         metric=courses.metric,
         chance=courses.chance,
-        times=courses.times,
-        mean=courses.scores.mean(axis=0),
-        n_subjects=len(courses.names),
-        window=rule.window,
+        times=times,
+        mean=scores.mean(axis=0),
+        n_subjects=len(scores),
+        window=searched(times, rule),
+        parameters=asked,
+        versions=versions(),
     )
+    return latency, int(np.count_nonzero(early[1:]))
 
 
 def _interval(latencies, confidence):
@@ -369,3 +375,21 @@ def _warn_of_missing(latency):
             "interval is of the others, and too narrow. The effect is not in all "
             "subjects, or too short: see min_duration, window and criterion."
         )
+
+
+def _warn_of_noise(latency, n_early):
+    """Warn where noise may be the onset of many resamples."""
+    share = n_early / len(latency.onsets)
+    if share <= MOST_WITHOUT:
+        return
+    first = max(part.window[0] for part in latency.parts or (latency,))
+    before, advice = "", "a smaller level"
+    if latency.parameters["criterion"] == "peak-fraction":
+        before = ", or before 0 s, where it can be noise only"
+        advice = "a larger fraction"
+    warn(
+        f"In {100 * share:.0f} % of the resamples the mean is above the level of the "
+        f"onset at the start of the window, {first:.3f} s, already{before}: onset and "
+        f"interval may be those of noise. Give window=..., a longer min_duration, or "
+        f"{advice}."
+    )

@@ -1,10 +1,11 @@
 """The result of looking for latencies: onset and peak of a group's time course."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ._edges import sample_edges
+from ._results.saved import Saved
 from .plots import (
     LEGEND,
     SCORE_COLOR,
@@ -20,8 +21,8 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
-@dataclass(frozen=True, eq=False)
-class Latency:
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Latency(Saved):
     """Onset and peak of a group's time course, see `bootstrap_latency`.
 
     Parameters
@@ -49,6 +50,11 @@ class Latency:
         For a difference: the latencies that it is between.
     window : tuple of float or None
         First and last time in seconds that were searched; None: all.
+    parameters : dict
+        What was asked for: "criterion", "fraction", "level", "min_duration", "window",
+        "baseline", "paired", and the seed of the resamples, "random_state".
+    versions : dict of str -> str
+        Versions of the packages that made the result.
 
     Examples
     --------
@@ -85,6 +91,18 @@ class Latency:
     n_subjects: int
     parts: tuple = ()
     window: tuple | None = None
+    parameters: dict = field(default_factory=dict)
+    versions: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        """Make latencies of the parts, which a file holds as plain values."""
+        parts = (Latency(**p) if isinstance(p, dict) else p for p in self.parts)
+        object.__setattr__(self, "parts", tuple(parts))
+
+    def _content(self):
+        """Map the names of the fields to plain values."""
+        parts = tuple(part._content() for part in self.parts)
+        return super()._content() | {"parts": parts}
 
     @property
     def n_without_onset(self):
@@ -189,8 +207,12 @@ class Latency:
             return
         (left, right), (first, last) = ax.get_xlim(), self.window
         label = f"not searched (window {first:g} to {last:g} s)"
-        for start, end in ((left, first), (last, right)):
-            if start < end:
+        outside = (
+            (left, first, first > self.times[0]),
+            (last, right, last < self.times[-1]),
+        )
+        for start, end, holds_samples in outside:
+            if holds_samples:
                 ax.axvspan(start, end, fc=OUTSIDE_COLOR, lw=0, zorder=0.5, label=label)
                 label = None  # once in the legend
 

@@ -19,21 +19,13 @@ from ._drawing import (
     set_log_frequencies,
 )
 from ._edges import sample_edges
-
-# Topomaps that are drawn when no times are given, and at most.
-N_TOPOMAPS, MOST_TOPOMAPS = 6, 12
-
-# Channel types with one value per place on the head.
-TOPOMAP_TYPES = ("eeg", "mag", "grad", "csd", "hbo", "hbr")
-
-# Dots on the significant sensors of a topomap.
-MARKED = {
-    "marker": "o",
-    "markerfacecolor": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.8,
-    "markersize": 4,
-}
+from ._topomaps import (
+    draw_topomaps,
+    explain_topomaps,
+    sensor_info,
+    topomap_samples,
+    why_no_topomaps,
+)
 
 # Above so many channels only some of the names fit.
 MOST_NAMES = 32
@@ -212,7 +204,9 @@ def plot_sensors(
     Shows the score of every sensor (rows, the first one on top) and time as a color,
     white at chance, with an outline around those with p <= alpha. Below, topomaps at
     some of the times, where dots mark the sensors with p <= alpha. The two
-    gradiometers of a pair lie at the same place, which shows the higher score.
+    gradiometers of a pair lie at the same place, which shows the higher score. Where
+    some sensors have no value, as for the prevalence bound of a group, nothing is known
+    between sensors, and topomaps have the sensors alone, as colored dots.
 
     Parameters
     ----------
@@ -262,9 +256,9 @@ def plot_sensors(
     import matplotlib.pyplot as plt
 
     drawn = prepare(result, metric, correction, alpha, vlim, cmap, "sensor or time")
-    shown = _topomap_samples(result.times, times, drawn.values)
-    info = _sensor_info(result)
-    missing = _why_no_topomaps(info)
+    shown = topomap_samples(result.times, times, drawn.values)
+    info = sensor_info(result)
+    missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(shown)), 5.6)
     figure = plt.figure(figsize=size, layout="constrained")
     rows = 1 if missing else 2
@@ -274,8 +268,8 @@ def plot_sensors(
     plots.set_title(ax, result, note=missing)
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(shown))]
-        _draw_topomaps(axes, result, drawn, shown, info)
-        _explain_topomaps(ax, result, drawn, shown)
+        draw_topomaps(axes, result, drawn, shown, info)
+        explain_topomaps(ax, result, drawn, shown)
     handles = ax.get_legend_handles_labels()[0]
     handles += add_colorbar(
         mesh, drawn, ax=figure.axes, aspect=40, pad=0.02, panchor=False
@@ -294,51 +288,6 @@ def _finish(ax, mesh, drawn, result, show):
     return plots.finish(ax, result, show, handles=handles + chance)
 
 
-def _topomap_samples(times, wanted, values):
-    """Return the indices of the samples that get a topomap."""
-    if wanted is None:
-        count = min(N_TOPOMAPS, len(times))
-        samples = np.linspace(0, len(times) - 1, count).round().astype(int)
-        best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
-        samples[np.abs(samples - best).argmin()] = best
-        return samples
-    seconds = np.atleast_1d(np.asarray(wanted, dtype=float))
-    start, end = sample_edges(times)[[0, -1]]
-    in_range = (start <= seconds) & (seconds <= end)
-    if not (in_range.all() and 0 < len(seconds) <= MOST_TOPOMAPS):
-        raise ValueError(
-            f"Invalid value for 'times': {wanted!r}. Allowed: None, or 1 to "
-            f"{MOST_TOPOMAPS} times in seconds between {times[0]:g} and {times[-1]:g}."
-        )
-    return np.unique(np.abs(times[:, None] - seconds).argmin(axis=0))
-
-
-def _sensor_info(result):
-    """Return the mne.Info of the sensors, in their order."""
-    import mne
-
-    info = result.info
-    return mne.pick_info(info, [info["ch_names"].index(x) for x in result.ch_names])
-
-
-def _places(info):
-    """Return the place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
-    return np.array([ch["loc"][:3] for ch in info["chs"]]).round(4)
-
-
-def _why_no_topomaps(info):
-    """Word why the sensors cannot be drawn on a head; "" if they can."""
-    types = sorted(set(info.get_channel_types()))
-    if len(types) > 1:
-        return f"no topomaps of several types of channels ({', '.join(types)})"
-    if types[0] not in TOPOMAP_TYPES:
-        return f"no topomaps of {types[0]} channels"
-    places = _places(info)
-    if not (np.isfinite(places).all() and places.any(axis=1).all()):
-        return "no topomaps: sensors without positions"
-    return ""
-
-
 def _draw_sensor_rows(ax, result, drawn):
     """Draw the map with one row per sensor, the first one on top."""
     across, n = sample_edges(result.times), len(result.ch_names)
@@ -349,51 +298,3 @@ def _draw_sensor_rows(ax, result, drawn):
     ax.set(xlabel="Time (s)", ylabel="Sensor")
     ax.invert_yaxis()
     return mesh
-
-
-def _draw_topomaps(axes, result, drawn, samples, info):
-    """Draw the scores at some samples on the head; NaN, no bound, counts as zero."""
-    import mne
-
-    _, first, place = np.unique(
-        _places(info), axis=0, return_index=True, return_inverse=True
-    )
-    members = [np.flatnonzero(place.ravel() == k) for k in range(len(first))]
-    info = mne.pick_info(info, first)
-    if "grad" in info.get_channel_types():
-        # As magnetometers, because mne would merge pairs of gradiometers as fields.
-        tesla = mne.create_info(1, 1.0, "mag")["chs"][0]["unit"]
-        for ch in info["chs"]:
-            ch["unit"] = tesla
-    for ax, i in zip(axes, samples, strict=True):
-        marked = None
-        if drawn.significant is not None:
-            marked = np.array([drawn.significant[rows, i].any() for rows in members])
-        mne.viz.plot_topomap(
-            np.array([np.nan_to_num(drawn.values[rows, i]).max() for rows in members]),
-            info,
-            mask=marked,
-            mask_params=MARKED,
-            contours=0,
-            cmap=drawn.cmap,
-            cnorm=drawn.norm,
-            axes=ax,
-            show=False,
-        )
-        ax.set_title(f"{round(result.times[i], 3):g} s", fontsize="small")
-
-
-def _explain_topomaps(ax, result, drawn, samples):
-    """Point at the times of the topomaps on top of the map, and say what dots mean."""
-    ax.plot(
-        result.times[samples],
-        np.ones(len(samples)),
-        "v",
-        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=plots.SCORE_COLOR,
-        ms=6,
-        clip_on=False,
-        label="times of the topomaps",
-    )
-    if drawn.significant is not None and drawn.significant[:, samples].any():
-        ax.plot([], [], **MARKED, ls="", label="significant sensors at that time")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._checks import check_share
 from ._edges import histogram_edges, sample_edges, significant_spans
-from ._labels import BOUND, describe, metric_label
+from ._labels import BOUND, describe, metric_label, with_null
 from .inference import check_correction, smallest_p_value
 
 SCORE_COLOR = "#0072B2"  # blue
@@ -247,9 +247,7 @@ def marking(result, metric, correction, alpha, position):
     p = result._p_for_plot(correction, metric)
     counted = p[~np.isnan(p)]
     label = significance_label(counted, alpha, correction, n, position)
-    if getattr(result, "method", None) == "prevalence":
-        label = f"{label}, global null"
-    return p <= alpha, label
+    return p <= alpha, with_null(result, label)
 
 
 def significance_label(p, alpha, correction, n_permutations, position):
@@ -260,7 +258,7 @@ def significance_label(p, alpha, correction, n_permutations, position):
     # Without permutations, p is that of a distribution, and can be as small as any.
     reachable = smallest_p_value(n_permutations, p.size, correction)
     if n_permutations and reachable > alpha:
-        return f"{label} is out of reach with {n_permutations} permutations"
+        return f"{label} is out of reach with {n_permutations:,} permutations"
     return f"no {position} at {label}"
 
 

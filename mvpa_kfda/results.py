@@ -11,6 +11,7 @@ from ._results.hdf5 import read_result_file
 from .comparison_results import ComparisonResult
 from .epochs_results import SensorTimeResult, TimeFrequencyResult, TimeResult
 from .group_results import GroupResult
+from .latency_results import Latency
 from .map_results import GeneralizationResult
 from .regression_results import RegressionResult, TimeRegressionResult
 from .roc import make_roc
@@ -160,6 +161,7 @@ RESULTS = {
         TimeRegressionResult,
         GroupResult,
         ComparisonResult,
+        Latency,
     )
 }
 

@@ -15,7 +15,7 @@ from ._brain_plots import plot_glass_brain, plot_slices, plot_surface
 from ._checks import check_option
 from ._drawing import colors_for
 from ._group_curves import INTERVAL_LABEL, mean_interval
-from ._labels import BOUND, is_difference, label_of, level_of
+from ._labels import BOUND, is_difference, label_of, level_of, limits_of
 from ._peaks import find_marked
 from ._results.volume_images import shown_metric
 from .plots import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
@@ -203,16 +203,18 @@ def _null_band(result, drawn):
 
 
 def _subjects_band(result, drawn):
-    """Return the confidence interval of the mean over subjects; NaN elsewhere."""
+    """Return the interval of the mean over subjects, as far as scores go."""
     if drawn.metric != result.metric or is_difference(result):
         return _null_band(result, drawn)
-    return *mean_interval(result.subject_scores)[1:], INTERVAL_LABEL
+    low, high = np.clip(mean_interval(result.subject_scores)[1:], *limits_of(result))
+    return low, high, INTERVAL_LABEL
 
 
 def _draw_rows(ax, result, drawn, low, high, band):
-    """Draw the scores as dots in rows with names, the highest score on top."""
+    """Draw a map as dots in rows with names, that with the highest score on top."""
     names = next(iter(result.geometry.columns().values()))
-    order = np.argsort(np.nan_to_num(drawn.values, nan=-np.inf), kind="stable")
+    # One order for all maps of a result: they can be compared row by row.
+    order = np.argsort(np.nan_to_num(result.scores, nan=-np.inf), kind="stable")
     rows, values = np.arange(len(order)), drawn.values[order]
     ax.use_sticky_edges = False  # keeps the bands off the border
     if np.isfinite(low).any():
@@ -240,7 +242,8 @@ def _draw_rows(ax, result, drawn, low, high, band):
         for i in order
     ]
     ax.set_yticks(rows, texts)
-    ax.set(xlabel=label, ylim=(-0.7, len(rows) - 0.3))
+    noun = result.geometry.noun.capitalize()
+    ax.set(xlabel=label, ylabel=noun, ylim=(-0.7, len(rows) - 0.3))
 
 
 def _draw_curve(ax, result, drawn, low, high, band):

@@ -10,6 +10,7 @@ from nibabel import Nifti1Image, load
 
 from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
 from mvpa_kfda._cli import group as command
+from mvpa_kfda._cli.report import _word_spans
 from mvpa_kfda._group.request import ALTERNATIVES, CLUSTER_FDR, METHODS
 from mvpa_kfda.cli import main
 from mvpa_kfda.inference import CORRECTIONS
@@ -80,8 +81,17 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
         return group_inference(files, "t", "none")
 
     monkeypatch.setattr("mvpa_kfda.group.group_inference", spy)
-    options = ["--method", "wilcoxon", "--correction", "cluster", "--alternative"]
-    options += ["less", "--metric", "accuracy", "--permutations", 77, "--alpha", 0.01]
+    options = ["--method", "wilcoxon", "--correction", "cluster", "max"]
+    options += [
+        "--alternative",
+        "less",
+        "--metric",
+        "accuracy",
+        "--permutations",
+        77,
+        "--alpha",
+        0.01,
+    ]
     options += ["--threshold", 0.2, "--seed", 3, "--jobs", 1, "--paired", "--resample"]
     out = ["--out", tmp_path / "out"]
     assert run("group", *files[:3], *options, "--other", *files[3:], *out) == 0
@@ -90,7 +100,7 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
         "results": names[:3],
         "other": names[3:],
         "method": "wilcoxon",
-        "correction": "cluster",
+        "correction": ["cluster", "max"],
         "alternative": "less",
         "metric": "accuracy",
         "n_permutations": 77,
@@ -157,6 +167,48 @@ def test_errors_are_one_line(files, tmp_path, capsys):
     assert error.count("\n") == 1
     assert run("group", files[0], tmp_path / "none.h5", "--out", tmp_path) == 2
     assert "There is no file" in capsys.readouterr().err
+
+
+def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys):
+    out = ["--out", tmp_path / "out"]
+
+    def error_of(*arguments):
+        assert run("group", *arguments, *out) == 2
+        return capsys.readouterr().err
+
+    pattern = tmp_path / "nobody-*.h5"
+    assert f"No file matches {pattern}" in error_of(pattern)
+    assert "give the second with --other" in error_of(*files, "--paired")
+    assert "Invalid value for --alpha: 5.0" in error_of(*files, "--alpha", 5)
+    text = error_of(*files, "--method", "t", "--threshold", 3.1)
+    assert "Invalid value for --threshold: 3.1" in text
+    assert "Invalid value for --jobs: 0" in error_of(*files, "--jobs", 0)
+    text = error_of(*files, "--permutations", 0)
+    assert "Invalid value for --permutations: 0" in text
+    assert "Invalid value for --metric: 'f1'" in error_of(*files, "--metric", "f1")
+    text = error_of(*files[:3], "--other", *files[3:])
+    assert "For a comparison use --method sign-flip" in text
+    swapped = [files[1], files[0], *files[2:]]
+    text = error_of(*files, "--other", *swapped, "--paired", "--method", "t")
+    assert text.count("subjects=") == text.count("paired=") == 0
+    assert text.rstrip().endswith("Sort both lists in the same way.")
+    twice = files[:3], files[2:5]
+    text = error_of(*twice[0], "--other", *twice[1], "--method", "t")
+    assert "use --paired; if they are others of the same name, rename the files" in text
+
+
+def test_several_corrections(files, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--method", "t", "--correction", "fdr", "cluster", "--out", out]
+    assert run("group", *files, *options) == 0
+    assert {"p_fdr", "p_cluster"} <= set(pd.read_csv(out / "group_t.csv"))
+    assert "correction 'fdr'" in capsys.readouterr().out
+
+
+def test_a_span_of_one_time_point():
+    times = np.array([0.1, 0.2, 0.3, 0.4])
+    words = _word_spans(times, np.array([True, False, True, True]))
+    assert words == "0.100 s, 0.300 to 0.400 s"
 
 
 def test_help_is_fast_and_needs_no_neuroimaging_package():

@@ -200,6 +200,18 @@ def test_generalization_passes_both_tests(data):
     assert_allclose(again.pvalues(), on_time, rtol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["permutation", "both"])
+def test_the_larger_of_two_permuted_scores_has_no_difference(data, method):
+    X, y, _ = data
+    others = {"X_test": X[:, :3, ::-1], "same_trials": True, **SEEDED}
+    a = generalize_arrays(X[:, :3], y, **others).diagonal()
+    b = generalize_arrays(X[:, 3:], y, **others).diagonal()
+    assert a.parameters["larger_of_two"]
+    with pytest.raises(ValueError, match=r"result_a is the diagonal of .* larger of t"):
+        compare(a, b, method)
+    assert compare(a, b, "sign-flip", n_permutations=99).shape == (5,)
+
+
 # -------------------------------------------------- runs that cannot be compared so
 
 
@@ -440,14 +452,19 @@ def test_sign_flips_alone_warn_and_both_do_not(pair):
 NAMES = ["none", "max", "max-step-down", "cluster", "cluster-size", "tfce"]
 
 
-@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
-def test_both_has_the_larger_p_value(alternative):
+def ramps(high=1.2, low=0.9):
+    """Return two results, the first of which decodes better at late times."""
     rng = np.random.default_rng(5)
     y = np.repeat([0, 1], 30)
     X = rng.normal(size=(60, 6, 12))
-    X[y == 1, :3] += np.linspace(0, 1.2, 12)
-    X[y == 1, 3:] += np.linspace(0, 0.9, 12)
-    maps = [decode_arrays(X[:, k : k + 3], y, **SEEDED) for k in (0, 3)]
+    X[y == 1, :3] += np.linspace(0, high, 12)
+    X[y == 1, 3:] += np.linspace(0, low, 12)
+    return [decode_arrays(X[:, k : k + 3], y, **SEEDED) for k in (0, 3)]
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less"])
+def test_both_has_the_larger_p_value(alternative):
+    maps = ramps()
     options = {"alternative": alternative, "threshold": 0.3, "random_state": 1}
     options["n_permutations"] = 150
     result, permuted, flipped = (
@@ -470,10 +487,42 @@ def test_both_has_the_larger_p_value(alternative):
     assert result.parameters["n_flips"] == flipped.n_permutations == 150
 
 
+def test_both_sides_are_those_of_one_side_twice():
+    maps = ramps(1.8, 0.1)
+    options = {"threshold": 0.3, "random_state": 1, "n_permutations": 150}
+    result = compare(*maps, "both", NAMES, **options)
+    options["threshold"] = 0.15  # of either side
+    sides = [
+        compare(*maps, "both", NAMES, alternative=side, **options)
+        for side in ("greater", "less")
+    ]
+    for name in NAMES:
+        p = np.minimum(*(side.pvalues(name) for side in sides))
+        assert (p < 0.5).any()
+        assert_allclose(result.pvalues(name), np.minimum(1, 2 * p), rtol=1e-12)
+    permuted = compare(*maps, "permutation", **options)
+    assert_array_equal(result.null_max, permuted.null_max)
+    assert result.observed_max == permuted.observed_max
+
+
+def test_both_do_not_add_up_findings_of_opposite_signs(pair):
+    """Permuted scores whose difference is far above the observed, which is above 0."""
+    a, b = pair
+    nulls = {"accuracy": a.null + 0.8}
+    a = replace(a, nulls=nulls)
+    options = {"n_permutations": 150, "random_state": 0, "correction": "none"}
+    methods = "permutation", "sign-flip"
+    permuted, flipped = (compare(a, b, method, **options) for method in methods)
+    assert (permuted.pvalues()[3:] <= 0.05).all()  # too low
+    assert (flipped.pvalues()[3:] <= 0.05).all()  # too high
+    assert (compare(a, b, "both", **options).pvalues()[3:] > 0.5).all()
+
+
 def test_both_on_maps(images, data):
     options = {"n_permutations": 150, "random_state": 0}
     X, y, _ = data
     channels = slice(3), slice(3, 6)
+    options["alternative"] = "greater"
     for maps in (images, [generalize_arrays(X[:, k], y, **SEEDED) for k in channels]):
         result, *single = (
             compare(*maps, method, ["max", "none"], **options)
@@ -509,7 +558,9 @@ def test_the_fewer_flips_limit_both(data):
     with pytest.warns(RuntimeWarning, match="With 7 sign flips the smallest"):
         result = compare(*maps, "both", flip="groups")
     assert (result.n_permutations, result.parameters["n_flips"]) == (99, 7)
-    assert result.pvalues("none").min() >= 1 / 8
+    assert result.pvalues("none").min() >= 2 / 8
+    with pytest.warns(RuntimeWarning, match=r"correction 'none' can give is 0\.25,"):
+        compare(*maps, "both", "none", flip="groups")
 
 
 def share_of_findings(method, effect, n_repeats):
@@ -555,6 +606,7 @@ def test_permutations_are_at_their_level_without_information():
         ({"flip": "runs"}, "Invalid value for 'flip': 'runs'"),
         ({"alpha": 5}, "Invalid value for 'alpha': 5"),
         ({"threshold": 0.7}, r"'threshold': 0\.7\. Allowed: a p-level"),
+        ({"threshold": 0.5, "alternative": "greater"}, r"0\.5\. Allowed: a p-level"),
         ({"n_permutations": 0}, "Invalid value for 'n_permutations': 0"),
         ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
         ({"method": "sign-flip", "metric": "roc_auc"}, "compares accuracies; got met"),
@@ -588,7 +640,7 @@ def test_other_positions_and_kinds(data, pair):
     shorter = decode_arrays(X[:, :3, :4], y, **SEEDED)
     with pytest.raises(ValueError, match=r"result_b has 4 times from .* instead of 5"):
         compare(pair[0], shorter)
-    with pytest.raises(ValueError, match="result_b has a DecodingResult instead of a"):
+    with pytest.raises(ValueError, match="result_b is a DecodingResult instead of a"):
         compare(pair[0], cross_validate(X[:, :, 0], y, **SEEDED))
 
 
@@ -616,8 +668,15 @@ def test_other_trials(data, pair, method):
 def test_metric_of_one_only(data, pair):
     X, y, _ = data
     b = decode_arrays(X[:, 3:], y, scoring="kappa", **SEEDED)
-    with pytest.raises(ValueError, match="result_b has no metric 'accuracy'"):
+    with pytest.raises(
+        ValueError, match=r"no metric in common: result_a has 'accuracy', result_b 'kap"
+    ):
         compare(pair[0], b)
+    both = decode_arrays(X[:, 3:], y, scoring=["kappa", "accuracy"], **SEEDED)
+    with pytest.raises(
+        ValueError, match=r"result_b has no metric 'kappa'; both results have 'accurac"
+    ):
+        compare(both, pair[0])
 
 
 def test_regression_has_no_classes_to_flip():
@@ -715,9 +774,11 @@ def test_result_says_what_it_is(pair):
     assert "60 trials | method 'permutation' | 99 permutations" in text
     options = {"n_permutations": 150, "random_state": 0}
     flips = describe(compare(*pair, "sign-flip", **options))
-    assert flips == "60 trials, method 'sign-flip', 150 sign flips"
+    assert "60 trials" in flips
+    assert flips.endswith("150 sign flips")
+    assert " permutations" not in flips
     both = describe(compare(*pair, "both", **options))
-    assert both.endswith("and 'sign-flip', 99 permutations, 150 sign flips")
+    assert both.endswith("99 permutations, 150 sign flips")
     assert result.chances == {
         "accuracy_difference": 0.0,
         "accuracy_a": 0.5,

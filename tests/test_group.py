@@ -6,6 +6,7 @@ import pickle
 import warnings
 from functools import partial
 
+import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
+from mvpa_kfda._group.request import check_corrections, choose_n_permutations
 from mvpa_kfda.group import METHODS
 
 Y = np.tile(["face", "house"], 10)
@@ -125,6 +127,47 @@ def test_every_sign_flip(alternative):
     assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
 
 
+@pytest.mark.parametrize("alternative", ["greater", "two-sided"])
+@pytest.mark.parametrize("two_groups", [False, True])
+@pytest.mark.parametrize("method", ["sign-flip", "t"])
+def test_every_cluster(method, two_groups, alternative):
+    """Masses of clusters of t, formed at SciPy's quantile, under every exchange."""
+    results, other = time_courses(6, 0, 1.0, n_times=8), time_courses(6, 0, 0.0, 9, 8)
+    a, b = (np.stack([r.scores for r in each]) for each in (results, other))
+    if two_groups:
+        options, joined, df = {"other": other}, np.concatenate([a, b]), 10
+        maps = [
+            stats.ttest_ind(joined[list(rows)], np.delete(joined, rows, axis=0))[0]
+            for rows in itertools.combinations(range(12), 6)
+        ]
+    else:
+        options, signs, df = {}, itertools.product([1, -1], repeat=6), 5
+        maps = [t_of(np.array(s)[:, None] * (a - 0.5)) for s in signs]
+    # The second largest t is a little too small for a cluster, but would not be with
+    # one degree of freedom more, or with the whole level on one side.
+    second = np.argsort(maps[0])[-2]
+    level = stats.t.sf(maps[0][second], df + 0.5)
+    sides = (1, -1) if alternative == "two-sided" else (1,)
+    height, chain = stats.t.isf(level, df), itertools.chain
+    found = [[mass_clusters(side * t, height) for side in sides] for t in maps]
+    largest = [max((m for _, m in chain(*each)), default=0.0) for each in found]
+    expected = np.ones(8)
+    for where, mass in chain(*found[0]):
+        expected[where] = np.mean(np.array(largest) >= mass - 1e-9)
+    assert (expected < 1).any()
+    assert expected[second] == 1
+    options |= {"alternative": alternative, "threshold": level * len(sides)}
+    group = group_inference(results, method, "cluster", **options)
+    assert_allclose(group.pvalues(), expected, **EXACT)
+
+
+def mass_clusters(t, height):
+    """Return the stretches of a time course above a height, and their masses."""
+    above = np.flatnonzero(t > height)
+    runs = np.split(above, np.flatnonzero(np.diff(above) > 1) + 1)
+    return [(run, t[run].sum()) for run in runs if len(run)]
+
+
 @pytest.mark.parametrize("paired", [False, True])
 def test_every_exchange(paired):
     first, second = time_courses(4, 0, effect=2.0), time_courses(4, 0, seed=9)
@@ -173,15 +216,15 @@ def test_p_values_adjusted_from_the_uncorrected_ones():
 
 
 def test_two_nulls_of_generalization_are_both_to_be_beaten():
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(5)
     results = []
     for seed in range(4):
         X = rng.normal(size=(len(Y), 3, 3))
-        X[Y == "house", :, 1:] += 1.5
+        X[Y == "house", :, 1:] += 1.0
         options = {"cv": 5, "n_permutations": 4, "random_state": seed}
         results.append(generalize_arrays(X, Y, null="full", **options))
     group = group_inference(results, "bootstrap", n_permutations=9999)
-    p = []
+    p, p_max, maxima = [], [], []
     for nulls in ("nulls", "second_nulls"):
         maps = [
             np.concatenate([r.scores[None], getattr(r, nulls)["accuracy"]])
@@ -189,10 +232,20 @@ def test_two_nulls_of_generalization_are_both_to_be_beaten():
         ]
         null = np.array([np.mean(drawn, axis=0) for drawn in itertools.product(*maps)])
         p.append((null >= null[0] - 1e-6).mean(axis=0))
-    p[1][np.diag_indices(3)] = 0
-    assert (p[1] > p[0]).any()
-    assert (p[1] < p[0]).any()
-    assert_allclose(group.pvalues("none"), np.maximum(*p), **EXACT)
+        maxima.append(null.max(axis=(1, 2)))
+        p_max.append((maxima[-1][:, None, None] >= null[0] - 1e-6).mean(axis=0))
+    for found, (one, two) in (("none", p), ("max", p_max)):
+        diagonal = np.diag_indices(3)
+        assert (two[diagonal] > one[diagonal]).any()  # which must not count
+        two[diagonal] = 0
+        assert (two > one).any()
+        assert (two < one).any()
+        assert_allclose(group.pvalues(found), np.maximum(one, two), **EXACT)
+    assert_allclose(group.observed_max, max(maxima[0][0], maxima[1][0]), rtol=1e-6)
+    assert (maxima[1] > maxima[0] + 1e-6).any()
+    assert (maxima[1] < maxima[0] - 1e-6).any()
+    expected = np.sort(np.maximum(*maxima)[1:])
+    assert_allclose(np.sort(group.null_max), expected, rtol=0, atol=1e-6)
 
 
 # ------------------------------------------------------------------- every kind of map
@@ -378,13 +431,32 @@ def eight():
     ("options", "match"),
     [
         ({"method": "anova"}, "Invalid value for 'method': 'anova'. Allowed: 'prev"),
-        ({"correction": "holm"}, "Invalid value for 'correction': 'holm'"),
+        ({"correction": "holm"}, "'correction': 'holm'.* 'max' controls the family"),
+        ({"correction": 5}, "Invalid value for 'correction': 5. Allowed: 'none', 'max"),
+        ({"correction": ["max", 5]}, "Invalid value for 'correction': 5"),
+        (
+            {"correction": "clusters", "method": "bootstrap"},
+            "'clusters'.*'tfce', 'cluster-fdr'",
+        ),
         ({"correction": []}, "correction is an empty list"),
         ({"correction": "cluster-fdr"}, "is that of method='bootstrap'"),
         ({"alternative": "two-sided"}, "has alternative='greater'"),
         ({"alternative": "up", "method": "t"}, "Invalid value for 'alternative'"),
         ({"alpha": 0}, "Invalid value for 'alpha': 0"),
         ({"alpha": "5%"}, "Invalid value for 'alpha': '5%'"),
+        ({"alpha": 5}, r"'alpha': 5\. Allowed: .* below 1, such as 0\.05\."),
+        ({"labels": ["a", "b"]}, "labels name results and other; give other"),
+        ({"labels": ["a", "a"]}, r"'labels': \['a', 'a'\]. Allowed: two different"),
+        ({"labels": "ab"}, "'labels': 'ab'. Allowed: two different"),
+        ({"n_jobs": 0}, "Invalid value for 'n_jobs': 0"),
+        ({"n_jobs": "2", "method": "t"}, "Invalid value for 'n_jobs': '2'"),
+        ({"threshold": 0.5, "method": "t"}, "'threshold': 0.5. Allowed: .* below 0.5"),
+        ({"threshold": "0.1"}, "'threshold': '0.1'. Allowed: a p-level"),
+        (
+            {"threshold": 3.1, "method": "t"},
+            r"no t or z: t\(7\) = 3.1 is a p of 0.0087",
+        ),
+        ({"threshold": 3.1}, "no t or z: z = 3.1 is a p of 0.00097"),
         ({"threshold": 1.5}, "Invalid value for 'threshold': 1.5"),
         ({"threshold": 0.6, "method": "t"}, "'threshold': 0.6. Allowed: a p-level"),
         ({"n_permutations": 0}, "n_permutations"),
@@ -414,8 +486,11 @@ def test_paired_files_of_different_subjects_are_refused(eight, tmp_path):
     for number, result in enumerate(eight):
         files.append(tmp_path / f"sub-{number}.h5")
         result.save(files[-1])
-    with pytest.raises(ValueError, match="not those of results, in the same order"):
+    with pytest.raises(ValueError, match="number 1 is 'sub-4' instead of 'sub-0'"):
         group_inference(files[:4], "t", other=files[4:], paired=True)
+    mixed = [files[4], *files[1:4]]
+    with pytest.raises(ValueError, match=r"order: number 1 is [^,]*\. Sort"):
+        group_inference(files[:4], "t", other=mixed, paired=True)
     names = ["a", "b", "c", "d"]
     options = {"other": files[4:], "paired": True, "subjects": names}
     group = group_inference(files[:4], "t", "none", **options)
@@ -430,6 +505,9 @@ def test_too_few_subjects_or_permutations_are_told():
         group_inference(few, "bootstrap", n_permutations=10)
     with pytest.warns(RuntimeWarning, match="bound cannot exceed 0.06"):
         group_inference(few, n_permutations=50)
+    with pytest.warns(RuntimeWarning, match="nothing can be significant") as told:
+        group_inference(few, n_permutations=10)
+    assert len(told) == 1  # that the bound is out of reach goes without saying
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         group_inference(few, "t", "none")
@@ -498,3 +576,206 @@ def test_sensors_of_mne_are_kept():
     group = group_inference(results, "t", "none")
     assert isinstance(group.info, mne.Info)
     assert group.info["ch_names"] == list(results[0].ch_names)
+
+
+def test_same_names_in_both_groups_are_told(eight, tmp_path):
+    files = []
+    for number, result in enumerate(eight):
+        files.append(tmp_path / f"{number // 4}" / f"sub-{number % 4}.h5")
+        files[-1].parent.mkdir(exist_ok=True)
+        result.save(files[-1])
+    lists = files[:4], "t", "none"
+    words = r"'sub-0', 'sub-1', 'sub-2' and 1 more are in .* paired=True"
+    with pytest.warns(RuntimeWarning, match=words):
+        assert not group_inference(*lists, other=files[4:]).paired
+    names = ["a", "b", "c", "sub-3"]
+    with pytest.warns(RuntimeWarning, match="'sub-3' are in both"):
+        group_inference(*lists, other=files[4:], subjects=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert group_inference(*lists, other=files[4:], paired=True).paired
+        names = ["a", "b", "c", "d"]
+        group = group_inference(*lists, other=files[4:], subjects=names)
+        assert list(group.subjects) == names
+        group_inference(eight[:4], "t", "none", other=eight[4:])  # have no names
+
+
+def told_by(*arguments, **options):
+    """Return the warnings of an inference in words."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        group_inference(*arguments, **options)
+    return [str(each.message) for each in told]
+
+
+def test_wilcoxon_out_of_reach_is_told():
+    few, others = time_courses(4, 0), time_courses(4, 0, seed=9)
+    (words,) = told_by(few, "wilcoxon", "none")
+    assert "With 4 subjects the smallest p-value that correction 'none'" in words
+    assert "is 0.0625, above alpha=0.05" in words
+    assert "More subjects make it smaller." in words
+    (words,) = told_by(few, "wilcoxon", "fdr", alternative="two-sided", alpha=0.1)
+    assert "is 0.125" in words
+    (words,) = told_by(time_courses(5, 0), "wilcoxon", "bonferroni")
+    assert "is 0.125" in words  # 4 times 1 of 32
+    assert not told_by(time_courses(5, 0), "wilcoxon", "none")
+    (words,) = told_by(few[:3], "wilcoxon", "none", other=others[:2])
+    assert "can give is 0.0956," in words  # of ties; without any it is 2 of 10
+    assert not told_by(few, "wilcoxon", "none", other=others)  # 2 of 70
+    assert not told_by(few, "t", "bonferroni")
+
+
+def test_rank_sums_of_ties_may_go_below_their_exact_floor():
+    results = time_courses(6, 0)
+    for number, result in enumerate(results):
+        result.scores[...] = 0.4 + 0.2 * (number < 3)
+    assert not told_by(results[:3], "wilcoxon", "none", other=results[3:])
+
+
+def test_number_of_permutations_by_default(eight):
+    def n_of(method, correction="max", n_positions=4):
+        names = check_corrections(correction, method)
+        return choose_n_permutations(None, method, names, n_positions)
+
+    assert n_of("prevalence") == n_of("prevalence", "fdr", 1000) == 1_000_000
+    assert n_of("prevalence", n_positions=1001) == 10_000
+    assert n_of("prevalence", ["max", "tfce"]) == 10_000
+    assert n_of("bootstrap") == n_of("sign-flip") == 10_000
+    assert choose_n_permutations(7, "prevalence", ("max",), 4) == 7
+    group = group_inference(eight[:3], random_state=0)
+    assert group.n_permutations == 999  # all there are
+    assert group.parameters["n_permutations"] == 1_000_000
+
+
+def test_names_of_what_is_compared(eight, tmp_path):
+    options = {"other": eight[4:], "labels": ["patients", "controls"]}
+    group = group_inference(eight[:4], "t", "none", **options)
+    assert group.labels == ("patients", "controls")
+    group.save(tmp_path / "group.h5")
+    assert load_result(tmp_path / "group.h5").labels == group.labels
+    del options["labels"]
+    default = group_inference(eight[:4], "t", "none", **options)
+    assert default.labels == ("first", "second")
+    assert default != group
+
+
+def test_table_and_words_of_differences(eight):
+    group = group_inference(eight[:4], "t", "none", other=eight[4:])
+    table = group.to_dataframe()
+    assert list(table) == [
+        "time",
+        *(f"accuracy_{what}" for what in ("difference", "first", "second")),
+        "statistic",
+        "p",
+    ]
+    first, second = (
+        np.mean([r.scores for r in each], axis=0) for each in (eight[:4], eight[4:])
+    )
+    assert_allclose(table["accuracy_first"], first, **EXACT)
+    assert_allclose(table["accuracy_second"], second, **EXACT)
+    assert_allclose(table["accuracy_difference"], first - second, **EXACT)
+    largest = max(group.scores, key=abs)
+    assert f"<GroupResult: accuracy difference peak {largest:+.3f} |" in repr(group)
+    turned = group_inference(eight[4:], "t", "none", other=eight[:4])
+    assert f"peak {-largest:+.3f} |" in repr(turned)
+    assert "accuracy" in group_inference(eight, "t", "none").to_dataframe()
+
+
+def test_images_of_the_majority_null():
+    results = [of_voxels(seed) for seed in range(8)]
+    group = group_inference(results, n_permutations=999, random_state=0)
+    where = group.geometry.mask
+    p = group.pvalues(null="majority")
+    assert (p > group.pvalues()).any()
+    shown = group.to_img("p", null="majority").get_fdata()
+    assert_array_equal(shown[where], p)
+    for name, values in (
+        ("neglog10p", -np.log10(p)),
+        ("z", stats.norm.isf(np.minimum(p, 0.999))),
+    ):
+        shown = group.to_img(name, correction="max", null="majority").get_fdata()
+        assert_allclose(shown[where], values, rtol=1e-5, atol=1e-6)
+        assert (shown[~where] == 0).all()
+
+
+def test_spellings_and_numbers_that_are_none(eight):
+    group = group_inference(eight, "sign_flip", ["FDR", "Max_Step_Down"])
+    assert group.method == "sign-flip"
+    assert group.correction == ("fdr", "max-step-down")
+    assert_array_equal(group.pvalues("MAX_step_down"), group.pvalues("max-step-down"))
+    group = group_inference(eight, n_permutations=200, random_state=0)
+    for null in (None, [0.5], True):
+        with pytest.raises(ValueError, match="Invalid value for 'null'"):
+            group.pvalues(null=null)
+    with pytest.raises(ValueError, match="Invalid value for 'alpha': 'x'"):
+        group.prevalence_bound(alpha="x")
+    with pytest.raises(ValueError, match="'correction': 5"):
+        group.pvalues(5)
+
+
+def test_null_is_drawn_at_another_level(eight):
+    group = group_inference(eight, n_permutations=999, random_state=0)
+    (label,) = (
+        text.get_text()
+        for text in group.plot_null(alpha=0.2).get_legend().get_texts()
+        if "above" in text.get_text()
+    )
+    assert label.startswith("p ≤ 0.2")
+    plt.close("all")
+
+
+def test_clusters_of_a_single_position():
+    results = [of_arrays(seed) for seed in range(6)]
+    options = {"n_permutations": 199, "random_state": 0, "threshold": 0.1}
+    group = group_inference(results, "bootstrap", "cluster-fdr", **options)
+    assert 0 < group.pvalues() <= 1
+
+
+def test_bound_is_corrected_by_the_maximum_whatever_is_asked_first(eight):
+    options = {"n_permutations": 9999, "random_state": 0}
+    group = group_inference(eight, correction=["fdr", "max"], **options)
+    expected = group_inference(eight, **options).gamma_0
+    assert np.isfinite(expected).any()
+    assert_array_equal(group.gamma_0, expected)
+    assert (group.prevalence_bound("none") > group.gamma_0)[-1]
+
+
+def unbalanced(seed, n_more, n_trials=20):
+    """Return the result of noise, with `n_more` trials more in one class."""
+    rng, half = np.random.default_rng(seed), n_trials // 2
+    y = np.repeat(["face", "house"], [half + n_more // 2, half - n_more // 2])
+    X = rng.normal(size=(n_trials, 3, 2))
+    options = {"scoring": ["accuracy", "balanced_accuracy"], "n_permutations": 9}
+    return decode_arrays(X, y, cv=4, random_state=0, **options)
+
+
+@pytest.mark.parametrize("method", ["t", "sign-flip", "wilcoxon"])
+def test_classes_of_different_sizes_are_told(method):
+    results = [unbalanced(seed, 0) for seed in range(7)]
+    others = [unbalanced(seed, 4) for seed in range(7, 14)]
+    mixed = [*results, others[0]]
+    options = {"random_state": 0, "n_permutations": 999}
+    (words,) = told_by(mixed, method, **options)
+    assert "classes of different sizes (up to 1.5 to 1)" in words
+    assert "above its chance level 0.5" in words
+    assert "Use metric='balanced_accuracy'" in words
+    slightly = [*results, unbalanced(20, 2, 40)]
+    assert not told_by(slightly, method, **options)
+    assert not told_by(mixed, method, metric="balanced_accuracy", **options)
+    assert not told_by(results, method, other=others, **options)
+    assert not told_by(results, method, other=others, paired=True, **options)
+    words = " ".join(told_by(mixed, "bootstrap", **options))
+    assert "different sizes" not in words
+
+
+def test_corrected_p_values_are_never_below_uncorrected_ones():
+    results = time_courses(15, 0, effect=0.3, n_times=2)
+    corrections = ["max", "max-step-down"]
+    options = {"n_permutations": 50, "alternative": "two-sided"}
+    for seed in range(20):
+        options["random_state"] = seed
+        group = group_inference(results, "sign-flip", corrections, **options)
+        for name in corrections:
+            assert (group.pvalues(name) >= group.pvalues("none")).all()
+        as_large = group.null_max >= group.observed_max - 1e-9
+        assert_allclose(group.pvalues().min(), (1 + as_large.sum()) / 51, **EXACT)

@@ -1,5 +1,7 @@
 """Sign flips through MNE-Python and nilearn give what this package's own give."""
 
+import contextlib
+
 import mne
 import numpy as np
 import pytest
@@ -63,10 +65,34 @@ def test_mne_equals_our_own_flips_when_all_are_listed(
     assert_allclose(np.sort(null_max), np.sort(own_max), rtol=1e-9, atol=0)
 
 
+def test_mne_splits_no_ties_at_the_heights_of_tfce():
+    # t of few trials is often a multiple of 0.2, where TFCE has its steps.
+    options = {"alternative": "two-sided", "n_permutations": 63}
+    for seed in (1, 9, 10, 11, 12):
+        differences = accuracies(6, 30, seed)
+        p, _ = flip_with_mne(differences, (5, 6), "tfce", **options)
+        own, _ = flip_here(differences, (5, 6), "tfce", **options)
+        assert_allclose(p, own, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("n_subjects", [14, 20, 21])
+def test_data_is_not_drawn_as_a_flip_of_one_side(n_subjects, monkeypatch):
+    def own(*_, **__):
+        raise AssertionError("own flips")
+
+    monkeypatch.setattr(library, "flip_here", own)
+    listed = pytest.raises(AssertionError, match="own flips")
+    if n_subjects > 20 and mne.utils.check_version("mne", "1.13.2"):
+        listed = contextlib.nullcontext()
+    with listed:
+        differences = real(n_subjects, 4)
+        flip_with_mne(differences, (4,), "cluster", n_permutations=50)
+
+
 @pytest.mark.parametrize("alternative", ["greater", "less"])
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_mne_draws_flips_like_ours_when_they_are_many(correction, alternative):
-    differences = real(14, 30, seed=1) - 0.1
+    differences = real(22, 30, seed=1) - 0.2
     if alternative == "less":
         differences = -differences
     options = {
@@ -97,7 +123,7 @@ def test_the_libraries_are_asked_where_they_are_right(monkeypatch):
         raise AssertionError("own flips")
 
     monkeypatch.setattr(library, "flip_here", refuse)
-    differences = real(14, 8)
+    differences = real(22, 8)
     right = CORRECTIONS if mne.utils.check_version("mne", "1.13.2") else ()
     for correction in right:
         flip_with_mne(differences, (8,), correction, n_permutations=20)

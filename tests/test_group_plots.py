@@ -12,8 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mvpa_kfda import _brain_plots
-from mvpa_kfda._group_curves import OTHER_COLOR, mean_interval, spread
-from mvpa_kfda._labels import describe, label_of, level_of
+from mvpa_kfda._group_curves import (
+    OTHER_COLOR,
+    difference_interval,
+    mean_interval,
+    spread,
+)
+from mvpa_kfda._labels import describe, label_of, level_of, limits_of
 from mvpa_kfda._results.places import Places
 from mvpa_kfda._results.sensors import pack_info
 from mvpa_kfda._results.space import (
@@ -218,7 +223,7 @@ def test_time_course_has_the_subjects_their_mean_and_its_interval():
     assert to_hex(mean.get_color()) == SCORE_COLOR.lower()
     thin = [each for each in ax.lines if each.get_linewidth() == 0.7]
     assert_array_equal([each.get_ydata() for each in thin], scores)
-    (band,) = [each for each in ax.collections if "confidence" in each.get_label()]
+    (band,) = [each for each in ax.collections if "interval" in each.get_label()]
     low, high = stats.t.interval(
         0.95, S - 1, loc=scores.mean(axis=0), scale=stats.sem(scores)
     )
@@ -230,7 +235,7 @@ def test_time_course_has_the_subjects_their_mean_and_its_interval():
     assert_allclose(bars(ax), [[0.05, 0.25]], rtol=0, atol=1e-12)
     assert texts(ax) == [
         f"mean of {S} subjects",
-        "95 % confidence interval of the mean",
+        "95 % t interval of the mean",
         "subjects",
         f"chance ({CHANCE})",
         "p ≤ 0.05 (max-statistic correction)",
@@ -267,7 +272,7 @@ def test_without_any_effect_the_legend_says_so():
     assert np.isnan(figure.axes[1].patches[1].get_data().values).all()
     found = texts(figure)
     assert "no time point at p ≤ 0.05 (max-statistic correction), global null" in found
-    assert "no bound (global null hypothesis not rejected)" in found
+    assert "no bound (a prevalence of 0 is not rejected)" in found
 
 
 def test_an_axes_of_ones_own_gets_the_scores_only():
@@ -277,21 +282,113 @@ def test_an_axes_of_ones_own_gets_the_scores_only():
     assert ax.get_ylabel() == "Accuracy"
 
 
-def test_two_groups_have_two_means_and_the_chance_level_of_both():
+def test_two_groups_have_two_means_above_their_difference():
     n = S + 2
     result = group(time(), marked=[0], others=n, method="t")
-    ax = plot_group(result)
-    names = [f"mean of {S} subjects", f"mean of {n} others"]
+    figure = plot_group(result)
+    ax, lower = figure.axes
+    names = [
+        f"first group, mean of {S} subjects",
+        f"second group, mean of {n} subjects",
+    ]
     wanted = (result.subject_scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR)
     for name, scores, color in zip(names, *wanted, strict=True):
         drawn = line(ax, name)
         assert_allclose(drawn.get_ydata(), scores.mean(axis=0), rtol=1e-12, atol=0)
         assert to_hex(drawn.get_color()) == color.lower()
-    assert f"chance ({CHANCE:.3g})" in texts(ax)
-    thin = [each for each in ax.lines if each.get_linewidth() == 0.7]
-    assert len(thin) == S + n
-    assert ax.get_ylabel() == "Accuracy"
-    assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+    assert level(ax, f"chance ({CHANCE})") == CHANCE
+    for each in figure.axes:  # no subject of a group is anybody of the other one
+        assert not [line for line in each.lines if line.get_linewidth() == 0.7]
+    assert not ax.collections  # no intervals of single means, and no bars
+    drawn = line(lower, "difference of the means").get_ydata()
+    assert_allclose(drawn, result.scores, rtol=1e-12, atol=0)
+    (band,) = [each for each in lower.collections if "interval" in each.get_label()]
+    assert band.get_label() == "95 % t interval of the difference, pooled variance"
+    _, *ends = difference_interval(result.subject_scores, result.other_scores)
+    x, y = band.get_paths()[0].vertices.T
+    for k, when in enumerate(TIMES):
+        wanted = [each[k] for each in ends]
+        assert_allclose(np.unique(y[x == when]), wanted, rtol=1e-10, atol=0)
+    assert level(lower, "no difference (0)") == 0
+    labels = [each.get_ylabel() for each in figure.axes]
+    assert labels == ["Accuracy", "Accuracy\nfirst - second"]
+    assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+    assert describe(result) == f"t-test of two groups, {S} and {n} subjects, 99 " + (
+        "permutations"
+    )
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_lists_are_called_by_their_names(paired):
+    labels = ("patients", "controls")
+    options = {"others": S, "paired": paired, "method": "t", "labels": labels}
+    figure = plot_group(group(time(), **options))
+    assert [f"{name}, mean of {S} subjects" for name in labels] == texts(figure)[:2]
+    assert figure.axes[1].get_ylabel() == "Accuracy\npatients - controls"
+    ax = plot_group(group(single(), **options))
+    assert [text.get_text() for text in ax.get_xticklabels()] == list(labels)
+    assert texts(ax)[0].startswith(f"patients, mean of {S} subjects, 0.")
+    name = label_of(group(generalization(), **options), "accuracy")
+    assert name == "Accuracy, patients - controls"
+
+
+def test_intervals_end_where_scores_do():
+    result = group(time(), method="t", n=3)
+    result.subject_scores[...] = np.array([1.0, 1.0, 0.7])[:, None]
+    (band,) = [
+        each
+        for each in plot_group(result).collections
+        if "interval" in each.get_label()
+    ]
+    low, high = stats.t.interval(
+        0.95, 2, loc=0.9, scale=stats.sem(result.subject_scores[:, 0])
+    )
+    assert low > 0.4
+    assert high > 1.2
+    y = band.get_paths()[0].vertices[:, 1]
+    assert_allclose([y.min(), y.max()], [low, 1], rtol=1e-10, atol=0)
+    one = group(single(), method="t", n=3)
+    one.subject_scores[...] = [1.0, 1.0, 0.7]
+    ax = plot_group(one)
+    (interval,) = ax.collections
+    assert_allclose(interval.get_segments()[0][:, 1], [low, 1], rtol=1e-10, atol=0)
+    assert f"(95 % t interval {low:.3f} to {high:.3f})" in texts(ax)[0]
+    bars_of_regions = group(brain(regions(5)), method="t", n=3)
+    bars_of_regions.subject_scores[...] = np.array([1.0, 1.0, 0.7])[:, None]
+    ends = [
+        p.get_x() + p.get_width() for p in plot_group(bars_of_regions).axes[0].patches
+    ]
+    assert_allclose(ends, 1, rtol=1e-12, atol=0)
+    # The difference of two accuracies is from -1 to 1.
+    far = group(time(), others=3, method="t", n=3)
+    far.subject_scores[...] = result.subject_scores
+    far.other_scores[...] = 0.3 - result.subject_scores / 4
+    for paired in (False, True):
+        lower = plot_group(replace(far, paired=paired)).axes[1]
+        (band,) = [each for each in lower.collections if "interval" in each.get_label()]
+        assert band.get_paths()[0].vertices[:, 1].max() == 1
+
+
+def test_limits_of_metrics():
+    made = group(time())
+    for metric, limits in {
+        "roc_auc": (0, 1),
+        "kappa": (-1, 1),
+        "pearsonr": (-1, 1),
+        "r2": (-np.inf, 1),
+        "anything": (-np.inf, np.inf),
+    }.items():
+        assert limits_of(replace(made, metric=metric)) == limits
+
+
+def test_difference_interval_is_that_of_the_pooled_t_test():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(9, 4)), rng.normal(size=(5, 4)) * 3
+    difference, low, high = difference_interval(first, second)
+    wanted = stats.ttest_ind(first, second).confidence_interval(0.95)
+    assert_allclose(difference, first.mean(0) - second.mean(0), rtol=1e-12, atol=0)
+    assert_allclose([low, high], [wanted.low, wanted.high], rtol=1e-10, atol=0)
+    assert np.isnan(difference_interval(first[:1], second[:1])[1:]).all()
 
 
 def test_two_conditions_have_two_means_above_the_differences_of_the_subjects():
@@ -300,7 +397,7 @@ def test_two_conditions_have_two_means_above_the_differences_of_the_subjects():
     upper, lower = figure.axes
     scores = result.subject_scores, result.other_scores
     for name, each in zip(("first", "second"), scores, strict=True):
-        drawn = line(upper, f"mean in the {name} condition")
+        drawn = line(upper, f"{name} condition, mean of {S} subjects")
         assert_allclose(drawn.get_ydata(), each.mean(axis=0), rtol=1e-12, atol=0)
     assert not upper.collections  # no intervals of single means, and no bars
     assert not [each for each in upper.lines if each.get_linewidth() == 0.7]
@@ -310,7 +407,7 @@ def test_two_conditions_have_two_means_above_the_differences_of_the_subjects():
     assert_allclose(mean.get_ydata(), differences.mean(axis=0), rtol=1e-12, atol=0)
     thin = [each for each in lower.lines if each.get_linewidth() == 0.7]
     assert_array_equal([each.get_ydata() for each in thin], differences)
-    (band,) = [each for each in lower.collections if "conf" in each.get_label()]
+    (band,) = [each for each in lower.collections if "interval" in each.get_label()]
     low, high = stats.t.interval(
         0.95, S - 1, loc=differences.mean(axis=0), scale=stats.sem(differences)
     )
@@ -320,10 +417,10 @@ def test_two_conditions_have_two_means_above_the_differences_of_the_subjects():
     assert level(lower, "no difference (0)") == 0
     assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
     labels = [ax.get_ylabel() for ax in (upper, lower)]
-    assert labels == ["Accuracy", "Accuracy, first - second"]
+    assert labels == ["Accuracy", "Accuracy\nfirst - second"]
     ax = plot_group(result, ax=plt.subplots()[1])  # the means, and where they differ
     assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
-    assert "mean in the second condition" in texts(ax)
+    assert f"second condition, mean of {S} subjects" in texts(ax)
     assert plot_group(result, metric="statistic").get_ylabel() == "t over subjects"
 
 
@@ -384,16 +481,16 @@ def test_comparison_has_both_time_courses_and_their_difference():
     assert_array_equal(line(upper, "result a").get_ydata(), result.scores_a)
     assert_array_equal(line(upper, "result b").get_ydata(), result.scores_b)
     assert level(upper, f"chance ({CHANCE})") == CHANCE
-    difference = line(lower, "Accuracy, difference")
+    difference = line(lower, "Accuracy, a - b")
     assert_array_equal(difference.get_ydata(), result.scores_a - result.scores_b)
     assert level(lower, "no difference (0)") == 0
     assert_allclose(bars(lower), [[0.35, 0.45]], rtol=0, atol=1e-12)
     assert [ax.get_ylabel() for ax in (upper, lower)] == [
         "Accuracy",
-        "Accuracy, a - b",
+        "Accuracy\na - b",
     ]
     ax = plot_group(result, ax=plt.subplots()[1])
-    assert_array_equal(line(ax, "Accuracy, difference").get_ydata(), result.scores)
+    assert_array_equal(line(ax, "Accuracy, a - b").get_ydata(), result.scores)
     assert ax.get_ylabel() == "Accuracy, a - b"
     ax = plot_group(result, metric="accuracy_b")
     assert_array_equal(line(ax, "Accuracy of b").get_ydata(), result.scores_b)
@@ -417,13 +514,13 @@ def test_single_numbers_are_dots_beside_their_mean():
     assert_allclose(interval.get_segments()[0][:, 1], [low, high], rtol=0, atol=0)
     assert level(ax, f"chance ({CHANCE})") == CHANCE
     assert texts(ax) == [
-        f"mean of {S} subjects, {mean:.3f} (95 % CI {low:.3f} to {high:.3f})",
+        f"mean of {S} subjects, {mean:.3f} (95 % t interval {low:.3f} to {high:.3f})",
         f"chance ({CHANCE})",
-        "p = 0.01",
+        "p = 0.01, global null",
         f"Prevalence bound γ₀: {float(result.gamma_0):.2f}",
     ]
     none = texts(plot_group(group(single())))
-    assert "Prevalence bound γ₀: none (global null hypothesis not rejected)" in none
+    assert "Prevalence bound γ₀: none (a prevalence of 0 is not rejected)" in none
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -447,9 +544,8 @@ def test_single_numbers_of_two_groups(paired):
 
 def test_a_group_of_one_has_no_interval():
     result = group(single(), others=1, method="t")
-    assert f"mean of 1 others, {result.other_scores[0]:.3f}" in texts(
-        plot_group(result)
-    )
+    words = f"second group, mean of 1 subjects, {result.other_scores[0]:.3f}"
+    assert words in texts(plot_group(result))
 
 
 def test_comparison_of_single_numbers():
@@ -528,7 +624,7 @@ def test_maps_of_the_bound_go_from_0_to_1(where, marked):
     assert_allclose(bound, result.gamma_0, rtol=0, atol=0)
     assert len(outlined(ax)) == (6 if marked else 0)
     found = texts(drawn)
-    assert "no bound (global null hypothesis not rejected)" in found
+    assert "no bound (a prevalence of 0 is not rejected)" in found
     majority = "majority of people (γ₀ ≥ 0.5)"
     assert any(
         text == majority if marked else text.endswith(f"with a {majority}")
@@ -539,9 +635,28 @@ def test_maps_of_the_bound_go_from_0_to_1(where, marked):
 def test_topomaps_of_the_bound():
     result = group(sensors(), marked=[(3, 1)], smallest=1e-9)
     figure = plot_group(result, metric="gamma_0", times=[TIMES[1], TIMES[4]])
-    here, elsewhere = (figure.axes[k].images[0].get_array() for k in (1, 2))
-    assert_allclose(elsewhere, 0, rtol=0, atol=1e-12)  # nothing is sure: zero
-    assert here.max() > 0.5
+    (mesh,) = (
+        each for each in figure.axes[0].collections if each.get_array() is not None
+    )
+    for ax, number in zip(figure.axes[1:3], (1, 0), strict=True):
+        (image,) = ax.images  # white: nothing is interpolated between sensors
+        shades = image.cmap(image.norm(image.get_array()))
+        assert_allclose(shades, 1, rtol=0, atol=0)
+        empty, dots = ax.collections
+        assert len(empty.get_offsets()) == 16 - number
+        bound = [result.gamma_0[3, 1]] * number
+        assert_allclose(dots.get_array(), bound, rtol=0, atol=0)
+        assert dots.norm is mesh.norm
+        assert dots.cmap is mesh.cmap
+        assert not any(line.get_gid() == "sensors" for line in ax.lines)
+    (ring,) = figure.axes[1].collections[1].get_edgecolor()
+    assert to_hex(ring) == "#000000"  # the majority
+    assert "majority of people at that time" in texts(figure)
+    # At its place: that of the fourth sensor where mne marks only this one.
+    plain = plot_group(replace(result, method="t"), times=TIMES[1])
+    (there,) = [each for each in plain.axes[1].lines if each.get_marker() == "o"]
+    at = figure.axes[1].collections[1].get_offsets()
+    assert_allclose(at, there.get_xydata(), rtol=0, atol=1e-9)
     # Of many times, those are drawn that are near the best.
     many = replace(
         sensors(),
@@ -553,6 +668,22 @@ def test_topomaps_of_the_bound():
     result = group(many, marked=[(3, 13)], smallest=1e-9)
     figure = plot_group(result, metric="gamma_0")
     assert "0.13 s" in [ax.get_title() for ax in figure.axes]
+
+
+def test_nothing_is_drawn_between_sensors_without_scores():
+    result = group(sensors(), marked=[(3, 1)], method="t")
+    result.subject_scores[:, 5] = np.nan
+    for p in result.p_maps.values():
+        p[5] = np.nan
+    figure = plot_group(result, times=TIMES[1])
+    empty, dots = figure.axes[1].collections
+    assert len(empty.get_offsets()) == 1
+    scores = result.scores[:, 1]
+    found = np.asarray(dots.get_array())
+    assert_allclose(np.sort(found), np.sort(np.delete(scores, 5)), rtol=1e-12, atol=0)
+    ringed = [to_hex(each) == "#000000" for each in dots.get_edgecolor()]
+    assert_allclose(found[ringed], scores[3], rtol=1e-12, atol=0)
+    assert "significant sensors at that time" in texts(figure)
 
 
 def test_the_outline_of_the_bound_is_the_majority_and_not_the_level():
@@ -641,7 +772,7 @@ def test_regions_and_features_have_the_interval_of_the_mean(n):
     result = group(brain(where), marked=[1, 3])
     figure = plot_group(result)
     (ax,) = figure.axes
-    assert "95 % confidence interval of the mean" in texts(figure)
+    assert "95 % t interval of the mean" in texts(figure)
     _, low, high = mean_interval(result.subject_scores)
     if n == 5:
         order = np.argsort(result.scores)
@@ -651,12 +782,18 @@ def test_regions_and_features_have_the_interval_of_the_mean(n):
     else:
         y = ax.collections[0].get_paths()[0].vertices[:, 1]
         assert_allclose([y.min(), y.max()], [low.min(), high.max()], rtol=1e-10, atol=0)
+    names = [text.get_text() for text in ax.get_yticklabels()]
     ax = plot_group(result, metric="gamma_0").axes[0]
+    if n == 5:  # the same rows, whatever is drawn
+        assert [text.get_text() for text in ax.get_yticklabels()] == names
+        assert names == [f"Area {i}" for i in order]
+        assert ax.get_ylabel() == "Region"
     assert (ax.get_xlim() if n == 5 else ax.get_ylim()) == (0, 1)
     if n == 5:
         bars = [each for each in ax.collections[0].get_segments() if len(each) == 2]
-        bound = np.sort(result.gamma_0)[:2]
-        assert_array_equal([each[:, 0] for each in bars], [[0, b] for b in bound])
+        bound = result.gamma_0[order][np.isfinite(result.gamma_0[order])]
+        found = [each[:, 0] for each in bars if np.isfinite(each).all()]
+        assert_array_equal(found, [[0, b] for b in bound])
     else:
         drawn = line(ax, "Prevalence bound γ₀").get_ydata()
         assert_array_equal(drawn, np.nan_to_num(result.gamma_0))
@@ -685,7 +822,8 @@ def test_null_max_has_the_observed_maximum_and_its_p_value():
     # p <= 0.05 if 4 of the null are as large: above 95, for which there are 5.
     assert line(ax, "p ≤ 0.05 above 95").get_xdata()[0] == 95
     assert ax.get_xlabel() == "t over subjects, maximum over positions"
-    assert ax.get_title("left").startswith(f"{S} subjects")
+    assert ax.get_title("left") == f"t-test, {S} subjects, 99 sign flips"
+    assert ax.get_ylabel() == "Sign flips"
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.03, 0.2, 0.29])
@@ -715,7 +853,8 @@ def test_null_max_of_other_alternatives():
 
 def test_null_max_out_of_reach_and_of_one_position():
     ax = plot_null_max(group(single(), null_max=np.arange(9) / 10))
-    assert "p ≤ 0.05 is out of reach with 9 permutations" in texts(ax)
+    words = "p ≤ 0.05 is out of reach with 9 permutations, global null"
+    assert words in texts(ax)
     assert ax.get_xlabel() == "Accuracy, lowest of all subjects"
     axes = plt.subplots()[1]
     assert plot_null_max(comparison(time()), ax=axes) is axes
@@ -735,12 +874,41 @@ def test_null_max_of_comparisons():
 
 def test_titles_of_comparisons():
     made = comparison(time(), parameters={"trials": "60 trials"})
-    assert describe(made) == "60 trials, method 'permutation', 99 permutations"
+    words = "Permutation test of a difference, 60 trials, 99 permutations"
+    assert describe(made) == words
     flips = describe(replace(made, method="sign-flip"))
-    assert flips == "60 trials, method 'sign-flip', 99 sign flips"
-    both = replace(made, method="both", parameters={"n_flips": 31})
-    words = "methods 'permutation' and 'sign-flip', 99 permutations, 31 sign flips"
-    assert describe(both) == words
+    assert flips == "Sign-flip test of a difference, 60 trials, 99 sign flips"
+    both = replace(made, method="both", parameters={"n_flips": 10000})
+    words = "Permutation and sign-flip tests of a difference, 99 permutations, 10,000"
+    assert describe(both) == f"{words} sign flips"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "Prevalence test, 7 subjects, 10,000 permutations"),
+        (
+            {"method": "bootstrap"},
+            "Bootstrap of permuted means, 7 subjects, 10,000 permutations",
+        ),
+        ({"method": "sign-flip"}, "Sign-flip test, 7 subjects, 10,000 sign flips"),
+        ({"method": "t", "n_permutations": 0}, "t-test, 7 subjects"),
+        (
+            {"method": "wilcoxon", "others": 7, "paired": True},
+            "Signed-rank test, 7 subjects in two conditions, 10,000 sign flips",
+        ),
+        (
+            {"method": "wilcoxon", "others": 4},
+            "Rank-sum test of two groups, 7 and 4 subjects, 10,000 permutations",
+        ),
+        (
+            {"method": "sign-flip", "others": 4},
+            "Permutation test of two groups, 7 and 4 subjects, 10,000 permutations",
+        ),
+    ],
+)
+def test_titles_of_groups(options, words):
+    assert describe(group(time(), **{"n_permutations": 10000} | options)) == words
 
 
 def test_null_max_with_many_ties_is_not_a_single_bar():
@@ -789,16 +957,16 @@ def test_every_statistic_has_a_name(method):
 
 def test_names_of_differences():
     result = comparison(time(), metric="roc_auc_difference")
-    assert label_of(result, result.metric) == "ROC AUC, difference"
+    assert label_of(result, result.metric) == "ROC AUC, a - b"
     assert label_of(result, "roc_auc_a") == "ROC AUC of a"
     assert level_of(result, result.metric) == "no difference"
     assert level_of(result, "roc_auc_a") == "chance"
     assert label_of(replace(result, method="sign-flip"), "statistic").endswith(
         "in standard deviations"
     )
-    assert label_of(group(time(), others=3), "accuracy") == "Accuracy, difference"
+    assert label_of(group(time(), others=3), "accuracy") == "Accuracy, first - second"
     own = group(time(), others=3, metric="score_a")
-    assert label_of(own, "score_a") == "Score a, difference"
+    assert label_of(own, "score_a") == "Score a, first - second"
 
 
 def test_results_draw_themselves():
@@ -808,6 +976,10 @@ def test_results_draw_themselves():
 
 
 def test_titles_break_at_commas_only():
-    result = group(single(), n_permutations=123456)
+    result = comparison(
+        single(), parameters={"trials": "160 trials in 8 runs"}, n_permutations=123456
+    )
     title = plot_group(result).get_title("left")
-    assert "123456 second-level permutations" in title.split("\n")[-1]
+    first, second = title.split("\n")
+    assert first == "Permutation test of a difference, 160 trials in 8 runs,"
+    assert second == "123,456 permutations"

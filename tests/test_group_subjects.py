@@ -1,3 +1,4 @@
+import re
 import tracemalloc
 import warnings
 from dataclasses import replace
@@ -347,8 +348,11 @@ def test_other_metrics():
     first = single(0, scoring=["accuracy", "confusion_matrix"])
     with pytest.raises(ValueError, match=r"^Subject 2 has no metric 'accuracy'.* 'roc"):
         gather([first, single(1, scoring="roc_auc")])
-    with pytest.raises(ValueError, match=r"^Subject 1: Invalid value for 'metric': 'x"):
-        gather([first, single(1)], metric="x")
+    again = r"decode again, with scoring=\['accuracy', 'confusion_matrix', 'kappa'\]"
+    with pytest.raises(
+        ValueError, match=rf"^Subject 1: Invalid value for 'me.*{again}"
+    ):
+        gather([first, single(1)], metric="kappa")
     with pytest.raises(ValueError, match=r"^Subject 1: .* is not one number per pos"):
         gather([first, single(1)], metric="confusion_matrix")
 
@@ -361,6 +365,184 @@ def test_other_chance_levels():
     unknown = replace(three, chances={"accuracy": np.nan})
     with pytest.raises(ValueError, match=r"nan instead of 0\.5"):
         gather([single(0), unknown])
+
+
+def test_patterns_are_no_paths(tmp_path):
+    (path,) = save([single(0)], [tmp_path / "sub-[1].h5"])
+    for pattern in (tmp_path / "sub-*.h5", "sub-0?.h5"):
+        with pytest.raises(
+            FileNotFoundError, match=r"has to be expanded: sorted\(glob\.glob\('.*sub-"
+        ):
+            gather([pattern])
+    assert gather([path, single(1)]).names == ("sub-[1]", "subject 2")
+
+
+# Analyses that differ
+
+
+def differing(*recorded, make=timed):
+    """Return results that record something else each."""
+    results = [make(seed) for seed in range(len(recorded))]
+    return [
+        replace(result, parameters=result.parameters | changes)
+        for result, changes in zip(results, recorded, strict=True)
+    ]
+
+
+DEFINING = {
+    "kernel": "'rbf'",
+    "reg": "1.0",
+    "average": 3,
+    "n_components": 1,
+    "permute": "within_groups",
+    "window": 0.08,
+    "step": 0.02,
+    "window_mode": "flatten",
+    "sfreq": 250.0,
+}
+
+
+@pytest.mark.parametrize("name", DEFINING)
+def test_another_analysis_warns(name):
+    results = differing({}, {}, {name: DEFINING[name]})
+    before = results[0].parameters[name]
+    words = f"{before:.6g}" if isinstance(before, float) else str(before)
+    match = (
+        rf"^Subject 3 was analysed differently from the first: {name} "
+        rf"\({DEFINING[name]} instead of {re.escape(words)}\)\. If this is not on pu"
+    )
+    match = match.replace("250.0", "250")
+    with pytest.warns(RuntimeWarning, match=match) as caught:
+        gather(results)
+    assert len(caught) == 1
+
+
+def test_other_radii_and_classes_warn():
+    first, second = spheres(0), spheres(1)
+    wider = replace(
+        second,
+        parameters=second.parameters | {"radius": 8.0, "standardize": False},
+        classes=np.array(["cat", "dog"]),
+    )
+    match = r"radius \(8 instead of 4\), classes \(cat, dog instead of face, house\)"
+    with pytest.warns(
+        RuntimeWarning, match=match.replace("radius", "standardize .*ius")
+    ):
+        gather([first, wider])
+
+
+def test_one_warning_names_three_subjects():
+    other = {"kernel": "'rbf'"}
+    with pytest.warns(RuntimeWarning) as caught:
+        gather(differing({}, *[other] * 5), subjects=[f"sub-{k}" for k in range(6)])
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert text.startswith("5 subjects were analysed differently from the first. Subj")
+    assert [f"sub-{k}:" in text for k in range(6)] == [0, 1, 1, 1, 0, 0]
+    assert "; and 2 more. If this is not on purpose" in text
+
+
+def test_analyses_that_are_the_same_do_not_warn():
+    function = "<function f at 0x7f00aa>"
+    gather(
+        differing(
+            {"sfreq": 100.0, "random_state": 1, "n_folds": 5, "kernel": function},
+            {
+                "sfreq": 100.0 + 1e-9,
+                "random_state": 2,
+                "n_folds": 6,
+                "n_permutations": 7,
+                "ch_names": ["Cz"],
+                "kernel": function.replace("aa", "bb"),
+                "train_on": "face",  # not recorded by the first
+            },
+        )
+    )
+
+
+def test_lists_may_differ_from_each_other_only():
+    other = {"kernel": "'rbf'"}
+    results = differing({}, {}, other, other)
+    gather(results, n_first=2)
+    with pytest.warns(RuntimeWarning, match=r"^2 subjects were analysed differently"):
+        gather(results)
+    with pytest.warns(RuntimeWarning, match=r"^Subject 4 was analysed differently fro"):
+        gather(differing({}, {}, other, {}), n_first=2)
+
+
+def test_largest_ratio_of_classes():
+    assert gather([timed(0), timed(1)]).unbalanced == 1.0
+    y = np.repeat(["face", "house"], [8, 4])
+    uneven = decode_arrays(noise(2, 3, 4), y, **OPTIONS)
+    assert gather([timed(0), uneven, timed(1)]).unbalanced == 2.0
+    y = np.repeat(["face", "house"], [9, 3])
+    other = {"X_test": noise(9, 3, 4), "y_test": y, "same_trials": False, "cv": None}
+    tested = [generalized(seed, **other) for seed in range(2)]
+    assert gather(tested).unbalanced == 3.0  # of the trials that are tested
+    assert gather([regressed(0), regressed(1)]).unbalanced == 1.0
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        *(("null", value) for value in (np.nan, np.inf, 1e308, 1.01, -0.01)),
+        *(("score", value) for value in (np.inf, 1e308, 1.01, -0.01)),
+    ],
+)
+def test_damaged_values(where, value):
+    results = [timed(seed) for seed in range(3)]
+    scores, null = results[1].scores.copy(), results[1].null.astype(float)
+    if where == "null":
+        null[3, 2] = value
+    else:
+        scores[2] = value
+    results[1] = replace(
+        results[1], metrics={"accuracy": scores}, nulls={"accuracy": null}
+    )
+    with pytest.raises(
+        ValueError, match=r"^Subject 2 has .*damaged; take it from a ba"
+    ):
+        gather(results, need_nulls=True)
+
+
+def test_damage_of_the_second_null():
+    results = [generalized(seed) for seed in range(2)]
+    second = results[1].second_nulls["accuracy"].copy()
+    second[0, 1, 1] = 7.0
+    results[1] = replace(results[1], second_nulls={"accuracy": second})
+    with pytest.raises(ValueError, match=r"^Subject 2 .* go from 0.* to 7\. .*damaged"):
+        gather(results, need_nulls=True)
+
+
+def test_ranges_of_metrics():
+    negative = [single(seed, scoring="kappa") for seed in range(2)]
+    assert gather(negative, need_nulls=True).nulls[0].min() < 0
+    errors = [
+        regress(noise(k, 3), noise(k + 5), scoring="neg_mean_squared_error", **OPTIONS)
+        for k in range(2)
+    ]
+    assert gather(errors, need_nulls=True).nulls[0].min() < -1
+    low = replace(negative[0], metrics={"kappa": -1.2})
+    with pytest.raises(ValueError, match=r"^Subject 2 has scores of 'kappa'"):
+        gather([negative[1], low])
+
+
+def test_a_lattice_has_no_gaps():
+    results = [timed(seed) for seed in range(3)]
+    for first in (0, 2):
+        some = list(results)
+        for k in range(first, 3):
+            scores = results[k].scores.copy()
+            scores[[1, 3]] = np.nan
+            some[k] = replace(results[k], metrics={"accuracy": scores})
+        match = (
+            rf"^Subject {first + 1} has no score of 4 times .* at time 1 \(first of 2\)"
+        )
+        with pytest.raises(ValueError, match=match):
+            gather(some)
 
 
 def test_missing_permutations():
@@ -416,7 +598,7 @@ def shifted(mm, step=3.0):
 def test_positions_that_only_some_have():
     results = [brain(ROW, seed=0), brain(ROW, seed=1, undecoded=[0])]
     results.append(brain(ROW, seed=2, undecoded=[0, 2]))
-    match = r"2 of 4 are left, where .* The fewest has subject 3, 2\."
+    match = r"2 of 4 are left, where .* Subject 3 has fewest, 2\."
     with pytest.warns(RuntimeWarning, match=match) as caught:
         gathered = gather(results, need_nulls=True)
     assert len(caught) == 1
@@ -429,7 +611,7 @@ def test_positions_that_only_some_have():
     adjacency = gathered.places.adjacency(gathered.counted)
     assert adjacency.shape == (2, 2)
     assert adjacency.nnz == 0
-    with pytest.raises(ValueError, match=r"0 of 4 are left.* fewest has subject 2, 1"):
+    with pytest.raises(ValueError, match=r"0 of 4 are left.* Subject 2 has fewest, 1"):
         gather([results[1], brain(ROW, seed=3, undecoded=[1, 2, 3])])
 
 
@@ -492,7 +674,9 @@ def test_resampling_leaves_out_what_was_not_decoded():
     finer = brain(
         np.ones((12, 1, 1)), shifted(-1.0, step=1.0), seed=1, undecoded=[4, 9]
     )
-    with pytest.warns(RuntimeWarning, match=r"3 of 4 are left.*subject 2, 3"):
+    with pytest.warns(
+        RuntimeWarning, match=r"3 of 4 are left.*Subject 2 has fewest, 3"
+    ):
         gathered = gather([brain(ROW), finer], resample=True)
     assert_array_equal(gathered.counted, [True, False, True, True])
 
@@ -500,7 +684,9 @@ def test_resampling_leaves_out_what_was_not_decoded():
 @pytest.mark.parametrize("mm", [-300.0, 300.0])
 def test_resampling_of_grids_apart(mm):
     results = [brain(ROW), brain(ROW, shifted(mm), seed=1)]
-    with pytest.raises(ValueError, match=r"0 of 4 are left.*subject 2, 0"):
+    with pytest.raises(
+        ValueError, match=r"voxels of subject 2 do not overlap .* both in the same spa"
+    ):
         gather(results, resample=True)
 
 

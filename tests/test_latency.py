@@ -1,5 +1,6 @@
 """Onset and peak latencies of a group, and their bootstrap intervals."""
 
+import warnings
 from dataclasses import replace
 
 import matplotlib
@@ -9,7 +10,7 @@ from matplotlib.colors import to_rgba
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda import cross_validate, decode_arrays
+from mvpa_kfda import cross_validate, decode_arrays, load_result
 from mvpa_kfda._onsets import Rule, draw_subjects, locate
 from mvpa_kfda._results.places import Places
 from mvpa_kfda._setup import versions
@@ -69,7 +70,8 @@ def find(scores, times, chance=0.5, counts=None, **changes):
     scores = np.atleast_2d(scores)
     scores = scores.repeat(2, axis=0) if len(scores) == 1 else scores
     counts = np.ones((1, len(scores)), int) if counts is None else counts
-    found = locate(times, scores, chance, counts, Rule(**RULE | changes))
+    rule = {"window": (times[0], times[-1])} | changes
+    found = locate(times, scores, chance, counts, Rule(**RULE | rule))[:2]
     return found if len(counts) > 1 else (found[0][0], found[1][0])
 
 
@@ -100,16 +102,31 @@ def test_min_duration_passes_over_short_excursions():
     times = np.arange(8) / 10
     course = 0.5 + np.array([0, 0.3, 0, 0, 0.3, 0.3, 0.4, 0])
     assert_allclose(find(course, times)[0], 0.1 * 2 / 3, rtol=1e-12)
-    assert_allclose(find(course, times, min_duration=0.2)[0], 0.3 + 0.1 * 2 / 3)
-    assert_allclose(find(course, times, min_duration=0.3)[0], 0.3 + 0.1 * 2 / 3)
+    for duration in (0.001, 0.2, 0.3):  # never fewer than three samples
+        onset, _ = find(course, times, min_duration=duration)
+        assert_allclose(onset, 0.3 + 0.1 * 2 / 3, rtol=1e-9)
     assert np.isnan(find(course, times, min_duration=0.4)[0])
-    # Less than a sample is a sample; 0.21 s takes three of 0.1 s.
-    assert_allclose(find(course, times, min_duration=0.02)[0], 0.1 * 2 / 3)
-    assert_allclose(find(course, times, min_duration=0.21)[0], 0.3 + 0.1 * 2 / 3)
+    assert np.isnan(find(course, times, min_duration=0.31)[0])  # takes four of 0.1 s
+
+
+def test_two_samples_are_never_an_onset():
+    times = np.arange(8) / 100
+    course = 0.5 + np.array([0, 0.3, 0.3, 0, 0.4, 0.4, 0.4, 0])
+    assert find(course, times, min_duration=0.02)[0] > 0.03
+    # Nor is less than the default duration, whatever the number of samples.
+    times = np.arange(0, 0.3, 0.005)
+    course = 0.5 + 0.1 * ((times > 0.049) & (times < 0.092)) + 0.1 * (times > 0.2)
+    latency = bootstrap_latency(copies(course, times), n_bootstraps=100)
+    assert latency.onset > 0.19
+
+
+def copies(course, times=TIMES, n=5):
+    """Return results that differ by very little."""
+    return [a_result(course + 1e-9 * i, times) for i in range(n)]
 
 
 def test_window_limits_onset_and_peak():
-    course = bump(0.1, 0.2) + 0.3 * (TIMES > 0.4)
+    course = bump(0.1, 0.2) + 0.4 * (TIMES > 0.4)
     assert find(course, TIMES)[1] > 0.4
     onset, peak = find(course, TIMES, window=(0.0, 0.3))
     assert_allclose((onset, peak), (0.15, 0.2), rtol=1e-9)
@@ -156,7 +173,7 @@ def test_resamples_equal_a_loop_over_them(criterion):
     chosen = rng.integers(6, size=(40, 6))
     counts = np.array([np.bincount(rows, minlength=6) for rows in chosen])
     onsets, peaks = find(
-        scores, TIMES, counts=counts, criterion=criterion, min_duration=0.02
+        scores, TIMES, counts=counts, criterion=criterion, min_duration=0.03
     )
     for rows, onset, peak in zip(chosen, onsets, peaks, strict=True):
         mean = scores[rows].mean(axis=0)
@@ -165,7 +182,7 @@ def test_resamples_equal_a_loop_over_them(criterion):
             error = scores[rows].std(axis=0, ddof=1) / np.sqrt(6)
             limit = 0.5 + stats.t.ppf(0.95, 5) * error
         above = list(mean >= limit)
-        k = next(i for i in range(len(mean) - 1) if above[i] and above[i + 1])
+        k = next(i for i in range(len(mean) - 2) if all(above[i : i + 3]))
         expected = TIMES[0]
         if k > 0:
             expected = np.interp(0, (mean - limit)[k - 1 : k + 1], TIMES[k - 1 : k + 1])
@@ -185,12 +202,14 @@ def test_result_is_made_of_the_resamples():
     latency = bootstrap_latency(results, n_bootstraps=500, random_state=3)
     scores = np.array([each.scores for each in results])
     drawn = draw_subjects(np.random.default_rng(3), 8, 500)
-    onsets, peaks = find(scores, TIMES, counts=drawn, min_duration=0.02)
+    options = {"min_duration": 0.05, "window": (0.0, 0.5)}
+    onsets, peaks = find(scores, TIMES, counts=drawn, **options)
     assert_array_equal(latency.onsets, onsets)
     assert_array_equal(latency.peaks, peaks)
+    assert latency.window == (0.0, TIMES[-1])
     limits = np.quantile(onsets, [0.025, 0.975])
     assert_allclose(latency.onset_interval, limits, rtol=1e-12)
-    assert_allclose(latency.onset, find(scores, TIMES, min_duration=0.02)[0])
+    assert_allclose(latency.onset, find(scores, TIMES, **options)[0], rtol=1e-12)
     assert latency.n_without_onset == 0
     assert latency.onset_interval[0] < latency.onset < latency.onset_interval[1]
     again = bootstrap_latency(results, n_bootstraps=500, random_state=3)
@@ -252,10 +271,27 @@ def test_difference_of_shifted_courses(paired):
         assert latency.n_subjects == 20
 
 
-def test_two_lists_may_have_other_times():
-    late = [a_result(each.scores, TIMES + 0.3) for each in subjects()]
-    latency = bootstrap_latency(late, other=subjects(), n_bootstraps=100)
-    assert_allclose(latency.peak, 0.3, rtol=0, atol=1e-9)
+def test_two_lists_must_belong_together(tmp_path):
+    """As in a group inference."""
+    late = [a_result(each.scores, TIMES + 0.3) for each in subjects(seed=1)]
+    with pytest.raises(
+        ValueError, match=r"from 0\.200 to 0\.790 s instead of 60 times"
+    ):
+        bootstrap_latency(subjects(), other=late)
+    three = [a_result(r.scores, chance=1 / 3) for r in subjects(seed=1)]
+    with pytest.raises(ValueError, match="another chance level of 'accuracy'"):
+        bootstrap_latency(subjects(), other=three)
+    paths = files(subjects(), tmp_path, "sub-{}_a.h5")
+    with pytest.raises(ValueError, match="are the same file; give each subject once"):
+        bootstrap_latency(paths, other=paths, paired=True)
+
+
+def files(results, folder, pattern):
+    """Save results and return the paths."""
+    paths = [folder / pattern.format(i) for i in range(len(results))]
+    for result, path in zip(results, paths, strict=True):
+        result.save(path)
+    return paths
 
 
 # ------------------------------------------------------------------------- inputs
@@ -271,6 +307,13 @@ def test_files_and_groups_give_the_same(tmp_path):
     assert_array_equal(bootstrap_latency(paths, **options).onsets, wanted.onsets)
     group = a_group(results)
     assert_array_equal(bootstrap_latency(group, **options).onsets, wanted.onsets)
+    group.save(tmp_path / "group.h5")
+    found = bootstrap_latency(tmp_path / "group.h5", **options)
+    assert_array_equal(found.onsets, wanted.onsets)
+    with pytest.raises(TypeError, match="other must be a list of results, not a Gro"):
+        bootstrap_latency(results, other=str(tmp_path / "group.h5"))
+    with pytest.raises(TypeError, match="must be a list with one result"):
+        bootstrap_latency(paths[0])
 
 
 def a_group(results, **fields):
@@ -328,11 +371,23 @@ def test_groups_take_nothing_else(options, message):
         ({"fraction": 0}, "'fraction': 0. Allowed: a number above 0"),
         ({"level": 0.5}, "'level': 0.5. Allowed: a number above 0 and below 0.5"),
         ({"min_duration": -1}, "'min_duration': -1. Allowed"),
-        ({"min_duration": 5.0}, "min_duration=5.0 s is longer than the time to search"),
+        ({"min_duration": 5.0}, "min_duration=5.0 s, here 500 samples, is longer"),
         ({"window": 0.1}, "'window': 0.1. Allowed: None, or a tuple of first and last"),
         ({"window": (0.3, 0.1)}, "'window': .* Allowed: None, or a tuple"),
         ({"window": (3.0, 4.0)}, "No sample lies in window=.*-0.100 to 0.490 s"),
+        (
+            {"window": (0, 400)},
+            r"window=\(0\.0, 400\.0\) is far .* Times are in seconds",
+        ),
+        (
+            {"window": (50, 250)},
+            "-0.100 to 0.490 s. Times are in seconds: 100 ms are 0",
+        ),
         ({"baseline": (-1.0, -0.5)}, "No sample lies in baseline="),
+        (
+            {"window": (0.1, 0.11)},
+            "0.05 s, here 5 samples, is longer .* 0.110 s with 2",
+        ),
         ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
         ({"confidence": 95}, "'confidence': 95. Allowed: a number above 0 and below"),
         ({"paired": True}, "paired=True needs a second list of results; give other="),
@@ -364,19 +419,19 @@ def test_no_time_courses():
         bootstrap_latency(results)
 
 
-def test_pairs_need_as_many_in_the_same_order(tmp_path):
-    results = subjects()
-    with pytest.raises(ValueError, match="the same subjects in both lists; got 8 and"):
-        bootstrap_latency(results, other=subjects(7, seed=1), paired=True)
-    first = [tmp_path / f"sub-{i}_a.h5" for i in range(8)]
-    second = [tmp_path / f"sub-{i}_b.h5" for i in range(8)]
-    for result, *paths in zip(results, first, second, strict=True):
-        for path in paths:
-            result.save(path)
+def test_pairs_need_the_same_subjects_in_the_same_order(tmp_path):
+    results, late = subjects(), subjects(seed=1)
+    with pytest.raises(ValueError, match="results has 8 and other 7"):
+        bootstrap_latency(results, other=late[:7], paired=True)
+    first = files(results, tmp_path, "sub-{}_a.h5")
+    second = files(late, tmp_path, "sub-{}_b.h5")
     options = {"paired": True, "n_bootstraps": 100}
-    assert bootstrap_latency(first, other=second, **options).onset == 0
-    with pytest.raises(ValueError, match="same order; number 1 is 'sub-0'"):
+    assert abs(bootstrap_latency(first, other=second, **options).onset) < 0.02
+    with pytest.raises(ValueError, match="number 1 is 'sub-7' instead of 'sub-0'"):
         bootstrap_latency(first, other=second[::-1], **options)
+    others = files(late, tmp_path, "sub-1{}_b.h5")
+    with pytest.raises(ValueError, match="number 1 is 'sub-10' instead of 'sub-0'"):
+        bootstrap_latency(first, other=others, **options)
 
 
 def test_metric_without_chance_needs_a_baseline():
@@ -386,6 +441,140 @@ def test_metric_without_chance_needs_a_baseline():
     latency = bootstrap_latency(results, baseline=(-0.1, 0.0), n_bootstraps=100)
     assert_allclose(latency.onset, 0.15, rtol=0, atol=0.02)
     assert latency.plot().get_ylabel() == "R²"
+
+
+# ------------------------------------------------------------ noise before the effect
+
+
+def test_nothing_is_searched_before_0_s():
+    early = bump() + 0.3 * ((TIMES > -0.085) & (TIMES < -0.025))
+    with pytest.warns(RuntimeWarning, match="before 0 s"):
+        latency = bootstrap_latency(copies(early), n_bootstraps=100)
+    assert_allclose(latency.onset, 0.15, rtol=0, atol=1e-6)
+    assert latency.window == (0.0, TIMES[-1])
+    assert latency.parameters["window"] is None
+    latency = bootstrap_latency(copies(early), window=(-0.1, 0.4), n_bootstraps=100)
+    assert latency.onset < -0.08
+    # Without times before 0 s all are searched, and so are they without later ones.
+    for shift in (0.1, -0.5):
+        moved = copies(bump(), TIMES + shift)
+        latency = bootstrap_latency(moved, n_bootstraps=100)
+        assert_allclose(latency.onset, 0.15 + shift, rtol=0, atol=1e-6)
+        assert_allclose(latency.window, (TIMES + shift)[[0, -1]], rtol=0, atol=0)
+
+
+def warnings_of(results, **options):
+    """Return what the warnings say."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bootstrap_latency(results, n_bootstraps=200, random_state=0, **options)
+    return [str(each.message) for each in caught]
+
+
+def test_noise_that_reaches_the_level_warns():
+    before = (TIMES > -0.095) & (TIMES < -0.035)
+    results = copies(bump(height=0.2), n=6)
+    results[0] = a_result(results[0].scores + 0.45 * before)
+    (text,) = warnings_of(results)
+    # The mean before 0 s is 0.075 k with k copies of the first, against 0.1.
+    share = stats.binom.sf(1, 6, 1 / 6)
+    found = int(text.split("In ")[1].split(" %")[0]) / 100
+    assert_allclose(found, share, rtol=0, atol=0.1)
+    assert "at the start of the window, 0.000 s, already, or before 0 s" in text
+    assert "Give window=..., a longer min_duration, or a larger fraction." in text
+    # Not where it is shorter than an onset, nor where this is what was asked for.
+    assert warnings_of(results, min_duration=0.08) == []
+    assert warnings_of(results, window=(-0.1, 0.4)) == []
+    assert warnings_of(subjects()) == []
+
+
+def test_what_a_t_test_finds_before_0_s_does_not_warn():
+    """A share of `level` of the times is above it without any effect."""
+    before = (TIMES > -0.095) & (TIMES < -0.035)
+    results = [a_result(each.scores + 0.2 * before) for each in subjects()]
+    assert warnings_of(results, criterion="t", level=0.001) == []
+    assert len(warnings_of(results)) == 1
+
+
+def test_an_onset_at_the_start_of_the_window_warns():
+    (text,) = warnings_of(subjects(), window=(0.18, 0.4))
+    assert text.startswith("In 100 % of the resamples the mean is above the level of t")
+    assert "start of the window, 0.180 s" in text
+    (text,) = warnings_of(subjects(), window=(0.18, 0.4), criterion="t")
+    assert "smaller level" in text
+    assert "before 0 s" not in text
+    late = [a_result(np.roll(each.scores, 15)) for each in subjects(seed=1)]
+    assert warnings_of(late, window=(0.18, 0.45)) == []
+    for one, two in ((subjects(), late), (late, subjects())):
+        (text,) = warnings_of(one, other=two, window=(0.18, 0.45))
+        assert text.startswith("In 100 %")
+
+
+def test_analyses_may_differ_between_two_lists():
+    ours = [replace(r, parameters={"kernel": "Linear()"}) for r in subjects()]
+    others = [replace(r, parameters={"kernel": "RBF()"}) for r in subjects(seed=1)]
+    assert warnings_of(ours, other=others) == []
+    (text,) = warnings_of([*ours[:-1], others[-1]])
+    assert "kernel (RBF() instead of Linear())" in text
+
+
+def test_the_first_of_equal_peaks_is_the_peak():
+    """Whatever rounding the mean over subjects has."""
+    rng, times = np.random.default_rng(0), np.arange(12) / 100
+    counts = np.zeros((200, 12), int)  # of resamples without the last one
+    counts[:, :-1] = rng.multinomial(12, np.full(11, 1 / 11), 200)
+    for _ in range(50):
+        scores = rng.integers(20, 30, size=(12, 12)) / 97
+        scores[:-1, 5] = scores[:-1, 9] = rng.integers(24, 54, 11) / 60
+        scores[-1, [5, 9]] = rng.uniform(size=2)
+        assert (find(scores, times, counts=counts)[1] == times[5]).all()
+
+
+def test_the_error_is_that_of_scores_above_each_baseline():
+    """A subject's level does not count, neither in the mean nor in its error."""
+    results = subjects(noise=0.1)
+    scores = np.array([each.scores for each in results])
+    levels = np.random.default_rng(1).uniform(-0.3, 0.3, (len(scores), 1))
+    base = scores[:, TIMES < 0.001].mean(axis=1, keepdims=True)
+    options = {"criterion": "t", "level": 0.01, "min_duration": 0.03}
+    wanted = find(scores - base + 0.5, TIMES, **options)
+    found = find(scores + levels, TIMES, baseline=(-0.1, 0.0), **options)
+    assert_allclose(found[0], wanted[0], rtol=1e-9)
+    assert not np.isclose(find(scores + levels, TIMES, **options)[0], wanted[0])
+
+
+def test_levels_at_chance_are_no_onset():
+    """Means of scores at chance are above it by rounding only."""
+    times, scores = np.arange(40) / 100, np.tile([[0.1], [0.2], [0.9]], (1, 40))
+    assert scores.mean(axis=0)[0] > 0.4
+    assert np.isnan(find(scores, times, chance=0.4)[0])
+    assert np.isnan(find(scores, times, chance=0.4, criterion="t", level=0.49)[0])
+    flat, options = np.tile(0.1, (3, 40)), {"baseline": (0.0, 0.05), "criterion": "t"}
+    assert (flat[:, :6].mean(axis=1) < 0.1).all()
+    assert np.isnan(find(flat, times, **options)[0])
+
+
+# ----------------------------------------------------------------------- files
+
+
+def test_latencies_are_saved_and_loaded(tmp_path):
+    one = bootstrap_latency(subjects(), n_bootstraps=100, random_state=7)
+    two = bootstrap_latency(
+        subjects(), other=subjects(seed=1), window=(0.0, 0.4), n_bootstraps=100
+    )
+    for latency in (one, two):
+        latency.save(tmp_path / "latency.h5", overwrite=True)
+        loaded = load_result(tmp_path / "latency.h5")
+        assert loaded == latency
+        assert repr(loaded) == repr(latency)
+        assert loaded.to_dataframe().equals(latency.to_dataframe())
+        assert loaded.plot().get_title(loc="left") == latency.plot().get_title("left")
+    assert loaded.parts[1].n_subjects == 8
+    assert one != two
+    assert replace(two, parts=two.parts[::-1]) != two
+    assert one.parameters["random_state"] == 7
+    assert one.parameters["min_duration"] == 0.05
+    assert one.versions == versions()
 
 
 # ----------------------------------------------------------------- missing onsets
@@ -457,11 +646,13 @@ def test_figure():
     for which, interval in zip(("onset", "peak"), intervals, strict=True):
         (band,) = bands(ax, f"{which}, 95 % interval")
         assert_allclose(band, interval, rtol=0, atol=1e-9)
-    colors = {each.get_edgecolor() for each in ax.patches}
+    intervals = [each for each in ax.patches if "interval" in str(each.get_label())]
+    colors = {each.get_edgecolor() for each in intervals}
     assert len(colors | {to_rgba(mean.get_color())}) == 3
     assert "onset 0.1" in ax.get_title(loc="left")
     assert not ax.spines["top"].get_visible()
-    assert not bands(ax, "not searched")
+    (left,) = bands(ax, "not searched (window 0 to 0.49 s)")
+    assert_allclose(left, [ax.get_xlim()[0], 0.0], rtol=0, atol=1e-9)
 
 
 def test_figure_shows_the_window():

@@ -47,7 +47,7 @@ OUTER = {
     *(f"_group.{name}" for name in ("entries", "library", "methods", "request")),
     *("_group.resampling", "_group.subjects", "group", "group_plots"),
     *("group_results", "comparison", "comparison_results", "latency"),
-    *("latency_results", "_group_curves"),
+    *("latency_results", "_group_curves", "_topomaps"),
 }
 CORE = [name for name in MODULES if not {name, name.partition(".")[0]} & OUTER]
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5io"}

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda._results import hdf5
 from mvpa_kfda._results.base import _Result
+from mvpa_kfda._results.saved import Saved
 from mvpa_kfda._results.tested import TestedMap
 from mvpa_kfda.results import RESULTS, DecodingResult, TimeResult, load_result
 
@@ -748,10 +749,11 @@ def test_every_public_result_can_be_loaded():
     others = {"DecodingResult", "TimeResult", "VolumeResult"}
     regressions = {"RegressionResult", "TimeRegressionResult"}
     tested = {"GroupResult", "ComparisonResult"}
-    assert set(RESULTS) == others | maps | regressions | tested
+    assert set(RESULTS) == others | maps | regressions | tested | {"Latency"}
+    bases = dict.fromkeys(tested, TestedMap) | {"Latency": Saved}
     for name, kind in RESULTS.items():
         assert kind.__name__ == name
-        assert issubclass(kind, TestedMap if name in tested else _Result)
+        assert issubclass(kind, bases.get(name, _Result))
 
 
 def test_table_takes_one_correction_by_name_and_checks_it():

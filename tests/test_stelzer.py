@@ -132,6 +132,13 @@ def test_nothing_observed():
     assert not found.labels.any()
 
 
+def test_a_single_position_is_a_line():
+    null = group(1, effect=(0,))
+    found = cluster_size_p(null, 0.05, shape=())
+    assert_array_equal(found.p_values, cluster_size_p(null, 0.05).p_values)
+    assert_array_equal(found.sizes, [1])
+
+
 def test_batches_do_not_matter(monkeypatch):
     null = group(12, effect=(2, 3, 4))
     whole = cluster_size_p(null, 0.02)

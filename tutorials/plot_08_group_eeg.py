@@ -122,9 +122,9 @@ for n in (12, 50, 1000):
 # Three, whatever the number of the others. With noise it takes some more. We make up
 # groups in which fewer and fewer have the effect, and ask of each: Is the mean above
 # chance? This is tested with random signs of the participants and a correction by
-# clusters. There are only 4095 ways to flip the signs of twelve, so all of them are
-# used, and the test is exact. And does prevalence inference find that somebody, or the
-# majority, has an effect?
+# clusters. There are only 4096 ways to give signs to twelve, the data and 4095 besides,
+# so all of them are used, and the test is exact. And does prevalence inference find
+# that somebody, or the majority, has an effect?
 
 order = [*(number for number in range(1, 13) if number not in without), *without]
 shares = [12, 10, 8, 6, 4, 2, 0]
@@ -190,7 +190,13 @@ latency.plot()
 
 rbf_files = sorted(folder.glob("sub-*/rbf.h5"))
 paired = group_inference(
-    files, "sign-flip", "max", other=rbf_files, paired=True, random_state=0
+    files,
+    "sign-flip",
+    "max",
+    other=rbf_files,
+    paired=True,
+    labels=("linear", "RBF"),
+    random_state=0,
 )
 print(paired)
 paired.plot()

@@ -127,7 +127,7 @@ bootstrap.plot(**slices)
 
 # %%
 # ``"sign-flip"`` compares the mean with how much participants differ from each other,
-# here with threshold-free cluster enhancement, computed by nilearn.
+# here with threshold-free cluster enhancement.
 
 sign_flip = group_inference(
     files, "sign-flip", "tfce", n_permutations=1000, random_state=0

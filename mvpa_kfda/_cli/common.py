@@ -127,6 +127,19 @@ REWORDED = (
     ),
     (r", or give sensors a matrix of your own", ""),
     (r"Pick others, or give sensors a matrix of your own\.", "Pick others."),
+    # Of groups.
+    (
+        r"Invalid value for '(alpha|threshold|metric|alternative)'",
+        r"Invalid value for --\1",
+    ),
+    (r"Invalid value for 'n_(permutations|jobs)'", r"Invalid value for --\1"),
+    (r"\b(method|metric|alternative|scoring)='([\w-]+)'", r"--\1 \2"),
+    (r"\b(alpha|threshold)=(\d)", r"--\1 \2"),
+    (r"\bscoring=\['(\w+)', '(\w+)'\]", r"--scoring \1 \2"),
+    (r"\b(resample|paired)=True", r"--\1"),
+    (r"\buse paired=False", "leave --paired out"),
+    (r"name those of the first list with subjects=\[\.\.\.\]", "rename the files"),
+    (r"; if the names are wrong, pass subjects=\[\.\.\.\]", ""),
     # As names, but not within the calls of functions that some messages advise.
     (r"(?<![\w(=.])process_mask_img(?![\w=)])", "--process-mask"),
     (r"(?<![\w(=.])mask_img(?![\w=)])", "--mask"),

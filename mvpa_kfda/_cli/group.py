@@ -17,7 +17,14 @@ ALTERNATIVES = ("greater", "less", "two-sided")
 #: Options of the command: flag, what it takes, type, default, help.
 GROUP_OPTIONS = (
     ("--metric", "M", str, None, "metric to test; else the first of the results"),
-    ("--permutations", "P", int, 10_000, "number of second-level permutations"),
+    (
+        "--permutations",
+        "P",
+        int,
+        None,
+        "number of second-level permutations (default: 10000, or 1000000 for "
+        "prevalence at up to 1000 positions without clusters)",
+    ),
     ("--alpha", "A", float, 0.05, "significance level"),
     (
         "--threshold",
@@ -58,8 +65,10 @@ def add_group(commands):
     parser.add_argument(
         "--correction",
         choices=CORRECTIONS,
-        default="max",
-        help="correction for testing many positions (default: %(default)s)",
+        nargs="+",
+        action="extend",
+        help="corrections for testing many positions; the figures have the first "
+        "(default: max)",
     )
     parser.add_argument(
         "--alternative",
@@ -95,13 +104,15 @@ def _run_group(arguments):
     from ..group import group_inference
 
     start = time.perf_counter()
+    if arguments.paired and arguments.other is None:
+        raise ValueError("--paired compares two lists; give the second with --other.")
     files = _expand(arguments.files)
     other = None if arguments.other is None else _expand(arguments.other)
     check_out(arguments.out)
     result = group_inference(
         files,
         arguments.method,
-        arguments.correction,
+        arguments.correction or ["max"],
         other=other,
         paired=arguments.paired,
         metric=arguments.metric,
@@ -126,8 +137,11 @@ def _expand(patterns):
     """Return files in order; shells that leave patterns alone need it done here."""
     files = []
     for pattern in patterns:
-        found = [] if Path(pattern).exists() else sorted(glob.glob(pattern))
-        files += found or [pattern]
+        is_pattern = not Path(pattern).exists() and any(c in pattern for c in "*?[")
+        found = sorted(glob.glob(pattern)) if is_pattern else [pattern]
+        if not found:
+            raise FileNotFoundError(f"No file matches {pattern}")
+        files += found
     return files
 
 

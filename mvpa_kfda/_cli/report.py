@@ -123,4 +123,10 @@ def _word_spans(times, significant):
     if index.size == 0:
         return "at no time point"
     spans = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-    return ", ".join(f"{times[s[0]]:.3f} to {times[s[-1]]:.3f} s" for s in spans)
+    return ", ".join(_word_span(times[span]) for span in spans)
+
+
+def _word_span(times):
+    """Word a stretch of times; a single one is no stretch."""
+    first, last = f"{times[0]:.3f}", f"{times[-1]:.3f}"
+    return f"{first} s" if len(times) == 1 else f"{first} to {last} s"

@@ -39,6 +39,12 @@ def listed(results, name="results"):
             f"{wanted} subject; got a {type(results).__name__}. Give a list of two or "
             "more."
         ) from None
+    for entry in filter(_is_path, entries):
+        if _is_pattern(entry):
+            raise FileNotFoundError(
+                f"There is no file {os.fspath(entry)!r} in {name}; a pattern has to be "
+                f"expanded: sorted(glob.glob({os.fspath(entry)!r}))."
+            )
     if not entries:
         raise ValueError(
             f"{name} is empty; give two or more subjects. A pattern that matches no "
@@ -55,6 +61,11 @@ def listed(results, name="results"):
 def _is_path(entry):
     """Tell paths from objects."""
     return isinstance(entry, str | os.PathLike)
+
+
+def _is_pattern(path):
+    """Tell a pattern of glob from the path of a file."""
+    return any(sign in os.fspath(path) for sign in "*?[") and not os.path.exists(path)
 
 
 def name_subjects(subjects, entries):

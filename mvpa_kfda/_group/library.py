@@ -19,6 +19,7 @@ from scipy import sparse
 from tqdm import tqdm
 
 from .._checks import check_option
+from .._clusters import _ON_HEIGHT
 from .._null import ALTERNATIVES, against_maximum, check_level
 from .._search.parallel import run_in_parallel
 from ..permutation import generator
@@ -87,7 +88,7 @@ def flip_with_mne(
     least = height if correction == "cluster" else 0.0
     two_sided = alternative == "two-sided"
     highest = (np.abs(flips.observed) if two_sided else flips.observed).max()
-    if not _mne_is_exact(len(differences), n_permutations, two_sided) or (
+    if not _mne_is_exact(len(differences), two_sided) or (
         highest <= least  # where it finds no cluster, MNE-Python returns no maxima
     ):
         return flip_here(
@@ -104,6 +105,9 @@ def flip_with_mne(
         flips,
         shape,
         threshold={"start": 0, "step": 0.2} if correction == "tfce" else least,
+        # Of few trials t is often a height of TFCE, and rounding would decide which of
+        # equal scores are above it. As in `_clusters`, none of them is.
+        scale=1 - _ON_HEIGHT if correction == "tfce" else 1.0,
         # For the maximum each position is a cluster, as none has a neighbour.
         adjacency=_mne_adjacency(neighbours, correction, flips.shape[1]),
         tail=0 if two_sided else 1,
@@ -124,7 +128,7 @@ def flip_with_mne(
     return p.ravel(), maxima
 
 
-def _run_mne(flips, shape, *, tail, **parameters):
+def _run_mne(flips, shape, *, tail, scale, **parameters):
     """Return the statistic, the clusters and the maxima without the data's own."""
     from mne.stats import permutation_cluster_1samp_test
 
@@ -134,7 +138,7 @@ def _run_mne(flips, shape, *, tail, **parameters):
         tail=tail,
         # MNE-Python's own t is 0, infinite or NaN, as rounding has it, where a flip
         # gives all subjects the same difference.
-        stat_fun=partial(_t_of_flipped, flips),
+        stat_fun=partial(_t_of_flipped, flips, scale),
         out_type="indices",
         buffer_size=None,
         **parameters,
@@ -142,9 +146,9 @@ def _run_mne(flips, shape, *, tail, **parameters):
     return t, clusters, np.abs(maxima[1:])
 
 
-def _t_of_flipped(flips, flipped):
-    """Return t of flipped differences (S, C)."""
-    return flips.of_sums(flipped.sum(axis=0))
+def _t_of_flipped(flips, scale, flipped):
+    """Return t of flipped differences (S, C), times a scale."""
+    return scale * flips.of_sums(flipped.sum(axis=0))
 
 
 def _mne_adjacency(neighbours, correction, n_positions):
@@ -154,19 +158,19 @@ def _mne_adjacency(neighbours, correction, n_positions):
     return None if isinstance(neighbours, tuple) else sparse.coo_array(neighbours)
 
 
-def _mne_is_exact(n_subjects, n_permutations, two_sided):
+def _mne_is_exact(n_subjects, two_sided):
     """Tell whether MNE-Python's flips and its statistic are what they should be.
 
     Before version 1.13.2 its TFCE did not weigh the heights, and on a line it counted
-    each cluster as one position. Up to now, where it lists all flips for one side, the
-    data is among them twice and the flip of all subjects is not. `permutation_t_test`
-    is of no use here: it takes the size of t for one side too, a position of zeros
-    makes all its p-values 0, and it holds several arrays of all flips and positions.
+    each cluster as one position. Up to now, for one side and up to 20 subjects it lists
+    the flips or draws from a list, and this list has the data instead of the flip of
+    all subjects. `permutation_t_test` is of no use here: it takes the size of t for one
+    side too, a position of zeros makes all its p-values 0, and it holds several arrays
+    of all flips and positions.
     """
     from mne.utils import check_version
 
-    listed = 2**n_subjects - 1 <= n_permutations
-    return check_version("mne", "1.13.2") and (two_sided or not listed)
+    return check_version("mne", "1.13.2") and (two_sided or n_subjects > 20)
 
 
 # -------------------------------------------------------------------------- nilearn

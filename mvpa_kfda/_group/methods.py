@@ -1,22 +1,29 @@
 """The methods of group inference: from the scores of subjects to p-values."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import norm, t
 
-from .._corrections import ADJUSTMENTS, correct
+from .._checks import warn
+from .._corrections import ADJUSTMENTS, correct, smallest_p_value
 from .._null import FullNull
 from .exchange import LabelExchange, SignFlips, draw_labels, draw_signs
 from .flips import OnLattice
 from .library import flip_with_mne, flip_with_nilearn
 from .parametric import parametric_p
 from .recombined import Recombined, draw_recombinations
-from .request import CLUSTER_FDR
+from .request import CLUSTER_FDR, METHODS
 from .stelzer import cluster_size_p
 
-#: What the field's libraries do themselves for sign flips.
-_LIBRARY = ("max", "cluster", "tfce")
+#: What the field's libraries do themselves for sign flips. The maximum comes from the
+#: flips that give the uncorrected p-values, so that no corrected one is smaller.
+_LIBRARY = ("cluster", "tfce")
+
+#: Metrics that rise above their chance level when a classifier prefers large classes,
+#: and from which ratio of the largest class to the smallest this matters.
+_PREFERRING, _UNBALANCED = ("accuracy", "recall"), 1.2
 
 
 @dataclass(frozen=True)
@@ -191,3 +198,95 @@ def _flip_by_library(subjects, differences, request, correction):
 def _height(statistic, df, level):
     """Return the statistic that a p-level stands for."""
     return float(t.isf(level, df) if statistic == "t" else norm.isf(level))
+
+
+# ------------------------------------------------------------------- what can come out
+
+
+def warn_if_unbalanced(subjects):
+    """Warn if scores are above their chance level without any effect."""
+    if subjects.metric not in _PREFERRING or subjects.unbalanced < _UNBALANCED:
+        return
+    name, ratio = subjects.metric, subjects.unbalanced
+    warn(
+        f"Subjects have classes of different sizes (up to {ratio:.3g} to 1): without "
+        f"any effect {name} is then above its chance level "
+        f"{subjects.chances[0]:.3g}, and tests against that level reject too often. "
+        "Use metric='balanced_accuracy' (decode with scoring=['accuracy', "
+        "'balanced_accuracy']), or method='prevalence' or 'bootstrap'."
+    )
+
+
+def warn_if_out_of_reach(result, majority):
+    """Warn if no p-value can be as small as alpha, whatever the scores.
+
+    Parameters
+    ----------
+    result : GroupResult
+        What came out.
+    majority : float
+        The prevalence of a majority.
+    """
+    n, alpha = result.n_permutations, result.alpha
+    of_permutations = f" and {n} second-level permutations" if n else ""
+    sizes = f"With {result.n_subjects} subjects{of_permutations} the"
+    told = False
+    for name in result.correction:
+        least = _smallest_p(result, name)
+        if least > alpha:
+            told = True
+            advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
+            if n < result.parameters["n_permutations"]:
+                advice = "These are all there are; more subjects have more."
+            if _of_distribution(result, name):
+                advice = "More subjects make it smaller."
+            warn(
+                f"{sizes} smallest p-value that correction {name!r} can give is "
+                f"{least:.3g}, above alpha={alpha:g}: nothing can be significant. "
+                f"{advice}"
+            )
+    if result.method != "prevalence" or told:
+        return
+    largest = np.nan_to_num(result.largest_gamma_0)
+    if largest < majority:
+        warn(
+            f"{sizes} prevalence bound cannot exceed {largest:.2f}, so an effect in "
+            f"the majority cannot be shown at alpha={alpha:g}. More subjects or more "
+            "permutations raise it."
+        )
+
+
+def _of_distribution(result, correction):
+    """Tell whether p-values come from a distribution and not from permutations."""
+    return result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS)
+
+
+def _smallest_p(result, correction):
+    """Return the smallest p-value that a correction can give; 0 if that is open."""
+    if correction == CLUSTER_FDR:
+        return 0.0
+    n_counted = int(np.count_nonzero(result.counted))
+    n, n_others = result.n_subjects, 0
+    if result.other_scores is not None and not result.paired:
+        n_others = len(result.other_subjects)
+    n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
+    if _of_distribution(result, correction):
+        if result.method == "t":
+            return 0.0
+        two_sided = result.alternative == "two-sided"
+        least = max((2 if two_sided else 1) / n_exchanges, np.finfo(float).tiny)
+        if n_others:
+            # With ties the rank sum is tested by an approximation, which goes lowest
+            # where all subjects of a group are equal.
+            apart = np.ones((n, 1)), np.zeros((n_others, 1)), "wilcoxon"
+            how = "two-sided" if two_sided else "greater"
+            least = min(least, float(parametric_p(*apart, how)[0]))
+        return smallest_p_value(1 / least - 1, n_counted, correction)
+    least = smallest_p_value(result.n_permutations, n_counted, correction)
+    # Of all sign flips, and of all exchanges between equal groups, two are equally far
+    # out: the observed one and its mirror image.
+    mirrored = not METHODS[result.method] and n_others in (0, n)
+    exact = result.n_permutations < result.parameters["n_permutations"]
+    if mirrored and exact and result.alternative == "two-sided":
+        least = min(1.0, 2 * least)
+    return least

@@ -47,8 +47,8 @@ def cluster_size_p(null, threshold=0.001, adjacency=None, shape=None):
     adjacency : sparse matrix, shape (C, C) or None, default=None
         Which of the C positions are neighbours. None: those on the lattice of `shape`.
     shape : tuple of int or None, default=None
-        Shape of the lattice, of C positions; not used with an adjacency. None: all of
-        them in one line.
+        Shape of the lattice, of C positions; not used with an adjacency. None, or ()
+        for a single position: all of them in one line.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def cluster_size_p(null, threshold=0.001, adjacency=None, shape=None):
     array([1.   , 1.   , 0.042, 0.042, 0.042, 1.   , 1.   , 1.   ])
     """
     n_positions = null.shape[1]
-    lattice = shape if adjacency is None and shape is not None else (n_positions,)
+    lattice = shape if adjacency is None and shape else (n_positions,)
     heights = _heights(null, check_level(threshold))
 
     def clusters(maps):

@@ -11,6 +11,13 @@ import numpy as np
 from .._checks import quoted, warn
 from .._results.places import Places
 from ..map_results import GeneralizationResult
+from .checking import (
+    largest_ratio,
+    recorded,
+    refuse_damage,
+    refuse_gap,
+    tell_differences,
+)
 from .entries import (
     inside,
     listed,
@@ -53,6 +60,9 @@ class Subjects:
     one_sided : bool
         Whether the nulls are good for high scores only, see
         `GeneralizationResult.diagonal`.
+    unbalanced : float
+        The largest ratio between the numbers of tested trials of two classes, of all
+        subjects; 1 where they are equal, or without classes.
     """
 
     names: tuple
@@ -65,6 +75,7 @@ class Subjects:
     second_nulls: tuple
     exempt: np.ndarray
     one_sided: bool = False
+    unbalanced: float = 1.0
 
     def expand(self, values, fill=np.nan):
         """Put values of the positions that count into the shape of the map.
@@ -102,9 +113,19 @@ class _Kept:
     second: np.ndarray | None
     exempt: np.ndarray
     one_sided: bool
+    unbalanced: float
+    analysis: dict
 
 
-def gather(results, *, metric=None, subjects=None, need_nulls=False, resample=False):
+def gather(
+    results,
+    *,
+    metric=None,
+    subjects=None,
+    need_nulls=False,
+    resample=False,
+    n_first=None,
+):
     """Gather the results of several subjects.
 
     Parameters
@@ -121,6 +142,9 @@ def gather(results, *, metric=None, subjects=None, need_nulls=False, resample=Fa
     resample : bool
         Bring searchlight maps of voxels onto the grid of the first subject, nearest
         neighbour, and keep the voxels that every subject has.
+    n_first : int or None
+        Number of results of a first list, which the results of a second one follow;
+        their analyses may differ. None: there is one list.
 
     Returns
     -------
@@ -136,7 +160,13 @@ def gather(results, *, metric=None, subjects=None, need_nulls=False, resample=Fa
     ValueError
         If a file is damaged, if a subject comes twice, or if what the subjects have
         differs: the kind of map, its positions, the metric, or its chance level; if
-        permutations are missing, or if no position is left that all subjects have.
+        permutations are missing, if no position is left that all subjects have, or if
+        one is missing of a lattice, such as times.
+
+    Warns
+    -----
+    RuntimeWarning
+        If subjects have scores at different positions, or were analysed differently.
 
     Examples
     --------
@@ -161,6 +191,8 @@ def gather(results, *, metric=None, subjects=None, need_nulls=False, resample=Fa
     for entry, who in zip(entries, words, strict=True):
         first = kept[0] if kept else None
         kept.append(_keep(entry, who, first, metric, need_nulls, resample, seen))
+    analyses = [each.analysis for each in kept]
+    tell_differences(words, analyses, len(words) if n_first is None else n_first)
     return _joined(names, words, kept)
 
 
@@ -178,11 +210,29 @@ def _keep(entry, who, first, metric, need_nulls, resample, seen):
     scores = np.ravel(result.metrics[metric]).astype(np.float64)
     chance, exempt = result.chances[metric], exempt.ravel()
     one_sided = bool(result.parameters.get("larger_of_two"))
-    kept = _Kept(places, mode, metric, chance, scores, null, second, exempt, one_sided)
+    kept = _Kept(
+        places,
+        mode,
+        metric,
+        chance,
+        scores,
+        null,
+        second,
+        exempt,
+        one_sided,
+        largest_ratio(result),
+        recorded(result),
+    )
     if first is None:
         return kept
     if first.places.difference(places):  # of voxels, and resampling was asked for
         nearest = nearest_voxels(places.geometry, first.places.geometry)
+        if (nearest < 0).all():
+            raise ValueError(
+                f"The voxels of {inside(who)} do not overlap with those of the first "
+                "subject; are both in the same space? Images have to be warped to one "
+                "space, such as MNI, before they are decoded."
+            )
         if null is not None:
             null = take_voxels(null, nearest)
         kept = replace(kept, scores=take_voxels(scores, nearest), null=null)
@@ -196,7 +246,13 @@ def _same_kind(result, places, mode, who, first, metric, resample):
         try:
             return result._scalar_metric(metric)
         except ValueError as error:
-            raise ValueError(f"{who}: {error}") from None
+            again = ""
+            if metric not in result.scoring:
+                again = (
+                    " For other metrics decode again, with "
+                    f"scoring={[*result.scoring, metric]}."
+                )
+            raise ValueError(f"{who}: {error}{again}") from None
     words = first.places.difference(places)
     voxels = first.places.in_voxels and places.in_voxels
     if words and not (resample and voxels):
@@ -226,7 +282,7 @@ def _same_kind(result, places, mode, who, first, metric, resample):
         raise ValueError(
             f"{who} has another chance level of {first.metric!r} than the first "
             f"subject: {chance:.6g} instead of {first.chance:.6g}. All must have "
-            "decoded the same classes; leave it out, or take another metric."
+            "decoded the same number of classes; leave it out, or take another metric."
         )
     return first.metric
 
@@ -281,16 +337,21 @@ def _joined(names, words, kept):
     first, chances = kept[0], np.array([each.chance for each in kept])
     has_score = np.array([~np.isnan(each.scores) for each in kept])
     counted = has_score.all(axis=0)
+    if first.places.pairs is None and counted.any() and not counted.all():
+        refuse_gap(has_score, first.places, words)
     _check_counted(has_score, counted, words)
     one_sided = any(each.one_sided for each in kept)
+    unbalanced = max(each.unbalanced for each in kept)
     scores, nulls, second_nulls = [], [], []
-    while kept:  # each is let go before the next is copied
-        each = kept.pop(0)
+    for who in words:
+        each = kept.pop(0)  # let go before the next is copied
         scores.append(each.scores[counted])
         if each.null is not None:
             nulls.append(_where(each.null, counted))
         if each.second is not None:
             second_nulls.append(_where(each.second, counted))
+        for values in (scores[-1], *nulls[-1:], *second_nulls[-1:]):
+            refuse_damage(values, first.metric, who)
     return Subjects(
         names=names,
         places=first.places,
@@ -302,6 +363,7 @@ def _joined(names, words, kept):
         second_nulls=tuple(second_nulls),
         exempt=first.exempt[counted],
         one_sided=one_sided,
+        unbalanced=unbalanced,
     )
 
 
@@ -313,11 +375,11 @@ def _where(null, counted):
 def _check_counted(has_score, counted, words):
     """Warn where subjects have scores at different positions; refuse none at all."""
     n_counted, n_each = np.count_nonzero(counted), np.count_nonzero(has_score, axis=1)
-    fewest = inside(words[np.argmin(n_each)])
+    fewest = words[np.argmin(n_each)]
     text = (
         f"The subjects have scores at different positions: {n_counted} of "
-        f"{len(counted)} are left, where every subject has one. The fewest has "
-        f"{fewest}, {min(n_each)}"
+        f"{len(counted)} are left, where every subject has one. {fewest} has fewest, "
+        f"{min(n_each)}"
     )
     if n_counted == 0:
         raise ValueError(f"{text}. Leave out subjects that have few.")

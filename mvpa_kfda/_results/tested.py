@@ -159,6 +159,8 @@ class TestedMap(Saved):
         """Return the name of a correction, the default one if None."""
         if name is None:
             return self.correction[0]
+        if isinstance(name, str):  # large letters and underscores, as when asked for
+            name = name.lower().replace("_", "-")
         return name if name in self.p_maps else check_correction(name)
 
     def _corrected(self, name):
@@ -215,17 +217,21 @@ class TestedMap(Saved):
         elif isinstance(corrections, str):
             corrections = [corrections]
         names = [self._correction(name) for name in corrections]
-        table = self.places.columns() | self.metrics | self._p_columns("none", "p")
+        table = self.places.columns() | self._table() | self._p_columns("none", "p")
         for name in names if self.axes else ():
             if name != "none":
                 table |= self._p_columns(name, f"p_{name.replace('-', '_')}")
         return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
 
+    def _table(self):
+        """Return the columns of a table with all maps."""
+        return self.metrics
+
     def _p_columns(self, correction, column):
         """Return the columns of a table with p-values under a correction."""
         return {column: self.pvalues(correction)}
 
-    def to_img(self, name=None, *, correction=None):
+    def to_img(self, name=None, *, correction=None, **options):
         """Make an image of one of the maps, or of p-values.
 
         Parameters
@@ -236,11 +242,14 @@ class TestedMap(Saved):
             is the upper tail of.
         correction : str or None
             Correction of the p-values, as in `pvalues`.
+        **options
+            What else `pvalues` takes: of a prevalence test its `null`.
 
         Returns
         -------
         img : nibabel.Nifti1Image or nilearn.surface.SurfaceImage
-            On the grid or the meshes of the maps; NaN where there are no scores.
+            On the grid or the meshes of the maps: 0 outside of the mask (1 for "p"),
+            and NaN where it has no scores.
 
         Raises
         ------
@@ -257,7 +266,7 @@ class TestedMap(Saved):
         if name in self.metrics:
             return self.geometry.to_img(self.metrics[name])
         check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
-        p = np.asarray(self.pvalues(correction))
+        p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)
 
     def __repr__(self):
@@ -271,6 +280,12 @@ class TestedMap(Saved):
         best = np.nanmax(scores) if np.isfinite(scores).any() else np.nan
         peak = "peak " if self.axes else ""
         return f"{self.metric} {peak}{best:.3f}"
+
+    def _worded_difference(self, what):
+        """Word the largest difference, of either sign."""
+        scores = np.ravel(self.scores)
+        best = scores[np.nanargmax(np.abs(scores))]
+        return f"{what} {'peak ' if self.axes else ''}{best:+.3f}"
 
     def _description(self):
         """Return parts of a title: what the scores were computed from."""
