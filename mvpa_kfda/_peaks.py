@@ -6,9 +6,9 @@ import numpy as np
 from scipy import ndimage
 
 from ._checks import check_finite, check_positive
-from ._clusters import components
+from ._figures.common import check_request
+from ._inference.clusters import components
 from ._results.volume_images import shown_metric
-from .plots import check_request
 
 
 def peak_table(result, correction, alpha, metric, min_distance, threshold):

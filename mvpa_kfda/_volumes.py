@@ -11,7 +11,6 @@ from scipy import sparse
 
 from ._analysis import make_analysis
 from ._checks import check_jobs, check_option, warn
-from ._clusters import adjacency_among
 from ._images.columns import find_runs, flat_within_runs, usable_columns
 from ._images.columns import standardize as z_score
 from ._images.neighbours import (
@@ -21,6 +20,7 @@ from ._images.neighbours import (
     surface_members,
 )
 from ._images.touching import touching, touching_from
+from ._inference.clusters import adjacency_among
 from ._results.space import FeatureSpace, SurfaceSpace
 from ._search.checkpoint import Checkpoint, digest
 from ._search.memory import NULLS, check_null, physical_memory

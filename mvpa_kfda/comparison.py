@@ -6,11 +6,11 @@ import numpy as np
 from scipy.stats import norm
 
 from ._checks import check_count, check_option, warn
-from ._corrections import ADJUSTMENTS
 from ._group.exchange import draw_signs
 from ._group.request import check_alpha, check_corrections, check_threshold
-from ._null import ALTERNATIVES, FullNull, level_of_side
-from ._paired import (
+from ._inference.corrections import ADJUSTMENTS
+from ._inference.null import ALTERNATIVES, FullNull, level_of_side
+from ._inference.paired import (
     Flips,
     check_accuracy,
     count_right,

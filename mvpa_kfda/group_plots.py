@@ -8,10 +8,10 @@ import inspect
 
 import numpy as np
 
-from . import _group_curves as curves
-from . import plots
-from ._edges import histogram_edges
-from ._labels import (
+from ._figures import common, curves
+from ._figures.common import NULL_COLOR, SCORE_COLOR
+from ._figures.edges import histogram_edges
+from ._figures.labels import (
     BOUND,
     NO_BOUND,
     difference_label,
@@ -21,9 +21,8 @@ from ._labels import (
     score_label,
     with_null,
 )
-from ._null import against_maximum
+from ._inference.null import against_maximum
 from .map_plots import plot_generalization, plot_sensors, plot_time_frequency
-from .plots import NULL_COLOR, SCORE_COLOR
 from .volume_plots import plot_volume
 
 
@@ -174,7 +173,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
     't over subjects, maximum over positions'
     """
     alpha = result.alpha if alpha is None else alpha
-    plots.check_request(result, None, "none", alpha)
+    common.check_request(result, None, "none", alpha)
     null = result.null_max
     if len(null) == 0:
         raise ValueError(
@@ -184,7 +183,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
         )
     observed, p = result.observed_max, _p_of_maximum(result)
     drawn = draws_of(result)
-    ax = plots.axes_or_new(ax, figsize=(6.0, 4.0))
+    ax = common.axes_or_new(ax, figsize=(6.0, 4.0))
     ax.hist(
         null,
         bins=histogram_edges(null),
@@ -208,7 +207,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
     over = ", maximum over positions" if result.axes else ""
     ax.set(xlabel=f"{label}{over}", ylabel=drawn.capitalize())
     ax.yaxis.set_major_formatter("{x:,.0f}")
-    return plots.finish(ax, result, show)
+    return common.finish(ax, result, show)
 
 
 def _p_of_maximum(result):
@@ -231,7 +230,7 @@ def _draw_quantile(ax, result, alpha):
         return
     bound = np.sort(null)[::-1][b]
     label = f"p ≤ {alpha:g} above {bound:.3g}"
-    style = {"color": plots.SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
+    style = {"color": common.SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
     ax.axvline(bound, label=with_null(result, label), **style)
 
 
@@ -240,17 +239,17 @@ def _draw_quantile(ax, result, alpha):
 
 def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
     """Plot a time course, in two panels where there is more than the scores to show."""
-    metric, correction = plots.check_request(result, metric, correction, alpha)
-    marks = plots.marking(result, metric, correction, alpha, "time point")
+    metric, correction = common.check_request(result, metric, correction, alpha)
+    marks = common.marking(result, metric, correction, alpha, "time point")
     if ax is None and metric == result.metric:
         if BOUND in result.metrics:
             return _plot_with_bound(result, marks, show)
         if is_difference(result):
             return _plot_pair(result, marks, show)
-    ax = plots.axes_or_new(ax, figsize=(7.0, 4.2))
+    ax = common.axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_time(ax, result, metric, marks)
     curves.finish_times([ax], result.times)
-    return plots.finish(ax, result, show)
+    return common.finish(ax, result, show)
 
 
 def _draw_time(ax, result, metric, marks):
@@ -264,7 +263,7 @@ def _draw_time(ax, result, metric, marks):
     else:
         curves.draw_map_curve(ax, result, metric)
         ax.set_ylabel(label_of(result, metric))
-    plots.draw_bars(ax, result.times, *marks)
+    common.draw_bars(ax, result.times, *marks)
 
 
 def _plot_with_bound(result, marks, show):
@@ -286,7 +285,7 @@ def _plot_pair(result, marks, show):
         curves.draw_groups(upper, result)
         curves.draw_differences(lower, result)
     lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
-    plots.draw_bars(lower, result.times, *marks)
+    common.draw_bars(lower, result.times, *marks)
     return _finish_panels(figure, result, show)
 
 
@@ -306,12 +305,12 @@ def _two_panels(figsize, heights):
 def _finish_panels(figure, result, show):
     """Add the title, the axis of times, and one legend of both panels."""
     curves.finish_times(figure.axes, result.times)
-    plots.set_title(figure.axes[0], result)
+    common.set_title(figure.axes[0], result)
     handles = [
         handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **plots.LEGEND)
-    return plots.shown(figure, show)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, **common.LEGEND)
+    return common.shown(figure, show)
 
 
 # --------------------------------------------------------------------- single numbers
@@ -319,13 +318,13 @@ def _finish_panels(figure, result, show):
 
 def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
     """Plot the scores of the subjects at the only position there is."""
-    metric, correction = plots.check_request(result, metric, correction, alpha)
+    metric, correction = common.check_request(result, metric, correction, alpha)
     if metric != result.metric:
         raise ValueError(
             f"There is one position only, so {metric!r} is a number and not a map: "
             f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
         )
-    ax = plots.axes_or_new(ax, figsize=(5.0, 4.4))
+    ax = common.axes_or_new(ax, figsize=(5.0, 4.4))
     pair = hasattr(result, "scores_b")
     (curves.draw_two_dots if pair else curves.draw_dots)(ax, result)
     ax.plot([], [], " ", label=_worded_p(result, correction))
@@ -333,7 +332,7 @@ def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
         bound = float(result.metrics[BOUND])
         words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
         ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
-    return plots.finish(ax, result, show, columns=1)
+    return common.finish(ax, result, show, columns=1)
 
 
 def _worded_p(result, correction):

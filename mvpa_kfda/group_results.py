@@ -8,9 +8,9 @@ import numpy as np
 
 from . import group_plots
 from ._checks import check_option
-from ._corrections import ADJUSTMENTS
+from ._inference.corrections import ADJUSTMENTS
+from ._inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ._peaks import peak_table
-from ._prevalence import largest_bound, prevalence_bound, prevalence_p
 from ._results.tested import TestedMap
 
 #: The share of the population that a null hypothesis grants to have an effect.

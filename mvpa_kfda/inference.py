@@ -17,8 +17,8 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 
 import numpy as np
 
-from ._clusters import find_clusters, tfce
-from ._corrections import (
+from ._inference.clusters import find_clusters, tfce
+from ._inference.corrections import (
     CORRECTIONS,
     Cluster,
     check_correction,
@@ -26,8 +26,8 @@ from ._corrections import (
     list_clusters,
     smallest_p_value,
 )
-from ._null import FullNull
-from ._null_summary import (
+from ._inference.null import FullNull
+from ._inference.null_summary import (
     NullCollector,
     NullSummary,
     SummarisedNull,

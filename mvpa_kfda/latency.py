@@ -15,7 +15,7 @@ from ._checks import (
 )
 from ._group.request import join_lists
 from ._group.subjects import gather
-from ._onsets import CRITERIA, Rule, draw_subjects, locate, searched
+from ._inference.onsets import CRITERIA, Rule, draw_subjects, locate, searched
 from ._setup import draw_seed, versions
 from .group_results import GroupResult
 from .latency_results import Latency

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ._edges import sample_edges
-from ._results.saved import Saved
-from .plots import (
+from ._figures.common import (
     LEGEND,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
     axes_or_new,
     draw_chance,
-    metric_label,
 )
+from ._figures.edges import sample_edges
+from ._figures.labels import metric_label
+from ._results.saved import Saved
 
 #: Colors of the bands of onset and peak, other than that of the course.
 BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple

@@ -7,8 +7,9 @@ is above chance and blue below it. What is significant is outlined.
 
 import numpy as np
 
-from . import plots
-from ._drawing import (
+from ._figures import common
+from ._figures.edges import sample_edges
+from ._figures.maps import (
     LINE_COLOR,
     add_colorbar,
     draw_map,
@@ -18,8 +19,7 @@ from ._drawing import (
     prepare,
     set_log_frequencies,
 )
-from ._edges import sample_edges
-from ._topomaps import (
+from ._figures.topomaps import (
     draw_topomaps,
     explain_topomaps,
     sensor_info,
@@ -95,7 +95,7 @@ def plot_generalization(
     """
     drawn = prepare(result, metric, correction, alpha, vlim, cmap)
     across, up = sample_edges(result.test_times), sample_edges(result.train_times)
-    ax = plots.axes_or_new(ax, figsize=(6.4, 6.2))
+    ax = common.axes_or_new(ax, figsize=(6.4, 6.2))
     mesh = draw_map(ax, across, up, drawn)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
     if start < end:
@@ -179,7 +179,7 @@ def plot_time_frequency(
     """
     drawn = prepare(result, metric, correction, alpha, vlim, cmap)
     across, up = sample_edges(result.times), frequency_edges(result.freqs)
-    ax = plots.axes_or_new(ax, figsize=(7.0, 4.6))
+    ax = common.axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
         set_log_frequencies(ax.yaxis, up)
     mesh = draw_map(ax, across, up, drawn)
@@ -265,7 +265,7 @@ def plot_sensors(
     grid = figure.add_gridspec(rows, len(shown), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_sensor_rows(ax, result, drawn)
-    plots.set_title(ax, result, note=missing)
+    common.set_title(ax, result, note=missing)
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(shown))]
         draw_topomaps(axes, result, drawn, shown, info)
@@ -274,7 +274,7 @@ def plot_sensors(
     handles += add_colorbar(
         mesh, drawn, ax=figure.axes, aspect=40, pad=0.02, panchor=False
     )
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **plots.LEGEND)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, **common.LEGEND)
     if show:
         plt.show()
     return figure
@@ -285,7 +285,7 @@ def _finish(ax, mesh, drawn, result, show):
     # An inset: as high as the map, whatever the shape of the figure.
     chance = add_colorbar(mesh, drawn, cax=ax.inset_axes([1.03, 0, 0.035, 1]))
     handles = ax.get_legend_handles_labels()[0]
-    return plots.finish(ax, result, show, handles=handles + chance)
+    return common.finish(ax, result, show, handles=handles + chance)
 
 
 def _draw_sensor_rows(ax, result, drawn):

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from . import map_plots
-from ._corrections import FALSE_DISCOVERY, adjust
+from ._inference.corrections import FALSE_DISCOVERY, adjust
 from ._results.base import _Result
 from ._results.sensors import WithPatterns
 from ._results.summarised import WithSummaries

@@ -5,7 +5,7 @@ Matplotlib is imported by the helpers only, so that decoding never loads it.
 
 import numpy as np
 
-from .plots import SCORE_COLOR, axes_or_new, finish
+from ._figures.common import SCORE_COLOR, axes_or_new, finish
 
 
 def plot_predictions(result, *, ax=None, show=False):

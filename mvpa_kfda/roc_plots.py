@@ -1,6 +1,6 @@
 """Figures of ROC curves."""
 
-from .plots import SCORE_COLOR, axes_or_new, finish, shown
+from ._figures.common import SCORE_COLOR, axes_or_new, finish, shown
 from .roc import make_roc
 
 #: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .plots import axes_or_new, finish, sample_edges
+from ._figures.common import axes_or_new, finish
+from ._figures.edges import sample_edges
 from .roc_plots import COLORS, STYLES
 
 #: What is minimised, by the name of the criterion.

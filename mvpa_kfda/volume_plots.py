@@ -10,15 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import plots
-from ._brain_plots import plot_glass_brain, plot_slices, plot_surface
 from ._checks import check_option
-from ._drawing import colors_for
-from ._group_curves import INTERVAL_LABEL, mean_interval
-from ._labels import BOUND, is_difference, label_of, level_of, limits_of
+from ._figures import common
+from ._figures.brains import plot_glass_brain, plot_slices, plot_surface
+from ._figures.common import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
+from ._figures.curves import INTERVAL_LABEL, mean_interval
+from ._figures.labels import (
+    BOUND,
+    describe,
+    is_difference,
+    label_of,
+    level_of,
+    limits_of,
+)
+from ._figures.maps import colors_for
 from ._peaks import find_marked
 from ._results.volume_images import shown_metric
-from .plots import NULL_COLOR, SCORE_COLOR, SIGNIFICANT_COLOR
 
 #: The kinds of figures, by the kind of space, and of the space that regions are in.
 KINDS = {
@@ -124,14 +131,14 @@ def plot_volume(
 def _prepare(result, metric, correction, alpha, threshold, vlim, cmap):
     """Check the arguments and collect what is to be drawn."""
     metric = shown_metric(result, metric)
-    metric, correction = plots.check_request(result, metric, correction, alpha)
+    metric, correction = common.check_request(result, metric, correction, alpha)
     values, chance = result.metrics[metric], result.chances[metric]
     decoded = result.decoded
     if not decoded.any():
         raise ValueError("There is nothing to plot: no position could be decoded.")
     name, noun = label_of(result, metric), result.geometry.noun
     if threshold is None:
-        marked, label = plots.marking(result, metric, correction, alpha, noun)
+        marked, label = common.marking(result, metric, correction, alpha, noun)
     else:
         marked, _ = find_marked(result, metric, correction, alpha, threshold)
         label = f"{name} ≥ {threshold:g}"
@@ -155,7 +162,7 @@ def _finish_brains(figure, result, drawn, outlined):
         extend=EXTEND[beyond],
     )
     if low <= drawn.chance <= high:
-        plots.draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
+        common.draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
     handles = bar.ax.get_legend_handles_labels()[0]
     if drawn.marked is not None:
         style, label = {"ls": ""}, drawn.label
@@ -165,9 +172,9 @@ def _finish_brains(figure, result, drawn, outlined):
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **style))
     if handles:
-        figure.legend(handles=handles, loc="lower center", ncols=2, **plots.LEGEND)
-    width = int(plots.TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(plots.describe(result), width, break_on_hyphens=False)
+        figure.legend(handles=handles, loc="lower center", ncols=2, **common.LEGEND)
+    width = int(common.TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
 
 
@@ -186,9 +193,9 @@ def _plot_bars(result, drawn):
     if drawn.metric == BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
     figure.draw_without_rendering()  # lays out the names, so that the title fits
-    plots.set_title(ax, result)
+    common.set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, **plots.LEGEND)
+    figure.legend(loc="outside lower center", ncols=2, **common.LEGEND)
     return figure
 
 
@@ -236,7 +243,7 @@ def _draw_rows(ax, result, drawn, low, high, band):
     if drawn.marked is not None:
         marked = drawn.marked[order]
         _draw_marks(ax, values[marked], rows[marked], drawn.label, ms=7)
-    plots.draw_chance(ax.axvline, drawn.chance, level=drawn.level)
+    common.draw_chance(ax.axvline, drawn.chance, level=drawn.level)
     texts = [
         str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
         for i in order
@@ -252,7 +259,7 @@ def _draw_curve(ax, result, drawn, low, high, band):
     # Single bounds between places without one would be lines of no length.
     shown = np.nan_to_num(drawn.values) if drawn.metric == BOUND else drawn.values
     ax.plot(x, shown, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
-    plots.draw_chance(ax.axhline, drawn.chance, level=drawn.level)
+    common.draw_chance(ax.axhline, drawn.chance, level=drawn.level)
     if np.isfinite(low).any():
         ax.fill_between(
             x,

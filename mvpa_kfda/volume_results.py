@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from . import volume_plots
-from ._clusters import adjacency_among
+from ._inference.clusters import adjacency_among
 from ._peaks import peak_table
 from ._results.base import _Result
 from ._results.space import unpack_space

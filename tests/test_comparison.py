@@ -21,8 +21,8 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda._labels import describe
-from mvpa_kfda._paired import Differences, Flips, count_right, sum_within
+from mvpa_kfda._figures.labels import describe
+from mvpa_kfda._inference.paired import Differences, Flips, count_right, sum_within
 from mvpa_kfda.comparison import compare
 from mvpa_kfda.comparison_results import ComparisonResult
 

@@ -11,8 +11,10 @@ from scipy import sparse
 from scipy.stats import false_discovery_control, norm
 from sklearn.feature_extraction.image import grid_to_graph
 
-from mvpa_kfda import _clusters, generalize_arrays
-from mvpa_kfda._null import ALTERNATIVES, FullNull
+from mvpa_kfda import generalize_arrays
+from mvpa_kfda._figures.common import CORRECTION_LABELS, check_request
+from mvpa_kfda._inference import clusters as _clusters
+from mvpa_kfda._inference.null import ALTERNATIVES, FullNull
 from mvpa_kfda.inference import (
     CORRECTIONS,
     check_correction,
@@ -23,7 +25,6 @@ from mvpa_kfda.inference import (
     smallest_p_value,
     tfce,
 )
-from mvpa_kfda.plots import CORRECTION_LABELS, check_request
 
 corrections = pytest.mark.parametrize("correction", CORRECTIONS)
 alternatives = pytest.mark.parametrize("alternative", ALTERNATIVES)

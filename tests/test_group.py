@@ -374,7 +374,7 @@ def test_results_do_not_depend_on_batches(monkeypatch):
     for method in METHODS:
         before = group_inference(results, method, everything, **options)
         with monkeypatch.context() as patch:
-            patch.setattr("mvpa_kfda._clusters._BATCH", 7)
+            patch.setattr("mvpa_kfda._inference.clusters._BATCH", 7)
             after = group_inference(results, method, everything, **options)
         for name in everything:
             assert_allclose(after.pvalues(name), before.pvalues(name), **EXACT)

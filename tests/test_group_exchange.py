@@ -18,7 +18,7 @@ from mvpa_kfda._group.exchange import (
     draw_signs,
 )
 from mvpa_kfda._group.parametric import parametric_p
-from mvpa_kfda._null import ALTERNATIVES, FullNull
+from mvpa_kfda._inference.null import ALTERNATIVES, FullNull
 from mvpa_kfda.inference import correct
 
 

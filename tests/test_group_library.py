@@ -20,7 +20,7 @@ from sklearn.feature_extraction.image import grid_to_graph
 from mvpa_kfda._group import library
 from mvpa_kfda._group.flips import flip_here
 from mvpa_kfda._group.library import flip_with_mne, flip_with_nilearn
-from mvpa_kfda._null import ALTERNATIVES
+from mvpa_kfda._inference.null import ALTERNATIVES
 from mvpa_kfda._results.space import VolumeSpace
 
 CORRECTIONS = ("max", "cluster", "tfce")

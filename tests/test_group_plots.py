@@ -11,14 +11,15 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda import _brain_plots
-from mvpa_kfda._group_curves import (
+from mvpa_kfda._figures import brains
+from mvpa_kfda._figures.common import SCORE_COLOR
+from mvpa_kfda._figures.curves import (
     OTHER_COLOR,
     difference_interval,
     mean_interval,
     spread,
 )
-from mvpa_kfda._labels import describe, label_of, level_of, limits_of
+from mvpa_kfda._figures.labels import describe, label_of, level_of, limits_of
 from mvpa_kfda._results.places import Places
 from mvpa_kfda._results.sensors import pack_info
 from mvpa_kfda._results.space import (
@@ -30,7 +31,6 @@ from mvpa_kfda._results.space import (
 from mvpa_kfda.comparison_results import ComparisonResult
 from mvpa_kfda.group_plots import plot_group, plot_null_max
 from mvpa_kfda.group_results import GroupResult
-from mvpa_kfda.plots import SCORE_COLOR
 
 plt.switch_backend("Agg")
 
@@ -755,7 +755,7 @@ def test_brains_are_cut_at_the_best_of_equal_bounds():
     bound[[3, 40]], bound[50] = 0.4, 0.2
     result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
     drawn = SimpleNamespace(metric="gamma_0", values=bound, marked=None)
-    found = _brain_plots._cuts(result, drawn, "ortho", None)
+    found = brains._cuts(result, drawn, "ortho", None)
     assert_allclose(found, space.points[40], rtol=0, atol=0)
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mvpa_kfda import cross_validate, decode_arrays, load_result
-from mvpa_kfda._onsets import Rule, draw_subjects, locate
+from mvpa_kfda._inference.onsets import Rule, draw_subjects, locate
 from mvpa_kfda._results.places import Places
 from mvpa_kfda._setup import versions
 from mvpa_kfda.group_results import GroupResult

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mvpa_kfda import _clusters
-from mvpa_kfda._null import FullNull
+from mvpa_kfda._inference import clusters as _clusters
+from mvpa_kfda._inference.null import FullNull
 from mvpa_kfda._results.hdf5 import read_result_file, write_result_file
 from mvpa_kfda.inference import (
     CORRECTIONS,

@@ -37,7 +37,8 @@ OUTER = {
     *("_epochs_input", "_epochs_pairs", "epochs", "generalize", "simulate", "cli"),
     *("_generalization", "arrays", "results", "epochs_results", "map_results"),
     *("_cli", "_images", "_volumes"),
-    *("_drawing", "map_plots", "plots", "_brain_plots", "_peaks"),
+    *(f"_figures.{name}" for name in ("brains", "common", "curves", "maps")),
+    *("map_plots", "plots", "_peaks"),
     *(f"_results.{name}" for name in ("base", "hdf5", "sensors", "space")),
     *("_results.brain_space", "_results.volume_images"),
     *("volume_plots", "volume_results", "volumes", "array_generalization"),
@@ -47,7 +48,7 @@ OUTER = {
     *(f"_group.{name}" for name in ("entries", "library", "methods", "request")),
     *("_group.resampling", "_group.subjects", "group", "group_plots"),
     *("group_results", "comparison", "comparison_results", "latency"),
-    *("latency_results", "_group_curves", "_topomaps"),
+    *("latency_results", "_figures.topomaps"),
 }
 CORE = [name for name in MODULES if not {name, name.partition(".")[0]} & OUTER]
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5io"}

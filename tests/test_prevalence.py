@@ -9,8 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mvpa_kfda._group.recombined import Recombined, draw_recombinations
-from mvpa_kfda._null import FullNull
-from mvpa_kfda._prevalence import largest_bound, prevalence_bound, prevalence_p
+from mvpa_kfda._inference.null import FullNull
+from mvpa_kfda._inference.prevalence import (
+    largest_bound,
+    prevalence_bound,
+    prevalence_p,
+)
 from mvpa_kfda.inference import correct, corrected_p_values
 
 ALPHA = 0.05
@@ -106,7 +110,8 @@ def test_rows_do_not_depend_on_what_is_read_with_them(statistic, dtype, monkeypa
     assert_array_equal(np.concatenate([null[:1], null[1:9], null[9:]]), whole)
     assert_array_equal(null[5:25, 3:8], whole[5:25, 3:8])
     assert_array_equal(null[40:], whole[40:])
-    monkeypatch.setattr("mvpa_kfda._clusters._BATCH", 30)  # two rows in each batch
+    # two rows in each batch
+    monkeypatch.setattr("mvpa_kfda._inference.clusters._BATCH", 30)
     assert_array_equal(null[:], whole)
 
 

@@ -17,11 +17,11 @@ from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, Tuned, cross_validate, load_result
+from mvpa_kfda._figures.labels import metric_label
 from mvpa_kfda.direct import Plan
 from mvpa_kfda.folds import Folds
 from mvpa_kfda.lowrank import Nystrom
 from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.plots import metric_label
 from mvpa_kfda.regression import regress, regress_windows
 from mvpa_kfda.regression_metrics import REGRESSION_METRICS, evaluate_regression
 from mvpa_kfda.search import run

@@ -142,7 +142,7 @@ def test_a_single_position_is_a_line():
 def test_batches_do_not_matter(monkeypatch):
     null = group(12, effect=(2, 3, 4))
     whole = cluster_size_p(null, 0.02)
-    monkeypatch.setattr("mvpa_kfda._clusters._BATCH", 450)
+    monkeypatch.setattr("mvpa_kfda._inference.clusters._BATCH", 450)
     parts = cluster_size_p(null, 0.02)
     assert_array_equal(parts.p_values, whole.p_values)
     assert parts.n_null_clusters == whole.n_null_clusters

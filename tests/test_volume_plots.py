@@ -9,14 +9,14 @@ from matplotlib.colors import to_rgba
 from nilearn import datasets
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda import _brain_plots
+from mvpa_kfda._figures import brains
+from mvpa_kfda._figures.common import SIGNIFICANT_COLOR
 from mvpa_kfda._results.space import (
     FeatureSpace,
     RegionSpace,
     SurfaceSpace,
     VolumeSpace,
 )
-from mvpa_kfda.plots import SIGNIFICANT_COLOR
 from mvpa_kfda.volume_plots import MOST_BARS
 from mvpa_kfda.volume_results import VolumeResult
 
@@ -276,7 +276,7 @@ def test_one_slice_is_drawn_as_one(monkeypatch, overlays):
 
 
 def test_background_is_the_template_only_where_it_fits(monkeypatch):
-    assert _brain_plots._in_template(volume())
+    assert brains._in_template(volume())
     far = MNI.copy()
     far[:3, 3] += 60
     assert "anat_img" in cuts(monkeypatch, make(volume(affine=far)))
@@ -359,7 +359,7 @@ def test_surface_without_significance_has_no_outline():
 
 
 def test_folds_are_darker_than_crowns():
-    shade = _brain_plots._shading(surface(), "left", None)
+    shade = brains._shading(surface(), "left", None)
     height = surface().coordinates["left"][:, 0]
     inner = np.zeros((9, 8), bool)
     inner[1:-1, 1:-1] = True
@@ -373,11 +373,9 @@ def test_folds_are_darker_than_crowns():
         {"left": np.ones(fsaverage.n_vertices)},
     )
     depth = datasets.load_fsaverage_data("fsaverage5", data_type="sulcal")
-    shade = _brain_plots._shading(mesh, "left", None)
+    shade = brains._shading(mesh, "left", None)
     assert np.corrcoef(shade, depth.data.parts["left"].ravel())[0, 1] > 0.3
-    assert_array_equal(
-        _brain_plots._shading(mesh, "left", depth), depth.data.parts["left"]
-    )
+    assert_array_equal(brains._shading(mesh, "left", depth), depth.data.parts["left"])
 
 
 # ------------------------------------------------------------------ regions, features

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from .._brain_plots import _flat_axis, _in_template
+from .._figures.brains import _flat_axis, _in_template
 from ..inference import smallest_p_value
 from ..volume_results import VolumeResult
 from .common import CLUSTER_LEVEL

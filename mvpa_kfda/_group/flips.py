@@ -4,8 +4,8 @@ import numpy as np
 from scipy import stats
 
 from .._checks import check_option
-from .._corrections import correct
-from .._null import ALTERNATIVES, FullNull, level_of_side
+from .._inference.corrections import correct
+from .._inference.null import ALTERNATIVES, FullNull, level_of_side
 from .exchange import SignFlips, draw_signs
 
 #: Where a null keeps the largest values that a correction compares with.

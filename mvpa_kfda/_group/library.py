@@ -19,8 +19,8 @@ from scipy import sparse
 from tqdm import tqdm
 
 from .._checks import check_option
-from .._clusters import _ON_HEIGHT
-from .._null import ALTERNATIVES, against_maximum, check_level
+from .._inference.clusters import _ON_HEIGHT
+from .._inference.null import ALTERNATIVES, against_maximum, check_level
 from .._search.parallel import run_in_parallel
 from ..permutation import generator
 from .exchange import LEAST_REST, SignFlips, tidied

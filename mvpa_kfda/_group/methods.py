@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import norm, t
 
 from .._checks import warn
-from .._corrections import ADJUSTMENTS, correct, smallest_p_value
-from .._null import FullNull
+from .._inference.corrections import ADJUSTMENTS, correct, smallest_p_value
+from .._inference.null import FullNull
 from .exchange import LabelExchange, SignFlips, draw_labels, draw_signs
 from .flips import OnLattice
 from .library import flip_with_mne, flip_with_nilearn

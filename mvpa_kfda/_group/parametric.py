@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from .._checks import check_option
-from .._null import ALTERNATIVES, FullNull, count_p
+from .._inference.null import ALTERNATIVES, FullNull, count_p
 from .exchange import STATISTICS, LabelExchange, SignFlips, draw_signs, tidied
 
 #: Up to so many subjects the signed-rank test is exact: without ties by its known

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from .._checks import check_option
-from .._clusters import batches
-from .._null import as_precise_as, as_scores
+from .._inference.clusters import batches
+from .._inference.null import as_precise_as, as_scores
 from ..permutation import generator
 
 

@@ -7,8 +7,8 @@ from numbers import Real
 from scipy import stats
 
 from .._checks import check_option, check_share, quoted, warn
-from .._corrections import ADJUSTMENTS, CORRECTIONS
-from .._null import ALTERNATIVES, level_of_side
+from .._inference.corrections import ADJUSTMENTS, CORRECTIONS
+from .._inference.null import ALTERNATIVES, level_of_side
 from ..inference import check_correction
 from .entries import listed, name_subjects
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from .._clusters import batches, find_clusters
-from .._null import TIES, check_finite, check_level
+from .._inference.clusters import batches, find_clusters
+from .._inference.null import TIES, check_finite, check_level
 
 
 @dataclass(frozen=True, eq=False)

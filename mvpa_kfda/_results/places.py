@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from .._clusters import adjacency_among
+from .._inference.clusters import adjacency_among
 from .brain_space import VolumeSpace
 from .sensors import unpack_info
 from .space import unpack_space

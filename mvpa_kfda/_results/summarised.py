@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._checks import check_option
-from .._null import ALTERNATIVES
+from .._inference.null import ALTERNATIVES
 from ..inference import NullSummary, corrected_p_values, p_values_from_summary
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._checks import check_option
-from .._corrections import ADJUSTMENTS, adjust, check_correction
+from .._inference.corrections import ADJUSTMENTS, adjust, check_correction
 from .base import plain
 from .places import Places, unpack_places
 from .saved import Saved

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._null import FullNull
-from .._null_summary import NullSummary, summarize_null
+from .._inference.null import FullNull
+from .._inference.null_summary import NullSummary, summarize_null
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ._checks import check_positive
+from .._checks import check_positive
 
 #: Stacks of maps are worked on in batches of about this many values. They stay in the
 #: processor's cache, and the temporaries stay small however many maps there are.

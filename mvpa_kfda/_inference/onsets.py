@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.stats import t as student
 
-from ._clusters import batches
+from .clusters import batches
 
 #: What a time course has to exceed from its onset on.
 CRITERIA = ("peak-fraction", "t")

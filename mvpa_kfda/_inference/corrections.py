@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from ._checks import check_option
-from ._clusters import find_clusters, tfce_of_graph
-from ._null import against_maximum, count_p, tie_bound
+from .._checks import check_option
+from .clusters import find_clusters, tfce_of_graph
+from .null import against_maximum, count_p, tie_bound
 
 #: False discovery rates: the correction's name, and what SciPy calls the method.
 FALSE_DISCOVERY = {"fdr": "bh", "fdr-by": "by"}
@@ -176,7 +176,7 @@ def correct(null, correction="none"):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda._null import FullNull
+    >>> from mvpa_kfda._inference.null import FullNull
     >>> null = np.random.default_rng(0).normal(size=(99, 3))
     >>> correct(FullNull(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
     array([0.92, 0.01, 0.94])

@@ -6,8 +6,9 @@ Every function draws into an Axes that it is given.
 import numpy as np
 from scipy import stats
 
-from ._edges import sample_edges
-from ._labels import (
+from .common import SCORE_COLOR, draw_chance
+from .edges import sample_edges
+from .labels import (
     BOUND,
     NO_BOUND,
     is_difference,
@@ -17,7 +18,6 @@ from ._labels import (
     names_of_two,
     score_label,
 )
-from .plots import SCORE_COLOR, draw_chance
 
 OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
 DIFFERENCE_COLOR = "#882255"  # wine: neither of the two

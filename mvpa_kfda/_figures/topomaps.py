@@ -6,9 +6,9 @@ loads them for its figures.
 
 import numpy as np
 
-from . import plots
-from ._edges import sample_edges
-from ._labels import BOUND
+from . import common
+from .edges import sample_edges
+from .labels import BOUND
 
 # Topomaps that are drawn when no times are given, and at most.
 N_TOPOMAPS, MOST_TOPOMAPS = 6, 12
@@ -107,7 +107,7 @@ def explain_topomaps(ax, result, drawn, samples):
         np.ones(len(samples)),
         "v",
         transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=plots.SCORE_COLOR,
+        color=common.SCORE_COLOR,
         ms=6,
         clip_on=False,
         label="times of the topomaps",

@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ._checks import check_count, word_bytes
-from ._null import Compared, FullNull, as_scores, check_finite, check_level
+from .._checks import check_count, word_bytes
+from .null import Compared, FullNull, as_scores, check_finite, check_level
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ References
 
 import numpy as np
 
-from ._checks import check_share
+from .._checks import check_share
 
 
 def prevalence_p(p, n_subjects, gamma=0.5, corrected=None):

@@ -7,8 +7,8 @@ through. Every function makes a figure and leaves room for the colorbar.
 
 import numpy as np
 
-from ._drawing import N_COLORS
-from ._labels import BOUND
+from .labels import BOUND
+from .maps import N_COLORS
 
 #: Share of the voxels that lie in the MNI brain if it makes a good background.
 _IN_TEMPLATE = 0.9

@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import norm
 
-from ._checks import check_option, check_positive
-from ._clusters import as_graph, batches, largest_clusters, tfce_of_graph
+from .._checks import check_option, check_positive
+from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
 #: float32 leaves equal scores at most one unit, about 1.2e-7, apart.

@@ -2,8 +2,8 @@
 
 import math
 
-from .metrics import METRICS
-from .regression_metrics import REGRESSION_METRICS
+from ..metrics import METRICS
+from ..regression_metrics import REGRESSION_METRICS
 
 #: What is tested over subjects, by method; {} is the metric.
 STATISTICS = {

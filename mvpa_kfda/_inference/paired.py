@@ -6,8 +6,8 @@ The nulls are lazy: rows of differences, computed whenever they are asked for.
 import numpy as np
 from scipy import sparse
 
-from ._checks import quoted, warn
-from ._null import as_precise_as
+from .._checks import quoted, warn
+from .null import as_precise_as
 
 #: The packages that draw the permutations.
 _DRAWN_BY = ("mvpa_kfda", "numpy")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import plots
-from ._edges import sample_edges
-from ._labels import BOUND, NO_BOUND, label_of, level_of
+from . import common
+from .edges import sample_edges
+from .labels import BOUND, NO_BOUND, label_of, level_of
 
 DIVERGING = "RdBu_r"  # where there is a chance level, in white
 SEQUENTIAL = "viridis"  # where there is none
@@ -39,9 +39,9 @@ class Drawn:
 
 def prepare(result, metric, correction, alpha, vlim, cmap, position="cell"):
     """Check the arguments and collect what is to be drawn."""
-    metric, correction = plots.check_request(result, metric, correction, alpha)
+    metric, correction = common.check_request(result, metric, correction, alpha)
     values, chance = result.metrics[metric], result.chances[metric]
-    marked, label = plots.marking(result, metric, correction, alpha, position)
+    marked, label = common.marking(result, metric, correction, alpha, position)
     norm, cmap = colors_for(values, chance, vlim, cmap)
     name, level = label_of(result, metric), level_of(result, metric)
     return Drawn(metric, name, chance, level, values, marked, label, norm, cmap)
@@ -184,7 +184,7 @@ def add_colorbar(mesh, drawn, **where):
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
     bar = mesh.figure.colorbar(mesh, label=drawn.name, extend=extend[beyond], **where)
     if low <= drawn.chance <= high:
-        plots.draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
+        common.draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
     return bar.ax.get_legend_handles_labels()[0]
 
 

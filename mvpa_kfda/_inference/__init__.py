@@ -1,0 +1,1 @@
+"""From scores and permuted scores to p-values: arrays in, arrays out."""
