@@ -1,6 +1,6 @@
-"""What results of classes and of numbers have in common when they are drawn."""
+"""What several kinds of results have in common when they are drawn."""
 
-from . import plots, tuning_plots
+from . import group_plots, plots, tuning_plots
 
 
 class OnePosition:
@@ -95,3 +95,45 @@ class OverTime:
         ax : matplotlib Axes
         """
         return tuning_plots.plot_flexibility(self, ax=ax, show=show)
+
+
+class OfTest:
+    """A map that was tested: of a group, or of a comparison."""
+
+    def plot(self, **options):
+        """Plot the scores and what is significant, see `plot_group`.
+
+        Parameters
+        ----------
+        **options
+            Those of :func:`mvpa_kfda.group_plots.plot_group`, such as `metric`,
+            `correction`, `alpha` and `show`.
+
+        Returns
+        -------
+        drawn : matplotlib Axes or Figure
+        """
+        return group_plots.plot_group(self, **options)
+
+    def plot_null(self, *, ax=None, show=False, alpha=None):
+        """Plot the observed maximum on the histogram of the permutations' maxima.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+        alpha : float or None
+            The level of the dashed line; None takes `alpha`.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If the test needed no permutations, or if `alpha` is not between 0 and 1.
+        """
+        return group_plots.plot_null_max(self, ax=ax, show=show, alpha=alpha)

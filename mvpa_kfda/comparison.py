@@ -156,7 +156,8 @@ def compare(
     "both"         0.05  0.05  0.01  0.00  0.03
     =============  ====  ====  ====  ====  =============
 
-    Flipping groups instead of trials helped little. The level of "both" came from
+    The last row is of the larger two-sided p-value, which is seldom larger than that
+    of "both". Flipping groups instead of trials helped little. The level came from
     "permutation" here, to which "sign-flip" adds the hypothesis that is meant. The
     statistic is the difference of the scores, ``null_max`` and ``observed_max`` are
     those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.

@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import group_plots
+from ._plotted import OfTest
 from ._results.tested import TestedMap
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class ComparisonResult(TestedMap):
+class ComparisonResult(OfTest, TestedMap):
     """The difference between two results of one subject, see `compare`.
 
     Parameters
@@ -107,37 +107,6 @@ class ComparisonResult(TestedMap):
             for name in self.metrics
         }
 
-    def plot(self, **options):
-        """Plot the difference, see `mvpa_kfda.group_plots.plot_group`.
-
-        Parameters
-        ----------
-        **options
-            Those of :func:`mvpa_kfda.group_plots.plot_group`, such as `metric`,
-            `correction`, `alpha` and `show`.
-
-        Returns
-        -------
-        drawn : matplotlib Axes or Figure
-        """
-        return group_plots.plot_group(self, **options)
-
-    def plot_null(self, *, ax=None, show=False):
-        """Plot the observed maximum on the histogram of the permutations' maxima.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return group_plots.plot_null_max(self, ax=ax, show=show)
-
     def _description(self):
         """Return parts of a title: the trials, the method, and how often it drew."""
         trials, n_flips = (self.parameters.get(k) for k in ("trials", "n_flips"))
@@ -147,13 +116,11 @@ class ComparisonResult(TestedMap):
         else:
             parts.append(f"method {self.method!r}")
         if self.method != "sign-flip":
-            parts.append(f"{self.n_permutations} permutations")
+            parts.append(f"{self.n_permutations:,} permutations")
         if self.method != "permutation":
-            parts.append(f"{n_flips or self.n_permutations} sign flips")
+            parts.append(f"{n_flips or self.n_permutations:,} sign flips")
         return parts
 
     def _worded_best(self):
         """Word the largest difference, of either sign."""
-        scores = np.ravel(self.scores)
-        best = scores[np.nanargmax(np.abs(scores))]
-        return f"{self.metric} {'peak ' if self.axes else ''}{best:+.3f}"
+        return self._worded_difference(self.metric)

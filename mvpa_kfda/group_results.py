@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import group_plots
 from ._checks import check_option
 from ._inference.corrections import ADJUSTMENTS
 from ._inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ._peaks import peak_table
+from ._plotted import OfTest
 from ._results.tested import TestedMap
 
 #: The share of the population that a null hypothesis grants to have an effect.
@@ -18,7 +18,7 @@ NULLS = {"global": 0.0, "majority": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class GroupResult(TestedMap):
+class GroupResult(OfTest, TestedMap):
     """Inference over subjects, see `group_inference`.
 
     Parameters
@@ -342,44 +342,6 @@ class GroupResult(TestedMap):
         alpha = self.alpha if alpha is None else alpha
         return peak_table(self, name, alpha, self.metric, min_distance, None)
 
-    def plot(self, **options):
-        """Plot the scores of the group, see `mvpa_kfda.group_plots.plot_group`.
-
-        Parameters
-        ----------
-        **options
-            Those of :func:`mvpa_kfda.group_plots.plot_group`, such as `metric`,
-            `correction`, `alpha` and `show`.
-
-        Returns
-        -------
-        drawn : matplotlib Axes or Figure
-        """
-        return group_plots.plot_group(self, **options)
-
-    def plot_null(self, *, ax=None, show=False, alpha=None):
-        """Plot the observed maximum on the histogram of the permutations' maxima.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-        alpha : float or None
-            The level of the dashed line; None takes `alpha`.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-
-        Raises
-        ------
-        ValueError
-            If the test needed no permutations, or if `alpha` is not between 0 and 1.
-        """
-        return group_plots.plot_null_max(self, ax=ax, show=show, alpha=alpha)
-
     def _worded_best(self):
         """Word the highest score, or the largest difference of either sign."""
         if self.other_scores is None:
@@ -395,5 +357,5 @@ class GroupResult(TestedMap):
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
         if self.n_permutations:
-            parts.append(f"{self.n_permutations} second-level permutations")
+            parts.append(f"{self.n_permutations:,} second-level permutations")
         return parts

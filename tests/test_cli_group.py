@@ -194,7 +194,7 @@ def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys
     assert text.rstrip().endswith("Sort both lists in the same way.")
     twice = files[:3], files[2:5]
     text = error_of(*twice[0], "--other", *twice[1], "--method", "t")
-    assert "use --paired; if they are others of the same name, rename the files" in text
+    assert "same in two conditions, use --paired." in text
 
 
 def test_several_corrections(files, tmp_path, capsys):

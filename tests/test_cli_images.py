@@ -641,7 +641,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "--cv", "1"], "cv"),
         ([*BOLD, "--scoring", "speed"], "Invalid value for 'scoring': 'speed'.*kapp"),
         ([*BOLD, "--standardize", "psc"], "invalid choice: 'psc'.*zscore_sample"),
-        ([*BOLD, "--permutations", "-1"], "'n_permutations': -1"),
+        ([*BOLD, "--permutations", "-1"], "--permutations: -1"),
         ([*BOLD, "--correction", "all"], "invalid choice: 'all'.*tfce"),
         ([*BOLD, "--null", "some"], "invalid choice: 'some'.*stream"),
         (
@@ -664,7 +664,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "--null stream forms clusters at p <= 0.05. .* take --null full",
         ),
         ([*BOLD, *SHORT, "--seed", "-3"], "-3"),
-        ([*BOLD, "--jobs", "0"], "n_jobs"),
+        ([*BOLD, "--jobs", "0"], "--jobs: 0"),
         ([*BOLD, "--dtype", "int8"], "invalid choice: 'int8'.*float32"),
         ([*BOLD, "--out", "names.tsv/new"], "names.tsv is a file, not a folder"),
         (

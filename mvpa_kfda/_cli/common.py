@@ -138,7 +138,6 @@ REWORDED = (
     (r"\bscoring=\['(\w+)', '(\w+)'\]", r"--scoring \1 \2"),
     (r"\b(resample|paired)=True", r"--\1"),
     (r"\buse paired=False", "leave --paired out"),
-    (r"name those of the first list with subjects=\[\.\.\.\]", "rename the files"),
     (r"; if the names are wrong, pass subjects=\[\.\.\.\]", ""),
     # As names, but not within the calls of functions that some messages advise.
     (r"(?<![\w(=.])process_mask_img(?![\w=)])", "--process-mask"),

@@ -17,7 +17,8 @@ from .volume_images import image_of_p
 class TestedMap(Saved):
     """A map of scores and of their p-values, which no longer needs a null.
 
-    A subclass has the `scores` and says in `metrics` what else it has a map of.
+    A subclass has the `scores`, says in `metrics` what else it has a map of, and in
+    `_description` in a few words what they were computed from.
     """
 
     #: What gives this result, in error messages.
@@ -286,7 +287,3 @@ class TestedMap(Saved):
         scores = np.ravel(self.scores)
         best = scores[np.nanargmax(np.abs(scores))]
         return f"{what} {'peak ' if self.axes else ''}{best:+.3f}"
-
-    def _description(self):
-        """Return parts of a title: what the scores were computed from."""
-        return [f"method {self.method!r}", f"{self.n_permutations} permutations"]
