@@ -19,7 +19,7 @@ from scipy import sparse
 from tqdm import tqdm
 
 from .._checks import check_option
-from .._inference.clusters import _ON_HEIGHT
+from .._inference.clusters import ON_HEIGHT
 from .._inference.null import ALTERNATIVES, against_maximum, check_level
 from .._search.parallel import run_in_parallel
 from ..permutation import generator
@@ -106,8 +106,8 @@ def flip_with_mne(
         shape,
         threshold={"start": 0, "step": 0.2} if correction == "tfce" else least,
         # Of few trials t is often a height of TFCE, and rounding would decide which of
-        # equal scores are above it. As in `_clusters`, none of them is.
-        scale=1 - _ON_HEIGHT if correction == "tfce" else 1.0,
+        # equal scores are above it. As in `_inference.clusters`, none of them is.
+        scale=1 - ON_HEIGHT if correction == "tfce" else 1.0,
         # For the maximum each position is a cluster, as none has a neighbour.
         adjacency=_mne_adjacency(neighbours, correction, flips.shape[1]),
         tail=0 if two_sided else 1,

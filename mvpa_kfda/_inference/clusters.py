@@ -19,7 +19,7 @@ _BATCH = 500_000
 
 
 #: Values that are above a height of TFCE by less than this, relative to it, lie on it.
-_ON_HEIGHT = 1e-9
+ON_HEIGHT = 1e-9
 
 
 def batches(n_maps, n_values):
@@ -307,7 +307,7 @@ def _from_the_top(maps, graph, heights):
     flat, steps = maps.ravel(), np.arange(len(heights))
     # What lies on a height but for rounding is not above it. Scores of few trials often
     # do, as their t is a round number, and rounding may differ between equal scores.
-    heights = heights * (1 + _ON_HEIGHT)
+    heights = heights * (1 + ON_HEIGHT)
     nodes = np.flatnonzero(flat > heights[0])
     depth = len(heights) - np.searchsorted(heights, flat[nodes])
     depth = depth.astype(np.min_scalar_type(len(heights)))  # short ones sort quickly
