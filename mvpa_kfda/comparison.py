@@ -333,8 +333,8 @@ def _exempt(result):
 
 def _test(nulls, places, scores, names, alternative, threshold, exempt):
     """Return the p-values of all corrections, the largest over all nulls."""
-    counted = where_both(scores)
-    adjacency = places.adjacency(counted.ravel())
+    counted = np.ravel(where_both(scores))
+    adjacency = places.adjacency(counted)
     p_maps, null_max, observed_max = {}, [], []
     for k, null in enumerate(nulls):
         full = FullNull(
@@ -348,23 +348,16 @@ def _test(nulls, places, scores, names, alternative, threshold, exempt):
         null_max.append(full.maximum)
         observed_max.append(full.values.max())
         for name in sorted(names):
-            p = _expand(correct(full, name), counted)
+            p = places.expand(np.ravel(correct(full, name)), counted)
             if k > 0:
                 p = np.maximum(p_maps[name], np.where(exempt, 0.0, p))
             p_maps[name] = p
     return {
-        "statistic": _expand(nulls[0].observed, counted),
+        "statistic": places.expand(np.ravel(nulls[0].observed), counted),
         "p_maps": p_maps,
         "observed_max": max(observed_max),
         "null_max": np.max(null_max, axis=0),
     }
-
-
-def _expand(values, counted):
-    """Return a map with NaN at positions that do not count."""
-    full = np.full(counted.shape, np.nan)
-    full[counted] = np.ravel(values)
-    return full
 
 
 def _warn_if_out_of_reach(comparison):

@@ -41,11 +41,9 @@ S, P, CHANCE = 7, 99, 0.4
 
 @pytest.fixture(autouse=True)
 def _no_warnings():
-    plt.close("all")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
-    plt.close("all")
 
 
 def places(kind, **coordinates):

@@ -21,13 +21,6 @@ REG = Ridge(5.0)
 NAMES = np.array(["apple", "bear", "car", "dog"])
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    plt.close("all")
-    yield
-    plt.close("all")
-
-
 def problem(c, n=83, signal=1.0, seed=0):
     """Return features and the labels of unbalanced classes."""
     rng = np.random.default_rng(seed)

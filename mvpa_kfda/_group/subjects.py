@@ -92,12 +92,7 @@ class Subjects:
         maps : array, shape (..., positions...)
             The values in place.
         """
-        values = np.asarray(values)
-        # A float for the fill value makes floats of whole numbers, but float32 stays.
-        dtype = np.result_type(values.dtype, fill)
-        maps = np.full((*values.shape[:-1], len(self.counted)), fill, dtype=dtype)
-        maps[..., self.counted] = values
-        return maps.reshape((*values.shape[:-1], *self.places.shape))
+        return self.places.expand(values, self.counted, fill)
 
 
 @dataclass(frozen=True, eq=False)

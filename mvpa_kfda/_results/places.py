@@ -132,6 +132,30 @@ class Places:
         counted = np.ones(self.n_positions, bool) if counted is None else counted
         return adjacency_among(self.pairs, self.n_positions, np.flatnonzero(counted))
 
+    def expand(self, values, counted, fill=np.nan):
+        """Put values of the positions that count into the shape of the map.
+
+        Parameters
+        ----------
+        values : array, shape (..., n_counted)
+            Values of the positions that count, in C order.
+        counted : array of bool, shape (n_positions,)
+            The positions that count.
+        fill : float or bool
+            The value of all others.
+
+        Returns
+        -------
+        maps : array, shape (..., positions...)
+            The values in place.
+        """
+        values = np.asarray(values)
+        # A float for the fill value makes floats of whole numbers, but float32 stays.
+        dtype = np.result_type(values.dtype, fill)
+        maps = np.full((*values.shape[:-1], len(counted)), fill, dtype=dtype)
+        maps[..., counted] = values
+        return maps.reshape((*values.shape[:-1], *self.shape))
+
     def describe(self):
         """Word the positions, e.g. "100 times from -0.2 to 0.79 s"."""
         if self.geometry is not None:
