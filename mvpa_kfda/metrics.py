@@ -10,15 +10,159 @@ References
 ----------
 .. [1] Forman & Scholz (2010). Apples-to-apples in cross-validation studies: pitfalls in
    classifier performance measurement. ACM SIGKDD Explorations 12(1), 49-57.
+
+All are computed on the predictions pooled over test sets, and are the higher the
+better.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
+from scipy.special import expit
+from scipy.stats import rankdata
+from sklearn.metrics import auc, roc_curve
 
-from ._checks import check_scoring_names
-from ._roc import divide, roc_auc, total_in_order
+from .utils.checks import check_option, check_scoring_names, quoted
+
+
+def divide(a, b):
+    """Return a / b, and 0 where b is 0, as scikit-learn's zero_division=0 does."""
+    return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
+
+
+def total_in_order(values):
+    """Sum over the first axis in order, so that no digit depends on how many B are.
+
+    A plain sum of a single column is formed in another order than that of several.
+    """
+    return np.add.accumulate(values, axis=0)[-1]
+
+
+def roc_auc(true, class_scores, shapes):
+    """Area under the ROC curve: of the second class, or one-vs-rest macro.
+
+    With two classes the difference of their scores is ranked; with more, each class's
+    posterior probability (as its log odds, which do not saturate), like
+    scikit-learn's ``"roc_auc_ovr"`` on :meth:`KernelFDA.predict_proba`.
+
+    Parameters
+    ----------
+    true : ndarray of int, shape (n_test, B)
+        Class codes.
+    class_scores : ndarray, shape (n_test, c, B)
+        Scores per class.
+    shapes : sequence of (k, m, n_train)
+        The test rows in order: k test sets of m rows each, predicted by models of
+        n_train trials, batch after batch.
+
+    Returns
+    -------
+    auc : ndarray, shape (B,)
+        The mean over the test sets that hold both trials of a class and of the rest,
+        and over classes. Where no test set does (leave-one-out), all test rows are
+        ranked together. 0.5 where even that is undefined.
+    """
+    odds = _log_odds(class_scores, shapes)  # per column: (n_test, B)
+    wanted = [1] if len(odds) == 2 else range(len(odds))
+    columns = [_mean_auc(odds[k], true == k, shapes) for k in wanted]
+    aucs, counts = (np.array(values) for values in zip(*columns, strict=True))
+    counted = counts > 0  # (columns, B)
+    total = total_in_order(aucs * counted)
+    return np.where(
+        counted.any(axis=0), total / np.maximum(counted.sum(axis=0), 1), 0.5
+    )
+
+
+def _log_odds(class_scores, shapes):
+    """Return each class's log posterior odds, (c, n_test, B).
+
+    The log posterior is n_train times the class score, up to a constant.
+    """
+    n_train = np.concatenate([np.full(k * m, n) for k, m, n in shapes])
+    log = class_scores.transpose(1, 0, 2) * n_train[:, None].astype(class_scores.dtype)
+    if len(log) == 2:
+        return np.stack([log[0] - log[1], log[1] - log[0]])
+    log -= log.max(axis=0)
+    with np.errstate(divide="ignore"):
+        odds = log - np.log(_over_others(np.add, np.exp(log)))
+    # Where a class is all but certain the others underflow: there, add up logarithms.
+    limit = -0.9 * np.log(np.finfo(log.dtype).tiny)
+    certain = (odds > limit).any(axis=0)
+    if certain.any():
+        log = log[:, certain]
+        odds[:, certain] = log - _over_others(np.logaddexp, log)
+    return odds
+
+
+def _over_others(combine, values):
+    """Return, for every entry along the first axis, the sum of all others.
+
+    From running totals from either end: nothing is subtracted, so no digit is lost.
+    """
+    before = list(accumulate(values[:-1], combine))
+    after = list(accumulate(values[:0:-1], combine))[::-1]
+    middle = map(combine, before[:-1], after[1:])
+    return np.stack([after[0], *middle, before[-1]])
+
+
+def _mean_auc(scores, positive, shapes):
+    """Return the mean AUC over test sets, and over how many, both (B,)."""
+    total, count, start = 0.0, 0, 0
+    for k, m, _ in shapes:
+        rows = slice(start, start + k * m)
+        start = rows.stop
+        auc, defined = _auc(
+            scores[rows].reshape(k, m, -1), positive[rows].reshape(k, m, -1)
+        )
+        total = total + total_in_order(auc)
+        count = count + defined.sum(axis=0)
+    pooled = np.flatnonzero(count == 0)
+    mean = total / np.maximum(count, 1)
+    if len(pooled):
+        auc, defined = _auc(scores[None, :, pooled], positive[None, :, pooled])
+        mean[pooled], count[pooled] = auc[0], defined[0]
+    return mean, count
+
+
+def _auc(scores, positive):
+    """Return the AUC over axis 1, (k, m, B) to (k, B), 0 where undefined.
+
+    The label goes into the last bit of a whole-numbered score, so that sorting plain
+    numbers, many times faster than ranking, tells where the positive ones end up.
+    """
+    n_positive = positive.sum(axis=1)
+    pairs = n_positive * (positive.shape[1] - n_positive)
+    defined = pairs > 0
+    if not defined.any():
+        return np.zeros(pairs.shape), defined
+    merged = _merge_near_ties(scores)
+    keys = np.ascontiguousarray(np.moveaxis(2 * merged + positive, 1, 2))
+    keys.sort(axis=2)
+    half = np.floor(keys / 2)
+    keys -= 2 * half  # now the labels, in the order of the scores
+    ranks = np.arange(1, keys.shape[2] + 1, dtype=np.float64)
+    total = keys.astype(np.float64, copy=False) @ ranks
+    tied = (half[..., 1:] == half[..., :-1]) & (keys[..., 1:] != keys[..., :-1])
+    folds, columns = np.nonzero(tied.any(axis=2))
+    if len(folds):
+        ranks = rankdata(merged[folds, :, columns], axis=1)
+        total[folds, columns] = (ranks * positive[folds, :, columns]).sum(axis=1)
+    return divide(total - n_positive * (n_positive + 1) / 2, pairs), defined
+
+
+def _merge_near_ties(scores):
+    """Return scores as whole numbers, alike where they differ by rounding only."""
+    digits = 1e10 if scores.dtype == np.float64 else 1e5
+    scale = np.maximum(scores.max(axis=1), -scores.min(axis=1))
+    if not np.isfinite(scale).all():
+        finite = np.where(np.isfinite(scores), scores, 0)
+        scale = np.abs(finite).max(axis=1)
+    factor = np.where(scale > 0, digits / np.where(scale > 0, scale, 1), 1)
+    merged = np.rint(scores * factor[:, None].astype(scores.dtype))
+    # Infinite ones beyond all others.
+    return np.clip(merged, -2 * digits, 2 * digits, out=merged)
 
 
 def _rates(confusion):
@@ -210,7 +354,7 @@ def evaluate(scoring, scored, shapes, n_classes):
     scoring : list of str
         Metric names.
     scored : Scored
-        From :func:`mvpa_kfda.direct.apply`.
+        From :func:`mvpa_kfda.kfda.direct.apply`.
     shapes : sequence of (k, m, n_train)
         The plan's ``shapes``.
     n_classes : int
@@ -261,3 +405,235 @@ def count_equal(true, predicted):
         equal = (true[some] == predicted[some]).view(np.int8)
         counts += equal.sum(axis=0, dtype=np.int8)
     return counts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Roc:
+    """A receiver operating characteristic, see :meth:`DecodingResult.roc`.
+
+    A trial counts as positive if its score is at or above the threshold.
+
+    Parameters
+    ----------
+    fpr : ndarray of shape (n_thresholds,)
+        False positive rate: the share of other trials at or above each threshold.
+    tpr : ndarray of shape (n_thresholds,)
+        True positive rate: the share of the positive class's trials.
+    thresholds : ndarray of shape (n_thresholds,)
+        Decreasing thresholds, infinite first, as in scikit-learn. With two classes on
+        the difference of their scores, else on the posterior probability.
+    auc : float
+        The area under the curve.
+    positive : object
+        The label of the positive class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> cross_validate(X, y).roc(positive=1)
+    <Roc: 1, AUC 0.998>
+    """
+
+    fpr: np.ndarray
+    tpr: np.ndarray
+    thresholds: np.ndarray
+    auc: float
+    positive: object
+
+    def __repr__(self):
+        """Name the positive class and the area."""
+        return f"<Roc: {self.positive}, AUC {self.auc:.3f}>"
+
+
+def make_roc(result, positive=None):
+    """Return the ROC curve of one class against the rest.
+
+    Parameters
+    ----------
+    result : DecodingResult
+        With class scores.
+    positive : label | None
+        The positive class. None: the second of two classes.
+
+    Returns
+    -------
+    roc : Roc
+        Over all tested trials.
+
+    Raises
+    ------
+    ValueError
+        If `positive` is no class, or left out with more than two classes, or if the
+        tested trials are all of the positive class or all of others.
+    """
+    classes = result.classes.tolist()
+    if positive is None and len(classes) > 2:
+        raise ValueError(
+            f"This result has {len(classes)} classes; say which one is positive, the "
+            f"others being the rest: result.roc(positive=...), one of "
+            f"{quoted(classes)}. plot_roc() draws them all."
+        )
+    label = classes[1] if positive is None else positive
+    number = classes.index(check_option("positive", label, classes))
+    tested = ~np.isnan(result.class_scores).any(axis=1)
+    is_positive = result.y[tested] == number
+    if is_positive.all() or not is_positive.any():
+        raise ValueError(
+            f"The ROC curve of {classes[number]!r} needs tested trials both of this "
+            f"class and of others; of {tested.sum()} tested trials {is_positive.sum()} "
+            "are of this class."
+        )
+    scores = _scores(result, number)[tested]
+    ranks, lowest = _rank(scores)
+    fpr, tpr, thresholds = roc_curve(is_positive, ranks)
+    thresholds[1:] = lowest[thresholds[1:].astype(int)]
+    if len(classes) > 2:
+        thresholds[1:] = expit(thresholds[1:])
+    return Roc(fpr, tpr, thresholds, float(auc(fpr, tpr)), classes[number])
+
+
+def _scores(result, number):
+    """Return every trial's score for one class: a difference, or its log odds.
+
+    Log odds order trials as posterior probabilities do, and do not saturate.
+    """
+    scores = result.class_scores
+    if scores.shape[1] == 2:
+        return scores[:, number] - scores[:, 1 - number]
+    n = len(scores)
+    times, total = np.zeros((2, n))
+    for test in result.tests:
+        times[test] += 1
+        total[test] += n - len(test)
+    n_train = total / np.maximum(times, 1)
+    odds = _log_odds(scores[:, :, None], [(1, 1, each) for each in n_train])
+    return odds[number, :, 0]
+
+
+def _rank(scores):
+    """Return ranks of scores, alike where they are up to rounding, and their lowest.
+
+    Ranks are finite where the score of an absent class is not.
+    """
+    merged = _merge_near_ties(scores[None, :, None])[0, :, 0]
+    values, ranks = np.unique(merged, return_inverse=True)
+    lowest = np.full(len(values), np.inf)
+    np.minimum.at(lowest, ranks, scores)
+    return ranks, lowest
+
+
+#: A spread of predictions below this many units of rounding is none.
+_ROUNDING = 64
+
+
+@dataclass(frozen=True)
+class RegressionMetric:
+    """How to score predicted numbers.
+
+    Attributes
+    ----------
+    score : callable
+        ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
+    chance : float
+        Its value where nothing can be predicted; NaN where that depends on the data.
+    label : str
+        How to name it on an axis.
+    power : int
+        The power of the unit of y that the score has.
+    """
+
+    score: Callable
+    chance: float
+    label: str
+    power: int = 0
+
+
+def _sum_products(one, other):
+    """Return the sums of products over rows, (n_test, B) twice to (B,)."""
+    return np.einsum("nb,nb->b", one, other)
+
+
+def _neg_mean_squared_error(true, predicted):
+    error = true - predicted
+    return -_sum_products(error, error) / len(true)
+
+
+def _r2(true, predicted):
+    error, spread = true - predicted, true - true.mean(axis=0)
+    left, total = (_sum_products(each, each) for each in (error, spread))
+    # Of equal numbers nothing is to be explained: 1 if they are hit exactly, else 0.
+    flat = total == 0
+    return np.where(flat, left == 0, 1 - left / np.where(flat, 1, total))
+
+
+def _pearsonr(true, predicted):
+    size = _sum_products(true, true) + _sum_products(predicted, predicted)
+    true, predicted = (each - each.mean(axis=0) for each in (true, predicted))
+    variance, spread = (_sum_products(each, each) for each in (true, predicted))
+    smallest = (_ROUNDING * np.finfo(float).eps) ** 2 * size
+    flat = (spread <= smallest) | (variance <= smallest)
+    scale = np.sqrt(variance) * np.sqrt(spread)
+    return np.where(flat, 0, _sum_products(true, predicted) / np.where(flat, 1, scale))
+
+
+#: The metrics of regression known by name.
+REGRESSION_METRICS = {
+    "r2": RegressionMetric(_r2, np.nan, "R²"),
+    "pearsonr": RegressionMetric(_pearsonr, 0.0, "Pearson correlation"),
+    "neg_mean_squared_error": RegressionMetric(
+        _neg_mean_squared_error, np.nan, "Negative mean squared error", power=2
+    ),
+}
+
+
+def check_regression_scoring(scoring):
+    """Return the list of metric names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a name is unknown or named twice.
+    """
+    return check_scoring_names(scoring, REGRESSION_METRICS)
+
+
+def evaluate_regression(scoring, true, predicted):
+    r"""Compute several metrics of the same predictions.
+
+    With the true values :math:`y_i` of the n rows of all test sets, the predictions
+    :math:`\hat y_i` and means :math:`\bar y, m`:
+
+    .. math::
+
+        R^2 = 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}, \qquad
+        r = \frac{\sum_i (y_i - \bar y)(\hat y_i - m)}
+                 {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
+
+    and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
+
+    Parameters
+    ----------
+    scoring : list of str
+        Metric names: "r2", "pearsonr", "neg_mean_squared_error".
+    true, predicted : ndarray, shape (n_test, B)
+        One column per permutation. Of about unit size: predictions that vary less
+        than rounding would have them vary do not correlate with anything.
+
+    Returns
+    -------
+    scores : dict of str to ndarray, shape (B,)
+        Each metric, finite throughout. A constant prediction has a correlation of 0.
+        True values that are all equal have the correlation 0 and, as in scikit-learn,
+        :math:`R^2 = 1` if they are predicted exactly, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> true = np.array([[1.0], [2.0], [3.0]])
+    >>> evaluate_regression(["r2", "pearsonr"], true, true / 2)
+    {'r2': array([-0.75]), 'pearsonr': array([1.])}
+    """
+    true, predicted = (np.asarray(each, float) for each in (true, predicted))
+    return {name: REGRESSION_METRICS[name].score(true, predicted) for name in scoring}

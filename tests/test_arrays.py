@@ -27,10 +27,10 @@ from mvpa_kfda import (
     Polynomial,
     Ridge,
     Tuned,
-    arrays,
     cross_validate,
 )
-from mvpa_kfda.kernels import check_kernel
+from mvpa_kfda.decoding import arrays
+from mvpa_kfda.kfda.kernels import check_kernel
 from mvpa_kfda.metrics import METRICS
 
 NAMES = np.array(["cat", "dog", "house"])

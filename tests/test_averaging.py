@@ -16,12 +16,13 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct
-from mvpa_kfda._averaging import AveragedKernel, _group, average_trials
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import hat_from_gram, make_hat
-from mvpa_kfda.kernels import Callable, Precomputed
-from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda.decoding.averaging import AveragedKernel, _group, average_trials
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda import direct
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import hat_from_gram, make_hat
+from mvpa_kfda.kfda.kernels import Callable, Precomputed
 
 N = 70
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import (
 )
 
 from mvpa_kfda import cross_validate, generalize_arrays, searchlight
-from mvpa_kfda.inference import p_values
+from mvpa_kfda.inference.corrections import p_values
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
-from mvpa_kfda._search import checkpoint as _checkpoint
-from mvpa_kfda._search.checkpoint import Checkpoint, digest
-from mvpa_kfda._search.parallel import run_in_parallel
+from mvpa_kfda.utils import checkpoint as _checkpoint
+from mvpa_kfda.utils.checkpoint import Checkpoint, digest
+from mvpa_kfda.utils.parallel import run_in_parallel
 
 RUN = {"radius": 8.0, "kernel": "linear", "imgs": digest(np.arange(3.0))}
 N_PARTS = 120
@@ -27,7 +27,7 @@ N_PARTS = 120
 SCRIPT = f"""
 import sys
 import numpy as np
-from mvpa_kfda._search.checkpoint import Checkpoint
+from mvpa_kfda.utils.checkpoint import Checkpoint
 
 with Checkpoint(sys.argv[1]) as checkpoint:
     checkpoint.start({{"radius": 8.0}})
@@ -235,7 +235,7 @@ def test_files_and_folders_that_are_read_only():
     """As another user, because the administrator may write everywhere."""
     script = (
         "import os, sys\n"
-        "from mvpa_kfda._search.checkpoint import Checkpoint\n"
+        "from mvpa_kfda.utils.checkpoint import Checkpoint\n"
         "if os.getuid() == 0:\n"
         "    os.setuid(65534)\n"
         "for path in sys.argv[1:]:\n"

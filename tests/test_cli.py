@@ -16,17 +16,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
-from mvpa_kfda import (
-    decode_epochs,
-    generalize_epochs,
-    load_result,
-    simulate_epochs,
-)
-from mvpa_kfda._cli import common
-from mvpa_kfda._search.memory import NULLS
-from mvpa_kfda.cli import main
-from mvpa_kfda.inference import CORRECTIONS
-from mvpa_kfda.kernels import KERNELS
+from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
+from mvpa_kfda.cli import common
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.decoding.run import NULLS
+from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.kfda.kernels import KERNELS
 from mvpa_kfda.metrics import METRICS
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
@@ -62,7 +57,9 @@ def folder(tmp_path_factory, epochs):
 
 def run_process(*arguments, **environment):
     """Run the command in a process of its own."""
-    code = "import sys; from mvpa_kfda.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        "import sys; from mvpa_kfda.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
@@ -283,7 +280,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction
 ):
     # As if the map were too large: "auto" would keep the maxima only.
-    monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}
@@ -515,7 +512,7 @@ def test_names_of_options_are_those_of_the_functions():
 def test_help_loads_nothing_that_takes_long():
     code = """
 import contextlib, io, sys
-from mvpa_kfda.cli import main
+from mvpa_kfda.cli.main import main
 for command in ([], ["epochs"], ["searchlight"], ["regions"]):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main([*command, "--help"])

@@ -9,11 +9,12 @@ import pytest
 from nibabel import Nifti1Image, load
 
 from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
-from mvpa_kfda._cli import group as command
-from mvpa_kfda._cli.report import _word_spans
-from mvpa_kfda._group.request import ALTERNATIVES, CLUSTER_FDR, METHODS
-from mvpa_kfda.cli import main
-from mvpa_kfda.inference import CORRECTIONS
+from mvpa_kfda.cli import group as command
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.cli.report import _word_spans
+from mvpa_kfda.group.arguments import CLUSTER_FDR, METHODS
+from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.null import ALTERNATIVES
 
 Y = np.tile(["face", "house"], 10)
 
@@ -80,7 +81,7 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
         seen.update(options, results=results, method=method, correction=correction)
         return group_inference(files, "t", "none")
 
-    monkeypatch.setattr("mvpa_kfda.group.group_inference", spy)
+    monkeypatch.setattr("mvpa_kfda.group.second_level.group_inference", spy)
     options = ["--method", "wilcoxon", "--correction", "cluster", "max"]
     options += [
         "--alternative",
@@ -213,7 +214,7 @@ def test_a_span_of_one_time_point():
 
 def test_help_is_fast_and_needs_no_neuroimaging_package():
     code = (
-        "import sys; from mvpa_kfda.cli import main\n"
+        "import sys; from mvpa_kfda.cli.main import main\n"
         "try: main(['group', '--help'])\n"
         "except SystemExit: pass\n"
         "assert not {'mne', 'nilearn', 'matplotlib'} & set(sys.modules)"

@@ -20,10 +20,10 @@ from scipy.stats import norm
 
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
-from mvpa_kfda._cli import report_images
-from mvpa_kfda._cli.common import one_line
-from mvpa_kfda._search.checkpoint import Checkpoint
-from mvpa_kfda.cli import main
+from mvpa_kfda.cli import report as report_images
+from mvpa_kfda.cli.common import one_line
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.utils.checkpoint import Checkpoint
 
 #: Far from every brain, so that there is no glass brain to draw.
 AFFINE = np.array([[-3.0, 0, 0, 6], [0, 3, 0, 300], [0, 0, 3, 9], [0, 0, 0, 1]])
@@ -291,7 +291,7 @@ def test_clusters_keep_what_they_need(
     p, kept = {}, []
     # 99 centres, 19 permutations and 4 bytes
     for limit in (99 * 19 * 4, 99 * 19 * 4 - 1):
-        monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", limit)
         result = load_result(run(tmp_path, BOLD, *SHORT, *options)[".h5"])
         kept.append(result.parameters["null"])
         p[kept[-1]] = result.pvalues(correction)
@@ -303,7 +303,7 @@ def test_clusters_keep_what_they_need(
 
 
 def test_regions_keep_all_permutations(inside, tmp_path, monkeypatch, no_figures):
-    monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
     options = ["--correction", "cluster", "--permutations", 9]
     result = load_result(run(tmp_path, command, *options)[".h5"])
@@ -487,7 +487,7 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
         "save_figure",
         lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
     )
-    monkeypatch.setattr("mvpa_kfda._search.memory.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
     files = run(tmp_path, BOLD, *SHORT, *options, "--cluster-threshold", 0.01)
     result = load_result(files[".h5"])
@@ -807,8 +807,8 @@ def run_process(code, *arguments):
 
 KILLED = """
 import os, signal, sys
-from mvpa_kfda._search.checkpoint import Checkpoint
-from mvpa_kfda.cli import main
+from mvpa_kfda.utils.checkpoint import Checkpoint
+from mvpa_kfda.cli.main import main
 
 save = Checkpoint.save
 
@@ -890,7 +890,9 @@ def test_foreign_checkpoint_is_left_alone(inside, tmp_path, capsys):
 
 def test_checkpoint_in_use_is_left_alone(inside, tmp_path):
     path = tmp_path / "bold_searchlight.checkpoint"
-    code = "import sys; from mvpa_kfda.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        "import sys; from mvpa_kfda.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     with Checkpoint(path):
         done = run_process(code, *LONG, "--out", str(tmp_path), "--resume")
     assert done.returncode == 2
@@ -903,7 +905,7 @@ def test_stop_before_anything_is_finished(inside, tmp_path, capsys, monkeypatch)
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mvpa_kfda._volumes.run", stop)
+    monkeypatch.setattr("mvpa_kfda.decoding.images.run", stop)
     assert main([*LONG, "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
     assert list(tmp_path.iterdir()) == []

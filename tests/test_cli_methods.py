@@ -20,10 +20,10 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda._cli import common
-from mvpa_kfda.cli import main
-from mvpa_kfda.penalties import CRITERIA, ESTIMATED
-from mvpa_kfda.regression_metrics import REGRESSION_METRICS
+from mvpa_kfda.cli import common
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
+from mvpa_kfda.metrics import REGRESSION_METRICS
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ from mne.utils import check_version
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
-from mvpa_kfda._inference import clusters as _clusters
-from mvpa_kfda.inference import clusters, corrected_p_values, find_clusters, tfce
+from mvpa_kfda.inference import clusters as _clusters
+from mvpa_kfda.inference.clusters import find_clusters, tfce
+from mvpa_kfda.inference.corrections import clusters, corrected_p_values
 
 
 def smooth_maps(m, shape, seed=0):

@@ -21,10 +21,15 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda._figures.labels import describe
-from mvpa_kfda._inference.paired import Differences, Flips, count_right, sum_within
-from mvpa_kfda.comparison import compare
-from mvpa_kfda.comparison_results import ComparisonResult
+from mvpa_kfda.group.comparison import (
+    Differences,
+    Flips,
+    compare,
+    count_right,
+    sum_within,
+)
+from mvpa_kfda.results.group import ComparisonResult
+from mvpa_kfda.viz.common import describe
 
 matplotlib.use("Agg")
 

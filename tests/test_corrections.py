@@ -12,10 +12,9 @@ from scipy.stats import false_discovery_control, norm
 from sklearn.feature_extraction.image import grid_to_graph
 
 from mvpa_kfda import generalize_arrays
-from mvpa_kfda._figures.common import CORRECTION_LABELS, check_request
-from mvpa_kfda._inference import clusters as _clusters
-from mvpa_kfda._inference.null import ALTERNATIVES, FullNull
-from mvpa_kfda.inference import (
+from mvpa_kfda.inference import clusters as _clusters
+from mvpa_kfda.inference.clusters import tfce
+from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
     check_correction,
     clusters,
@@ -23,8 +22,9 @@ from mvpa_kfda.inference import (
     corrected_p_values,
     p_values,
     smallest_p_value,
-    tfce,
 )
+from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
+from mvpa_kfda.viz.common import CORRECTION_LABELS, check_request
 
 corrections = pytest.mark.parametrize("correction", CORRECTIONS)
 alternatives = pytest.mark.parametrize("alternative", ALTERNATIVES)

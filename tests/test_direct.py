@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
-from mvpa_kfda import direct
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import hat_from_gram, make_hat
-from mvpa_kfda.kernels import Linear
-from mvpa_kfda.penalties import Ridge
+from mvpa_kfda.kfda import direct
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import hat_from_gram, make_hat
+from mvpa_kfda.kfda.kernels import Linear
+from mvpa_kfda.kfda.penalties import Ridge
 
 
 def problem(n=61, p=8, c=4, seed=0):

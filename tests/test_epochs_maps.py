@@ -15,8 +15,8 @@ from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import laplacian_kernel
 
 from mvpa_kfda import RBF, Polynomial, decode_epochs, load_result
-from mvpa_kfda.epochs_results import SensorTimeResult, TimeFrequencyResult
-from mvpa_kfda.inference import corrected_p_values
+from mvpa_kfda.inference.corrections import corrected_p_values
+from mvpa_kfda.results.epochs import SensorTimeResult, TimeFrequencyResult
 
 NAMES = np.array(["face", "house", "tool"])
 MIXED = ("mag", "mag", "grad", "grad", "eeg", "eeg")

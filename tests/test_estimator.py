@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mvpa_kfda import RBF, KernelFDA, Linear, Polynomial, Ridge, cross_validate
-from mvpa_kfda.kernels import Precomputed
+from mvpa_kfda.kfda.kernels import Precomputed
 
 SIZES = {
     "2 classes": (20, 20),

@@ -20,10 +20,10 @@ from sklearn.model_selection import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mvpa_kfda import RBF, KernelFDA, Linear, Polynomial, Ridge, cross_validate
-from mvpa_kfda.empirical_map import EmpiricalMap
-from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.penalties import DegreesOfFreedom, Shrinkage, Tuned
-from mvpa_kfda.smoothness import GraphSmooth, Penalty
+from mvpa_kfda.kfda.kernels import EmpiricalMap
+from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.penalties import DegreesOfFreedom, Shrinkage, Tuned
+from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
 
 SIZES = {
     "2 classes": (20, 20),

@@ -11,8 +11,8 @@ from nibabel import Nifti1Image
 from numpy.testing import assert_array_equal
 
 from mvpa_kfda import decode_arrays, group_inference, searchlight
-from mvpa_kfda._results import hdf5
-from mvpa_kfda.results import RESULTS
+from mvpa_kfda.results.load import RESULTS
+from mvpa_kfda.utils import files as hdf5
 
 PAGE = Path(__file__).parents[1] / "doc" / "file_format.rst"
 BLOCK = r"\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import model_selection as ms
 
-from mvpa_kfda.folds import make_folds
+from mvpa_kfda.kfda.folds import make_folds
 
 CODES = np.arange(24) % 2
 GROUPS = np.repeat(np.arange(4), 6)

@@ -33,9 +33,9 @@ from mvpa_kfda import (
     generalize_epochs,
     load_result,
 )
-from mvpa_kfda._search import memory
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.decoding import run as memory
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.folds import make_folds
 
 NAMES = np.array(["face", "house", "tool"])
 METRICS = [

@@ -12,8 +12,10 @@ from mne.time_frequency import EpochsTFRArray
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel
 
-from mvpa_kfda import RBF, Ridge, _generalization, generalize_arrays, generalize_epochs
-from mvpa_kfda._search import memory as _memory
+from mvpa_kfda import RBF, Ridge, generalize_arrays, generalize_epochs
+from mvpa_kfda.decoding import generalization as _generalization
+from mvpa_kfda.decoding import run as _memory
+from mvpa_kfda.utils.parallel import physical_memory
 
 NAMES = np.array(["face", "house", "tool"])
 EEG = ("eeg",) * 4
@@ -586,7 +588,7 @@ def test_other_trials_have_one_null_only(epochs, others, monkeypatch):
 
 
 def test_this_machines_memory_is_known():
-    found = _memory.physical_memory()
+    found = physical_memory()
     assert found is None or 10**8 < found < 10**15
 
 

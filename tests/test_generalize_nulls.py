@@ -15,8 +15,8 @@ from mvpa_kfda import (
     generalize_epochs,
     simulate_epochs,
 )
-from mvpa_kfda._search import memory
-from mvpa_kfda.inference import corrected_p_values, p_values
+from mvpa_kfda.decoding import run as memory
+from mvpa_kfda.inference.corrections import corrected_p_values, p_values
 
 
 def make_arrays(n=40, n_classes=2, strength=1.0, seed=0):

@@ -26,8 +26,7 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda._group.request import check_corrections, choose_n_permutations
-from mvpa_kfda.group import METHODS
+from mvpa_kfda.group.arguments import METHODS, check_corrections, choose_n_permutations
 
 Y = np.tile(["face", "house"], 10)
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -374,7 +373,7 @@ def test_results_do_not_depend_on_batches(monkeypatch):
     for method in METHODS:
         before = group_inference(results, method, everything, **options)
         with monkeypatch.context() as patch:
-            patch.setattr("mvpa_kfda._inference.clusters._BATCH", 7)
+            patch.setattr("mvpa_kfda.inference.clusters._BATCH", 7)
             after = group_inference(results, method, everything, **options)
         for name in everything:
             assert_allclose(after.pvalues(name), before.pvalues(name), **EXACT)

@@ -9,17 +9,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda._group.exchange import (
+from mvpa_kfda.group.statistics import (
     LEAST_REST,
     STATISTICS,
     LabelExchange,
     SignFlips,
     draw_labels,
     draw_signs,
+    parametric_p,
 )
-from mvpa_kfda._group.parametric import parametric_p
-from mvpa_kfda._inference.null import ALTERNATIVES, FullNull
-from mvpa_kfda.inference import correct
+from mvpa_kfda.inference.corrections import correct
+from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
 
 
 def accuracies(n_subjects, n_positions, seed=0, n_trials=20):

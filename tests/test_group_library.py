@@ -17,11 +17,11 @@ from pandas import DataFrame
 from scipy import ndimage, stats
 from sklearn.feature_extraction.image import grid_to_graph
 
-from mvpa_kfda._group import library
-from mvpa_kfda._group.flips import flip_here
-from mvpa_kfda._group.library import flip_with_mne, flip_with_nilearn
-from mvpa_kfda._inference.null import ALTERNATIVES
-from mvpa_kfda._results.space import VolumeSpace
+from mvpa_kfda.data.space import VolumeSpace
+from mvpa_kfda.group import library
+from mvpa_kfda.group.library import flip_with_mne, flip_with_nilearn
+from mvpa_kfda.group.statistics import flip_here
+from mvpa_kfda.inference.null import ALTERNATIVES
 
 CORRECTIONS = ("max", "cluster", "tfce")
 

@@ -11,26 +11,14 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda._figures import brains
-from mvpa_kfda._figures.common import SCORE_COLOR
-from mvpa_kfda._figures.curves import (
-    OTHER_COLOR,
-    difference_interval,
-    mean_interval,
-    spread,
-)
-from mvpa_kfda._figures.labels import describe, label_of, level_of, limits_of
-from mvpa_kfda._results.places import Places
-from mvpa_kfda._results.sensors import pack_info
-from mvpa_kfda._results.space import (
-    FeatureSpace,
-    RegionSpace,
-    SurfaceSpace,
-    VolumeSpace,
-)
-from mvpa_kfda.comparison_results import ComparisonResult
-from mvpa_kfda.group_plots import plot_group, plot_null_max
-from mvpa_kfda.group_results import GroupResult
+from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.results.group import ComparisonResult, GroupResult
+from mvpa_kfda.results.patterns import pack_info
+from mvpa_kfda.results.places import Places
+from mvpa_kfda.viz import brains
+from mvpa_kfda.viz.common import SCORE_COLOR, describe, label_of, level_of, limits_of
+from mvpa_kfda.viz.group import plot_group, plot_null_max
+from mvpa_kfda.viz.time import OTHER_COLOR, difference_interval, mean_interval, spread
 
 plt.switch_backend("Agg")
 

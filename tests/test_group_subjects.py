@@ -20,12 +20,11 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda._group.resampling import nearest_voxels, take_voxels
-from mvpa_kfda._group.subjects import gather
-from mvpa_kfda._results.places import Places
-from mvpa_kfda._results.saved import Saved
-from mvpa_kfda._results.space import VolumeSpace
-from mvpa_kfda.volume_results import VolumeResult
+from mvpa_kfda.data.space import VolumeSpace
+from mvpa_kfda.group.subjects import gather_subjects, nearest_voxels, take_voxels
+from mvpa_kfda.results.base import Saved
+from mvpa_kfda.results.images import VolumeResult
+from mvpa_kfda.results.places import Places
 
 Y = np.repeat(["face", "house"], 6)
 N, P = len(Y), 5
@@ -128,7 +127,7 @@ def test_every_kind_from_objects_and_from_files(kind, tmp_path):
     results[1].save(entries[1])
     metric = results[0].scoring[0]
     for given in (results, iter(entries)):
-        gathered = gather(given, need_nulls=True)
+        gathered = gather_subjects(given, need_nulls=True)
         assert gathered.places.kind == kind.split()[0]
         assert gathered.places.shape == shape
         assert gathered.metric == metric
@@ -144,39 +143,41 @@ def test_every_kind_from_objects_and_from_files(kind, tmp_path):
             assert null.dtype == result.null.dtype
             assert_array_equal(gathered.expand(null), result.null)
     assert gathered.names == ("subject 1", "sub-b", "subject 3")
-    plain = gather(results)
+    plain = gather_subjects(results)
     assert plain.nulls == plain.second_nulls == ()
     assert_array_equal(plain.scores, gathered.scores)
 
 
 def test_second_test_of_generalization():
     results = [generalized(seed) for seed in range(2)]
-    gathered = gather(results, need_nulls=True)
+    gathered = gather_subjects(results, need_nulls=True)
     for second, result in zip(gathered.second_nulls, results, strict=True):
         assert second.dtype == np.float32
         assert_array_equal(gathered.expand(second), result.second_nulls["accuracy"])
     assert_array_equal(gathered.expand(gathered.exempt, fill=False), np.eye(4) == 1)
     other = {"X_test": noise(9, 3, 2), "same_trials": True}
     others = [generalized(seed, **other) for seed in range(2)]
-    gathered = gather(others, need_nulls=True)
+    gathered = gather_subjects(others, need_nulls=True)
     assert gathered.places.shape == (4, 2)
     assert len(gathered.second_nulls) == 2
     assert not gathered.exempt.any()
     other = {"X_test": noise(9, 3, 4), "y_test": Y, "same_trials": False, "cv": None}
     others = [generalized(seed, **other) for seed in range(2)]
-    gathered = gather(others, need_nulls=True)
+    gathered = gather_subjects(others, need_nulls=True)
     assert gathered.second_nulls == ()
     assert not gathered.exempt.any()
     with pytest.raises(ValueError, match=r"Subject 2 has mode='other_trials', but"):
-        gather([results[0], others[1]])
+        gather_subjects([results[0], others[1]])
     with pytest.raises(ValueError, match=r"Subject 2 and the first .* n_permutations"):
-        gather([results[0], replace(results[1], second_nulls={})], need_nulls=True)
+        gather_subjects(
+            [results[0], replace(results[1], second_nulls={})], need_nulls=True
+        )
 
 
 def test_diagonals_go_with_time_courses():
     results = [generalized(0).diagonal(), timed(1)]
     assert results[0].parameters["mode"] == "plain"
-    gathered = gather(results, need_nulls=True)
+    gathered = gather_subjects(results, need_nulls=True)
     assert gathered.places.kind == "TimeResult"
     assert gathered.second_nulls == ()
     assert not gathered.exempt.any()
@@ -184,7 +185,7 @@ def test_diagonals_go_with_time_courses():
 
 def test_expand_keeps_types_where_it_can():
     results = [brain(np.ones((3, 1, 1)), seed=seed, undecoded=[1]) for seed in (0, 1)]
-    gathered = gather(results)
+    gathered = gather_subjects(results)
     assert_array_equal(gathered.expand([1.5, 2.5]), [1.5, np.nan, 2.5])
     assert_array_equal(gathered.expand(np.array([True, True]), False), [1, 0, 1])
     assert gathered.expand(np.ones(2, bool), False).dtype == bool
@@ -195,7 +196,7 @@ def test_expand_keeps_types_where_it_can():
 
 def test_metric_that_is_asked_for():
     results = [single(seed, scoring=["accuracy", "roc_auc"]) for seed in range(2)]
-    gathered = gather(results, metric="roc_auc", need_nulls=True)
+    gathered = gather_subjects(results, metric="roc_auc", need_nulls=True)
     assert gathered.metric == "roc_auc"
     assert_array_equal(gathered.scores[1], results[1].metrics["roc_auc"])
     assert_array_equal(gathered.nulls[1][:, 0], results[1].nulls["roc_auc"])
@@ -203,7 +204,7 @@ def test_metric_that_is_asked_for():
 
 def test_chance_levels_without_a_value_are_equal():
     results = [replace(single(seed), chances={"accuracy": np.nan}) for seed in range(2)]
-    assert np.isnan(gather(results).chances).all()
+    assert np.isnan(gather_subjects(results).chances).all()
 
 
 # Names
@@ -231,15 +232,21 @@ def save(results, paths):
 def test_names_from_paths(ends, names, tmp_path):
     folder = tmp_path / "sub-study"  # above all, and so no name of one
     paths = save([single(0), single(1)], [folder / end for end in ends])
-    assert gather(paths).names == names
-    assert gather([str(path) for path in paths], subjects=["x", 7]).names == ("x", "7")
+    assert gather_subjects(paths).names == names
+    assert gather_subjects([str(path) for path in paths], subjects=["x", 7]).names == (
+        "x",
+        "7",
+    )
 
 
 def test_names_of_objects_beside_files(tmp_path):
     (path,) = save([single(0)], [tmp_path / "subject 2.h5"])
-    assert gather([path, single(1)]).names == ("subject 1", "subject 2")
+    assert gather_subjects([path, single(1)]).names == ("subject 1", "subject 2")
     path.rename(path.with_name("ann.h5"))
-    assert gather([path.with_name("ann.h5"), single(1)]).names == ("ann", "subject 2")
+    assert gather_subjects([path.with_name("ann.h5"), single(1)]).names == (
+        "ann",
+        "subject 2",
+    )
 
 
 # What cannot be a group
@@ -259,18 +266,18 @@ def test_names_of_objects_beside_files(tmp_path):
 )
 def test_what_is_no_list_of_results(results, error, match):
     with pytest.raises(error, match=match):
-        gather(results)
+        gather_subjects(results)
 
 
 def test_a_result_alone_is_no_list():
     with pytest.raises(TypeError, match=r"got a DecodingResult\. Give a list"):
-        gather(single(0))
+        gather_subjects(single(0))
 
 
 @pytest.mark.parametrize("subjects", ["ab", 2, ["a"], ["a", "a"], ["a", "b", "c"]])
 def test_subjects_must_name_each(subjects):
     with pytest.raises(ValueError, match=r"each of the 2 results once, all names"):
-        gather([single(0), single(1)], subjects=subjects)
+        gather_subjects([single(0), single(1)], subjects=subjects)
 
 
 def test_outcome_of_a_group_analysis_is_no_subject():
@@ -278,42 +285,42 @@ def test_outcome_of_a_group_analysis_is_no_subject():
         pass
 
     with pytest.raises(TypeError, match=r"^Subject ann is a GroupResult, which"):
-        gather([single(0), GroupResult()], subjects=["bob", "ann"])
+        gather_subjects([single(0), GroupResult()], subjects=["bob", "ann"])
 
 
 def test_files_that_cannot_be_read(tmp_path):
     good, bad = save([single(0), single(1)], [tmp_path / "sub-1.h5", tmp_path / "s.h5"])
     with pytest.raises(FileNotFoundError, match=r"Subject sub-2 \(.*\): There is no f"):
-        gather([good, tmp_path / "sub-2.h5"])
+        gather_subjects([good, tmp_path / "sub-2.h5"])
     bad.write_bytes(bad.read_bytes()[:3000])
     with pytest.raises(ValueError, match=r"^Subject s \(.*s\.h5\): .* damaged"):
-        gather([good, bad])
+        gather_subjects([good, bad])
 
 
 def test_a_subject_that_comes_twice(tmp_path, monkeypatch):
     a, b = single(0), single(1)
     one, other = save([a, b], [tmp_path / "sub-1.h5", tmp_path / "sub-2.h5"])
     with pytest.raises(ValueError, match=r"Subject 1 and subject 3 are the same obj"):
-        gather([a, b, a])
+        gather_subjects([a, b, a])
     monkeypatch.chdir(tmp_path)
     match = r"Subject 1 \(sub-1\.h5\) and subject 2 \(.*\) are the same file; give each"
     with pytest.raises(ValueError, match=match):
-        gather(["sub-1.h5", one, other])
+        gather_subjects(["sub-1.h5", one, other])
     link = tmp_path / "sub-9.h5"
     link.symlink_to(one)
     with pytest.raises(ValueError, match=r"Subject sub-1 .* subject sub-9 .* same fil"):
-        gather([one, other, link])
+        gather_subjects([one, other, link])
     copy = tmp_path / "sub-8.h5"
     copy.write_bytes(one.read_bytes())
     for given in ([one, other, copy], [a, b, copy], [one, other, a]):
         with pytest.raises(ValueError, match=r"have equal results: one may be a copy"):
-            gather(given)
+            gather_subjects(given)
 
 
 def test_equal_scores_are_no_copies():
     a = single(0)
     moved = replace(a, class_scores=a.class_scores + 1e-3)
-    gathered = gather([a, moved])
+    gathered = gather_subjects([a, moved])
     assert gathered.scores[0] == gathered.scores[1]
 
 
@@ -338,33 +345,33 @@ def test_other_positions(results, match):
     first, other = results
     second = replace(first, predicted=1 - first.predicted)
     with pytest.raises(ValueError, match=words):
-        gather([first, second, other])
+        gather_subjects([first, second, other])
     with pytest.raises(ValueError, match=r"resample=True is for searchlights in vol"):
-        gather([first, second, other], resample=True)
-    assert gather([first, second], resample=True).counted.all()
+        gather_subjects([first, second, other], resample=True)
+    assert gather_subjects([first, second], resample=True).counted.all()
 
 
 def test_other_metrics():
     first = single(0, scoring=["accuracy", "confusion_matrix"])
     with pytest.raises(ValueError, match=r"^Subject 2 has no metric 'accuracy'.* 'roc"):
-        gather([first, single(1, scoring="roc_auc")])
+        gather_subjects([first, single(1, scoring="roc_auc")])
     again = r"decode again, with scoring=\['accuracy', 'confusion_matrix', 'kappa'\]"
     with pytest.raises(
         ValueError, match=rf"^Subject 1: Invalid value for 'me.*{again}"
     ):
-        gather([first, single(1)], metric="kappa")
+        gather_subjects([first, single(1)], metric="kappa")
     with pytest.raises(ValueError, match=r"^Subject 1: .* is not one number per pos"):
-        gather([first, single(1)], metric="confusion_matrix")
+        gather_subjects([first, single(1)], metric="confusion_matrix")
 
 
 def test_other_chance_levels():
     three = cross_validate(noise(1, 3), np.tile(["a", "b", "c"], 4), **OPTIONS)
     match = r"^Subject 2 has another chance level of 'accuracy'.*0\.333333 instead of 0"
     with pytest.raises(ValueError, match=match):
-        gather([single(0), three])
+        gather_subjects([single(0), three])
     unknown = replace(three, chances={"accuracy": np.nan})
     with pytest.raises(ValueError, match=r"nan instead of 0\.5"):
-        gather([single(0), unknown])
+        gather_subjects([single(0), unknown])
 
 
 def test_patterns_are_no_paths(tmp_path):
@@ -373,8 +380,8 @@ def test_patterns_are_no_paths(tmp_path):
         with pytest.raises(
             FileNotFoundError, match=r"has to be expanded: sorted\(glob\.glob\('.*sub-"
         ):
-            gather([pattern])
-    assert gather([path, single(1)]).names == ("sub-[1]", "subject 2")
+            gather_subjects([pattern])
+    assert gather_subjects([path, single(1)]).names == ("sub-[1]", "subject 2")
 
 
 # Analyses that differ
@@ -413,7 +420,7 @@ def test_another_analysis_warns(name):
     )
     match = match.replace("250.0", "250")
     with pytest.warns(RuntimeWarning, match=match) as caught:
-        gather(results)
+        gather_subjects(results)
     assert len(caught) == 1
 
 
@@ -428,13 +435,15 @@ def test_other_radii_and_classes_warn():
     with pytest.warns(
         RuntimeWarning, match=match.replace("radius", "standardize .*ius")
     ):
-        gather([first, wider])
+        gather_subjects([first, wider])
 
 
 def test_one_warning_names_three_subjects():
     other = {"kernel": "'rbf'"}
     with pytest.warns(RuntimeWarning) as caught:
-        gather(differing({}, *[other] * 5), subjects=[f"sub-{k}" for k in range(6)])
+        gather_subjects(
+            differing({}, *[other] * 5), subjects=[f"sub-{k}" for k in range(6)]
+        )
     assert len(caught) == 1
     text = str(caught[0].message)
     assert text.startswith("5 subjects were analysed differently from the first. Subj")
@@ -444,7 +453,7 @@ def test_one_warning_names_three_subjects():
 
 def test_analyses_that_are_the_same_do_not_warn():
     function = "<function f at 0x7f00aa>"
-    gather(
+    gather_subjects(
         differing(
             {"sfreq": 100.0, "random_state": 1, "n_folds": 5, "kernel": function},
             {
@@ -463,23 +472,23 @@ def test_analyses_that_are_the_same_do_not_warn():
 def test_lists_may_differ_from_each_other_only():
     other = {"kernel": "'rbf'"}
     results = differing({}, {}, other, other)
-    gather(results, n_first=2)
+    gather_subjects(results, n_first=2)
     with pytest.warns(RuntimeWarning, match=r"^2 subjects were analysed differently"):
-        gather(results)
+        gather_subjects(results)
     with pytest.warns(RuntimeWarning, match=r"^Subject 4 was analysed differently fro"):
-        gather(differing({}, {}, other, {}), n_first=2)
+        gather_subjects(differing({}, {}, other, {}), n_first=2)
 
 
 def test_largest_ratio_of_classes():
-    assert gather([timed(0), timed(1)]).unbalanced == 1.0
+    assert gather_subjects([timed(0), timed(1)]).unbalanced == 1.0
     y = np.repeat(["face", "house"], [8, 4])
     uneven = decode_arrays(noise(2, 3, 4), y, **OPTIONS)
-    assert gather([timed(0), uneven, timed(1)]).unbalanced == 2.0
+    assert gather_subjects([timed(0), uneven, timed(1)]).unbalanced == 2.0
     y = np.repeat(["face", "house"], [9, 3])
     other = {"X_test": noise(9, 3, 4), "y_test": y, "same_trials": False, "cv": None}
     tested = [generalized(seed, **other) for seed in range(2)]
-    assert gather(tested).unbalanced == 3.0  # of the trials that are tested
-    assert gather([regressed(0), regressed(1)]).unbalanced == 1.0
+    assert gather_subjects(tested).unbalanced == 3.0  # of the trials that are tested
+    assert gather_subjects([regressed(0), regressed(1)]).unbalanced == 1.0
 
 
 # Damage
@@ -505,7 +514,7 @@ def test_damaged_values(where, value):
     with pytest.raises(
         ValueError, match=r"^Subject 2 has .*damaged; take it from a ba"
     ):
-        gather(results, need_nulls=True)
+        gather_subjects(results, need_nulls=True)
 
 
 def test_damage_of_the_second_null():
@@ -514,20 +523,20 @@ def test_damage_of_the_second_null():
     second[0, 1, 1] = 7.0
     results[1] = replace(results[1], second_nulls={"accuracy": second})
     with pytest.raises(ValueError, match=r"^Subject 2 .* go from 0.* to 7\. .*damaged"):
-        gather(results, need_nulls=True)
+        gather_subjects(results, need_nulls=True)
 
 
 def test_ranges_of_metrics():
     negative = [single(seed, scoring="kappa") for seed in range(2)]
-    assert gather(negative, need_nulls=True).nulls[0].min() < 0
+    assert gather_subjects(negative, need_nulls=True).nulls[0].min() < 0
     errors = [
         regress(noise(k, 3), noise(k + 5), scoring="neg_mean_squared_error", **OPTIONS)
         for k in range(2)
     ]
-    assert gather(errors, need_nulls=True).nulls[0].min() < -1
+    assert gather_subjects(errors, need_nulls=True).nulls[0].min() < -1
     low = replace(negative[0], metrics={"kappa": -1.2})
     with pytest.raises(ValueError, match=r"^Subject 2 has scores of 'kappa'"):
-        gather([negative[1], low])
+        gather_subjects([negative[1], low])
 
 
 def test_a_lattice_has_no_gaps():
@@ -542,19 +551,19 @@ def test_a_lattice_has_no_gaps():
             rf"^Subject {first + 1} has no score of 4 times .* at time 1 \(first of 2\)"
         )
         with pytest.raises(ValueError, match=match):
-            gather(some)
+            gather_subjects(some)
 
 
 def test_missing_permutations():
     bare = single(1, n_permutations=0)
     match = r"^Subject 2 has no label.* analysis of subject 2 again with n_perm.*=100\."
     with pytest.raises(ValueError, match=match):
-        gather([single(0), bare], need_nulls=True)
-    assert gather([single(0), bare]).nulls == ()
+        gather_subjects([single(0), bare], need_nulls=True)
+    assert gather_subjects([single(0), bare]).nulls == ()
     for make in (spheres, generalized):
         match = r"only a summary .*\(null='max'\).* n_permutations=100 and null='full'"
         with pytest.raises(ValueError, match=match):
-            gather([make(0), make(1, null="max")], need_nulls=True)
+            gather_subjects([make(0), make(1, null="max")], need_nulls=True)
 
 
 # Volumes
@@ -600,7 +609,7 @@ def test_positions_that_only_some_have():
     results.append(brain(ROW, seed=2, undecoded=[0, 2]))
     match = r"2 of 4 are left, where .* Subject 3 has fewest, 2\."
     with pytest.warns(RuntimeWarning, match=match) as caught:
-        gathered = gather(results, need_nulls=True)
+        gathered = gather_subjects(results, need_nulls=True)
     assert len(caught) == 1
     assert_array_equal(gathered.counted, [False, True, False, True])
     assert_array_equal(gathered.scores, [r.scores[[1, 3]] for r in results])
@@ -612,11 +621,11 @@ def test_positions_that_only_some_have():
     assert adjacency.shape == (2, 2)
     assert adjacency.nnz == 0
     with pytest.raises(ValueError, match=r"0 of 4 are left.* Subject 2 has fewest, 1"):
-        gather([results[1], brain(ROW, seed=3, undecoded=[1, 2, 3])])
+        gather_subjects([results[1], brain(ROW, seed=3, undecoded=[1, 2, 3])])
 
 
 def test_positions_that_nobody_has_are_no_reason_to_warn():
-    gathered = gather([brain(ROW, seed=s, undecoded=[2]) for s in range(2)])
+    gathered = gather_subjects([brain(ROW, seed=s, undecoded=[2]) for s in range(2)])
     assert_array_equal(gathered.counted, [True, True, False, True])
 
 
@@ -633,12 +642,12 @@ def test_other_grids(mask, affine, words):
     results = [brain(ROW), brain(mask, affine, seed=1)]
     match = rf"Subject 2 differs .*{words}.* resample=True brings all .* every subject"
     with pytest.raises(ValueError, match=match):
-        gather(results)
+        gather_subjects(results)
 
 
 def test_affines_that_differ_by_rounding_are_one_grid():
     results = [brain(ROW), brain(ROW, shifted(5e-5), seed=1)]
-    assert gather(results).counted.all()
+    assert gather_subjects(results).counted.all()
 
 
 # Position of the second subject at each of the first one's; -1 for none.
@@ -658,7 +667,7 @@ def test_resampling(name):
     taken = np.array(taken)
     first, second = brain(ROW, undecoded=[1]), brain(mask, affine, seed=1)
     with pytest.warns(RuntimeWarning, match=r"different positions"):
-        gathered = gather([first, second], need_nulls=True, resample=True)
+        gathered = gather_subjects([first, second], need_nulls=True, resample=True)
     expected = taken >= 0
     expected[1] = False  # where the first one has no score
     assert_array_equal(gathered.counted, expected)
@@ -677,7 +686,7 @@ def test_resampling_leaves_out_what_was_not_decoded():
     with pytest.warns(
         RuntimeWarning, match=r"3 of 4 are left.*Subject 2 has fewest, 3"
     ):
-        gathered = gather([brain(ROW), finer], resample=True)
+        gathered = gather_subjects([brain(ROW), finer], resample=True)
     assert_array_equal(gathered.counted, [True, False, True, True])
 
 
@@ -687,7 +696,7 @@ def test_resampling_of_grids_apart(mm):
     with pytest.raises(
         ValueError, match=r"voxels of subject 2 do not overlap .* both in the same spa"
     ):
-        gather(results, resample=True)
+        gather_subjects(results, resample=True)
 
 
 def test_nearest_voxels_of_an_oblique_grid():
@@ -731,7 +740,7 @@ def test_files_are_loaded_one_after_the_other(tmp_path):
         made.save(paths[-1])
     tracemalloc.start()
     with pytest.warns(RuntimeWarning, match=r"3992 of 4000 are left"):
-        gathered = gather(paths, need_nulls=True)
+        gathered = gather_subjects(paths, need_nulls=True)
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     size = sum(null.nbytes for null in gathered.nulls)

@@ -5,10 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.hat import hat_from_features, hat_from_gram, make_hat
-from mvpa_kfda.kernels import Callable
-from mvpa_kfda.lambdas import Moments, resolve_penalty
-from mvpa_kfda.penalties import check_reg
+from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
+from mvpa_kfda.kfda.kernels import Callable
+from mvpa_kfda.kfda.penalties import Moments, check_reg, resolve_penalty
 
 
 def textbook(K, lam):

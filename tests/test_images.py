@@ -25,15 +25,10 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from mvpa_kfda import decode_arrays, decode_regions
-from mvpa_kfda._images.reading import (
-    process_positions,
-    read_images,
-    read_labels,
-    standardize,
-    usable_columns,
-)
-from mvpa_kfda._images.regions import read_regions
-from mvpa_kfda._results.space import FeatureSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.data.atlas import read_regions
+from mvpa_kfda.data.images import process_positions, read_images, read_labels
+from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.data.volumes import standardize, usable_columns
 
 AFFINE = np.array(
     [[-3.0, 0, 0, 60], [0, 3.5, 0.2, -70], [0, -0.2, 3, -40], [0] * 3 + [1]]
@@ -132,7 +127,7 @@ def test_paths_and_patterns(bold, mask, tmp_path, monkeypatch):
 
 
 def test_blocks_of_volumes(bold, mask, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._images.volumes.BLOCK", 2 * np.prod(SHAPE) + 1)
+    monkeypatch.setattr("mvpa_kfda.data.volumes.BLOCK", 2 * np.prod(SHAPE) + 1)
     masker = NiftiMasker(mask, standardize=None, reports=False).fit()
     a, b, c = first_voxels(mask, 3)  # constant, then lower or higher at the end
     broken = changed(bold, (a, 7.0), (b, 7.0), ((*b, 8), 3.0), (c, 7.0), ((*c, 8), 9.0))
@@ -479,7 +474,7 @@ def test_lists_of_surfaces(monkeypatch):
     imgs = [surface(seed=1), surface(2, seed=2), surface(seed=3)]
     expected = np.concatenate([surface_data(img, mask) for img in imgs])
     assert_array_equal(read_images(imgs, mask).X, expected)
-    monkeypatch.setattr("mvpa_kfda._images.surfaces.BLOCK", 14)
+    monkeypatch.setattr("mvpa_kfda.data.volumes.BLOCK", 14)
     assert_array_equal(read_images(tuple(imgs), mask).X, expected)
     half = read_images(surface(4, kinds=("right",)))
     assert list(half.space.mask) == ["right"]
@@ -654,7 +649,7 @@ def test_scores_are_those_of_nilearn_in_the_order_of_the_rows(rng):
 def test_standardize_in_blocks_and_in_place(rng, monkeypatch):
     X = rng.standard_normal((9, 5))
     expected = standardize(X.copy(), RUNS, CODES)
-    monkeypatch.setattr("mvpa_kfda._images.columns._BLOCK", 7)
+    monkeypatch.setattr("mvpa_kfda.data.volumes._BLOCK", 7)
     assert standardize(X, RUNS, CODES) is X
     assert_array_equal(X, expected)
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from mvpa_kfda.inference import (
+from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
     clusters,
     corrected_p_values,

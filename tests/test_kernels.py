@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import pairwise
 
 from mvpa_kfda import RBF, Linear, Polynomial
-from mvpa_kfda.empirical_map import EmpiricalMap
-from mvpa_kfda.kernels import (
+from mvpa_kfda.kfda.kernels import (
     KERNELS,
     Callable,
+    EmpiricalMap,
     Kernel,
     KernelChoice,
     Precomputed,

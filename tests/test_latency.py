@@ -11,12 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mvpa_kfda import cross_validate, decode_arrays, load_result
-from mvpa_kfda._inference.onsets import Rule, draw_subjects, locate
-from mvpa_kfda._results.places import Places
-from mvpa_kfda._setup import versions
-from mvpa_kfda.group_results import GroupResult
-from mvpa_kfda.latency import bootstrap_latency
-from mvpa_kfda.results import TimeResult
+from mvpa_kfda.group.latency import Rule, bootstrap_latency, draw_subjects, locate
+from mvpa_kfda.results.epochs import TimeResult
+from mvpa_kfda.results.group import GroupResult
+from mvpa_kfda.results.places import Places
+from mvpa_kfda.utils.files import versions
 
 matplotlib.use("Agg")
 

@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
-from mvpa_kfda import RBF, Linear, Polynomial, cross_validate, lowrank
-from mvpa_kfda.direct import apply, prepare
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import hat_from_features, make_hat
-from mvpa_kfda.kernels import KernelChoice, check_kernel
-from mvpa_kfda.lowrank import SAMPLING, Nystrom, approximated
+from mvpa_kfda import RBF, Linear, Polynomial, cross_validate
+from mvpa_kfda.kfda import nystrom as lowrank
+from mvpa_kfda.kfda.direct import apply, prepare
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import hat_from_features, make_hat
+from mvpa_kfda.kfda.kernels import KernelChoice, check_kernel
+from mvpa_kfda.kfda.nystrom import SAMPLING, Nystrom, approximated
 
 every_sampling = pytest.mark.parametrize("sampling", SAMPLING)
 

@@ -10,9 +10,15 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda._figures.maps import frequency_edges, is_geometric, outline
-from mvpa_kfda._results.base import _Result
-from mvpa_kfda.map_plots import plot_generalization, plot_sensors, plot_time_frequency
+from mvpa_kfda.results.base import _Result
+from mvpa_kfda.viz.maps import (
+    frequency_edges,
+    is_geometric,
+    outline,
+    plot_generalization,
+    plot_sensors,
+    plot_time_frequency,
+)
 
 plt.switch_backend("Agg")
 

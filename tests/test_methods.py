@@ -30,15 +30,14 @@ from mvpa_kfda import (
     load_result,
     searchlight,
 )
-from mvpa_kfda._direct.fold_models import DenseInverse, LowRankInverse
-from mvpa_kfda.direct import apply, prepare
-from mvpa_kfda.empirical_map import EmpiricalMap
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import hat_from_features, hat_from_gram
-from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.models import resolve_method
-from mvpa_kfda.smoothness import GraphSmooth, Penalty
-from mvpa_kfda.subset_source import SubsetSource
+from mvpa_kfda.decoding.positions import SubsetSource
+from mvpa_kfda.kfda.direct import DenseInverse, LowRankInverse, apply, prepare
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram
+from mvpa_kfda.kfda.kernels import EmpiricalMap
+from mvpa_kfda.kfda.models import resolve_method
+from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
 
 N, P, T = 36, 5, 3
 CODES = np.random.default_rng(1).permutation(np.arange(N) % 3)
@@ -416,10 +415,8 @@ def test_large_test_sets_are_not_made_of_blocks(cv):
 @pytest.mark.parametrize("c", [2, 3])
 @pytest.mark.parametrize("cv", [KFold(4), KFold(5), ShuffleSplit(3, random_state=0)])
 def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._direct.fold_models._LARGE_FOLD", 2)
-    monkeypatch.setattr(
-        "mvpa_kfda._direct.fold_models.is_low_rank", lambda hat, m: True
-    )
+    monkeypatch.setattr("mvpa_kfda.kfda.direct._LARGE_FOLD", 2)
+    monkeypatch.setattr("mvpa_kfda.kfda.direct.is_low_rank", lambda hat, m: True)
     X, labels = long_problem(41)
     labels = labels % c
     folds = make_folds(cv, labels[0], warn_absent=False)

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
-from mvpa_kfda._roc import _log_odds
-from mvpa_kfda.direct import Scored
+from mvpa_kfda.kfda.direct import Scored
 from mvpa_kfda.metrics import (
     METRICS,
+    _log_odds,
     chance_level,
     check_scoring,
     evaluate,

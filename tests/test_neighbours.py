@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from mvpa_kfda._images import neighbours
-from mvpa_kfda._images.neighbours import (
+from mvpa_kfda.data import neighbours
+from mvpa_kfda.data.neighbours import (
     adjacency_members,
     keep_usable,
     own_columns,
@@ -23,12 +23,7 @@ from mvpa_kfda._images.neighbours import (
     touching,
     touching_from,
 )
-from mvpa_kfda._results.space import (
-    FeatureSpace,
-    RegionSpace,
-    SurfaceSpace,
-    VolumeSpace,
-)
+from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
 
 # Public since nilearn 0.12.
 find_spheres = getattr(

@@ -7,19 +7,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mvpa_kfda._inference import clusters as _clusters
-from mvpa_kfda._inference.null import FullNull
-from mvpa_kfda._results.hdf5 import read_result_file, write_result_file
-from mvpa_kfda.inference import (
+from mvpa_kfda.inference import clusters as _clusters
+from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
-    NullCollector,
-    NullSummary,
     clusters,
     corrected_p_values,
     p_values,
     p_values_from_summary,
+)
+from mvpa_kfda.inference.null import (
+    FullNull,
+    NullCollector,
+    NullSummary,
     summarize_null,
 )
+from mvpa_kfda.utils.files import read_result_file, write_result_file
 
 #: What a summary can tell, if it has clusters.
 KEPT = [name for name in CORRECTIONS if name not in ("max-step-down", "cluster-size")]

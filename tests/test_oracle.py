@@ -21,8 +21,8 @@ from sklearn.metrics.pairwise import (
 )
 
 import mvpa_kfda
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.folds import make_folds
 
 SEED = 11
 

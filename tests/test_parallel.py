@@ -18,7 +18,7 @@ from joblib import parallel_config
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda._search.parallel import (
+from mvpa_kfda.utils.parallel import (
     _call,
     _keep_freed_memory,
     one_blas_thread,
@@ -181,7 +181,7 @@ def test_the_number_of_workers():
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_not_more_workers_than_processors(backend, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._search.parallel.cpu_count", lambda: 2)
+    monkeypatch.setattr("mvpa_kfda.utils.parallel.cpu_count", lambda: 2)
     place = worker if backend == "threading" else where
     match = "n_jobs=5 asks for more workers than .* this process, 2, so 2 will work"
     with parallel_config(backend=backend):
@@ -199,7 +199,7 @@ def test_not_more_workers_than_processors(backend, monkeypatch):
 
 
 def test_one_processor_is_a_loop(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._search.parallel.cpu_count", lambda: 1)
+    monkeypatch.setattr("mvpa_kfda.utils.parallel.cpu_count", lambda: 1)
     with pytest.warns(UserWarning, match="n_jobs=2 asks for more workers"):
         assert set(run_in_parallel(where, (), range(4), 2)) == {os.getpid()}
 

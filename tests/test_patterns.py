@@ -9,16 +9,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import fit as reference_fit
 
-from mvpa_kfda import patterns as patterns_module
-from mvpa_kfda._results.base import _Result
-from mvpa_kfda._results.sensors import WithPatterns, pack_info, unpack_info
-from mvpa_kfda.direct import prepare
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import hat_from_features, hat_from_gram, make_hat
-from mvpa_kfda.kernels import RBF, Linear
-from mvpa_kfda.patterns import class_patterns
-from mvpa_kfda.penalties import Ridge
-from mvpa_kfda.results import TimeResult, load_result
+from mvpa_kfda.kfda import patterns as patterns_module
+from mvpa_kfda.kfda.direct import prepare
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
+from mvpa_kfda.kfda.kernels import RBF, Linear
+from mvpa_kfda.kfda.patterns import class_patterns
+from mvpa_kfda.kfda.penalties import Ridge
+from mvpa_kfda.results.base import _Result
+from mvpa_kfda.results.epochs import TimeResult
+from mvpa_kfda.results.load import load_result
+from mvpa_kfda.results.patterns import WithPatterns, pack_info, unpack_info
 
 UNBALANCED = {2: (25, 11), 4: (15, 8, 9, 12)}
 

@@ -20,12 +20,16 @@ from mvpa_kfda import (
     Tuned,
     cross_validate,
 )
-from mvpa_kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_moments
-from mvpa_kfda.kernels import Linear, Precomputed, check_kernel
-from mvpa_kfda.lambdas import candidates, resolve_penalty
-from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.penalties import check_method, check_reg
-from mvpa_kfda.smoothness import Penalty
+from mvpa_kfda.kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_moments
+from mvpa_kfda.kfda.kernels import Linear, Precomputed, check_kernel
+from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.penalties import (
+    candidates,
+    check_method,
+    check_reg,
+    resolve_penalty,
+)
+from mvpa_kfda.kfda.smoothness import Penalty
 
 #: Trials and features: more trials, more features, and as many.
 SIZES = {"n > p": (40, 6), "n < p": (20, 50), "n = p": (20, 20), "one": (30, 1)}

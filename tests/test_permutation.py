@@ -12,8 +12,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.permutation import Permutations, permute_labels
+from mvpa_kfda.inference.permutation import Permutations, permute_labels
+from mvpa_kfda.kfda.folds import make_folds
 
 SEED = 3
 

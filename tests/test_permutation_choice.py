@@ -17,8 +17,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from mvpa_kfda.folds import Folds, make_folds
-from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.folds import Folds, make_folds
 
 SEED = 3
 

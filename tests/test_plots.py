@@ -6,13 +6,17 @@ import pytest
 from matplotlib.collections import PolyCollection
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda._figures.common import CORRECTION_LABELS
-from mvpa_kfda._figures.edges import histogram_edges, significant_spans
-from mvpa_kfda._figures.labels import metric_label
-from mvpa_kfda.inference import CORRECTIONS
+from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.metrics import METRICS
-from mvpa_kfda.plots import plot_null, plot_time
-from mvpa_kfda.results import DecodingResult, TimeResult
+from mvpa_kfda.results.decoding import DecodingResult
+from mvpa_kfda.results.epochs import TimeResult
+from mvpa_kfda.viz.common import (
+    CORRECTION_LABELS,
+    histogram_edges,
+    metric_label,
+    significant_spans,
+)
+from mvpa_kfda.viz.time import plot_null, plot_time
 
 plt.switch_backend("Agg")
 

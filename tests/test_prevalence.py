@@ -8,14 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda._group.recombined import Recombined, draw_recombinations
-from mvpa_kfda._inference.null import FullNull
-from mvpa_kfda._inference.prevalence import (
-    largest_bound,
-    prevalence_bound,
-    prevalence_p,
-)
-from mvpa_kfda.inference import correct, corrected_p_values
+from mvpa_kfda.group.recombined import Recombined, draw_recombinations
+from mvpa_kfda.inference.corrections import correct, corrected_p_values
+from mvpa_kfda.inference.null import FullNull
+from mvpa_kfda.inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 
 ALPHA = 0.05
 
@@ -111,7 +107,7 @@ def test_rows_do_not_depend_on_what_is_read_with_them(statistic, dtype, monkeypa
     assert_array_equal(null[5:25, 3:8], whole[5:25, 3:8])
     assert_array_equal(null[40:], whole[40:])
     # two rows in each batch
-    monkeypatch.setattr("mvpa_kfda._inference.clusters._BATCH", 30)
+    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 30)
     assert_array_equal(null[:], whole)
 
 

@@ -6,8 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
-from mvpa_kfda import RBF, KernelFDA, Ridge, direct
-from mvpa_kfda._direct.rules import (
+from mvpa_kfda import RBF, KernelFDA, Ridge
+from mvpa_kfda.kfda import direct
+from mvpa_kfda.kfda.direct import make_targets
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.kernels import Linear
+from mvpa_kfda.kfda.models import _Together
+from mvpa_kfda.kfda.rules import (
     FITTED_EXACTLY,
     RuleTerms,
     _full,
@@ -15,11 +21,6 @@ from mvpa_kfda._direct.rules import (
     class_rule,
     contrasts,
 )
-from mvpa_kfda._direct.targets import make_targets
-from mvpa_kfda._search.stack import _Together
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import make_hat
-from mvpa_kfda.kernels import Linear
 
 LAM = 3.0
 

@@ -17,15 +17,15 @@ from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, Tuned, cross_validate, load_result
-from mvpa_kfda._figures.labels import metric_label
-from mvpa_kfda.direct import Plan
-from mvpa_kfda.folds import Folds
-from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.regression import regress, regress_windows
-from mvpa_kfda.regression_metrics import REGRESSION_METRICS, evaluate_regression
-from mvpa_kfda.search import run
-from mvpa_kfda.sources import WindowSource
+from mvpa_kfda.decoding.positions import WindowSource
+from mvpa_kfda.decoding.regression import regress, regress_windows
+from mvpa_kfda.decoding.run import run
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.direct import Plan
+from mvpa_kfda.kfda.folds import Folds
+from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.metrics import REGRESSION_METRICS, evaluate_regression
+from mvpa_kfda.viz.common import metric_label
 
 mpl.use("Agg")
 
@@ -633,7 +633,7 @@ def test_workers_and_progress_are_passed_on(monkeypatch):
         assert (n_jobs, verbose) == (3, True)
         return run(source, task, verbose=False)
 
-    monkeypatch.setattr("mvpa_kfda.regression.run", watch)
+    monkeypatch.setattr("mvpa_kfda.decoding.regression.run", watch)
     y, source = make_windows()
     assert regress_windows(source, y, 40, n_jobs=3, verbose=True).shape == (6,)
 
@@ -659,7 +659,7 @@ def test_windows_refuse_bad_input():
 
 def test_windows_that_do_not_fit_into_memory_are_refused(monkeypatch):
     y, source = make_windows()
-    monkeypatch.setattr("mvpa_kfda._search.memory.physical_memory", lambda: 6000)
+    monkeypatch.setattr("mvpa_kfda.utils.parallel.physical_memory", lambda: 6000)
     with pytest.raises(ValueError, match=r"6 times needs .*with 99 permut.*decimate"):
         regress_windows(source, y, 40, n_permutations=99)
     assert regress_windows(source, y, 40).shape == (6,)

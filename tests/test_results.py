@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda._results import hdf5
-from mvpa_kfda._results.base import _Result
-from mvpa_kfda._results.saved import Saved
-from mvpa_kfda._results.tested import TestedMap
-from mvpa_kfda.results import RESULTS, DecodingResult, TimeResult, load_result
+from mvpa_kfda.results.base import Saved, _Result
+from mvpa_kfda.results.decoding import DecodingResult
+from mvpa_kfda.results.epochs import TimeResult
+from mvpa_kfda.results.group import TestedMap
+from mvpa_kfda.results.load import RESULTS, load_result
+from mvpa_kfda.utils import files as hdf5
 
 N, C, P = 12, 3, 19
 PARAMETERS = {

@@ -11,9 +11,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.model_selection import KFold, ShuffleSplit, cross_val_predict
 
 from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, decode_arrays
-from mvpa_kfda.results import DecodingResult
-from mvpa_kfda.roc_plots import plot_roc
-from mvpa_kfda.tuning_plots import plot_tuning
+from mvpa_kfda.results.decoding import DecodingResult
+from mvpa_kfda.viz.diagnostics import plot_roc, plot_tuning
 
 plt.switch_backend("Agg")
 

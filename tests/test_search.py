@@ -11,15 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate, search
-from mvpa_kfda._search import parallel
-from mvpa_kfda.direct import prepare
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import make_hat
-from mvpa_kfda.kernels import Callable
-from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.search import Task, run
-from mvpa_kfda.sources import FeatureSource, WindowSource
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
+from mvpa_kfda.decoding import run as search
+from mvpa_kfda.decoding.positions import FeatureSource, WindowSource
+from mvpa_kfda.decoding.run import Task, run
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.direct import prepare
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.kernels import Callable
+from mvpa_kfda.utils import parallel
 
 N, P, T = 36, 6, 14
 CODES = np.random.default_rng(9).permutation(np.arange(N) % 3)

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import simulate_epochs
-from mvpa_kfda.simulate import NOISE_SIZE
+from mvpa_kfda.data.simulate import NOISE_SIZE
 
 TIMES = {"tmin": -0.1, "tmax": 0.4}
 

@@ -12,9 +12,8 @@ from scipy.linalg import eigh
 from sklearn.feature_extraction.image import grid_to_graph
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-import mvpa_kfda._definite
 from mvpa_kfda import KernelFDA, Ridge, cross_validate
-from mvpa_kfda.smoothness import GraphSmooth, Penalty
+from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
 
 
 def make_data(n=40, p=9, n_classes=3, seed=0):
@@ -48,7 +47,7 @@ def lattice(side):
 def factored(request, monkeypatch):
     """Factor small sparse matrices as large ones are, or not."""
     if request.param == "sparse":
-        monkeypatch.setattr(mvpa_kfda._definite, "_LARGE", 2)
+        monkeypatch.setattr("mvpa_kfda.kfda.smoothness._LARGE", 2)
     return request.param
 
 

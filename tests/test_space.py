@@ -8,14 +8,14 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda._results.hdf5 import read_result_file, write_result_file
-from mvpa_kfda._results.space import (
+from mvpa_kfda.data.space import (
     FeatureSpace,
     RegionSpace,
     SurfaceSpace,
     VolumeSpace,
     unpack_space,
 )
+from mvpa_kfda.utils.files import read_result_file, write_result_file
 
 AFFINE = np.array([[-3.0, 0, 0, 10], [0, 0, 4, -20], [0, 2, 0, 5], [0, 0, 0, 1]])
 

@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import false_discovery_control
 
-from mvpa_kfda._group.recombined import Recombined, draw_recombinations
-from mvpa_kfda._group.stelzer import cluster_size_p
+from mvpa_kfda.group.recombined import Recombined, cluster_size_p, draw_recombinations
 
 
 def group(n_positions, n_permutations=199, seed=0, effect=(), dtype=float, trials=None):
@@ -142,7 +141,7 @@ def test_a_single_position_is_a_line():
 def test_batches_do_not_matter(monkeypatch):
     null = group(12, effect=(2, 3, 4))
     whole = cluster_size_p(null, 0.02)
-    monkeypatch.setattr("mvpa_kfda._inference.clusters._BATCH", 450)
+    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 450)
     parts = cluster_size_p(null, 0.02)
     assert_array_equal(parts.p_values, whole.p_values)
     assert parts.n_null_clusters == whole.n_null_clusters

@@ -9,14 +9,19 @@ from scipy import sparse
 from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, direct, inference, subset_source
-from mvpa_kfda._search.stack import Stack
-from mvpa_kfda.folds import Folds, make_folds
-from mvpa_kfda.hat import make_hat
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda.decoding import positions as subset_source
+from mvpa_kfda.decoding.positions import SubsetSource
+from mvpa_kfda.decoding.run import Task, run
+from mvpa_kfda.inference import corrections as inference
+from mvpa_kfda.inference.null import summarize_null
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda import direct
+from mvpa_kfda.kfda.folds import Folds, make_folds
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.models import Stack
+from mvpa_kfda.kfda.rules import best_of_two
 from mvpa_kfda.metrics import METRICS
-from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.search import Task, run
-from mvpa_kfda.subset_source import SubsetSource
 
 P = 7
 LEAVE_ONE_OUT = ms.LeaveOneOut()
@@ -194,7 +199,7 @@ def test_exactly_fitted_trials_are_refused():
     terms = targets.folds[0].terms
     E = np.zeros_like(targets.folds[0].T)
     with pytest.raises(ValueError, match=r"lambda is too small.*fitted exactly"):
-        direct.best_of_two(E, targets.folds[0].T, np.zeros((1, 1, 3, 1)), terms)
+        best_of_two(E, targets.folds[0].T, np.zeros((1, 1, 3, 1)), terms)
 
 
 # --------------------------------------------------- one result, however it is reached
@@ -287,7 +292,7 @@ def test_streamed_clusters_follow_the_adjacency():
     source = make_source(data, [4, 9, 7, 20, 3])
     streamed = run(source, task, 1, False)
     kept = run(source, make_problem((12, 12), null="full")[1], 1, False)
-    expected = inference.summarize_null(
+    expected = summarize_null(
         kept.metrics["accuracy"],
         kept.nulls["accuracy"],
         with_clusters=True,
@@ -325,7 +330,7 @@ def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
             raise ValueError("lambda is too small.")
         return apply_targets(plan, *args)
 
-    monkeypatch.setattr("mvpa_kfda._search.stack.apply_targets", refuse)
+    monkeypatch.setattr("mvpa_kfda.kfda.models.apply_targets", refuse)
     with pytest.raises(ValueError, match=r"^At position 2: lambda is too small"):
         run(source, task, 1, False)
 

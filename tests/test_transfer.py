@@ -22,13 +22,18 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, transfer
-from mvpa_kfda.folds import Folds, make_folds
-from mvpa_kfda.kernels import Callable
-from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.search import Task, run
-from mvpa_kfda.sources import cut_windows, window_source
-from mvpa_kfda.transfer_source import GeneralizationSource, _Chunks
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda.decoding.positions import (
+    GeneralizationSource,
+    _Chunks,
+    cut_windows,
+    window_source,
+)
+from mvpa_kfda.decoding.run import Task, run
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda import transfer
+from mvpa_kfda.kfda.folds import Folds, make_folds
+from mvpa_kfda.kfda.kernels import Callable
 
 SEED = 5
 

@@ -30,14 +30,14 @@ from mvpa_kfda import (
     generalize_epochs,
     searchlight,
 )
-from mvpa_kfda.direct import prepare
-from mvpa_kfda.folds import Folds, make_folds
-from mvpa_kfda.hat import make_hat
-from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.patterns import class_patterns
-from mvpa_kfda.penalties import CRITERIA
-from mvpa_kfda.permutation import permute_labels
-from mvpa_kfda.smoothness import GraphSmooth
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.direct import prepare
+from mvpa_kfda.kfda.folds import Folds, make_folds
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.patterns import class_patterns
+from mvpa_kfda.kfda.penalties import CRITERIA
+from mvpa_kfda.kfda.smoothness import GraphSmooth
 
 N, SEED = 26, 3
 CODES = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [8, 11, 7]))

@@ -25,19 +25,22 @@ from sklearn.model_selection import (
 )
 
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
-from mvpa_kfda._direct.fold_models import LowRankInverse
-from mvpa_kfda._direct.rules import RuleTerms, contrasts, usable
-from mvpa_kfda._tuning import candidates as candidates_module
-from mvpa_kfda._tuning.candidates import nothing_chosen
-from mvpa_kfda._tuning.inner_folds import InnerFolds
-from mvpa_kfda.direct import apply, prepare
-from mvpa_kfda.folds import Folds, make_folds
-from mvpa_kfda.hat import Hat, hat_from_features, hat_from_gram
-from mvpa_kfda.kernels import Linear
-from mvpa_kfda.lowrank import Nystrom
-from mvpa_kfda.penalties import CRITERIA
-from mvpa_kfda.spectrum import spectrum_of, spectrum_of_features, spectrum_of_gram
-from mvpa_kfda.tuning import tune_spectra, tuned_plan
+from mvpa_kfda.kfda import tuning as candidates_module
+from mvpa_kfda.kfda.direct import LowRankInverse, apply, prepare
+from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
+from mvpa_kfda.kfda.hat import (
+    Hat,
+    hat_from_features,
+    hat_from_gram,
+    spectrum_of,
+    spectrum_of_features,
+    spectrum_of_gram,
+)
+from mvpa_kfda.kfda.kernels import Linear
+from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.penalties import CRITERIA
+from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
+from mvpa_kfda.kfda.tuning import nothing_chosen, tune_spectra, tuned_plan
 
 #: Class counts, unbalanced.
 COUNTS = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}
@@ -377,7 +380,7 @@ def test_batches_of_permutations_do_not_matter(p, criterion):
 def test_folds_handled_at_a_time_do_not_matter(p, monkeypatch):
     problem = Problem(3, p, "unequal")
     together = problem.plan().penalty(problem.labels[:1], 3)["criterion"]
-    monkeypatch.setattr("mvpa_kfda._tuning.left_out._PIECE", 1)
+    monkeypatch.setattr("mvpa_kfda.kfda.criteria._PIECE", 1)
     one_by_one = problem.plan().penalty(problem.labels[:1], 3)["criterion"]
     assert_allclose(one_by_one, together, rtol=1e-12, atol=0)
 
@@ -412,8 +415,8 @@ def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatc
         prepared.append(arguments)
         return candidates_module.prepare_candidate(*arguments)
 
-    monkeypatch.setattr("mvpa_kfda.tuning.prepare_candidate", prepare_candidate)
-    monkeypatch.setattr("mvpa_kfda.tuning._MOST", most)
+    monkeypatch.setattr("mvpa_kfda.kfda.tuning.prepare_candidate", prepare_candidate)
+    monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", most)
     plan = problem.plan()
     for _ in range(3):
         assert_array_equal(apply(plan, problem.labels, 3).predicted, expected)
@@ -483,7 +486,7 @@ def test_memory_of_many_trials(grouped, criterion):
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_memory_of_folds_within_many_folds(criterion, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.tuning._MOST", 2**22)
+    monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", 2**22)
     n = 200
     X, codes = np.random.default_rng(0).standard_normal((n, 5)), np.arange(n) % 2
     tuned = Tuned([1.0, 0.1], criterion, 2)

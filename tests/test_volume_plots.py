@@ -9,16 +9,11 @@ from matplotlib.colors import to_rgba
 from nilearn import datasets
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda._figures import brains
-from mvpa_kfda._figures.common import SIGNIFICANT_COLOR
-from mvpa_kfda._results.space import (
-    FeatureSpace,
-    RegionSpace,
-    SurfaceSpace,
-    VolumeSpace,
-)
-from mvpa_kfda.volume_plots import MOST_BARS
-from mvpa_kfda.volume_results import VolumeResult
+from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.results.images import VolumeResult
+from mvpa_kfda.viz import brains
+from mvpa_kfda.viz.brains import MOST_BARS
+from mvpa_kfda.viz.common import SIGNIFICANT_COLOR
 
 plt.switch_backend("Agg")
 

@@ -11,21 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter
 from scipy.stats import false_discovery_control, norm
 
-from mvpa_kfda._peaks import find_peaks
-from mvpa_kfda._results.space import (
-    FeatureSpace,
-    RegionSpace,
-    SurfaceSpace,
-    VolumeSpace,
-)
-from mvpa_kfda.inference import (
-    CORRECTIONS,
-    corrected_p_values,
-    p_values,
-    summarize_null,
-)
-from mvpa_kfda.results import load_result
-from mvpa_kfda.volume_results import VolumeResult
+from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values, p_values
+from mvpa_kfda.inference.null import summarize_null
+from mvpa_kfda.results.images import VolumeResult, find_peaks
+from mvpa_kfda.results.load import load_result
 
 N, P = 12, 99
 CHANCE = 0.5
@@ -316,7 +306,7 @@ def test_nothing_decoded_gives_nothing():
 
 
 def test_the_null_is_not_copied_as_a_whole(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda._inference.clusters._BATCH", 10_000)
+    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 10_000)
     space = features(2000)
     result = make(space, undecoded=[3], n_permutations=500)
     for use in (lambda: result.pvalues("max"), lambda: result.null_max):

@@ -28,13 +28,13 @@ from mvpa_kfda import (
     Ridge,
     cross_validate,
     decode_regions,
-    inference,
     load_result,
-    search,
     searchlight,
-    subset_source,
 )
-from mvpa_kfda._search import memory
+from mvpa_kfda.decoding import positions as subset_source
+from mvpa_kfda.decoding import run as memory
+from mvpa_kfda.decoding import run as search
+from mvpa_kfda.inference import corrections as inference
 
 AFFINE = np.array([[-3.0, 0, 0, 20], [0, 3, 0, -15], [0, 0, 4, 5], [0, 0, 0, 1]])
 SHAPE = (5, 6, 4)
@@ -747,8 +747,9 @@ def test_killed_runs_continue(tmp_path):
         """
         import os, signal, sys
         import numpy as np
-        from mvpa_kfda import search, searchlight, subset_source
-        subset_source._LONGEST = 5
+        from mvpa_kfda import searchlight
+        from mvpa_kfda.decoding import positions, run as search
+        positions._LONGEST = 5
         left, run_block = int(sys.argv[2]), search._run_block
         def counting(*arguments):
             global left

@@ -9,8 +9,9 @@ import pytest
 from distributed import Client, LocalCluster
 from joblib import parallel_config
 
-from mvpa_kfda import searchlight, subset_source
-from mvpa_kfda._search import outcome
+from mvpa_kfda import searchlight
+from mvpa_kfda.decoding import positions as subset_source
+from mvpa_kfda.decoding import run as outcome
 
 
 @pytest.fixture(scope="module")

@@ -21,13 +21,7 @@ classes differ from about 100 ms after the stimulus on, most at 170 and 380 ms.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mvpa_kfda import (
-    KernelFDA,
-    Ridge,
-    decode_epochs,
-    load_result,
-    simulate_epochs,
-)
+from mvpa_kfda import KernelFDA, Ridge, decode_epochs, load_result, simulate_epochs
 
 epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
 print(epochs)

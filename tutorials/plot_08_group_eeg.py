@@ -34,6 +34,7 @@ from mvpa_kfda import (
     load_result,
     simulate_epochs,
 )
+from mvpa_kfda.cli.main import main
 
 rng = np.random.default_rng(0)
 strengths = rng.uniform(0.1, 0.3, size=12)
@@ -242,7 +243,6 @@ print(load_result(folder / "group.h5") == group)
 # It writes the result, the table and the figures. From here on, Python stands in for
 # the terminal.
 
-from mvpa_kfda.cli import main
 
 names = [str(file) for file in files]
 options = ["--method", "prevalence", "--correction", "max", "--out"]

@@ -17,7 +17,7 @@ from bench_paper import duration, list_table, machine
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda._inference.prevalence import prevalence_p
+from mvpa_kfda.inference.prevalence import prevalence_p
 
 RESULTS = Path(__file__).with_name("results_calibration.rst")
 ALPHA, CONFIDENCE, COVERED = studies.ALPHA, 0.99, 0.95

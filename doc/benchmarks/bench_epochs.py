@@ -31,10 +31,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda import KernelFDA, Ridge, cross_validate, decode_epochs, direct
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.hat import make_hat
-from mvpa_kfda.kernels import Linear
+from mvpa_kfda import KernelFDA, Ridge, cross_validate, decode_epochs
+from mvpa_kfda.kfda import direct
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.kernels import Linear
 
 CV = StratifiedKFold(10)
 RESULTS = Path(__file__).with_name("results_epochs.rst")

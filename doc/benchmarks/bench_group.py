@@ -42,8 +42,8 @@ from sklearn.feature_extraction.image import grid_to_graph
 from threadpoolctl import threadpool_limits
 
 from mvpa_kfda import VolumeResult, group_inference
-from mvpa_kfda._results.space import VolumeSpace
-from mvpa_kfda.inference import CORRECTIONS, corrected_p_values
+from mvpa_kfda.data.space import VolumeSpace
+from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
 
 RESULTS = Path(__file__).with_name("results_group.rst")
 BOX, QUICK_BOX = (40, 30, 25), (8, 6, 5)

@@ -32,7 +32,7 @@ from sklearn.model_selection import LeaveOneOut, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from mvpa_kfda import RBF, KernelFDA, Ridge, Tuned, cross_validate
-from mvpa_kfda.hat import hat_from_gram
+from mvpa_kfda.kfda.hat import hat_from_gram
 
 RESULTS = Path(__file__).with_name("results_leave_one_out.rst")
 #: The rbf kernel's gamma and both penalties of (a), which the paper does not state.

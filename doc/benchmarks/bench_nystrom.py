@@ -31,7 +31,7 @@ from bench_epochs import Table
 from threadpoolctl import threadpool_info
 
 from mvpa_kfda import Nystrom, cross_validate
-from mvpa_kfda.lowrank import SAMPLING
+from mvpa_kfda.kfda.nystrom import SAMPLING
 
 RESULTS = Path(__file__).with_name("results_nystrom.rst")
 N_TRIALS, N_FEATURES = 50_000, 300

@@ -43,8 +43,8 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from mvpa_kfda import KernelFDA, Ridge, cross_validate
-from mvpa_kfda.folds import make_folds
-from mvpa_kfda.permutation import permute_labels
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.folds import make_folds
 
 RESULTS = Path(__file__).with_name("results_paper.rst")
 #: What the paper says of cross-validation and of permutations: "up to".

@@ -51,11 +51,11 @@ from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut
 from threadpoolctl import threadpool_limits
 
 from mvpa_kfda import KernelFDA, Linear, Ridge, searchlight
-from mvpa_kfda._analysis import make_analysis
-from mvpa_kfda._images.neighbours import sphere_members
-from mvpa_kfda._images.reading import process_positions, read_images
-from mvpa_kfda.search import run
-from mvpa_kfda.subset_source import SubsetSource
+from mvpa_kfda.data.images import process_positions, read_images
+from mvpa_kfda.data.neighbours import sphere_members
+from mvpa_kfda.decoding.analysis import make_analysis
+from mvpa_kfda.decoding.positions import SubsetSource
+from mvpa_kfda.decoding.run import run
 
 RESULTS = Path(__file__).with_name("results_searchlight.rst")
 N_VOXELS = 29_398

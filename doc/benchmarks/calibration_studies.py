@@ -27,7 +27,7 @@ from mvpa_kfda import (
     group_inference,
     searchlight,
 )
-from mvpa_kfda.inference import CORRECTIONS
+from mvpa_kfda.inference.corrections import CORRECTIONS
 
 ALPHA = 0.05
 Y = np.arange(40) % 2

@@ -1,1 +1,0 @@
-"""The commands, and what they write and print."""

@@ -1,1 +1,0 @@
-"""What the direct step is made of: rules, label columns, fold models."""

@@ -1,1 +1,0 @@
-"""From the results of many subjects to one: the parts of the group analysis."""

@@ -1,1 +1,0 @@
-"""From scores and permuted scores to p-values: arrays in, arrays out."""

@@ -1,1 +1,0 @@
-"""What results are made of: their base, file, channels, space, summaries."""

@@ -1,1 +1,0 @@
-"""What the run loop is made of: memory, workers, stacks, what a run yields."""

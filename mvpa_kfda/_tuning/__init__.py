@@ -1,1 +1,0 @@
-"""What tuning is made of: inner folds, candidates, what they are chosen by."""

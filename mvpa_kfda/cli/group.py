@@ -1,0 +1,224 @@
+"""The command for groups of subjects: ``mvpa-kfda group``."""
+
+import argparse
+import glob
+import time
+from pathlib import Path
+
+from .common import add_options, add_out, check_out, progress
+
+METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
+CORRECTIONS = (
+    *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
+    *("cluster", "cluster-size", "cluster-fdr", "tfce"),
+)
+ALTERNATIVES = ("greater", "less", "two-sided")
+
+#: Options of the command: flag, what it takes, type, default, help.
+GROUP_OPTIONS = (
+    ("--metric", "M", str, None, "metric to test; else the first of the results"),
+    (
+        "--permutations",
+        "P",
+        int,
+        None,
+        "number of second-level permutations (default: 10000, or 1000000 for "
+        "prevalence at up to 1000 positions without clusters)",
+    ),
+    ("--alpha", "A", float, 0.05, "significance level"),
+    (
+        "--threshold",
+        "A",
+        float,
+        None,
+        "p-level that forms clusters (default: 0.001 for images, else 0.05)",
+    ),
+    ("--seed", "S", int, 0, "seed of the permutations"),
+    ("--jobs", "N", int, None, "number of parallel jobs of sign flips; else 1"),
+)
+
+#: Peaks and time spans are printed up to this many.
+_MOST = 5
+
+
+def add_group(commands):
+    """Add the command to the parser of commands."""
+    parser = commands.add_parser(
+        "group",
+        help="test the results of several subjects",
+        usage="%(prog)s RESULT [RESULT ...] [options]",
+        description="Test the saved results of several subjects, one file (.h5) for "
+        "each, and write a table (.csv), figures (.png), a result (.h5) and, of "
+        "images, maps (.nii.gz) and peaks, their names beginning with group_METHOD. "
+        "The data are not needed.",
+        epilog="prevalence and bootstrap need results with label permutations.",
+    )
+    parser.add_argument(
+        "files", metavar="RESULT", nargs="+", help="results of the subjects, .h5"
+    )
+    parser.add_argument(
+        "--method",
+        choices=METHODS,
+        default="prevalence",
+        help="how subjects are put together (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--correction",
+        choices=CORRECTIONS,
+        nargs="+",
+        action="extend",
+        help="corrections for testing many positions; the figures have the first "
+        "(default: max)",
+    )
+    parser.add_argument(
+        "--alternative",
+        choices=ALTERNATIVES,
+        help="(default: greater; two-sided with --other)",
+    )
+    add_options(parser, GROUP_OPTIONS)
+    parser.add_argument(
+        "--other",
+        metavar="RESULT",
+        nargs="+",
+        action="extend",
+        help="results of another group, or with --paired of another condition",
+    )
+    parser.add_argument(
+        "--paired",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="the others are the same subjects, in the same order",
+    )
+    parser.add_argument(
+        "--resample",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="bring voxels of other grids and masks onto the first subject's",
+    )
+    add_out(parser, ".")
+    parser.set_defaults(run=_run_group, command="group")
+
+
+def _run_group(arguments):
+    """Load, test, write and report."""
+    from ..group.second_level import group_inference
+
+    start = time.perf_counter()
+    if arguments.paired and arguments.other is None:
+        raise ValueError("--paired compares two lists; give the second with --other.")
+    files = _expand(arguments.files)
+    other = None if arguments.other is None else _expand(arguments.other)
+    check_out(arguments.out)
+    result = group_inference(
+        files,
+        arguments.method,
+        arguments.correction or ["max"],
+        other=other,
+        paired=arguments.paired,
+        metric=arguments.metric,
+        alternative=arguments.alternative,
+        alpha=arguments.alpha,
+        n_permutations=arguments.permutations,
+        threshold=arguments.threshold,
+        resample=arguments.resample,
+        random_state=arguments.seed,
+        n_jobs=arguments.jobs,
+        verbose=bool(progress()),
+    )
+    stem = f"group_{arguments.method}"
+    written = _write(result, arguments.out, stem)
+    for line in _word(result):
+        print(line)
+    print(f"Wrote {', '.join(map(str, written))}")
+    print(f"Took {time.perf_counter() - start:.1f} s")
+
+
+def _expand(patterns):
+    """Return files in order; shells that leave patterns alone need it done here."""
+    files = []
+    for pattern in patterns:
+        is_pattern = not Path(pattern).exists() and any(c in pattern for c in "*?[")
+        found = sorted(glob.glob(pattern)) if is_pattern else [pattern]
+        if not found:
+            raise FileNotFoundError(f"No file matches {pattern}")
+        files += found
+    return files
+
+
+def _write(result, folder, stem):
+    """Write result, table, figures and maps; return their paths."""
+    from .report import save_figure
+
+    name = folder / stem
+    result.save(f"{name}.h5", overwrite=True)  # first: all else can be made from it
+    result.to_dataframe().to_csv(f"{name}.csv", index=False)
+    written = [Path(f"{name}.h5"), Path(f"{name}.csv")]
+    figures = {"": result.plot}
+    if len(result.null_max):
+        figures["_null"] = result.plot_null
+    for ending, plot in figures.items():
+        written.append(Path(f"{name}{ending}.png"))
+        save_figure(written[-1], plot)
+    return written + _write_images(result, name)
+
+
+def _write_images(result, name):
+    """Write the maps of a result in a brain; return their paths."""
+    if not _in_brain(result):
+        return []
+    written = []
+    for shown in (*result.scoring, "p", "neglog10p"):
+        # Of a metric as "scores", which is what other tools look for.
+        word = "scores" if shown == result.metric else shown
+        path = Path(f"{name}_{word}.nii.gz")
+        image = result.to_img(shown)
+        if not hasattr(image, "to_filename"):
+            continue
+        image.to_filename(path)
+        written.append(path)
+    peaks = Path(f"{name}_peaks.csv")
+    result.peaks().round(dict.fromkeys("xyz", 3)).to_csv(peaks, index=False)
+    return [*written, peaks]
+
+
+def _in_brain(result):
+    """Tell whether there can be images in a volume."""
+    space = result.geometry
+    space = getattr(space, "base", space)
+    return space is not None and space.kind == "volume"
+
+
+def _word(result):
+    """Word what was tested and what came out, in lines."""
+    import numpy as np
+
+    from .report import _word_spans
+
+    yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
+    p, correction = np.asarray(result.pvalues()), result.correction[0]
+    significant = p <= result.alpha
+    n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
+    found = f"{n} of {n_counted} positions"
+    if result.places.kind in ("TimeResult", "TimeRegressionResult"):
+        found = _word_spans(result.times, significant)
+    yield (
+        f"Significant: {found} (p <= {result.alpha:g}, correction {correction!r}, "
+        f"smallest p = {np.nanmin(p):.4g})"
+    )
+    if result.method == "prevalence":
+        yield _word_prevalence(np.asarray(result.gamma_0), result.largest_gamma_0)
+    if result.geometry is not None and _in_brain(result) and n:
+        yield result.peaks().head(_MOST).to_string(index=False)
+
+
+def _word_prevalence(bound, largest):
+    """Word the largest bound of the prevalence, and where it is a majority."""
+    import numpy as np
+
+    if not np.isfinite(bound).any():
+        return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
+    return (
+        f"Prevalence: more than {np.nanmax(bound):.2f} of the population have an "
+        f"effect somewhere (no data could show more than {largest:.2f}), and the "
+        f"majority at {np.count_nonzero(bound >= 0.5)} positions"
+    )

@@ -1,0 +1,352 @@
+"""The commands for brain images: ``mvpa-kfda searchlight`` and ``mvpa-kfda regions``.
+
+The packages that read images are imported inside functions: ``--help`` needs none.
+"""
+
+import math
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from .common import (
+    CLUSTER_CORRECTIONS,
+    CLUSTER_LEVEL,
+    FULL_CORRECTIONS,
+    METRICS,
+    add_analysis,
+    add_null,
+    add_options,
+    add_out,
+    analysis_arguments,
+    check_null_options,
+    check_out,
+    check_penalty,
+    check_there,
+    one_line,
+    split_scoring,
+)
+from .reading import read_volumes
+
+#: Options of both commands: flag, what it takes, type, default, help.
+TABLE_OPTIONS = (
+    (
+        "--labels",
+        "TABLE",
+        Path,
+        None,
+        "table (.tsv, .csv) with one row per volume; for several images one table of "
+        "all their volumes, or as many tables as images",
+    ),
+    ("--label-column", "COLUMN", str, "label", "column of the classes"),
+    (
+        "--drop",
+        "LABEL",
+        str,
+        None,
+        "leave out the volumes with these labels before anything else; n/a: those "
+        "without a label",
+    ),
+    (
+        "--groups",
+        "COLUMN",
+        str,
+        None,
+        "column of the groups, e.g. runs; file: every image is a group",
+    ),
+)
+SEARCHLIGHT_OPTIONS = (
+    ("--mask", "MASK", Path, None, "voxels to use; else computed from the images"),
+    ("--process-mask", "MASK", Path, None, "centres of spheres; else all voxels"),
+    ("--radius", "MM", float, 8.0, "radius of the spheres in mm"),
+)
+REGIONS_OPTIONS = (
+    ("--atlas", "ATLAS", Path, None, "image with the number of every voxel's region"),
+    (
+        "--atlas-names",
+        "TABLE",
+        Path,
+        None,
+        "names of the regions, a table (.tsv, .csv) with columns index and name",
+    ),
+    ("--mask", "MASK", Path, None, "voxels outside belong to no region"),
+)
+
+#: What an image is, for both commands.
+ONE_PER_TRIAL = (
+    "There must be one image per trial or block; volumes of a time series must not be "
+    "permuted one by one, see --average-blocks."
+)
+EPILOG = (
+    f"Metrics: {', '.join(METRICS)}. A run that was stopped is continued by the same "
+    "command with --resume: until all is written, what is finished is kept in a file "
+    "whose name ends in .checkpoint."
+)
+
+
+def add_searchlight(commands):
+    """Add the command that decodes spheres of voxels to the parser of commands."""
+    parser = commands.add_parser(
+        "searchlight",
+        help="decode images around every voxel",
+        usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [options]",
+        description="Decode the volumes of an image from the voxels in a sphere around "
+        "every voxel, and write maps (.nii.gz), tables (.csv), figures (.png) and a "
+        f"result (.h5), their names beginning with IMAGE_searchlight. {ONE_PER_TRIAL}",
+        epilog=EPILOG,
+    )
+    _add_arguments(parser, SEARCHLIGHT_OPTIONS)
+    parser.set_defaults(run=_run_searchlight, command="searchlight")
+
+
+def add_regions(commands):
+    """Add the command that decodes regions of an atlas to the parser of commands."""
+    parser = commands.add_parser(
+        "regions",
+        help="decode images from every region of an atlas",
+        usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE --atlas ATLAS [options]",
+        description="Decode the volumes of an image from all voxels of each region, "
+        "and write maps (.nii.gz), tables (.csv), figures (.png) and a result (.h5), "
+        f"their names beginning with IMAGE_regions. {ONE_PER_TRIAL}",
+        epilog=EPILOG,
+    )
+    _add_arguments(parser, REGIONS_OPTIONS)
+    parser.set_defaults(run=_run_regions, command="regions")
+
+
+def _add_arguments(parser, options):
+    """Add what both commands take, and the options of one of them."""
+    parser.add_argument(
+        "images",
+        metavar="IMAGE",
+        type=Path,
+        nargs="+",
+        help="3D or 4D images on one grid, e.g. one per run; their volumes in this "
+        "order",
+    )
+    add_options(parser, (*TABLE_OPTIONS, *options))
+    parser.add_argument(
+        "--average-blocks",
+        action="store_true",
+        help="the volumes are a time series in blocks: take the mean of consecutive "
+        "volumes with the same label, group and image, and decode these means",
+    )
+    add_analysis(parser)
+    for flag, choices, default, text in (
+        (
+            "--standardize",
+            ("zscore_sample", "none"),
+            "zscore_sample",
+            "z-score every voxel, within each group where there are groups",
+        ),
+        (
+            "--dtype",
+            ("float64", "float32"),
+            "float64",
+            "precision in which labels are processed",
+        ),
+    ):
+        parser.add_argument(
+            flag, choices=choices, default=default, help=f"{text} (default: {default})"
+        )
+    parser.add_argument(
+        "--cluster-threshold",
+        metavar="P",
+        type=float,
+        default=CLUSTER_LEVEL,
+        help="p-level that forms clusters, for --correction cluster (default: "
+        "%(default)s); with any other than the default all maps are kept",
+    )
+    add_null(parser)
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue a run with the same arguments that was stopped",
+    )
+    add_out(parser, ".")
+
+
+def _run_searchlight(arguments):
+    """Decode spheres."""
+    _check(arguments, arguments.process_mask)
+    from .. import searchlight
+
+    near = {"process_mask_img": arguments.process_mask, "radius": arguments.radius}
+    _run(arguments, searchlight, "sphere", near)
+
+
+def _run_regions(arguments):
+    """Decode regions."""
+    _check(arguments, arguments.atlas, arguments.atlas_names)
+    from .. import decode_regions
+
+    atlas = {"labels_img": arguments.atlas, "lut": arguments.atlas_names}
+    _run(arguments, decode_regions, "region", atlas)
+
+
+def _check(arguments, *paths):
+    """Check what does not need the images, before they are read."""
+    arguments.start = time.perf_counter()
+    check_null_options(arguments.null, arguments.correction)
+    check_penalty(arguments)
+    _check_level(arguments)
+    check_there(*arguments.images, *arguments.labels, arguments.mask, *paths)
+    checkpoint = _checkpoint(arguments)
+    if checkpoint.exists() and _is_begun(checkpoint) and not arguments.resume:
+        raise ValueError(
+            f"{checkpoint} is there, from a run that was stopped. Add --resume to "
+            "continue that run, or delete the file to start anew."
+        )
+
+
+def _check_level(arguments):
+    """Refuse p-levels that form no clusters, or without clusters."""
+    level = arguments.cluster_threshold
+    if not 0 < level < 1:
+        raise ValueError(
+            f"--cluster-threshold {level:g} is no p-level. Give a number between 0 and "
+            "1, e.g. 0.01."
+        )
+    if level == CLUSTER_LEVEL:
+        return
+    if arguments.correction not in ("cluster", "cluster-size"):
+        raise ValueError(
+            "--cluster-threshold is for clusters. Add --correction cluster, or leave "
+            "it out."
+        )
+    if arguments.null == "stream":
+        raise ValueError(
+            f"--null stream forms clusters at p <= {CLUSTER_LEVEL}. With "
+            f"--cluster-threshold {level:g} take --null full, or leave --null out."
+        )
+
+
+def _output(arguments):
+    """Return the files of the output, without their endings."""
+    name = arguments.images[0].name
+    for ending in (".gz", ".nii", ".img", ".hdr"):
+        name = name.removesuffix(ending)
+    return arguments.out / f"{name or 'images'}_{arguments.command}"
+
+
+def _checkpoint(arguments):
+    """Return the file that keeps what is finished."""
+    stem = _output(arguments)
+    return stem.with_name(f"{stem.name}.checkpoint")
+
+
+def _run(arguments, decode, unit, where):
+    """Read, decode, write and report; continue if that was begun before."""
+    from .report import report_images
+
+    images, table, name = read_volumes(
+        arguments.images,
+        arguments.labels,
+        arguments.label_column,
+        arguments.drop or (),
+        arguments.groups,
+        arguments.average_blocks,
+    )
+    check_out(arguments.out)
+    checkpoint, standardize = _checkpoint(arguments), arguments.standardize
+    if arguments.resume:
+        there = checkpoint.exists()
+        print(
+            "Continuing" if there else "Starting, there is no", checkpoint, flush=True
+        )
+    with _kept_until_written(checkpoint):
+        result = decode(
+            images,
+            (table, arguments.label_column),
+            groups=arguments.groups,
+            mask_img=arguments.mask,
+            standardize=False if standardize == "none" else standardize,
+            null=_null(arguments, images),
+            dtype=arguments.dtype,
+            checkpoint=checkpoint,
+            **where,
+            **analysis_arguments(arguments),
+        )
+        text = report_images(
+            result,
+            name,
+            unit,
+            _output(arguments),
+            arguments.correction,
+            arguments.cluster_threshold,
+        )
+    # At the end, so that a reader who goes away, as `head` does, spoils no file.
+    print(f"{text}\nTook {time.perf_counter() - arguments.start:.1f} s")
+
+
+def _null(arguments, images):
+    """Return what to keep of the permutations' maps, as the functions want it."""
+    null = arguments.null or "auto"
+    if null != "auto" or arguments.correction not in CLUSTER_CORRECTIONS:
+        return null
+    if arguments.command == "regions" or arguments.correction in FULL_CORRECTIONS:
+        return "full"  # an atlas has few maps' worth of regions; the others need all
+    if arguments.cluster_threshold != CLUSTER_LEVEL:
+        return "full"  # clusters are formed afterwards
+    from ..data.volumes import load_mask
+    from ..decoding.run import FULL_NULL_BYTES
+
+    # The maxima would not do, and all maps may be too much.
+    n_centres = math.prod(images[0].shape[:3])
+    if arguments.process_mask or arguments.mask:
+        name = "process_mask_img" if arguments.process_mask else "mask_img"
+        path = arguments.process_mask or arguments.mask
+        n_centres = load_mask(path, images[0], name)[0].sum()
+    n_maps = arguments.permutations * len(split_scoring(arguments.scoring))
+    return "full" if 4 * n_centres * n_maps <= FULL_NULL_BYTES else "stream"
+
+
+# ----------------------------------------------------------------------- checkpoints
+
+
+@contextmanager
+def _kept_until_written(path):
+    """Delete a checkpoint at the end of the block that this opens.
+
+    It stays if the block is left by an error or by the keyboard, and there is something
+    to be continued.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not _worth_keeping(path):
+            raise
+        raise KeyboardInterrupt(
+            "stopped; the same command with --resume continues the run"
+        ) from None
+    except (OSError, RuntimeError, MemoryError) as error:
+        if not _worth_keeping(path):
+            raise
+        raise RuntimeError(
+            f"{one_line(error)} (The same command with --resume continues the run.)"
+        ) from error
+    except BaseException:
+        _worth_keeping(path)
+        raise
+    path.unlink(missing_ok=True)
+
+
+def _worth_keeping(path):
+    """Tell whether a checkpoint can be continued; delete one that holds nothing."""
+    try:
+        return path.exists() and _is_begun(path)
+    except (OSError, RuntimeError, ValueError):
+        return False  # not ours: foreign, or another run's
+
+
+def _is_begun(path):
+    """Tell whether a checkpoint holds anything; delete one that does not.
+
+    One that is not ours, foreign or in use, is an error.
+    """
+    from ..utils.checkpoint import Checkpoint
+
+    with Checkpoint(path) as checkpoint:
+        if checkpoint.finished:
+            return True
+    path.unlink()
+    return False

@@ -1,0 +1,365 @@
+"""The command line: the public functions, from file to figure, table and result."""
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from .. import __version__
+from .common import (
+    CLUSTER_CORRECTIONS,
+    METRICS,
+    REGRESSION_METRICS,
+    Parser,
+    add_analysis,
+    add_null,
+    add_options,
+    add_out,
+    analysis_arguments,
+    check_null_options,
+    check_out,
+    check_penalty,
+    check_there,
+    one_line,
+    progress,
+)
+from .group import add_group
+from .images import add_regions, add_searchlight
+
+#: Options of the epochs command besides those of every analysis.
+EPOCHS_OPTIONS = (
+    ("--by", "COLUMN", str, None, "metadata column of the classes; else event names"),
+    ("--groups", "COLUMN", str, None, "metadata column of the groups, e.g. runs"),
+    (
+        "--picks",
+        "P",
+        str,
+        None,
+        "channels, e.g. Cz,Pz or misc; else all good data channels",
+    ),
+    ("--window", "S", float, None, "window length in seconds; else single samples"),
+    ("--step", "S", float, None, "step from window to window in seconds"),
+    (
+        "--smooth",
+        "S",
+        float,
+        None,
+        "make weights smooth over neighbouring sensors: how much their differences "
+        "are penalised, e.g. 1",
+    ),
+)
+
+#: Warnings about the data. Others are about programs, of interest to nobody here.
+SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
+
+#: Options that --generalize has to come with.
+GENERALIZE_OPTIONS = ("--test-file", "--train-on", "--same-trials", "--null")
+
+
+def main(argv=None):
+    """Run the ``mvpa-kfda`` command.
+
+    Parameters
+    ----------
+    argv : list of str or None, default=None
+        The arguments after the command's name; None takes the process' own.
+
+    Returns
+    -------
+    status : int
+        0, or 2 after an error, which is one line on the standard error stream.
+
+    Examples
+    --------
+    The error goes to the standard error stream.
+
+    >>> main(["epochs", "no-such-file-epo.fif"])
+    2
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for category in SHOWN_WARNINGS:
+            warnings.simplefilter("default", category)
+        warnings.showwarning = _show_warning
+        try:
+            arguments = _make_parser().parse_args(argv)
+            arguments.run(arguments)
+        except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
+            print(f"mvpa-kfda: error: {one_line(error)}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt as stop:
+            print(
+                f"mvpa-kfda: {one_line(stop) if stop.args else 'stopped'}",
+                file=sys.stderr,
+            )
+            return 130
+    return 0
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    """Show a warning in one line, without a place in a program."""
+    print(f"mvpa-kfda: warning: {one_line(message)}", file=sys.stderr)
+
+
+def _make_parser():
+    """Describe the commands and their options."""
+    parser = Parser(
+        prog="mvpa-kfda",
+        description="Decode brain recordings by kernel Fisher discriminant analysis, "
+        "cross-validated exactly without retraining, with label permutations.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo",
+        help="simulate three-class EEG and decode it",
+        description="Simulate three-class EEG, decode it at every time point with 1000 "
+        "label permutations, and write demo.png, demo.csv and demo.h5. Nothing is "
+        "downloaded.",
+    )
+    add_out(demo, "mvpa_kfda_demo")
+    demo.set_defaults(run=_run_demo)
+
+    epochs = commands.add_parser(
+        "epochs",
+        help="decode a file of epochs",
+        description="Decode the epochs of a FIF file at every time point, and write a "
+        "figure (.png), a table (.csv) and a result (.h5) named after the file. The "
+        "names of maps end in _generalization or _sensors, those of regression in "
+        "_regression.",
+        epilog=f"Metrics: {', '.join(METRICS)}; of regression: "
+        f"{', '.join(REGRESSION_METRICS)}.",
+    )
+    _add_epochs_options(epochs)
+    _add_generalize_options(epochs)
+    add_out(epochs, ".")
+    epochs.set_defaults(run=_run_epochs)
+    add_searchlight(commands)
+    add_regions(commands)
+    add_group(commands)
+    return parser
+
+
+def _add_epochs_options(parser):
+    """Add the file and the options of decode_epochs."""
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="epochs saved by MNE-Python, -epo.fif"
+    )
+    add_options(parser, EPOCHS_OPTIONS)
+    add_analysis(parser)
+    parser.add_argument(
+        "--sensors",
+        action="store_true",
+        help="searchlight: decode every sensor with its neighbours",
+    )
+    parser.add_argument(
+        "--task",
+        choices=("classification", "regression"),
+        default="classification",
+        help="regression: predict the numbers in the column of --by (default: "
+        "%(default)s)",
+    )
+
+
+def _add_generalize_options(parser):
+    """Add the options of generalize_epochs."""
+    group = parser.add_argument_group(
+        "time generalization", "Train at every time and test at every other one."
+    )
+    group.add_argument(
+        "--generalize",
+        action="store_true",
+        help="do so, with all options above but --sensors and --task",
+    )
+    group.add_argument(
+        "--test-file",
+        metavar="FILE",
+        type=Path,
+        help="test on these epochs; they keep their labels, and those of the epochs "
+        "trained with are permuted",
+    )
+    group.add_argument(
+        "--train-on",
+        metavar="QUERY",
+        help="train with the epochs that a query on the metadata selects, e.g. "
+        '"block < 4", and test on all others',
+    )
+    group.add_argument(
+        "--same-trials",
+        action=argparse.BooleanOptionalAction,
+        help="the test file has the same trials in the same order, so cross-validate "
+        "(default: found out, where the files have times in common)",
+    )
+    add_null(group)
+
+
+def _run_demo(arguments):
+    """Simulate, decode, write and report."""
+    from .. import decode_epochs, simulate_epochs  # loads MNE-Python
+    from .report import report
+
+    start = time.perf_counter()
+    check_out(arguments.out)
+    epochs = simulate_epochs(random_state=0)
+    result = decode_epochs(
+        epochs, n_permutations=1000, random_state=0, verbose=progress()
+    )
+    report(result, "simulated EEG", arguments.out / "demo", "max", start)
+
+
+def _run_epochs(arguments):
+    """Read, decode, write and report."""
+    from .. import decode_epochs, generalize_epochs  # loads MNE-Python
+    from .report import report
+
+    start = time.perf_counter()
+    _check_generalize(arguments)
+    _check_method(arguments)
+    epochs = _read_epochs(arguments.file)
+    test_epochs = arguments.test_file and _read_epochs(arguments.test_file)
+    check_out(arguments.out)
+    options = {
+        "groups": arguments.groups,
+        "picks": _split_commas(arguments.picks),
+        "window": arguments.window,
+        "step": arguments.step,
+        **analysis_arguments(arguments),
+    }
+    if arguments.smooth is not None:
+        kernel = _smooth_kernel(epochs, options["picks"], arguments.smooth)
+        options["kernel"] = kernel
+    stem, name = _stem(arguments.file), arguments.file.name
+    if arguments.generalize:
+        null = arguments.null or "auto"
+        if null == "auto" and arguments.correction in CLUSTER_CORRECTIONS:
+            null = "full"  # the maxima would not do
+        result = generalize_epochs(
+            epochs,
+            arguments.by,
+            test_epochs=test_epochs,
+            train_on=arguments.train_on,
+            same_trials=arguments.same_trials,
+            null=null,
+            **options,
+        )
+        if arguments.test_file:
+            stem += f"_to_{_stem(arguments.test_file)}"
+            name += f" with {arguments.test_file.name}"
+        elif arguments.train_on:
+            stem += "_train_on"
+            name += f", trained on {arguments.train_on}"
+        stem += "_generalization"
+    elif arguments.sensors:
+        result = decode_epochs(epochs, arguments.by, sensors="adjacency", **options)
+        stem += "_sensors"
+    elif arguments.task == "regression":
+        options["scoring"] = options["scoring"] if arguments.scoring else "r2"
+        result = decode_epochs(epochs, arguments.by, task="regression", **options)
+        stem += "_regression"
+    else:
+        result = decode_epochs(epochs, arguments.by, **options)
+    report(result, name, arguments.out / stem, arguments.correction, start)
+
+
+def _check_generalize(arguments):
+    """Refuse options that do not go together, before anything is read."""
+    given = [
+        flag
+        for flag in GENERALIZE_OPTIONS
+        if getattr(arguments, flag.strip("-").replace("-", "_")) is not None
+    ]
+    if given and not arguments.generalize:
+        raise ValueError(
+            f"{', '.join(given)} belongs to time generalization. Add --generalize, or "
+            f"leave {given[0]} out."
+        )
+    if arguments.generalize and arguments.sensors:
+        raise ValueError("Give either --generalize or --sensors, not both.")
+    if arguments.same_trials is not None and arguments.test_file is None:
+        raise ValueError(
+            "--same-trials says something about a test file. Add --test-file, or leave "
+            "--same-trials out."
+        )
+    check_null_options(arguments.null, arguments.correction)
+
+
+def _check_method(arguments):
+    """Refuse options of kernel, penalty and task that do not go together."""
+    check_penalty(arguments)
+    if arguments.smooth is not None and arguments.kernel != "linear":
+        raise ValueError(
+            f"--smooth is a linear kernel of its own, so that --kernel "
+            f"{arguments.kernel} has no place. Leave one of them out."
+        )
+    if arguments.task == "classification":
+        return
+    if arguments.by is None:
+        raise ValueError(
+            "--task regression needs --by COLUMN, the metadata column with the numbers "
+            "to predict."
+        )
+    given = [
+        f"--{name}"
+        for name in ("generalize", "sensors", "components", "average")
+        if getattr(arguments, name)
+    ]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} is for classes. Leave it out, or leave out --task "
+            "regression."
+        )
+
+
+def _smooth_kernel(epochs, picks, strength):
+    """Return the kernel that smooths weights over neighbours among the channels."""
+    import mne
+    import numpy as np
+    from scipy.sparse import coo_array
+
+    from .. import GraphSmooth
+    from ..data.epochs import find_neighbours, pick_channels
+
+    info = mne.pick_info(epochs.info, pick_channels(epochs.info, picks))
+    try:
+        pairs = find_neighbours(info, "adjacency")
+    except ValueError as error:
+        text = str(error).replace("sensors='adjacency'", "--smooth")
+        raise ValueError(text) from error
+    n = len(info["ch_names"])
+    edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n, n))
+    return GraphSmooth((edges + edges.T, info["ch_names"]), strength)
+
+
+def _split_commas(picks):
+    """Take names apart at commas; a name may hold spaces."""
+    if picks is None:
+        return None
+    return [name.strip() for item in picks for name in item.split(",")]
+
+
+def _read_epochs(path):
+    """Read epochs, with one kind of error for all that is wrong with a file."""
+    import mne
+
+    check_there(path)
+    try:
+        return mne.read_epochs(path, verbose="error")
+    except Exception as error:  # a reader of foreign bytes fails in many ways
+        raise ValueError(
+            f"{path} is not a file of epochs that MNE-Python can read "
+            f"({one_line(error)}). Give a file written by mne.Epochs.save."
+        ) from error
+
+
+def _stem(path):
+    """Name the output after the input, without the endings MNE-Python asks for."""
+    name = path.name.removesuffix(".gz").removesuffix(".fif")
+    return name.removesuffix("-epo").removesuffix("_epo") or "epochs"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

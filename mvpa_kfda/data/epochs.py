@@ -1,0 +1,389 @@
+"""What the functions for MNE-Python's epochs take in: labels, channels, scales."""
+
+import os
+from dataclasses import dataclass
+
+import mne
+import numpy as np
+from mne.time_frequency import EpochsSpectrum, EpochsTFR
+from scipy import sparse
+
+from ..utils.checks import check_array, check_option, quoted
+
+_SCALES = ("auto", "channel", None)
+#: The names of MNE-Python's levels of verbosity.
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+def check_epochs(epochs, name="epochs", power=False):
+    """Return loaded, non-empty epochs; the given object stays as it is.
+
+    Where `power` is true, epochs of a time-frequency decomposition will do as well.
+    """
+    if not isinstance(epochs, (mne.BaseEpochs, EpochsTFR) if power else mne.BaseEpochs):
+        allowed = "mne.Epochs or EpochsTFR" if power else "mne.Epochs"
+        raise TypeError(
+            f"{name} must be an {allowed} object; got {type(epochs).__name__}."
+            f"{_hint(epochs)}"
+        )
+    if not epochs.preload:
+        with mne.use_log_level("WARNING"):
+            epochs = epochs.copy().load_data()
+    if len(epochs) == 0:
+        raise ValueError(
+            f"{name} is empty: no epoch is left to decode. {name}.drop_log tells why "
+            "epochs were dropped."
+        )
+    return epochs
+
+
+def _hint(given):
+    """Return what to do with something that is no epochs object."""
+    if isinstance(given, str | os.PathLike):
+        return " Read the file with mne.read_epochs first."
+    if isinstance(given, EpochsTFR):
+        return (
+            " Power is decoded by decode_epochs; for generalization give one frequency "
+            "of its get_data() to generalize_arrays."
+        )
+    if isinstance(given, EpochsSpectrum):
+        return (
+            " A spectrum has no time axis. Give its get_data() to decode_arrays, which "
+            "decodes every frequency, or all its features to cross_validate."
+        )
+    return " For plain arrays there are decode_arrays and generalize_arrays."
+
+
+def per_epoch(epochs, values, name, owner="epochs"):
+    """Return labels or groups: from event_id, a metadata column, or as given.
+
+    `name` and `owner` are what the user calls the argument and the epochs.
+    """
+    if isinstance(values, str):
+        return _metadata_column(epochs, values, name, owner)
+    if values is None and name in ("y", "y_test"):
+        return _event_names(epochs, name, owner)
+    return values
+
+
+def _event_names(epochs, name, owner):
+    """Return the name of every epoch's event."""
+    names = {code: event for event, code in epochs.event_id.items()}
+    codes = epochs.events[:, 2]
+    unknown = sorted(set(codes.tolist()) - set(names))
+    if unknown:
+        raise ValueError(
+            f"{owner}.event_id has no name for the event codes {unknown} in "
+            f"{owner}.events. Give every code a name there, or give {name}."
+        )
+    return np.array([names[code] for code in codes])
+
+
+def _metadata_column(epochs, column, name, owner):
+    """Return a column of the metadata."""
+    metadata = epochs.metadata
+    if metadata is None:
+        whose = "these epochs have" if owner == "epochs" else f"{owner} has"
+        raise ValueError(
+            f"{name}={column!r} names a metadata column, but {whose} no metadata. Give "
+            f"{name} as an array with one value per epoch."
+        )
+    if column not in metadata.columns:
+        of = "" if owner == "epochs" else f" of {owner}"
+        columns = ", ".join(repr(str(c)) for c in metadata.columns)
+        raise ValueError(
+            f"{name}={column!r} is not a metadata column{of}. The columns are: "
+            f"{columns}."
+        )
+    return metadata[column].to_numpy()
+
+
+def pick_channels(info, picks):
+    """Return the indices of the channels to use; bad ones stay out."""
+    # Picking from a one-sample stand-in leaves the rules to MNE and copies no data.
+    stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
+    good, why = [], ""
+    try:
+        stand_in.pick("data" if picks is None else picks, verbose=False)
+        # MNE-Python keeps bad channels that are named one by one.
+        good = [name for name in stand_in.ch_names if name not in info["bads"]]
+    except (IndexError, ValueError) as error:
+        why = "" if picks is None else f" MNE-Python says: {error}"
+    if not good:
+        found = sorted(set(info.get_channel_types()))
+        raise ValueError(
+            f"No good channels for picks={picks!r}; the channel types are: "
+            f"{', '.join(found)}; bad channels: {info['bads']}. Name the channels or "
+            f"types to use in picks, e.g. picks={found[0]!r}.{why}"
+        )
+    return [info["ch_names"].index(name) for name in good]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A linear map that brings channels to one scale, the same for all epochs.
+
+    Attributes
+    ----------
+    divisors : ndarray, shape (n_channels,) | (n_freqs, 1, 1, n_channels) | None
+        What each channel is divided by; None for 1.
+    whitener : ndarray, shape (n_channels, n_channels) | None
+        A matrix instead.
+    """
+
+    divisors: np.ndarray | None = None
+    whitener: np.ndarray | None = None
+
+    def apply(self, data):
+        """Return data (..., n_channels) on the common scale; may use up the array."""
+        if self.whitener is not None:
+            return data @ self.whitener.T
+        if self.divisors is not None:
+            data /= self.divisors
+        return data
+
+    def undo(self, patterns):
+        """Return patterns (..., n_channels) in the channels' own units."""
+        if self.whitener is not None:
+            return patterns @ np.linalg.pinv(self.whitener).T
+        return patterns if self.divisors is None else patterns * self.divisors
+
+
+def samples_first(epochs, picks, name="epochs"):
+    """Return picked data as (n_times, n_epochs, n_channels), a new array.
+
+    The features of a time point are contiguous then. Of a time-frequency decomposition
+    it is (n_freqs, n_times, n_epochs, n_channels).
+    """
+    if isinstance(epochs, EpochsTFR):
+        data = check_array(_power(epochs, name)[:, picks], f"The data of {name}", 4)
+    else:
+        data = check_array(epochs.get_data(picks=picks), f"The data of {name}", 3)
+    return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
+
+
+def _power(tfr, name):
+    """Return real values, (n_epochs, n_channels, n_freqs, n_times)."""
+    if tfr.data.ndim == 5:
+        raise ValueError(
+            f"{name} has an axis of tapers, shape {tfr.data.shape}. Power is summed "
+            "over them: compute it with output='power'."
+        )
+    if np.iscomplexobj(tfr.data):
+        raise ValueError(
+            f"The data of {name} holds complex data; the kernels need real numbers. "
+            "Decode power: compute it with output='power', or give an EpochsTFRArray "
+            f"of np.abs({name}.data) ** 2."
+        )
+    return tfr.data
+
+
+def sampling_rate(epochs, window, step, name="epochs"):
+    """Return the samples per second, by the distance of the times if there are two.
+
+    A decomposition made from an array may have other times than its info says.
+    """
+    sfreq = float(epochs.info["sfreq"])
+    distances = np.diff(epochs.times)
+    if np.allclose(distances, 1 / sfreq, rtol=1e-3, atol=0):
+        return sfreq
+    if np.allclose(distances, distances.mean(), rtol=1e-3, atol=0):
+        return float(1 / distances.mean())
+    if window is not None or step is not None:
+        raise ValueError(
+            f"The times of {name} are not evenly spaced: {distances.min():g} to "
+            f"{distances.max():g} s apart. Leave out window and step, which are in "
+            "seconds, or resample to even times."
+        )
+    return sfreq
+
+
+def fit_scaling(info, data, scale, kernel):
+    """Return the :class:`Scaling` of data (n_samples, n_epochs, n_channels).
+
+    Power (n_freqs, n_times, n_epochs, n_channels) has one for each frequency, as it
+    differs by orders of magnitude between them.
+
+    Parameters
+    ----------
+    info : mne.Info
+        Of the picked channels.
+    data : ndarray, shape (n_samples, n_epochs, n_channels)
+        The epochs that standard deviations are taken from, without labels.
+    scale : "auto" | "channel" | mne.Covariance | None
+        See :func:`mvpa_kfda.decode_epochs`.
+    kernel : kernel object
+        Some kernels presume features of about unit variance.
+    """
+    if data.ndim == 4:
+        each = [fit_scaling(info, power, scale, kernel).divisors for power in data]
+        return Scaling() if each[0] is None else Scaling(np.stack(each)[:, None, None])
+    if isinstance(scale, mne.Covariance):
+        return Scaling(whitener=_whitener(scale, info))
+    if scale == "channel":
+        return Scaling(_deviation(data, axis=(0, 1)))
+    types = np.array(info.get_channel_types())
+    if scale == "auto" and (len(set(types)) > 1 or kernel.assumes_unit_scale):
+        divisors = np.ones(len(types))
+        for kind in set(types):
+            divisors[types == kind] = _deviation(data[:, :, types == kind])
+        return Scaling(divisors)
+    return Scaling()
+
+
+def check_scale(scale):
+    """Refuse unknown scales."""
+    if not isinstance(scale, mne.Covariance):
+        check_option("scale", scale, _SCALES, also=("a noise covariance",))
+
+
+def scale_name(scale):
+    """Return how a result records the scale."""
+    return scale if isinstance(scale, str | None) else "covariance"
+
+
+def _deviation(data, axis=None):
+    """Return standard deviations, and 1 for what is flat up to rounding."""
+    deviation = data.std(axis=axis)
+    rounding = 1e-12 * np.abs(data).max(axis=axis)
+    return np.where(deviation > rounding, deviation, 1.0)
+
+
+def _whitener(covariance, info):
+    """Return the whitening matrix (n_channels, n_channels) of a noise covariance."""
+    missing = [name for name in info["ch_names"] if name not in covariance.ch_names]
+    if missing:
+        raise ValueError(
+            f"The noise covariance in scale lacks {len(missing)} of the "
+            f"{len(info['ch_names'])} channels, e.g. {missing[0]!r}. Pick the channels "
+            "it has, or compute it from these epochs."
+        )
+    data = pick_channels(info, None)
+    others = [name for i, name in enumerate(info["ch_names"]) if i not in data]
+    if others:
+        raise ValueError(
+            "A noise covariance in scale whitens data channels only; "
+            f"{', '.join(others)} in picks cannot be whitened. Leave them out of picks "
+            "or use scale='auto'."
+        )
+    return mne.cov.compute_whitener(covariance, info, verbose=False)[0]
+
+
+def progress_wanted(verbose):
+    """Return MNE's verbose as yes, no or None."""
+    if isinstance(verbose, str):
+        check_option("verbose", verbose.upper(), _LEVELS)
+        return verbose.upper() in ("DEBUG", "INFO")
+    if verbose is None or isinstance(verbose, bool):
+        return verbose
+    return verbose <= 20  # the number of the INFO level
+
+
+def check_map(epochs, sensors, scale):
+    """Refuse what cannot be combined in a map of frequencies or of sensors."""
+    power, whitened = isinstance(epochs, EpochsTFR), isinstance(scale, mne.Covariance)
+    if power and sensors is not None:
+        raise ValueError(
+            "sensors works on mne.Epochs only; an EpochsTFR object is decoded at each "
+            "frequency and time. Leave sensors out, or choose channels with picks."
+        )
+    if power and whitened:
+        raise ValueError(
+            "A noise covariance in scale whitens signals, not their power. Use "
+            "scale='auto' or 'channel', or whiten the epochs before computing power."
+        )
+    if sensors is not None and whitened:
+        raise ValueError(
+            "A noise covariance in scale mixes each sensor with all others, so that "
+            "neighbourhoods are no longer local. Use scale='auto' or 'channel'."
+        )
+
+
+def find_neighbours(info, sensors):
+    """Return which picked channels are neighbours, each pair once, (2, n_pairs).
+
+    Parameters
+    ----------
+    info : mne.Info
+        Of the picked channels.
+    sensors : True | "adjacency" | matrix | (matrix, ch_names)
+        See :func:`mvpa_kfda.decode_epochs`.
+    """
+    names = info["ch_names"]
+    if sensors is True or isinstance(sensors, str):
+        also = ("an adjacency matrix", "(matrix, ch_names)")
+        check_option("sensors", sensors, ("adjacency", True), also)
+        sensors = _mne_adjacency(info)
+    if isinstance(sensors, tuple) and len(sensors) == 2:
+        matrix, known = sensors
+        known = [str(name) for name in known]
+        matrix = _check_adjacency(matrix, len(known), "channel name")
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise ValueError(
+                f"The adjacency in sensors lacks {len(missing)} of the {len(names)} "
+                f"picked channels: {quoted(missing[:5])}. It has, for example, "
+                f"{quoted(known[:3])}. Rename or pick channels so that they match."
+            )
+        order = [known.index(name) for name in names]
+        matrix = matrix[np.ix_(order, order)]
+    else:
+        matrix = _check_adjacency(sensors, len(names), "picked channel")
+    return np.stack(np.nonzero(np.triu(matrix, k=1)))
+
+
+def _mne_adjacency(info):
+    """Return the adjacency that MNE-Python finds for channels of a single type."""
+    types = sorted(set(info.get_channel_types()))
+    if len(types) > 1:
+        raise ValueError(
+            "sensors='adjacency' takes channels of one type; picked are "
+            f"{', '.join(types)}. Pick one, e.g. picks={types[0]!r}, or give sensors "
+            "a matrix of your own."
+        )
+    n = len(info["ch_names"])
+    if types[0] == "misc" or n < 4:
+        raise ValueError(
+            "sensors='adjacency' needs four or more channels of a type that has places "
+            f"on the head; picked are {n} of type {types[0]}. Pick others, or give "
+            "sensors a matrix of your own."
+        )
+    try:
+        with mne.use_log_level("ERROR"):
+            return mne.channels.find_ch_adjacency(info, types[0])
+    # No positions, positions for another type, or too few channels for triangles.
+    except (LookupError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"MNE-Python finds no neighbours of the {n} "
+            f"{types[0]} channels: {str(error).splitlines()[0]} Set the positions with "
+            "epochs.set_montage, or give sensors a matrix of your own."
+        ) from error
+
+
+def _check_adjacency(matrix, n, what):
+    """Return a symmetric array of booleans, (n, n)."""
+    matrix = matrix.toarray() if sparse.issparse(matrix) else matrix
+    try:
+        matrix = np.asarray(matrix, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Invalid value for 'sensors': {matrix!r}. Allowed: None, 'adjacency', a "
+            "matrix, or the tuple that mne.channels.find_ch_adjacency returns."
+        ) from None
+    if matrix.shape != (n, n):
+        raise ValueError(
+            f"The adjacency in sensors must have shape ({n}, {n}), one row per {what}; "
+            f"got {matrix.shape}. Give (matrix, ch_names) to match channels by name."
+        )
+    if not np.isin(matrix, (0, 1)).all():
+        raise ValueError(
+            "The adjacency in sensors must hold zeros and ones; got values from "
+            f"{matrix.min():g} to {matrix.max():g}. From distances: distances < 0.04."
+        )
+    if (matrix != matrix.T).any():
+        i, j = np.argwhere(matrix != matrix.T)[0]
+        raise ValueError(
+            "The adjacency in sensors must be symmetric; it differs for the pair "
+            f"({i}, {j}). Make it so: (matrix + matrix.T) > 0."
+        )
+    return matrix > 0

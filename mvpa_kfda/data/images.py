@@ -1,0 +1,488 @@
+"""What searchlights take in: images or a table of features, labels and groups.
+
+Loading and masking are nilearn's. What becomes of NaN, of constant voxels and of masks
+on other grids is said at each function.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+from nilearn.image import resample_to_img
+from nilearn.maskers import NiftiMasker, SurfaceMasker
+from scipy import sparse
+
+from ..utils.checks import check_per_trial, quoted
+from .space import FeatureSpace, SurfaceSpace, VolumeSpace
+from .volumes import (
+    NilearnWarnings,
+    check_mesh,
+    is_surface,
+    joined,
+    joined_surfaces,
+    load_mask,
+    load_surface_mask,
+    load_surfaces,
+    load_volumes,
+    mask_surfaces,
+    mask_volumes,
+    mean_volume,
+    on_grid,
+    same_grid,
+    sound_voxels,
+    usable_columns,
+)
+
+#: What parts the columns of a table, by the ending of its name.
+_SEPARATORS = {".tsv": "\t", ".csv": ","}
+
+
+def read_labels(y, groups=None):
+    """Return labels and groups as plain arrays.
+
+    Parameters
+    ----------
+    y : array_like, shape (n_images,) | tuple (table, column)
+        Labels, or where they are: a pandas DataFrame, or the path of a ``.tsv`` or
+        ``.csv`` file (also with ``.gz``), and the name of a column. The index of a
+        Series or DataFrame plays no part; rows are taken in their order.
+    groups : array_like, shape (n_images,) | tuple (table, column) | str | None
+        The same. A string names another column of the table in `y`.
+
+    Returns
+    -------
+    y : ndarray, shape (n_images,)
+        Labels. A categorical column gives its values.
+    groups : ndarray, shape (n_images,) | None
+        Groups.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If values are missing, a column does not exist, a table cannot be read, or
+        there is no table to take a column of.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"label": ["face", "house"], "run": [1, 2]})
+    >>> y, runs = read_labels((table, "label"), "run")
+    >>> y.tolist(), runs.tolist()
+    (['face', 'house'], [1, 2])
+    """
+    table = None
+    if _is_reference(y):
+        table = read_table(y[0], "y")
+        y = _column(table, y[1], "y")
+    elif isinstance(y, str | os.PathLike) or y is None:
+        raise TypeError(
+            f"y={y!r} holds no labels. Give an array with one label per image, or "
+            "(table, column) with a DataFrame or the path of a .tsv or .csv file."
+        )
+    if isinstance(groups, str):
+        if table is None:
+            raise TypeError(
+                f"groups={groups!r} names a column, but y is not (table, column). "
+                "Give groups as an array, or as (table, column) too."
+            )
+        groups = _column(table, groups, "groups")
+    elif _is_reference(groups):
+        groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
+    y = _plain(y, "y")
+    return y, None if groups is None else _plain(groups, "groups")
+
+
+def _is_reference(value):
+    """Tell whether a value is (table, column)."""
+    kinds = (pd.DataFrame, str, os.PathLike)
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], kinds)
+
+
+def read_table(table, name):
+    """Return a DataFrame as it is, or read it from a file.
+
+    Parameters
+    ----------
+    table : DataFrame | str | path
+        The table, or a file whose name ends in .tsv or .csv, perhaps with .gz.
+    name : str
+        What the user calls the argument.
+
+    Returns
+    -------
+    table : DataFrame
+        With the names of the columns from the first line.
+
+    Raises
+    ------
+    ValueError
+        If the file is no table or has another ending.
+    FileNotFoundError
+        If there is no such file.
+    """
+    if isinstance(table, pd.DataFrame):
+        return table
+    path = Path(table).expanduser()
+    ending = Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
+    if ending not in _SEPARATORS:
+        raise ValueError(
+            f"The table of {name} must be a DataFrame or a file whose name ends in "
+            f".tsv or .csv, also with .gz; got {str(table)!r}."
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
+    try:
+        return pd.read_csv(path, sep=_SEPARATORS[ending])
+    # No text, no columns, lines of other lengths, or no gzip data after all.
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(
+            f"The table of {name}, {str(path)!r}, cannot be read: {error}"
+        ) from error
+
+
+def _column(table, column, name):
+    """Return a column of a table, without missing values."""
+    if column not in table.columns or isinstance(table[column], pd.DataFrame):
+        what = "is not a" if column not in table.columns else "names more than one"
+        raise ValueError(
+            f"{column!r}, given for {name}, {what} column of the table. The columns "
+            f"are: {quoted(table.columns.tolist())}."
+        )
+    missing = table[column].isna().to_numpy()
+    if missing.any():
+        raise ValueError(
+            f"{name}: the column {column!r} is empty in {missing.sum()} of "
+            f"{len(table)} rows (first: row {np.flatnonzero(missing)[0]}, counted from "
+            "0). Drop these rows and their images, or fill in the values."
+        )
+    return table[column]
+
+
+def _plain(values, name):
+    """Return values of any 1-D container as an array of strings or numbers."""
+    if isinstance(values, pd.DataFrame):
+        raise TypeError(
+            f"{name} is a DataFrame; give one column of it, {name}=table[column], or "
+            f"{name}=(table, column)."
+        )
+    if not np.ma.isMaskedArray(values) and hasattr(values, "dtype"):
+        values = np.asarray(values)  # a Series by position, categories as values
+    try:
+        n = len(values)
+    except TypeError:
+        raise TypeError(
+            f"{name} must hold one value per image; got {values!r}."
+        ) from None
+    return check_per_trial(values, n, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Data of images, one row each.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n_images, n_features)
+        Values in double precision, as they were, NaN too.
+    space : VolumeSpace | SurfaceSpace | FeatureSpace
+        Where the columns of X are.
+    usable : ndarray of bool, shape (n_features,)
+        Which columns are finite in all images and not constant over them.
+    """
+
+    X: np.ndarray
+    space: VolumeSpace | SurfaceSpace | FeatureSpace
+    usable: np.ndarray
+
+
+def read_images(imgs, mask_img=None):
+    """Return the data within a mask, with one row per image.
+
+    Parameters
+    ----------
+    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
+        Images, or their paths; a pattern such as ``"run-*.nii.gz"`` stands for its
+        files in sorted order. Surfaces are 2-D :class:`nilearn.surface.SurfaceImage`
+        objects or lists of them; all need the same vertices and triangles, and the
+        places of the vertices are those of the first. A 2-D array or DataFrame
+        (n_images, n_features) is taken as it is.
+    mask_img : None | 3D image | SurfaceImage | path | fitted masker
+        Where the data are. It must be on the grid of the images, up to a hundredth of
+        a voxel, or have their vertices: a mask on another grid is an error, as in
+        :class:`nilearn.decoding.SearchLight`. None computes one as
+        :class:`nilearn.maskers.NiftiMasker` does by default (its strategy
+        "background", meant for EPI-like images): the voxels whose mean over images
+        differs from the most common value at the border of the image. Give a mask where
+        the brain reaches that border. For surfaces None takes all vertices.
+
+        With a fitted NiftiMasker or SurfaceMasker, its ``transform`` makes the data, so
+        all of its settings are kept: smoothing, standardizing, detrending, filters and
+        resampling to the grid of its mask. It replaces NaN by zeros. Voxels that hold
+        NaN or are constant in the images given are still not usable.
+
+    Returns
+    -------
+    images : Images
+        Data in new memory, where they are, and which columns can be used. Beside the
+        data there is at most one more copy of the data in memory, and with a masker
+        what it needs itself.
+
+    Raises
+    ------
+    ValueError
+        On single images, images or masks on other grids or meshes, empty masks, masks
+        that hold nothing but constant or NaN voxels, complex data, damaged files, and
+        maskers that are not fitted.
+    TypeError
+        On what is no image, and on maskers in place of images.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> from nibabel import Nifti1Image
+    >>> bold = Nifti1Image(
+    ...     np.random.default_rng(0).normal(size=(3, 3, 2, 8)), np.eye(4)
+    ... )
+    >>> mask = Nifti1Image(np.ones((3, 3, 2), dtype=np.uint8), np.eye(4))
+    >>> images = read_images(bold, mask)
+    >>> images.X.shape, images.space
+    ((8, 18), <VolumeSpace: 18 voxels>)
+    """
+    if is_masker(imgs):
+        raise TypeError(
+            f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
+            "as imgs, and the fitted masker as mask_img."
+        )
+    if is_table(imgs):
+        return _read_features(imgs, mask_img)
+    if is_masker(mask_img):
+        images = read_masker(imgs, mask_img)
+    elif is_surface(imgs):
+        images = _read_surfaces(imgs, mask_img)
+    else:
+        images = _read_volumes(imgs, mask_img)
+    check_usable(images)
+    return images
+
+
+def is_masker(value):
+    """Tell whether a value is one of nilearn's maskers."""
+    return hasattr(value, "transform") and hasattr(value, "inverse_transform")
+
+
+def is_table(imgs):
+    """Tell whether images are given as a plain array or DataFrame."""
+    if isinstance(imgs, np.ndarray) and imgs.ndim == 1:
+        return imgs.dtype.kind not in "UO"  # else paths or images
+    return isinstance(imgs, np.ndarray | pd.DataFrame) or sparse.issparse(imgs)
+
+
+def _read_features(imgs, mask_img):
+    """Return a plain array."""
+    images = features(imgs)
+    if mask_img is not None:
+        raise TypeError(
+            "mask_img is for images; imgs is an array. Select columns instead, e.g. "
+            "imgs[:, mask]."
+        )
+    check_usable(images)
+    return images
+
+
+def features(imgs):
+    """Return the :class:`Images` of a plain array or DataFrame."""
+    if sparse.issparse(imgs) or np.ma.is_masked(imgs):
+        raise TypeError(
+            "imgs is a sparse or a masked array; give a dense one, with NaN for what "
+            "is not known."
+        )
+    names = imgs.columns.astype(str) if isinstance(imgs, pd.DataFrame) else None
+    values = np.asarray(imgs)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(
+            "An array given as imgs must have shape (n_images, n_features); got "
+            f"{values.shape}. Make an image of volumes first: "
+            "nibabel.Nifti1Image(data, affine)."
+        )
+    if values.dtype.kind not in "biufO" or len(values) < 2:
+        raise ValueError(
+            "An array given as imgs must hold real numbers, in two or more rows; got "
+            f"shape {values.shape}, dtype {values.dtype}."
+        )
+    try:
+        X = np.array(values, dtype=np.float64, order="F")
+    except (TypeError, ValueError):
+        raise ValueError(
+            "An array given as imgs must hold real numbers; some of its columns hold "
+            "others. Give only the features, e.g. table[names]."
+        ) from None
+    return Images(X, FeatureSpace(names, X.shape[1]), usable_columns(X))
+
+
+def _read_volumes(imgs, mask_img):
+    """Return the data of volumes in a mask."""
+    images = load_volumes(imgs)
+    if mask_img is None:
+        mask, affine = _background_mask(images), images[0].affine
+    else:
+        mask, affine = load_mask(mask_img, images[0])
+    X = mask_volumes(images, mask)
+    return Images(X, VolumeSpace(mask, affine), usable_columns(X))
+
+
+def _background_mask(images):
+    """Return the mask that a NiftiMasker computes by default."""
+    try:
+        with NilearnWarnings():
+            masker = NiftiMasker(standardize=None, reports=False)
+            masker.fit(mean_volume(images))
+    except ValueError as error:
+        raise ValueError(
+            f"nilearn finds no mask in imgs: {error} Give mask_img, a 3D image of the "
+            "voxels to use."
+        ) from error
+    return np.asarray(masker.mask_img_.dataobj) != 0
+
+
+def _read_surfaces(imgs, mask_img):
+    """Return the data of surfaces in a mask."""
+    images = load_surfaces(imgs)
+    if mask_img is None:
+        parts = images[0].mesh.parts
+        mask = {p: np.ones(len(m.coordinates), bool) for p, m in parts.items()}
+    else:
+        mask = load_surface_mask(mask_img, images[0])
+    X = mask_surfaces(images, mask)
+    return Images(X, surface_space(images[0].mesh, mask), usable_columns(X))
+
+
+def surface_space(mesh, mask):
+    """Return the space of the True vertices of a mask on a mesh."""
+    coordinates = {part: mesh.parts[part].coordinates for part in mask}
+    faces = {part: mesh.parts[part].faces for part in mask}
+    return SurfaceSpace(coordinates, faces, mask)
+
+
+def read_masker(imgs, masker):
+    """Return what a fitted masker makes of images.
+
+    Parameters
+    ----------
+    imgs : image | list of images | path
+        See :func:`read_images`.
+    masker : NiftiMasker | SurfaceMasker
+        It is fitted.
+
+    Returns
+    -------
+    images : Images
+        The masker's data. Not usable is also what is NaN or constant in imgs.
+    """
+    surface = is_surface(imgs)
+    _check_masker(masker, SurfaceMasker if surface else NiftiMasker)
+    if surface:
+        images = load_surfaces(imgs)
+        check_mesh(masker.mask_img_, images[0], "The mask of mask_img")
+        parts = masker.mask_img_.data.parts
+        mask = {part: np.asarray(data, bool).ravel() for part, data in parts.items()}
+        space, given = surface_space(images[0].mesh, mask), joined_surfaces(images)
+        sound = usable_columns(mask_surfaces(images, mask))
+    else:
+        images = load_volumes(imgs)
+        mask = np.asarray(masker.mask_img_.dataobj) != 0
+        space = VolumeSpace(mask, masker.mask_img_.affine)
+        sound, given = _sound_in(images, masker.mask_img_)[mask], joined(images)
+    with NilearnWarnings():
+        X = masker.transform(given)
+    X = np.array(X, dtype=np.float64, order="F")
+    return Images(X, space, usable_columns(X) & sound)
+
+
+def _check_masker(masker, wanted):
+    """Refuse maskers of other kinds, and those that are not fitted."""
+    name = type(masker).__name__
+    if not isinstance(masker, wanted):
+        raise TypeError(
+            f"mask_img is a {name}; for these images it must be a "
+            f"{wanted.__name__}, or a mask image. Regions of an atlas are for "
+            "decode_regions."
+        )
+    if getattr(masker, "mask_img_", None) is None:
+        raise ValueError(
+            f"mask_img is a {name} that is not fitted. Fit it first: "
+            "mask_img.fit(imgs)."
+        )
+
+
+def _sound_in(images, mask_img):
+    """Mark voxels of a mask's grid that are sound in the images, (x, y, z)."""
+    sound = sound_voxels(images)
+    if same_grid(images[0], mask_img):
+        return sound
+    image = on_grid(sound.astype(np.float32), images[0])
+    with NilearnWarnings():
+        moved = resample_to_img(image, mask_img, interpolation="nearest")
+    return np.asarray(moved.dataobj) > 0.5
+
+
+def check_usable(images):
+    """Refuse data of which nothing can be used."""
+    X, usable = images.X, images.usable
+    if usable.any():
+        return
+    finite = np.isfinite(X)
+    empty = np.flatnonzero(~finite.any(axis=1))
+    n_broken = int((~finite.all(axis=0)).sum())
+    hint = (
+        f" Image {empty[0]} (counted from 0) holds no finite value at all: drop it."
+        if 0 < len(empty) < len(X)
+        else " Look whether the mask lies on the brain in these images."
+    )
+    raise ValueError(
+        f"None of the {images.space.describe()} can be decoded: {n_broken} hold NaN or "
+        f"infinite values and {len(usable) - n_broken} are constant.{hint}"
+    )
+
+
+def process_positions(images, process_mask_img=None):
+    """Return where the centres of searchlights are.
+
+    Parameters
+    ----------
+    images : Images
+        From :func:`read_images`.
+    process_mask_img : None | 3D image | SurfaceImage | path
+        The centres, on the grid or mesh of the mask of `images`. They may lie outside
+        of that mask, as in :class:`nilearn.decoding.SearchLight`: such a searchlight
+        holds the voxels of the mask that it reaches. None takes every position.
+
+    Returns
+    -------
+    centres : VolumeSpace | SurfaceSpace | FeatureSpace
+        A space whose mask is the process mask.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for ``mask_img`` in :func:`read_images`, and for plain features, which have
+        no such mask.
+    """
+    space = images.space
+    if process_mask_img is None:
+        return space
+    name = "process_mask_img"
+    if isinstance(space, FeatureSpace):
+        raise TypeError(
+            f"{name} is for images; the features of an array have no places. Leave it "
+            "out: every feature is a centre."
+        )
+    if isinstance(space, SurfaceSpace):
+        like = space.to_img(np.zeros(space.n_positions))
+        return surface_space(like.mesh, load_surface_mask(process_mask_img, like, name))
+    grid = SimpleNamespace(shape=space.mask.shape, affine=space.affine)
+    return VolumeSpace(load_mask(process_mask_img, grid, name)[0], space.affine)

@@ -1,0 +1,376 @@
+"""Training and test trials of time generalization: who is trained with, who tested."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import mne
+import numpy as np
+
+from ..utils.checks import check_per_trial, warn
+from .epochs import check_epochs, per_epoch, pick_channels, samples_first
+
+#: So many equal trials may be chance, in spike counts for one, if the user says so.
+_CHANCE = 0.1
+
+
+def shared_trials(data, times, data_test, times_test):
+    """Find trials that are in both sets of data, by their values at common times.
+
+    Parameters
+    ----------
+    data, data_test : ndarray, shape (n_samples, n_trials, n_channels)
+        The two sets, of the same channels.
+    times, times_test : ndarray, shape (n_samples,)
+        The samples' times in seconds.
+
+    Returns
+    -------
+    pairs : ndarray of int, shape (n_pairs, 2)
+        Index of each shared trial in `data` and in `data_test`. Trials without any
+        variation are left out.
+    """
+    digits = np.round(times, 6), np.round(times_test, 6)
+    _, here, there = np.intersect1d(*digits, return_indices=True)
+    if len(here) == 0:
+        return np.empty((0, 2), int)
+    keys = [_digest(trial) for trial in data[here].transpose(1, 0, 2)]
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    first.pop(None, None)
+    pairs = []
+    for j, trial in enumerate(data_test[there].transpose(1, 0, 2)):
+        key = _digest(trial)
+        if key in first:  # a trial that is there twice is first of all itself
+            pairs.append((j if keys[j : j + 1] == [key] else first[key], j))
+    return np.array(pairs, int).reshape(-1, 2)
+
+
+def _digest(trial):
+    """Return a short name for a trial's values, None without any variation."""
+    if np.ptp(trial) == 0:
+        return None
+    return blake2b(np.ascontiguousarray(trial), digest_size=16).digest()
+
+
+def check_no_same_trials(same_trials, test):
+    """Refuse `same_trials` where there is no second set of data called `test`."""
+    if same_trials is not None:
+        raise ValueError(
+            f"same_trials={same_trials!r} says how the trials of {test} belong to "
+            f"those trained with, but no {test} is given. Leave it out, or give {test}."
+        )
+
+
+def without_copy(data, times, data_test, times_test):
+    """Return the test data, or the training data themselves if they are equal."""
+    if np.array_equal(times, times_test) and np.array_equal(data, data_test):
+        return data
+    return data_test
+
+
+def check_same_trials(same_trials, data, times, data_test, times_test, names):
+    """Return whether the test trials are the training trials, one by one.
+
+    Parameters
+    ----------
+    same_trials : bool | None
+        What the user says; None looks at the data.
+    data, times, data_test, times_test
+        As in :func:`shared_trials`.
+    names : tuple of str
+        What the user calls the two sets.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a model would be tested on trials that it was trained on.
+    """
+    if same_trials not in (None, True, False):
+        raise TypeError(
+            f"Invalid value for 'same_trials': {same_trials!r}. Allowed: True, False "
+            "or None."
+        )
+    n, n_test = data.shape[1], data_test.shape[1]
+    train, test = names
+    pairs = shared_trials(data, times, data_test, times_test)
+    moved = pairs[pairs[:, 0] != pairs[:, 1]]
+    if same_trials:
+        if n != n_test or len(moved) > _CHANCE * n:
+            found = f"{train} has {n} and {test} has {n_test}"
+            if len(moved) > _CHANCE * n_test:
+                i, j = moved[0]
+                found = f"trial {j} of {test} is trial {i} of {train}"
+            raise ValueError(
+                "same_trials=True needs the same trials in both, in the same order; "
+                f"{found}."
+            )
+        return True
+    if len(pairs) == 0:
+        return False
+    if n == n_test == len(pairs) and len(moved) == 0:
+        if same_trials is None:
+            return True
+        raise ValueError(
+            f"same_trials=False, but {test} holds exactly the trials of {train}: the "
+            "models would be tested on what they were trained on. Leave same_trials "
+            "out to cross-validate."
+        )
+    i, j = pairs[0]
+    message = (
+        f"{len(pairs)} of the {n_test} trials of {test} are also in {train} (trial {j} "
+        f"is trial {i} there): the models would be tested on what they were trained "
+        "on. Leave these trials out of one of them, or give the same trials in the "
+        "same order to have them cross-validated"
+    )
+    if len(pairs) > _CHANCE * n_test:
+        raise ValueError(f"{message}.")
+    if same_trials is None:
+        raise ValueError(f"{message}; same_trials=False if they are equal by chance.")
+    warn(f"{message}. With same_trials=False they are taken for other trials.")
+    return False
+
+
+@dataclass(frozen=True)
+class TrialSets:
+    """The trials to train with and those to test on.
+
+    Attributes
+    ----------
+    y, groups : array_like, shape (n_trials,) | None
+        Labels and groups of the training trials.
+    y_test : array_like, shape (n_test_trials,) | None
+        Labels to be predicted; None for those of `y`.
+    n_other : int | None
+        The number of test trials if they are other ones; None to cross-validate.
+    info : mne.Info
+        Of the channels used.
+    data : ndarray, shape (n_times, n_trials, n_channels)
+        The training trials.
+    times : ndarray, shape (n_times,)
+        Their sample times in seconds.
+    data_test, times_test : ndarray
+        The same of the test trials; the same objects if there are no others.
+    """
+
+    y: object
+    groups: object
+    y_test: object
+    n_other: int | None
+    info: mne.Info
+    data: np.ndarray
+    times: np.ndarray
+    data_test: np.ndarray
+    times_test: np.ndarray
+
+
+def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks):
+    """Return the :class:`TrialSets` of checked epochs, see `generalize_epochs`."""
+    y_given = y
+    y, groups = per_epoch(epochs, y, "y"), per_epoch(epochs, groups, "groups")
+    if test_epochs is None:
+        check_no_same_trials(same_trials, "test_epochs")
+    if train_on is not None:
+        return _gather_query(epochs, y, groups, train_on, picks, test_epochs, y_test)
+    if test_epochs is None:
+        if y_test is not None:
+            y_test = per_epoch(epochs, y_test, "y_test")
+        return _pack(epochs, y, groups, y_test, None, pick_channels(epochs.info, picks))
+    test_epochs = check_epochs(test_epochs, "test_epochs")
+    names = _common_channels(epochs, test_epochs, picks)
+    data = samples_first(epochs, names)
+    data_test = samples_first(test_epochs, names, "test_epochs")
+    same = check_same_trials(
+        same_trials,
+        data,
+        epochs.times,
+        data_test,
+        test_epochs.times,
+        ("epochs", "test_epochs"),
+    )
+    if same:
+        data_test = without_copy(data, epochs.times, data_test, test_epochs.times)
+    elif same_trials is None:
+        _check_other_cuts(epochs, test_epochs)
+    if y_test is None and not same:
+        y_test = _same_kind_of_labels(test_epochs, y_given)
+    elif y_test is not None:
+        y_test = per_epoch(test_epochs, y_test, "y_test", "test_epochs")
+    return TrialSets(
+        y,
+        groups,
+        y_test,
+        None if same else len(test_epochs),
+        mne.pick_info(epochs.info, [epochs.ch_names.index(name) for name in names]),
+        data,
+        epochs.times,
+        data_test,
+        test_epochs.times,
+    )
+
+
+def _pack(epochs, y, groups, y_test, test_epochs, picks):
+    """Return the trial sets of epochs that share their channels."""
+    data = samples_first(epochs, picks)
+    return TrialSets(
+        y,
+        groups,
+        y_test,
+        None if test_epochs is None else len(test_epochs),
+        mne.pick_info(epochs.info, picks),
+        data,
+        epochs.times,
+        data if test_epochs is None else samples_first(test_epochs, picks),
+        epochs.times,
+    )
+
+
+def _gather_query(epochs, y, groups, train_on, picks, test_epochs, y_test):
+    """Train with the epochs that a query selects, and test on all others."""
+    if test_epochs is not None or y_test is not None:
+        raise ValueError(
+            "train_on splits epochs into those to train with and those to test on; it "
+            "cannot be combined with test_epochs or y_test. To train with a part of "
+            "epochs, give epochs[query]."
+        )
+    train = _query(epochs, train_on)
+    y = check_per_trial(y, len(epochs), "y")
+    if groups is not None:
+        groups = check_per_trial(groups, len(epochs), "groups")[train]
+    picks = pick_channels(epochs.info, picks)
+    return _pack(epochs[train], y[train], groups, y[~train], epochs[~train], picks)
+
+
+def _query(epochs, train_on):
+    """Return which epochs (n,) a metadata query selects; some, but not all."""
+    if not isinstance(train_on, str):
+        raise TypeError(
+            f"train_on must be a string, not {type(train_on).__name__}: a query on "
+            "epochs.metadata, for example \"position == 'upper'\"."
+        )
+    metadata = epochs.metadata
+    if metadata is None:
+        raise ValueError(
+            f"train_on={train_on!r} asks epochs.metadata, but these epochs have none. "
+            "Give test_epochs instead."
+        )
+    columns = ", ".join(repr(str(c)) for c in metadata.columns)
+    no_query = (
+        f"train_on={train_on!r} is no query that pandas understands for the columns "
+        f"{columns}"
+    )
+    try:
+        train = metadata.reset_index(drop=True).eval(train_on)
+        if getattr(train, "dtype", None) == "boolean":  # with missing values
+            train = train.fillna(False)
+        train = np.asarray(train)
+    except Exception as error:  # pandas, its parser and the expression raise anything
+        raise ValueError(f"{no_query}: {error}") from error
+    if train.shape != (len(epochs),) or train.dtype != bool:
+        raise ValueError(f"{no_query}: it is not true or false for every epoch.")
+    if train.all() or not train.any():
+        which = "all" if train.any() else "none"
+        raise ValueError(
+            f"train_on={train_on!r} selects {which} of the {len(epochs)} epochs; some "
+            "have to be left to train with and some to test on. The columns are: "
+            f"{columns}."
+        )
+    return train
+
+
+def _common_channels(epochs, test_epochs, picks):
+    """Return the names of the good channels to use, once both sets fit together."""
+    rates = [float(e.info["sfreq"]) for e in (epochs, test_epochs)]
+    if not np.isclose(*rates, rtol=1e-6):
+        raise ValueError(
+            f"epochs has {rates[0]:g} samples per second and test_epochs {rates[1]:g}. "
+            "Resample one of them, e.g. with epochs.resample."
+        )
+    picked = [epochs.ch_names[i] for i in pick_channels(epochs.info, picks)]
+    missing = [name for name in picked if name not in test_epochs.ch_names]
+    if missing:
+        raise ValueError(
+            f"test_epochs lacks {len(missing)} of the {len(picked)} channels, e.g. "
+            f"{', '.join(missing[:5])}. Name the channels that both have in picks."
+        )
+    names = [name for name in picked if name not in test_epochs.info["bads"]]
+    if not names:
+        raise ValueError(
+            "No channel is good in both epochs and test_epochs: "
+            f"{', '.join(picked[:5])} are bad in test_epochs."
+        )
+    active = [
+        {str(p["desc"]) for p in e.info["projs"] if p["active"]}
+        for e in (epochs, test_epochs)
+    ]
+    if active[0] != active[1]:
+        warn(
+            "Different projections have been applied to epochs and test_epochs: "
+            f"{sorted(active[0] ^ active[1])} to one of them only. Apply the same with "
+            "add_proj and apply_proj, or the models meet other data than they know.",
+            UserWarning,
+        )
+    types, types_test = (
+        e.get_channel_types([e.ch_names.index(name) for name in names])
+        for e in (epochs, test_epochs)
+    )
+    for name, kind, other in zip(names, types, types_test, strict=True):
+        if kind != other:
+            raise ValueError(
+                f"Channel {name!r} is of type {kind} in epochs and {other} in "
+                "test_epochs. Set the types with set_channel_types, or leave it out of "
+                "picks."
+            )
+    return names
+
+
+def _same_kind_of_labels(test_epochs, y):
+    """Return the labels of other trials, found where those to train with were."""
+    if y is None or isinstance(y, str):
+        return per_epoch(test_epochs, y, "y_test", "test_epochs")
+    raise ValueError(
+        "test_epochs are other trials than epochs, so their labels are needed: give "
+        f"y_test, one label for each of the {len(test_epochs)} test epochs (or "
+        "same_trials=True, if they are the same trials in the same order)."
+    )
+
+
+def _check_other_cuts(epochs, test_epochs):
+    """Look for signs that the same trials were cut or processed in another way."""
+    here, there = epochs.events, test_epochs.events
+    common = np.intersect1d(epochs.times.round(6), test_epochs.times.round(6))
+    shared = set(map(tuple, here.tolist())) & set(map(tuple, there.tolist()))
+    if len(common) == 0 and shared:
+        raise ValueError(
+            f"epochs and test_epochs have {len(shared)} of the same events and no time "
+            "in common: it cannot be seen whether they hold the same trials. If they "
+            "do, in the same order, say same_trials=True to have them cross-validated; "
+            "if these are other trials, same_trials=False."
+        )
+    length = np.ptp(epochs.times) * epochs.info["sfreq"]
+    samples = np.sort(here[:, 0])
+    if len(samples) < 2 or np.median(np.diff(samples)) <= length / 2:
+        return  # made-up events, which are often one sample apart
+    if 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs):
+        warn(
+            "The epochs of test_epochs have the events of epochs, or overlap with them "
+            "in time one by one, as if the same trials were processed otherwise or cut "
+            "around other events. If they are the same in the same order, say "
+            "same_trials=True to have them cross-validated; if these are other "
+            "recordings, same_trials=False. Otherwise the models are tested on what "
+            "they were trained on.",
+            UserWarning,
+        )
+
+
+def _overlap(epochs, test_epochs):
+    """Return whether test epochs overlap with epochs one by one, more or less shifted.
+
+    A constant shift is more likely that of another recording with the same timing.
+    """
+    if len(epochs) != len(test_epochs):
+        return False
+    sfreq = epochs.info["sfreq"]
+    distance = test_epochs.events[:, 0] - epochs.events[:, 0]
+    first, last = epochs.times[[0, -1]] * sfreq
+    start, stop = (distance[:, None] + test_epochs.times[[0, -1]] * sfreq).T
+    overlap = (first <= stop) & (start <= last)
+    return bool(overlap.all() and np.ptp(distance) > 0)

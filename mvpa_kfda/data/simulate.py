@@ -1,0 +1,307 @@
+"""Simulated EEG epochs with a known answer, made without any download.
+
+The sensors see dipoles in a spherical head through MNE-Python's forward model. A
+few of them answer to the stimulus, some of these by class, and many others are
+ongoing activity.
+"""
+
+import mne
+import numpy as np
+
+from ..utils.checks import check_count, check_option, check_positive
+
+MONTAGES = {16: "biosemi16", 32: "biosemi32", 64: "biosemi64", 128: "biosemi128"}
+
+# Where the answer to a stimulus comes from. Position in millimetres from the centre
+# of the head (x to the right, y to the nose, z up) and the component it belongs to.
+SITES = (
+    ((-14, -62, 5), "early"),
+    ((14, -62, 5), "early"),
+    ((-48, -42, -12), "middle"),
+    ((48, -42, -12), "middle"),
+    ((0, -66, 22), "middle"),
+    ((-28, -40, 48), "late"),
+    ((28, -40, 48), "late"),
+    ((-56, 8, -14), "late"),
+    ((56, 8, -14), "late"),
+    ((0, 34, 52), "late"),
+)
+
+# Per component: latency and width of its Gaussian time course (s), size of the
+# answer all classes share, and size of what differs between the classes. The early
+# one is the same for every class, so nothing can be decoded before the middle one.
+COMPONENTS = {
+    "early": (0.100, 0.015, 1.0, 0.0),
+    "middle": (0.170, 0.025, -1.3, 1.0),
+    "late": (0.380, 0.090, 0.8, 0.6),
+}
+
+EVOKED_SIZE = 4e-6  # peak of the shared answer over sensors, V (root mean square)
+NOISE_SIZE = 9e-6  # ongoing activity and sensor noise in one trial, V
+SENSOR_SHARE = 0.25  # part of the noise amplitude that is the sensors' own
+N_BACKGROUND = 60  # dipoles with ongoing activity
+AMPLITUDE_SPREAD = 0.3  # how much the answer's size varies from trial to trial
+
+
+def simulate_epochs(
+    n_trials=180,
+    n_classes=3,
+    *,
+    snr=0.3,
+    n_channels=32,
+    sfreq=100.0,
+    tmin=-0.2,
+    tmax=0.8,
+    n_blocks=6,
+    random_state=0,
+):
+    r"""Simulate EEG epochs whose classes differ after the stimulus.
+
+    The signal of trial :math:`i` at the sensors is
+
+    .. math:: x_i(t) = L\, a_i \sum_s \left(b_s + d_{s,k(i)}\right) g_s(t)
+              + \sigma\, \epsilon_i(t)
+
+    with the lead field :math:`L` of ten dipoles (spherical head model, EEG), a time
+    course :math:`g_s` around 100, 170 or 380 ms, an answer :math:`b_s` that all
+    classes share, a part :math:`d_{s,k}` of class :math:`k` that sums to zero over
+    the classes, and an amplitude :math:`a_i` that varies from trial to trial. The
+    noise :math:`\epsilon` is the field of 60 further dipoles with a 1/f spectrum
+    and a 10 Hz peak, plus white noise at the sensors. Classes differ from about
+    100 ms after the stimulus on, never before it.
+
+    Parameters
+    ----------
+    n_trials : int, default=180
+        Number of trials in all. Class counts are as equal as possible, in each
+        block and over all trials.
+    n_classes : int, default=3
+        Number of classes.
+    snr : float, default=0.3
+        Size of the class differences (root mean square over sensors and classes, at
+        their largest time point) relative to the noise of a single trial (root mean
+        square over sensors, times and trials). With 0 the classes do not differ.
+    n_channels : {16, 32, 64, 128}, default=32
+        Number of EEG channels (BioSemi caps).
+    sfreq : float, default=100.0
+        Sampling frequency in Hz.
+    tmin : float, default=-0.2
+        First time of an epoch in seconds. The stimulus is at 0, and the baseline is
+        the time before it.
+    tmax : float, default=0.8
+        Last time of an epoch in seconds.
+    n_blocks : int, default=6
+        Number of recording blocks, in the metadata column ``"block"``.
+    random_state : int, default=0
+        Seed. Equal seeds give equal epochs.
+
+    Returns
+    -------
+    epochs : mne.EpochsArray, shape (n_trials, n_channels, n_times)
+        Epochs in volts with average reference. ``event_id`` names the classes
+        ``"class_1"``, ``"class_2"``, ... The metadata has the columns
+        ``"condition"`` (the class name), ``"block"`` (1, 2, ...) and ``"trial"``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer trials than classes or than blocks, fewer than two
+        classes, a negative ``snr``, no such cap, or no time before and after the
+        stimulus.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import simulate_epochs
+    >>> epochs = simulate_epochs(60, n_classes=3, n_channels=16, random_state=1)
+    >>> epochs.get_data().shape
+    (60, 16, 101)
+    >>> sorted(epochs.event_id)
+    ['class_1', 'class_2', 'class_3']
+    """
+    _check_design(n_trials, n_classes, n_blocks)
+    _check_recording(snr, n_channels, sfreq, tmin, tmax)
+    rng = np.random.default_rng(random_state)
+    info = _make_info(n_channels, sfreq)
+    times = np.arange(round(tmin * sfreq), round(tmax * sfreq) + 1) / sfreq
+
+    codes, blocks = _make_design(n_trials, n_classes, n_blocks, rng)
+    shared, by_class, background = _make_patterns(info, n_classes, snr, rng)
+    courses = _time_courses(times)
+    answers = (shared + by_class) @ courses  # (n_classes, n_channels, n_times)
+    amplitude = 1 + AMPLITUDE_SPREAD * rng.standard_normal((n_trials, 1, 1))
+    noise = NOISE_SIZE * _make_noise(background, n_trials, times.size, sfreq, rng)
+    data = amplitude * answers[codes] + noise  # (n_trials, n_channels, n_times)
+    return _make_epochs(data, info, codes, blocks, times[0], n_classes)
+
+
+def _check_design(n_trials, n_classes, n_blocks):
+    """Check the numbers of trials, classes and blocks."""
+    check_count("n_classes", n_classes, minimum=2)
+    check_count("n_blocks", n_blocks, minimum=1)
+    check_count("n_trials", n_trials, minimum=2)
+    if n_trials < max(n_classes, n_blocks):
+        raise ValueError(
+            f"n_trials={n_trials} is too small for {n_classes} classes in {n_blocks} "
+            "blocks. Ask for at least one trial of each class and block."
+        )
+
+
+def _check_recording(snr, n_channels, sfreq, tmin, tmax):
+    """Check the numbers that describe signal and recording."""
+    check_option("n_channels", n_channels, list(MONTAGES))
+    check_positive("sfreq", sfreq)
+    if snr != 0:
+        check_positive("snr", snr, hint=" Zero is allowed too.")
+    if not tmin < 0 < tmax:
+        raise ValueError(
+            f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "
+            "a negative 'tmin' and a positive 'tmax'."
+        )
+
+
+def _make_info(n_channels, sfreq):
+    """Measurement info of a standard cap: names and positions of the channels."""
+    montage = mne.channels.make_standard_montage(MONTAGES[n_channels])
+    info = mne.create_info(montage.ch_names, sfreq, "eeg", verbose=False)
+    info.set_montage(montage, verbose=False)
+    return info
+
+
+def _make_design(n_trials, n_classes, n_blocks, rng):
+    """Class code and block number of every trial, in time order."""
+    blocks = np.sort(np.arange(n_trials) % n_blocks)
+    codes = np.empty(n_trials, dtype=int)
+    start = 0
+    for block in range(n_blocks):
+        rows = np.flatnonzero(blocks == block)
+        # Counting on from block to block keeps the totals equal as well.
+        codes[rows] = rng.permutation((start + np.arange(rows.size)) % n_classes)
+        start += rows.size
+    return codes, blocks
+
+
+def _make_patterns(info, n_classes, snr, rng):
+    """Patterns at the sensors: shared answer, answers by class, ongoing activity.
+
+    Returns arrays (n_channels, n_sites), (n_classes, n_channels, n_sites) and
+    (n_channels, N_BACKGROUND).
+    """
+    sites = np.array([site for site, _ in SITES], dtype=float) / 1000
+    _, _, common, differing = _component_values()
+    outward = sites / np.linalg.norm(sites, axis=1, keepdims=True)
+    depth = 0.07 * rng.uniform(0.4, 1.0, (N_BACKGROUND, 1))
+    gain = _lead_field(
+        info,
+        np.vstack([sites, depth * _random_directions(N_BACKGROUND, rng)]),
+        np.vstack([outward, _random_directions(N_BACKGROUND, rng)]),
+    )
+    gain -= gain.mean(axis=0)  # average reference
+    gain, background = np.split(gain, [len(SITES)], axis=1)
+
+    weights = differing * rng.standard_normal((n_classes, len(SITES)))
+    weights -= weights.mean(axis=0)
+    shared = gain * common
+    by_class = gain * weights[:, None, :]
+    # Whatever the cap and the seed: the differences have the asked size. The epochs'
+    # own times do not enter, so a shorter epoch is a piece of the longer one's signal.
+    courses = _time_courses(np.arange(1, 1001) / 1000)
+    shared *= EVOKED_SIZE / _peak_size(shared @ courses)
+    by_class *= snr * NOISE_SIZE / _peak_size(by_class @ courses)
+    return shared, by_class, background
+
+
+def _component_values():
+    """Latency, width, shared size and class size per site; shape (4, n_sites)."""
+    return np.array([COMPONENTS[component] for _, component in SITES]).T
+
+
+def _time_courses(times):
+    """Time course of each site; shape (n_sites, n_times)."""
+    latency, width, _, _ = _component_values()
+    courses = np.exp(-0.5 * ((times - latency[:, None]) / width[:, None]) ** 2)
+    courses[:, times <= 0] = 0  # nothing answers before the stimulus
+    return courses
+
+
+def _random_directions(n, rng):
+    """Draw ``n`` unit vectors, uniform over the sphere; shape (n, 3)."""
+    vectors = rng.standard_normal((n, 3))
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _lead_field(info, positions, orientations):
+    """Potential at each channel per unit dipole; shape (n_channels, n_dipoles).
+
+    Positions are in metres from the centre of the head.
+    """
+    sphere = mne.make_sphere_model("auto", "auto", info, verbose=False)
+    source_space = mne.setup_volume_source_space(
+        pos={"rr": positions + sphere["r0"], "nn": orientations},
+        sphere=sphere,
+        sphere_units="m",
+        verbose=False,
+    )
+    forward = mne.make_forward_solution(
+        info,
+        trans=None,
+        src=source_space,
+        bem=sphere,
+        meg=False,
+        eeg=True,
+        verbose=False,
+    )
+    # The columns of each dipole are its moments along x, y and z.
+    gain = forward["sol"]["data"].reshape(len(info["ch_names"]), len(positions), 3)
+    return np.einsum("edx,dx->ed", gain, orientations)
+
+
+def _make_noise(background, n_trials, n_times, sfreq, rng):
+    """Noise of unit size, correlated over sensors and time.
+
+    Shape (n_trials, n_channels, n_times).
+    """
+    # Draw twice the length and keep one half, so that the two ends of an epoch are
+    # not neighbors (the spectrum belongs to a periodic signal).
+    spectrum = np.fft.rfft(rng.standard_normal((n_trials, N_BACKGROUND, 2 * n_times)))
+    frequencies = np.fft.rfftfreq(2 * n_times, 1 / sfreq)
+    power = 1 / np.maximum(frequencies, 1.0)
+    power += 0.5 * np.exp(-0.5 * ((frequencies - 10) / 1.0) ** 2)
+    activity = np.fft.irfft(spectrum * np.sqrt(power))[..., :n_times]
+    field = background @ activity  # (n_trials, n_channels, n_times)
+    field /= np.sqrt(np.mean(field**2))
+    sensors = rng.standard_normal(field.shape)
+    return np.sqrt(1 - SENSOR_SHARE**2) * field + SENSOR_SHARE * sensors
+
+
+def _peak_size(fields):
+    """Root mean square over maps and channels, at the largest time point."""
+    mean_squares = np.mean(fields**2, axis=tuple(range(fields.ndim - 1)))
+    return np.sqrt(mean_squares.max())
+
+
+def _make_epochs(data, info, codes, blocks, tmin, n_classes):
+    """Pack arrays into epochs: events, metadata, reference and baseline."""
+    # Loaded with MNE-Python anyway, and not needed by the rest of this module.
+    from pandas import DataFrame
+
+    names = [f"class_{k + 1}" for k in range(n_classes)]
+    n_trials, n_times = data.shape[0], data.shape[2]
+    onsets = n_times * np.arange(1, n_trials + 1)
+    metadata = DataFrame(
+        {
+            "condition": [names[code] for code in codes],
+            "block": blocks + 1,
+            "trial": np.arange(1, n_trials + 1),
+        }
+    )
+    epochs = mne.EpochsArray(
+        data,
+        info,
+        events=np.column_stack([onsets, np.zeros_like(onsets), codes + 1]),
+        tmin=tmin,
+        event_id={name: k + 1 for k, name in enumerate(names)},
+        metadata=metadata,
+        verbose=False,
+    )
+    epochs.set_eeg_reference("average", projection=False, verbose=False)
+    return epochs.apply_baseline((None, 0), verbose=False)

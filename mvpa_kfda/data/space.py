@@ -1,0 +1,444 @@
+"""Where the positions of a result are: voxels, vertices, regions or plain features.
+
+A position is one value of a map, e.g. the centre of a searchlight. A space says where
+each of them is, paints values into an image, and packs itself into plain arrays that a
+result file can hold.
+"""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+
+from ..utils.checks import check_option
+from ..utils.files import same_content
+
+_HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """What all spaces share."""
+
+    kind: ClassVar[str]
+    noun: ClassVar[str]  # what one position is called
+
+    @property
+    def points(self):
+        """Places of the positions in mm, (n_positions, 3); None if they have none."""
+        return None
+
+    def __eq__(self, other):
+        """Tell whether the other space is of the same kind and has the same places."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return same_content(self.pack(), other.pack())
+
+    def __repr__(self):
+        """Describe the space in one line."""
+        return f"<{type(self).__name__}: {self.describe()}>"
+
+    def describe(self):
+        """Word how many positions there are, e.g. "530 voxels"."""
+        plural = {"vertex": "vertices"}.get(self.noun, f"{self.noun}s")
+        return f"{self.n_positions} {self.noun if self.n_positions == 1 else plural}"
+
+    def to_img(self, values, outside=0.0, dtype=np.float32):
+        """Make an image: a volume with the mask's affine, or one on the same meshes.
+
+        Parameters
+        ----------
+        values : array, shape (n_positions,)
+            Value of every voxel or vertex, or of every region, painted all over.
+        outside : float, default=0.0
+            Value everywhere else.
+        dtype : type, default=float32
+            Type of the image's numbers.
+
+        Returns
+        -------
+        img : nibabel.Nifti1Image or nilearn.surface.SurfaceImage
+            The image, on the whole grid or on all vertices.
+
+        Raises
+        ------
+        ValueError
+            If there is not one value per position, or if they have no place.
+        """
+        values = np.asarray(values)
+        if values.shape != (self.n_positions,):
+            raise ValueError(
+                f"values must hold one number for each of the {self.describe()}, shape "
+                f"({self.n_positions},); got shape {values.shape}."
+            )
+        return self._image(values, outside, dtype)
+
+    def pack(self):
+        """Return plain arrays, numbers and strings that `unpack_space` understands."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        packed = {k: v.pack() if isinstance(v, Space) else v for k, v in values.items()}
+        return {"kind": self.kind, **packed}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VolumeSpace(Space):
+    """Voxels of a mask, in C order, which is also the order of nilearn's maskers.
+
+    Parameters
+    ----------
+    mask : array of bool, shape (x, y, z)
+        True where a position is.
+    affine : array, shape (4, 4)
+        From voxel indices to mm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mask = np.array([[[True, False]], [[True, True]]])
+    >>> space = VolumeSpace(mask, np.diag([3.0, 3.0, 3.0, 1.0]))
+    >>> space.points
+    array([[0., 0., 0.],
+           [3., 0., 0.],
+           [3., 0., 3.]])
+    >>> space.to_img([1, 2, 3]).get_fdata()[1, 0]
+    array([2., 3.])
+    """
+
+    kind: ClassVar[str] = "volume"
+    noun: ClassVar[str] = "voxel"
+
+    mask: np.ndarray
+    affine: np.ndarray
+
+    def __post_init__(self):
+        """Normalize the arrays and check their shapes."""
+        put = object.__setattr__  # the one way to set a field of a frozen object
+        put(self, "mask", np.asarray(self.mask, dtype=bool))
+        put(self, "affine", np.asarray(self.affine, dtype=float))
+        if self.mask.ndim != 3:
+            raise ValueError(
+                f"A mask of voxels must have shape (x, y, z); got {self.mask.shape}."
+            )
+        if self.affine.shape != (4, 4) or not np.isfinite(self.affine).all():
+            raise ValueError(
+                "The affine must be a finite array of shape (4, 4), from voxel indices "
+                f"to mm; got {self.affine}."
+            )
+
+    @property
+    def n_positions(self):
+        """Number of voxels."""
+        return int(np.count_nonzero(self.mask))
+
+    @property
+    def voxels(self):
+        """Indices of the voxels in the grid, (n_positions, 3)."""
+        return np.argwhere(self.mask)
+
+    @property
+    def voxel_size(self):
+        """Volume of a voxel in cubic mm."""
+        return float(abs(np.linalg.det(self.affine[:3, :3])))
+
+    @property
+    def points(self):
+        """Centres of the voxels in mm, (n_positions, 3)."""
+        return self.voxels @ self.affine[:3, :3].T + self.affine[:3, 3]
+
+    def columns(self):
+        """Return the columns of a table: x, y and z in mm."""
+        return dict(zip("xyz", self.points.T, strict=True))
+
+    def _image(self, values, outside, dtype):
+        import nibabel  # slow to import, and only images need it
+
+        data = np.full(self.mask.shape, outside, dtype=dtype)
+        data[self.mask] = values
+        img = nibabel.Nifti1Image(data, self.affine, dtype=dtype)
+        img.header.set_xyzt_units("mm")
+        return img
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurfaceSpace(Space):
+    """Vertices of meshes, part after part.
+
+    Parameters
+    ----------
+    coordinates : dict of str -> array, shape (n_vertices, 3)
+        Part, "left" or "right", -> places of all its vertices in mm.
+    faces : dict of str -> array of int, shape (n_faces, 3)
+        Part -> vertices at the corners of its triangles.
+    mask : dict of str -> array of bool, shape (n_vertices,)
+        Part -> True where a position is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> corners = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    >>> space = SurfaceSpace(
+    ...     {"left": corners}, {"left": [[0, 1, 2]]}, {"left": [True, False, True]}
+    ... )
+    >>> space.columns()["vertex"]
+    array([0, 2])
+    >>> space.to_img([5, 6]).data.parts["left"]
+    array([5., 0., 6.], dtype=float32)
+    """
+
+    kind: ClassVar[str] = "surface"
+    noun: ClassVar[str] = "vertex"
+
+    coordinates: dict
+    faces: dict
+    mask: dict
+
+    def __post_init__(self):
+        """Normalize the arrays and check that they belong together."""
+        parts = list(self.coordinates)
+        if not parts or set(parts) - set(_HEMISPHERES):
+            raise ValueError(
+                f"Invalid parts of a surface: {parts}. Allowed: 'left', 'right'."
+            )
+        types = {"coordinates": float, "faces": np.intp, "mask": bool}
+        for name, dtype in types.items():
+            arrays = getattr(self, name)
+            if set(arrays) != set(parts):
+                raise ValueError(
+                    f"{name} must have the parts {parts}; got {list(arrays)}."
+                )
+            arrays = {part: np.asarray(arrays[part], dtype=dtype) for part in parts}
+            object.__setattr__(self, name, arrays)
+        for part in parts:
+            self._check_part(part)
+
+    def _check_part(self, part):
+        """Raise a ValueError unless the arrays of a part fit each other."""
+        coordinates, faces = self.coordinates[part], self.faces[part]
+        n = len(coordinates)
+        if (
+            coordinates.shape != (n, 3)
+            or self.mask[part].shape != (n,)
+            or faces.shape != (len(faces), 3)
+            or not ((faces >= 0) & (faces < n)).all()
+        ):
+            raise ValueError(
+                f"The {part} surface needs coordinates (n_vertices, 3), faces "
+                "(n_faces, 3) with vertices from 0 to n_vertices - 1, and a mask "
+                f"(n_vertices,); got {coordinates.shape}, {faces.shape} and "
+                f"{self.mask[part].shape}."
+            )
+
+    @property
+    def n_positions(self):
+        """Number of vertices in the mask."""
+        return sum(int(np.count_nonzero(mask)) for mask in self.mask.values())
+
+    @property
+    def points(self):
+        """Places of the vertices in mm, (n_positions, 3)."""
+        return np.concatenate([x[self.mask[p]] for p, x in self.coordinates.items()])
+
+    def columns(self):
+        """Return the columns of a table: hemisphere, vertex, and x, y, z in mm."""
+        vertices = {part: np.flatnonzero(mask) for part, mask in self.mask.items()}
+        counts = [len(found) for found in vertices.values()]
+        return {
+            "hemisphere": np.repeat(list(vertices), counts),
+            "vertex": np.concatenate(list(vertices.values())),
+            **dict(zip("xyz", self.points.T, strict=True)),
+        }
+
+    def split(self, values):
+        """Return the part of the values that each part of the surface has, by name."""
+        counts = [np.count_nonzero(mask) for mask in self.mask.values()]
+        pieces = np.split(np.asarray(values), np.cumsum(counts)[:-1])
+        return dict(zip(self.mask, pieces, strict=True))
+
+    def _image(self, values, outside, dtype):
+        from nilearn.surface import InMemoryMesh, SurfaceImage
+
+        data = {}
+        for part, piece in self.split(values).items():
+            data[part] = np.full(self.mask[part].shape, outside, dtype=dtype)
+            data[part][self.mask[part]] = piece
+        mesh = {p: InMemoryMesh(self.coordinates[p], self.faces[p]) for p in data}
+        return SurfaceImage(mesh, data)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegionSpace(Space):
+    """Regions of an atlas.
+
+    Parameters
+    ----------
+    names : array of str, shape (n_regions,)
+        Names of the regions; two regions may have the same.
+    ids : array of int, shape (n_regions,)
+        Their numbers in the atlas, not 0 and each used once.
+    base : VolumeSpace or SurfaceSpace
+        The voxels or vertices that the regions consist of.
+    labels : array of int, shape (base.n_positions,)
+        Number of the region that each voxel or vertex is in, 0 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> base = VolumeSpace(np.ones((4, 1, 1)), np.eye(4))
+    >>> space = RegionSpace(["V1", "V2"], [7, 3], base, [3, 7, 7, 0])
+    >>> space.to_img([0.5, 0.9]).get_fdata().ravel().round(2)
+    array([0.9, 0.5, 0.5, 0. ])
+    >>> space.columns()["x"]
+    array([1.5, 0. ])
+    """
+
+    kind: ClassVar[str] = "regions"
+    noun: ClassVar[str] = "region"
+
+    names: np.ndarray
+    ids: np.ndarray
+    base: VolumeSpace | SurfaceSpace
+    labels: np.ndarray
+
+    def __post_init__(self):
+        """Normalize the arrays and check that they belong together."""
+        put = object.__setattr__
+        put(self, "names", np.asarray(self.names, dtype=str))
+        put(self, "ids", np.asarray(self.ids, dtype=np.int64))
+        put(self, "labels", np.asarray(self.labels, dtype=np.int64))
+        shapes = self.names.shape, self.labels.shape
+        if shapes != (self.ids.shape, (self.base.n_positions,)) or self.ids.ndim != 1:
+            raise ValueError(
+                "Regions need one name per id, and labels for each of the "
+                f"{self.base.describe()}; got {shapes[0]} names, {self.ids.shape} ids "
+                f"and {shapes[1]} labels."
+            )
+        known = np.isin(self.labels, [0, *self.ids]).all()
+        if len(np.unique(self.ids)) != len(self.ids) or 0 in self.ids or not known:
+            raise ValueError(
+                "The ids of regions must be whole numbers other than 0, each used "
+                "once, and every label must be one of them, or 0 for no region."
+            )
+
+    @property
+    def n_positions(self):
+        """Number of regions."""
+        return len(self.ids)
+
+    @property
+    def index(self):
+        """Index of the region of every voxel or vertex, -1 for none."""
+        order = np.argsort(self.ids)
+        if len(order) == 0:
+            return np.full(self.labels.shape, -1)
+        place = np.searchsorted(self.ids, self.labels, sorter=order)
+        return np.where(self.labels == 0, -1, order[place.clip(max=len(order) - 1)])
+
+    @property
+    def points(self):
+        """Centres of mass in mm, NaN for empty regions; None on a surface."""
+        if not isinstance(self.base, VolumeSpace):
+            return None  # the centre of a curved area does not lie on it
+        within = self.index >= 0
+        index, places = self.index[within], self.base.points[within]
+        counts = np.bincount(index, minlength=self.n_positions)
+        sums = [np.bincount(index, x, minlength=self.n_positions) for x in places.T]
+        empty = np.where(counts, counts, np.nan)
+        return np.stack(sums, axis=1) / empty[:, np.newaxis]
+
+    def columns(self):
+        """Return the columns of a table: region and, in a volume, x, y and z in mm."""
+        points = self.points
+        places = {} if points is None else dict(zip("xyz", points.T, strict=True))
+        return {"region": self.names, **places}
+
+    def _image(self, values, outside, dtype):
+        # The last value is for index -1, no region.
+        palette = np.append(values, outside)
+        return self.base.to_img(palette[self.index], outside, dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureSpace(Space):
+    """Columns of an array, which have no place in a brain.
+
+    Parameters
+    ----------
+    names : array of str, shape (n,), or None
+        Names of the columns.
+    n : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> FeatureSpace(["Fz", "Oz"], 2).columns()["feature"].tolist()
+    ['Fz', 'Oz']
+    """
+
+    kind: ClassVar[str] = "features"
+    noun: ClassVar[str] = "feature"
+
+    names: np.ndarray | None
+    n: int
+
+    def __post_init__(self):
+        """Normalize the names and check their number."""
+        object.__setattr__(self, "n", int(self.n))
+        if self.names is None:
+            return
+        object.__setattr__(self, "names", np.asarray(self.names, dtype=str))
+        if self.names.shape != (self.n,):
+            raise ValueError(
+                f"{self.n} features need one name each, shape ({self.n},); got names "
+                f"of shape {self.names.shape}."
+            )
+
+    @property
+    def n_positions(self):
+        """Number of features."""
+        return self.n
+
+    def columns(self):
+        """Return the column of a table: the feature's name or index."""
+        return {"feature": np.arange(self.n) if self.names is None else self.names}
+
+    def _image(self, values, outside, dtype):
+        raise ValueError(
+            "There is no image of this result: its features are columns of an array "
+            "and have no place in a brain. Use result.to_dataframe() or "
+            "result.scores, or run the analysis on images."
+        )
+
+
+SPACES = {
+    cls.kind: cls for cls in (VolumeSpace, SurfaceSpace, RegionSpace, FeatureSpace)
+}
+
+
+def unpack_space(packed):
+    """Make a space of what its `pack` returned.
+
+    Parameters
+    ----------
+    packed : dict
+        Plain arrays and strings by name; "kind" says which space it is.
+
+    Returns
+    -------
+    space : VolumeSpace, SurfaceSpace, RegionSpace or FeatureSpace
+        Equal to the space that was packed.
+
+    Raises
+    ------
+    ValueError
+        If the kind is not known, or if the arrays do not belong together.
+
+    Examples
+    --------
+    >>> unpack_space(FeatureSpace(None, 12).pack())
+    <FeatureSpace: 12 features>
+    """
+    values = dict(packed)
+    cls = SPACES[check_option("kind", values.pop("kind", None), SPACES)]
+    if "base" in values:
+        values["base"] = unpack_space(values["base"])
+    return cls(**values)

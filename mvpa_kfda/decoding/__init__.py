@@ -1,0 +1,1 @@
+"""Decoding for one subject: epochs, arrays, images, and the run loop."""

@@ -1,0 +1,361 @@
+"""What every decoding function does before and after the run loop."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..inference.permutation import Permutations, permute_labels
+from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
+from ..kfda.models import kernels_of
+from ..kfda.penalties import Tuned
+from ..metrics import chance_level, check_scoring
+from ..utils.checks import (
+    check_components,
+    check_count,
+    check_dtype,
+    check_labels,
+    check_per_trial,
+    draw_seed,
+)
+from ..utils.files import versions
+from .averaging import Averaging, average_trials
+from .run import Task
+
+
+def check_run(dtype, n_permutations, batch_size):
+    """Check what says how label vectors are processed; return the precision."""
+    check_count("n_permutations", n_permutations)
+    if batch_size is not None:
+        check_count("batch_size", batch_size, minimum=1)
+    return check_dtype(dtype)
+
+
+def make_inner_folds(reg, codes, groups, folds, permutations):
+    """Return the folds within training sets, made now so that errors come early."""
+    if not isinstance(reg, Tuned):
+        return None
+    if permutations.n_permutations and sees_labels(reg.cv):
+        raise ValueError(
+            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
+            "are tuned with the same folds, and so would not be treated alike. "
+            "Use a number of random folds, as Tuned(cv=5), or None."
+        )
+    inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
+    try:
+        _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
+    except ValueError as error:
+        if groups is None and "'groups' parameter" in str(error):
+            raise ValueError(
+                f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
+                "there are none. Give groups=, one for each trial."
+            ) from error
+        raise
+    return inner
+
+
+def record_method(kernel, reg, n_components=None, average=None):
+    """Return what a result records about the method."""
+    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
+    recorded |= {"n_components": n_components, "average": average}
+    if isinstance(reg, Tuned):
+        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
+        recorded["criterion"] = reg.criterion
+    return recorded
+
+
+def record_run(task, permutations, seed):
+    """Return what a result records about folds, scores and permutations."""
+    return {
+        "n_folds": 0 if task.folds is None else len(task.folds.tests),
+        "scoring": task.scoring,
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "random_state": seed,
+        "dtype": task.dtype.name,
+    }
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The checked arguments of a decoding analysis that are not about the data.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (c,)
+        The sorted labels.
+    codes : ndarray of int, shape (n,)
+        Each trial's class.
+    groups : ndarray, shape (n,) | None
+        Each trial's group.
+    folds : Folds | None
+        Drawn once from the observed labels; None when the test set is other trials.
+    tested : ndarray of int, shape (n_tested,)
+        The classes to be predicted.
+    moved : ndarray of int, shape (P + 1, n) | None
+        The same, permuted along with the trained labels; None for other trials.
+    permutations : Permutations
+        The label vectors, observed first.
+    task : Task
+        What the run loop needs of all this.
+    parameters : dict
+        Plain values that, with the data, redo the analysis.
+    single : tuple
+        Codes and groups of the single trials.
+    averaging : Averaging | None
+        Which trials are averaged; all else is then about pseudo-trials.
+    """
+
+    classes: np.ndarray
+    codes: np.ndarray
+    groups: np.ndarray | None
+    folds: Folds | None
+    tested: np.ndarray
+    moved: np.ndarray | None
+    permutations: Permutations
+    task: Task
+    parameters: dict
+    single: tuple
+    averaging: Averaging | None
+
+    @property
+    def true(self):
+        """The labels to be predicted where they are not those trained with."""
+        same = self.folds is not None and np.array_equal(self.tested, self.codes)
+        return None if same else self.tested
+
+    def for_map(self, null):
+        """Return the task of a generalization map that keeps so much of its null.
+
+        In cross-validation, predictions are scored twice: where the first null has the
+        tested labels move along with the trained ones, the second has them stay, and
+        the other way round.
+        """
+        second = self.tested[None] if self.true is None else self.moved
+        return replace(self.task, null=null, second=second)
+
+    def for_positions(self, null, adjacency):
+        """Return the task of a map whose null is kept so, and whose cells touch so."""
+        return replace(self.task, null=null, adjacency=adjacency)
+
+    def average(self, data, kernel, axis=0):
+        """Return data and kernel of pseudo-trials, if trials are to be averaged.
+
+        A linear kernel is given averaged features, others average their values.
+        """
+        if self.averaging is None:
+            return data, kernel
+        if kernel.is_linear:
+            return self.averaging.apply(data, axis), kernel
+        return data, self.averaging.kernel(kernel)
+
+    def result(self, kind, outcome, **fields):
+        """Pack the run's outcome as a result of class `kind`."""
+        return kind(
+            metrics=outcome.metrics,
+            nulls=outcome.nulls if self.permutations.n_permutations else {},
+            chances={
+                name: chance_level(name, self.tested, len(self.classes))
+                for name in self.task.scoring
+            },
+            classes=self.classes,
+            y=self.codes,
+            groups=self.groups,
+            predicted=outcome.predicted,
+            tests=(np.arange(len(self.tested)),)
+            if self.folds is None
+            else self.folds.tests,
+            versions=versions(),
+            penalty=outcome.penalty,
+            members=None if self.averaging is None else self.averaging.members,
+            **fields,
+        )
+
+
+def make_analysis(
+    y,
+    n_trials,
+    *,
+    groups,
+    kernel,
+    reg,
+    cv,
+    scoring,
+    n_permutations,
+    permute,
+    random_state,
+    dtype,
+    batch_size=None,
+    keep_class_scores=False,
+    with_patterns=False,
+    y_test=None,
+    n_test=None,
+    n_components=None,
+    average=None,
+):
+    """Check the arguments shared by all decoding functions and draw what is random.
+
+    With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
+    alone is another labelling of the same trials, to be predicted in cross-validation.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not valid; the message says what is.
+    """
+    scoring = check_scoring(scoring)
+    dtype = check_run(dtype, n_permutations, batch_size)
+    classes, codes = check_labels(y, n_trials)
+    if groups is not None:
+        groups = check_per_trial(groups, n_trials, "groups")
+    folds, name = _draw_folds(cv, codes, groups, classes, n_test)
+    single = codes, groups
+    seed, averaging = draw_seed(random_state), None
+    if average is not None:
+        averaging = _average(average, folds, codes, groups, seed, classes, y_test)
+        codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
+    tested = codes
+    if y_test is not None or n_test is not None:
+        tested = _check_tested(y_test, n_trials, n_test, classes)
+    permutations, labels, moved = _permute(
+        codes,
+        tested if n_test is None else None,
+        n_permutations,
+        folds=folds,
+        groups=groups,
+        permute=permute,
+        random_state=seed,
+    )
+    task = Task(
+        labels,
+        len(classes),
+        folds,
+        scoring,
+        dtype,
+        batch_size,
+        keep_class_scores,
+        with_patterns=with_patterns,
+        rank=_check_rank(n_components, len(classes)),
+        inner=make_inner_folds(reg, codes, groups, folds, permutations),
+    )
+    parameters = {
+        **record_method(kernel, reg, n_components, average),
+        "cv": name,
+        **record_run(task, permutations, seed),
+    }
+    return Analysis(
+        classes,
+        codes,
+        groups,
+        folds,
+        tested,
+        moved,
+        permutations,
+        task,
+        parameters,
+        single,
+        averaging,
+    )
+
+
+def _average(k, folds, codes, groups, seed, classes, y_test):
+    """Return the pseudo-trials of folds."""
+    if folds is None or y_test is not None:
+        given = "y_test, a second label for each trial"
+        if folds is None:
+            given = "tests on other trials (train_on, test_epochs, X_test)"
+        raise ValueError(
+            f"average={k} averages trials of one class within the test sets of a "
+            f"cross-validation, and cannot be combined with {given}. Leave average "
+            "out, and average such trials before you decode them."
+        )
+    return average_trials(k, folds, codes, groups, seed, classes)
+
+
+def _check_rank(n_components, n_classes):
+    """Return the number of discriminants to use, None for all of them."""
+    if n_components is None:
+        return None
+    n_components = check_components(n_components, n_classes)
+    return None if n_components == n_classes - 1 else n_components
+
+
+def _permute(codes, tested, n_permutations, **options):
+    """Return the permutations, and trained and tested labels (P + 1, n) by them.
+
+    Two labellings of a trial move together, as one label. Without a second one, since
+    other trials are tested, there are no tested labels to move.
+    """
+    n_classes = int(codes.max()) + 1
+    pairs = codes if tested is None else codes * n_classes + tested
+    used, pairs = np.unique(pairs, return_inverse=True)
+    permutations = permute_labels(pairs, n_permutations, **options)
+    used = used.astype(np.min_scalar_type(-int(used.max()) - 1))  # fast to compare
+    labels, moved = used[permutations.labels], None
+    if tested is not None:
+        labels, moved = np.divmod(labels, n_classes)
+    if len(labels) > 1 and (labels[1:] == labels[0]).all():
+        raise ValueError(
+            f"permute={permutations.scheme!r} leaves the trained labels as they are: "
+            "they are alike wherever labels may be exchanged, only those of y_test are "
+            "not. Use permute='free', other groups, or n_permutations=0."
+        )
+    return permutations, labels, moved
+
+
+def _draw_folds(cv, codes, groups, classes, n_test):
+    """Return the folds, None for a test on other trials, and their name."""
+    if n_test is None:
+        folds = make_folds(cv, codes, groups, classes)
+        if groups is not None:
+            _check_trained(folds, codes)
+        return folds, folds.name.removeprefix("cv=")
+    if cv is not None:
+        raise ValueError(
+            "cv has no meaning here: the model is trained on all trials and "
+            "tested on others. Leave cv out; for test data that are the same trials in "
+            "the same order, say same_trials=True."
+        )
+    return None, "none: tested on other trials"
+
+
+def _check_trained(folds, codes):
+    """Refuse folds of which none trains on a class that it tests."""
+    totals = np.bincount(codes)
+    for test in folds.tests:
+        counts = np.bincount(codes[test], minlength=len(totals))
+        if ((counts > 0) & (counts < totals)).any():
+            return
+    raise ValueError(
+        f"No fold of {folds.name} trains on a class that it tests, so that no model "
+        "sees the class it is tested on. Groups should be runs, sessions or subjects "
+        "that hold trials of several classes, or several groups of each class."
+    )
+
+
+def _check_tested(y_test, n_trials, n_test, classes):
+    """Return the codes of the labels to be predicted, into the trained classes."""
+    if y_test is None:
+        raise ValueError(
+            "The test data are other trials than those trained with, so their labels "
+            f"are needed: give y_test, one for each of the {n_test} test trials."
+        )
+    n_test = n_trials if n_test is None else n_test
+    y_test = check_per_trial(y_test, n_test, "y_test")
+    if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
+        unknown = np.unique(y_test)
+    else:
+        unknown = np.setdiff1d(y_test, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y_test holds labels that no training trial has: {_some(unknown)}. The "
+            f"classes of y are: {_some(classes)}. Drop these test trials, or rename "
+            "the labels so that they match."
+        )
+    return np.searchsorted(classes, y_test).astype(np.intp)
+
+
+def _some(labels, most=10):
+    """List labels for a message."""
+    names = ", ".join(repr(label) for label in labels[:most].tolist())
+    return names + (", ..." if len(labels) > most else "")

@@ -1,0 +1,380 @@
+"""Decoding of plain arrays."""
+
+import numpy as np
+
+from ..kfda.kernels import needs_gram
+from ..kfda.models import kernels_of, resolve_method
+from ..results.decoding import DecodingResult
+from ..results.epochs import TimeResult
+from ..utils.checks import (
+    check_array,
+    check_finite,
+    check_gram,
+    check_jobs,
+    check_option,
+    check_positive,
+    warn,
+    word_bytes,
+)
+from .analysis import make_analysis
+from .positions import FeatureSource, cut_windows, window_source
+from .regression import check_task, regress_windows
+from .run import run
+
+#: Trials above which an exact kernel matrix is worth a word.
+_MANY = 10_000
+
+
+def cross_validate(
+    X,
+    y,
+    *,
+    groups=None,
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    random_state=None,
+    batch_size=None,
+    dtype="float64",
+    n_components=None,
+    approx=None,
+    average=None,
+):
+    r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
+
+    One matrix inverse gives the exact out-of-sample prediction of every fold, for the
+    observed labels and for any number of permuted ones.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_trials, n_features) | (n_trials, n_trials)
+        Features, or the kernel matrix with ``kernel="precomputed"``. Their unit does
+        not matter, except to kernels whose gamma is a number or None.
+    y : array_like, shape (n_trials,)
+        Class labels: strings, whole numbers or booleans; two or more classes.
+    groups : array_like, shape (n_trials,) | None
+        Runs, sessions or subjects: for the splitters that use groups, and the blocks
+        within which labels are permuted.
+    kernel : str | kernel object | callable | list of these
+        ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, an object such as
+        ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a function ``f(X, Y) ->
+        (n_x, n_y)``. The width ``gamma="median"`` is computed on all rows, without
+        labels. A list, to choose from with ``reg="tuned"``.
+    reg : float | str | penalty object
+        The penalty. A float is relative, lambda = reg * trace(K_c) / n with the
+        centred kernel K_c of all rows (no labels are used), so that the unit of the
+        features does not matter; :class:`Ridge` is absolute, :class:`Shrinkage` in
+        units of the covariance's trace, :class:`DegreesOfFreedom` says how flexible
+        the model is. ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage of the
+        total covariance of all rows, for linear kernels. ``"tuned"`` or
+        :class:`Tuned` choose it inside every training set, and with a list as `kernel`
+        one of these kernels too.
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave one group out when groups are given, else 10-fold stratified. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations.
+    scoring : str | list of str
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``, or several; the first is
+        the one in ``result.scores``. With two classes, recall, precision and F1 are
+        those of the second class in sorted order, otherwise macro averages. All are
+        computed on the predictions pooled over test sets, except the ROC AUC, which is
+        the mean over test sets (over classes too, one against the rest, when there are
+        more than two), pooled only where no test set holds two classes.
+    n_permutations : int
+        Label permutations P for the null distribution. When fewer distinct ones
+        exist, all of them are used.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    batch_size : int | None
+        Permutations processed at a time; memory grows with it. None chooses by cache
+        size. The result does not depend on it (with float32, but for near ties).
+    dtype : "float64" | "float32"
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half; class scores then deviate by up to 1e-3 of the largest,
+        and predictions where two classes are as close as that: hardly ever with two
+        classes, in some percent of trials with many classes and a few features. A
+        tuned penalty may be another where two are about as good, mostly by log_loss.
+    n_components : int | None
+        Classify by the first discriminants only (reduced rank); None: by all c - 1.
+    approx : Nystrom | None
+        Approximate the kernel with landmarks, see :class:`Nystrom`, so that no (n, n)
+        matrix is made.
+    average : int | None
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. Linear kernels are given
+        averaged features, others are averaged themselves (in feature space).
+
+    Returns
+    -------
+    result : DecodingResult
+        ``.scores`` (a float), ``.metrics``, ``.predictions`` (n_trials,),
+        ``.class_scores`` (n_trials, n_classes), ``.classes``, ``.null`` (P,),
+        ``.pvalues()``, ``.plot()``, ``.to_dataframe()``, ``.save()``. Class scores of
+        a trial that several test sets hold are averaged, and the prediction is their
+        argmax; metrics count each test set's prediction.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On data that is not finite, labels or groups of the wrong length, one class
+        only, a class with fewer trials than stratified folds, unknown names, splits
+        that leave out training trials, or a lambda that is too small.
+
+    Notes
+    -----
+    With the hat matrix :math:`G = 11^\top/n + K_c (K_c + \lambda I)^{-1}` and
+    contrast-coded labels T, the out-of-sample residuals of a test set are
+    :math:`(I - G_{te,te})^{-1} (T - GT)_{te}`; optimal scoring turns them into
+    discriminant scores [1]_ [2]_. See :mod:`mvpa_kfda.kfda.direct` for all steps.
+
+    References
+    ----------
+    .. [1] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
+       kernel FDA. ESANN.
+    .. [2] Hastie, Buja & Tibshirani (1995). Penalized discriminant analysis. Annals of
+       Statistics 23(1), 73-102.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = cross_validate(X, y, n_permutations=999, random_state=0)
+    >>> result.scores > 0.9
+    True
+    >>> result.pvalues()
+    0.001
+    """
+    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
+    X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    _warn_of_size(kernel, len(X))
+    analysis = make_analysis(
+        y,
+        len(X),
+        groups=groups,
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        batch_size=batch_size,
+        keep_class_scores=True,
+        n_components=n_components,
+        average=average,
+    )
+    n_features = X.shape[1]
+    X, kernel = analysis.average(X, kernel)
+    outcome = run(FeatureSource(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
+    return analysis.result(
+        DecodingResult,
+        outcome,
+        class_scores=outcome.class_scores,
+        parameters={**analysis.parameters, "n_features": n_features},
+    )
+
+
+def _warn_of_size(kernel, n_trials):
+    """Warn of a kernel matrix that is slow, where landmarks would do."""
+    exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
+    if n_trials <= _MANY or needs_gram(kernel) or not any(exact):
+        return
+    size = word_bytes(8 * n_trials**2)
+    warn(
+        f"The kernel matrix of {n_trials} trials takes {size}, several times, and time "
+        "grows with the cube of the trials. approx=Nystrom(n_components=500) "
+        "approximates it at a fraction of that; see its documentation.",
+        UserWarning,
+    )
+
+
+def decode_arrays(
+    X,
+    y,
+    *,
+    sfreq=1.0,
+    tmin=0.0,
+    groups=None,
+    window=None,
+    step=None,
+    window_mode="mean",
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    random_state=None,
+    n_jobs=None,
+    dtype="float64",
+    verbose=None,
+    n_components=None,
+    approx=None,
+    average=None,
+    task="classification",
+):
+    """Decode class labels at every time point of an array, without retraining.
+
+    What :func:`decode_epochs` does beneath its handling of channels, for data that are
+    not MNE-Python's.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_trials, n_features, n_times)
+        Real, finite data.
+    y : array_like, shape (n_trials,)
+        Class labels: strings, whole numbers or booleans; two or more classes.
+    sfreq : float
+        Samples per second. With 1, times and windows are in samples.
+    tmin : float
+        Time of the first sample in seconds.
+    groups : array_like, shape (n_trials,) | None
+        Runs, sessions or subjects, see :func:`cross_validate`.
+    window, step : float | None
+        Length of a sliding window and distance between windows in seconds, rounded to
+        samples. None: one sample.
+    window_mode : "mean" | "concatenate"
+        Average the samples in a window, or use all of them as features.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`; not ``"precomputed"``.
+    reg : float | str | penalty object
+        See :func:`cross_validate`; a float is relative to each time point's kernel.
+    cv : None | int | splitter | iterable of (train, test)
+        See :func:`cross_validate`.
+    scoring : str | list of str
+        See :func:`cross_validate`.
+    n_permutations : int
+        Label permutations P, the same at every time point.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of time points, as in joblib. The result does not depend
+        on it.
+    dtype : "float64" | "float32"
+        Precision in which labels are processed, see :func:`cross_validate`.
+    verbose : bool | None
+        True shows a progress bar, False none, None only on runs of more than a few
+        seconds.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+    task : "classification" | "regression"
+        ``"regression"`` predicts continuous y, see :func:`regress`; the score is
+        ``"r2"`` unless `scoring` names another one of regression.
+
+    Returns
+    -------
+    result : TimeResult | TimeRegressionResult
+        See :func:`decode_epochs`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On data that is flat at some time, a window longer than the data, and all that
+        :func:`cross_validate` refuses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 20)
+    >>> X = rng.normal(size=(40, 8, 5))  # trials, features, times
+    >>> X[:, 0, 3:] += 3 * y[:, None]
+    >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.3, 0.4])
+    """
+    kernel, reg = resolve_method(kernel, reg, approx)
+    n_jobs = check_jobs(n_jobs)
+    data = array_samples_first(X, "X")
+    windows = cut_array(data, sfreq, tmin, window, step, window_mode)
+    parameters = record_windows(windows, sfreq, window_mode, data)
+    if check_task(task, n_components=n_components, average=average) == "regression":
+        return regress_windows(
+            window_source(data, windows, window_mode, kernel, reg),
+            y,
+            data.shape[1],
+            groups=groups,
+            cv=cv,
+            scoring=scoring,
+            n_permutations=n_permutations,
+            permute=permute,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            dtype=dtype,
+            verbose=verbose,
+            parameters=parameters,
+        )
+    analysis = make_analysis(
+        y,
+        data.shape[1],
+        groups=groups,
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        n_components=n_components,
+        average=average,
+    )
+    averaged, kernel = analysis.average(data, kernel, axis=1)
+    source = window_source(averaged, windows, window_mode, kernel, reg)
+    source.check_not_flat()
+    outcome = run(source, analysis.task, n_jobs, verbose)
+    return analysis.result(
+        TimeResult,
+        outcome,
+        times=windows.times,
+        parameters={**analysis.parameters, **parameters},
+    )
+
+
+def array_samples_first(X, name, n_features=None):
+    """Return a checked array as new data (n_times, n_trials, n_features)."""
+    X = check_array(X, name, ndim=3)
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(
+            f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
+            "same features in the same order, on axis 1."
+        )
+    return np.array(X.transpose(2, 0, 1), order="C")
+
+
+def cut_array(data, sfreq, tmin, window, step, window_mode):
+    """Return the windows of data (n_times, n_trials, n_features)."""
+    check_positive("sfreq", sfreq, hint=" It is in samples per second.")
+    check_finite("tmin", tmin, hint=" It is in seconds.")
+    check_option("window_mode", window_mode, ("mean", "concatenate"))
+    times = tmin + np.arange(len(data)) / sfreq
+    return cut_windows(times, sfreq, window, step)
+
+
+def record_windows(windows, sfreq, window_mode, data):
+    """Return what a result records about windows and data."""
+    return {
+        "n_features": data.shape[2],
+        "window": windows.width / sfreq,
+        "step": windows.step / sfreq,
+        "window_mode": window_mode,
+        "sfreq": float(sfreq),
+    }

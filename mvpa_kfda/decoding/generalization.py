@@ -1,0 +1,526 @@
+"""Time generalization: train at one time, test at another."""
+
+import numpy as np
+
+from ..data.epochs import (
+    check_epochs,
+    check_scale,
+    fit_scaling,
+    progress_wanted,
+    scale_name,
+)
+from ..data.pairs import (
+    check_no_same_trials,
+    check_same_trials,
+    gather_pairs,
+    without_copy,
+)
+from ..kfda.models import for_channels, resolve_method
+from ..results.epochs import GeneralizationResult
+from ..results.patterns import pack_info
+from ..utils.checks import check_finite, check_jobs, check_option
+from .analysis import make_analysis
+from .arrays import array_samples_first, cut_array, record_windows
+from .positions import GeneralizationSource, cut_windows, window_source
+from .run import check_null, run
+
+
+def generalize(
+    analysis, train, test, *, null, n_jobs, verbose, parameters, undo=None, **fields
+):
+    """Run time generalization between two rows of windows.
+
+    Parameters
+    ----------
+    analysis : Analysis
+        The checked arguments.
+    train, test : WindowSource
+        Training and test windows; the data may be one array. It is used up.
+    null : "auto" | "full" | "max" | "stream"
+        What to keep of the permutations' maps.
+    n_jobs, verbose
+        As in :func:`mvpa_kfda.decoding.run.run`.
+    parameters : dict
+        What the result records, on top of what `analysis` does.
+    undo : callable | None
+        Returns activation patterns (..., n_features) in the data's own units.
+    **fields
+        Further fields of the result.
+
+    Returns
+    -------
+    result : GeneralizationResult
+        The map.
+    """
+    train.check_not_flat()
+    shape = (train.n_windows, test.n_windows)
+    null = check_null(
+        null,
+        analysis,
+        int(np.prod(shape)),
+        n_nulls=1 if analysis.folds is None else 2,
+        size=f"{shape[0]} x {shape[1]} times",
+        fewer="fewer times (step=, crop or decimate)",
+    )
+    if train.kernel.shift_free:
+        _centre(train.data, test.data)
+    source = GeneralizationSource(train, test, analysis.true)
+    outcome = run(source, analysis.for_map(null), n_jobs, verbose)
+    undo = undo or (lambda patterns: patterns)
+    return analysis.result(
+        GeneralizationResult,
+        outcome,
+        train_times=train.times,
+        test_times=test.times,
+        y_test=analysis.tested,
+        null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
+        second_nulls=outcome.second_nulls,
+        second_summaries={
+            m: s.to_arrays() for m, s in outcome.second_summaries.items()
+        },
+        pattern_maps={kind: undo(maps) for kind, maps in outcome.patterns.items()},
+        parameters={
+            **analysis.parameters,
+            "null": null,
+            "n_trained": len(analysis.codes),
+            "mode": _mode(analysis, test.data is train.data),
+            **parameters,
+        },
+        **fields,
+    )
+
+
+def _mode(analysis, same_data):
+    """Name how training and test trials belong together."""
+    if analysis.folds is None:
+        return "other_trials"
+    if analysis.true is not None:
+        return "other_labels"
+    return "plain" if same_data else "same_trials"
+
+
+def _centre(data, data_test):
+    """Take the training data's mean per channel out of both arrays, in place.
+
+    It changes no kernel value that counts, but a large offset would cost digits.
+    """
+    mean = data.mean(axis=(0, 1))
+    data -= mean
+    if data_test is not data:
+        data_test -= mean
+
+
+def average_both(analysis, data, data_test, kernel):
+    """Return training and test data (n_samples, n_trials, p) of pseudo-trials."""
+    if analysis.averaging is None:
+        return data, data_test
+    if not kernel.is_linear:
+        raise ValueError(
+            f"average={analysis.parameters['average']} needs a linear kernel in time "
+            f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
+            "average trials before."
+        )
+    averaged, _ = analysis.average(data, kernel, axis=1)
+    if data_test is data:
+        return averaged, averaged
+    return averaged, analysis.average(data_test, kernel, axis=1)[0]
+
+
+def generalize_arrays(
+    X,
+    y,
+    X_test=None,
+    *,
+    y_test=None,
+    same_trials=None,
+    sfreq=1.0,
+    tmin=0.0,
+    tmin_test=None,
+    groups=None,
+    window=None,
+    step=None,
+    window_mode="mean",
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    null="auto",
+    random_state=None,
+    n_jobs=None,
+    dtype="float64",
+    verbose=None,
+    n_components=None,
+    approx=None,
+    average=None,
+):
+    """Train at every time point of an array and test at every other one.
+
+    What :func:`generalize_epochs` does beneath its handling of channels, for data that
+    are not MNE-Python's.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_trials, n_features, n_times)
+        Real, finite data to train on, and to test on if there is no `X_test`.
+    y : array_like, shape (n_trials,)
+        Class labels: strings, whole numbers or booleans; two or more classes.
+    X_test : array_like, shape (n_test_trials, n_features, n_test_times) | None
+        Data to test on, with the features of `X`.
+    y_test : array_like, shape (n_test_trials,) | None
+        Labels to be predicted. None: those of `y`, for the same trials.
+    same_trials : bool | None
+        Whether `X_test` holds the trials of `X` in the same order, see
+        :func:`generalize_epochs`. None: found out by comparing the data at common
+        times; other times or other processing of the same trials cannot be recognized,
+        so say so.
+    sfreq : float
+        Samples per second, of both. With 1, times and windows are in samples.
+    tmin, tmin_test : float
+        Time of the first sample of `X` and `X_test` in seconds; `tmin_test` None is
+        `tmin`.
+    groups : array_like, shape (n_trials,) | None
+        Runs, sessions or subjects of the trials of `X`, see :func:`cross_validate`.
+    window, step : float | None
+        Length of a sliding window and distance between windows in seconds, rounded to
+        samples. None: one sample.
+    window_mode : "mean" | "concatenate"
+        Average the samples in a window, or use all of them as features.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`; not ``"precomputed"``.
+    reg : float | str | penalty object
+        See :func:`cross_validate`; a float is relative to each time point's kernel.
+    cv : None | int | splitter | iterable of (train, test)
+        See :func:`cross_validate`. Not for tests on other trials.
+    scoring : str | list of str
+        See :func:`cross_validate`.
+    n_permutations : int
+        Label permutations P, the same at every time point. See
+        :func:`generalize_epochs` for which labels are permuted.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    null : "auto" | "full" | "max" | "stream"
+        What to keep of the permutations' maps, see :func:`generalize_epochs`.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of time points, as in joblib. The result does not depend
+        on it.
+    dtype : "float64" | "float32"
+        Precision in which labels are processed, see :func:`cross_validate`.
+    verbose : bool | None
+        True shows a progress bar, False none, None only on runs of more than a few
+        seconds.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        For linear kernels, and not for tests on other trials.
+
+    Returns
+    -------
+    result : GeneralizationResult
+        See :func:`generalize_epochs`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On features or labels that do not fit together, and all that
+        :func:`generalize_epochs` refuses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import generalize_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 20)
+    >>> X, X_new = rng.normal(size=(2, 40, 8, 5))  # trials, features, times
+    >>> X[:, 0, 3:] += 3 * y[:, None]
+    >>> X_new[:, 0, :2] += 3 * y[:, None]
+    >>> result = generalize_arrays(X, y, X_new, y_test=y)
+    >>> (result.scores > 0.8).astype(int)
+    array([[0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0],
+           [1, 1, 0, 0, 0],
+           [1, 1, 0, 0, 0]])
+    """
+    kernel, reg = resolve_method(kernel, reg, approx)
+    n_jobs = check_jobs(n_jobs)
+    data = array_samples_first(X, "X")
+    cut = (window, step, window_mode)
+    windows = windows_test = cut_array(data, sfreq, tmin, *cut)
+    data_test, n_test = data, None
+    if X_test is None:
+        check_no_same_trials(same_trials, "X_test")
+        if tmin_test is not None:
+            raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
+    else:
+        data_test = array_samples_first(X_test, "X_test", data.shape[2])
+        tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
+        times = tmin + np.arange(len(data)) / sfreq
+        times_test = tmin_test + np.arange(len(data_test)) / sfreq
+        same = check_same_trials(
+            same_trials, data, times, data_test, times_test, ("X", "X_test")
+        )
+        if same:
+            data_test = without_copy(data, times, data_test, times_test)
+        else:
+            n_test = data_test.shape[1]
+        windows_test = cut_array(data_test, sfreq, tmin_test, *cut)
+    analysis = make_analysis(
+        y,
+        data.shape[1],
+        groups=groups,
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        y_test=y_test,
+        n_test=n_test,
+        n_components=n_components,
+        average=average,
+    )
+    parameters = record_windows(windows, sfreq, window_mode, data)
+    data, data_test = average_both(analysis, data, data_test, kernel)
+    return generalize(
+        analysis,
+        window_source(data, windows, window_mode, kernel, reg),
+        window_source(data_test, windows_test, window_mode, kernel, reg),
+        null=null,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        parameters=parameters,
+    )
+
+
+def generalize_epochs(
+    epochs,
+    y=None,
+    *,
+    test_epochs=None,
+    y_test=None,
+    train_on=None,
+    same_trials=None,
+    groups=None,
+    picks=None,
+    scale="auto",
+    window=None,
+    step=None,
+    window_mode="mean",
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    null="auto",
+    random_state=None,
+    n_jobs=None,
+    dtype="float64",
+    verbose=None,
+    n_components=None,
+    approx=None,
+    average=None,
+):
+    r"""Train at every time point of epochs and test at every other one.
+
+    Time generalization [1]_ tells whether the code that a classifier has learned at one
+    time still holds at another. Every fold's model at every training time, for the
+    observed labels and for permuted ones, comes from one matrix per training time.
+
+    What is tested:
+
+    - By default the same epochs, cross-validated. The diagonal of the map is what
+      :func:`decode_epochs` gives.
+    - `y_test`: another labelling of the same epochs, cross-validated with the same
+      folds: trained on `y`, scored on `y_test`.
+    - `test_epochs` with other trials (another condition, session or modality): trained
+      on all of `epochs`, tested on all of `test_epochs`, without folds.
+    - `test_epochs` with the same trials, one by one, for example time-locked to the
+      response (``same_trials=True``): cross-validated, so that no trial is both
+      trained with and tested.
+    - `train_on`: trained on the epochs that a metadata query selects, tested on all
+      others.
+
+    Parameters
+    ----------
+    epochs : mne.Epochs
+        Epochs (or EpochsArray) with real, finite data. They are not changed.
+    y : None | str | array_like, shape (n_epochs,)
+        None: the names in ``epochs.event_id`` are the classes. A string: a column of
+        ``epochs.metadata``. Else one label per epoch.
+    test_epochs : mne.Epochs | None
+        Epochs to test on, at the same sampling rate. Channels are matched by name, and
+        channels that are bad in either stay out; times and order of channels may
+        differ.
+    y_test : None | str | array_like, shape (n_test_epochs,)
+        Labels to be predicted. None: for other trials found as those of `epochs` (by
+        event names or the same metadata column), for the same trials those of `epochs`.
+    train_on : str | None
+        A query on ``epochs.metadata`` as pandas understands it, for example
+        ``"position == 'upper'"``.
+    same_trials : bool | None
+        Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
+        found out by comparing the data at common times; epochs that are cut around
+        other events than those of `epochs` cannot be recognized, so say so.
+    groups : None | str | array_like, shape (n_epochs,)
+        Runs, sessions or subjects of `epochs`, as a metadata column's name or an array;
+        see :func:`cross_validate`.
+    picks : str | list | None
+        Channels of `epochs`, see :func:`decode_epochs`.
+    scale : "auto" | "channel" | mne.Covariance | None
+        See :func:`decode_epochs`; computed on `epochs` (or the part to train on) and
+        applied to test epochs too.
+    window, step : float | None
+        Length of a sliding window and distance between windows in seconds, rounded to
+        samples. None: one sample.
+    window_mode : "mean" | "concatenate"
+        Average the samples in a window, or use all of them as features.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`; not ``"precomputed"``. A kernel's width is that of
+        the training time.
+    reg : float | str | penalty object
+        See :func:`cross_validate`; a float is relative to each training time's kernel.
+    cv : None | int | splitter | iterable of (train, test)
+        See :func:`cross_validate`. Not for tests on other trials.
+    scoring : str | list of str
+        See :func:`cross_validate`.
+    n_permutations : int
+        Label permutations P, the same for the whole map. In cross-validation each
+        permutation's predictions are scored twice: with the tested labels permuted
+        along with the trained ones, and with the tested labels as they are. A cell
+        passes if it passes both (:meth:`GeneralizationResult.pvalues` says why). For
+        tests on other trials only the training labels are permuted: no trial is both
+        trained with and tested, and the hypothesis is that what was trained with says
+        nothing about what is tested, which may well be decodable by itself.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    null : "auto" | "full" | "max" | "stream"
+        What to keep of the permutations' maps, P x n_train_times x n_test_times numbers
+        for every metric, and twice that in cross-validation. ``"full"``: all of them,
+        in single precision. ``"max"``: each map's largest score, and for each cell how
+        many permutations reach the observed score; enough for all p-values but those of
+        clusters and TFCE. ``"stream"``: the maps go to a temporary file of the size of
+        ``"full"``, and their largest cluster (threshold 0.05) and TFCE score are kept
+        as well. ``"auto"``: ``"full"`` up to 1 GiB (1000 permutations of 366 x 366
+        times, cross-validated, one metric), else ``"max"``.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of training times, as in joblib. The result does not depend
+        on it.
+    dtype : "float64" | "float32"
+        Precision in which labels are processed; float32 takes about half the time, and
+        is for data whose mean over trials does not drift by many standard deviations.
+        See :func:`cross_validate`.
+    verbose : bool | str | int | None
+        See :func:`decode_epochs`.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        For linear kernels, and not for tests on other trials.
+
+    Returns
+    -------
+    result : GeneralizationResult
+        ``.scores`` (n_train_times, n_test_times) of the first metric, ``.train_times``
+        and ``.test_times`` (s), ``.metrics``, ``.null`` (P, n_train_times,
+        n_test_times), ``.predictions`` (n_train_times, n_test_times, n_tested),
+        ``.chance``, ``.pvalues(correction=)``, ``.diagonal()``, ``.patterns()``,
+        ``.plot()``, ``.to_dataframe()``, ``.save()``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On channels, sampling rates or labels that do not fit together, test trials that
+        are also trained with, a query that selects no or all epochs, a map that does
+        not fit into memory, and all that :func:`decode_epochs` refuses.
+
+    Notes
+    -----
+    With the residual maker :math:`M = I - G_t` of a training time, the model of a fold
+    with test rows te has dual coefficients :math:`a = M \tilde T / \lambda`, where
+    :math:`\tilde T` are the contrasts of the labels less the out-of-sample residuals
+    of te. They are exactly zero at te. See :mod:`mvpa_kfda.kfda.transfer`.
+
+    References
+    ----------
+    .. [1] King & Dehaene (2014). Characterizing the dynamics of mental representations:
+       the temporal generalization method. Trends in Cognitive Sciences 18(4), 203-210.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import generalize_epochs, simulate_epochs
+    >>> epochs = simulate_epochs(n_trials=90, random_state=0)
+    >>> result = generalize_epochs(
+    ...     epochs, step=0.05, cv=5, n_permutations=99, random_state=0
+    ... )
+    >>> result.scores.shape
+    (21, 21)
+    >>> bool(result.pvalues("cluster").min() < 0.05)
+    True
+    """
+    kernel, reg = resolve_method(kernel, reg, approx)
+    check_option("window_mode", window_mode, ("mean", "concatenate"))
+    check_scale(scale)
+    n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
+    epochs = check_epochs(epochs)
+    sets = gather_pairs(
+        epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks
+    )
+    analysis = make_analysis(
+        sets.y,
+        sets.data.shape[1],
+        groups=sets.groups,
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        with_patterns=kernel.is_linear,
+        y_test=sets.y_test,
+        n_test=sets.n_other,
+        n_components=n_components,
+        average=average,
+    )
+    sfreq = float(epochs.info["sfreq"])
+    windows = cut_windows(sets.times, sfreq, window, step)
+    windows_test = cut_windows(sets.times_test, sfreq, window, step)
+    scaling = fit_scaling(sets.info, sets.data, scale, kernel)
+    data = scaling.apply(sets.data)
+    data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
+    kernel = for_channels(kernel, sets.info["ch_names"])
+    data, data_test = average_both(analysis, data, data_test, kernel)
+    return generalize(
+        analysis,
+        window_source(data, windows, window_mode, kernel, reg),
+        window_source(data_test, windows_test, window_mode, kernel, reg),
+        null=null,
+        n_jobs=n_jobs,
+        verbose=progress,
+        parameters={
+            "ch_names": list(sets.info["ch_names"]),
+            "scale": scale_name(scale),
+            "train_on": train_on,
+            "window": windows.width / sfreq,
+            "step": windows.step / sfreq,
+            "window_mode": window_mode,
+            "sfreq": sfreq,
+        },
+        undo=scaling.undo,
+        info_fif=pack_info(sets.info),
+    )

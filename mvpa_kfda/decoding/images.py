@@ -1,0 +1,677 @@
+"""Decoding of brain images: searchlights and regions."""
+
+import os
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+
+from ..data.atlas import read_regions
+from ..data.images import process_positions, read_images, read_labels
+from ..data.neighbours import (
+    DISTANCES,
+    adjacency_members,
+    keep_usable,
+    own_columns,
+    region_members,
+    sphere_members,
+    surface_members,
+    touching,
+    touching_from,
+)
+from ..data.space import FeatureSpace, SurfaceSpace
+from ..data.volumes import find_runs, flat_within_runs, usable_columns
+from ..data.volumes import standardize as z_score
+from ..inference.clusters import adjacency_among
+from ..kfda.kernels import RBF, Linear, Polynomial
+from ..kfda.models import check_size, kernels_of, resolve_method
+from ..results.images import VolumeResult
+from ..utils.checkpoint import Checkpoint, digest
+from ..utils.checks import check_jobs, check_option, warn
+from ..utils.files import versions
+from ..utils.parallel import one_blas_thread, physical_memory
+from .analysis import make_analysis
+from .positions import SubsetSource
+from .run import NULLS, check_null, run
+
+#: With fewer changes of the label in random order, chance may leave next to none.
+_FEW_CHANGES = 10
+
+
+#: Where in memory an object is, as Python writes it.
+_ADDRESS = re.compile(r" at 0x\w+")
+#: Kernels that are known by how they are written.
+_NAMED = (Linear, RBF, Polynomial)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """What is decoded where.
+
+    Attributes
+    ----------
+    space : space
+        Where the positions are.
+    members : csr_array of bool, shape (n_positions, n_features)
+        The features of every position.
+    pairs : ndarray of int, shape (2, n_pairs)
+        Neighbouring positions.
+    own : ndarray of int, shape (n_positions,)
+        The feature that a position is the centre of, -1 for none.
+    """
+
+    space: object
+    members: sparse.csr_array
+    pairs: np.ndarray
+    own: np.ndarray
+
+
+def check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint):
+    """Check what does not need the images, before they are read."""
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(
+            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
+            "path of a file."
+        )
+    check_option("null", null, NULLS)
+    check_option("standardize", standardize, ("zscore_sample", False, None))
+    kernel, reg = resolve_method(kernel, reg, approx)
+    return {
+        "kernel": kernel,
+        "reg": reg,
+        "n_jobs": check_jobs(n_jobs),
+        "null": null,
+        "standardize": standardize,
+    }
+
+
+def name_features(space, adjacency):
+    """Return the space with the names that come with an adjacency; refuse others."""
+    if not isinstance(space, FeatureSpace) or not isinstance(adjacency, tuple):
+        return space
+    named = FeatureSpace(adjacency[1], space.n)
+    if space.names is None or named.names is None:
+        return space if named.names is None else named
+    differ = np.flatnonzero(space.names != named.names)
+    if len(differ):
+        i = differ[0]
+        raise ValueError(
+            f"The columns of imgs and the names of adjacency differ: column {i} is "
+            f"{str(space.names[i])!r} in imgs and {str(named.names[i])!r} in "
+            "adjacency. Put the columns in the order of the names: imgs[list(names)]."
+        )
+    return space
+
+
+def find_members(space, centres, own, radius, adjacency, distance):
+    """Return the features of every centre, and which centres touch."""
+    if adjacency is not None:
+        members = adjacency_members(adjacency, space.n_positions)
+        if (own < 0).any():
+            raise ValueError(
+                f"{np.count_nonzero(own < 0)} centres of process_mask_img are outside "
+                "of the mask, where adjacency knows no neighbours. Leave them out."
+            )
+        return members[own], touching_from(members[own][:, own])
+    if isinstance(space, FeatureSpace):
+        raise ValueError(
+            "imgs is an array, whose features have no places. Give adjacency= to say "
+            "which features are neighbours, or use decode_regions."
+        )
+    memory = physical_memory()
+    limit = None if memory is None else memory / 4
+    if isinstance(space, SurfaceSpace):
+        members = surface_members(space, centres, radius, distance, max_bytes=limit)
+    else:
+        members = sphere_members(space, centres, radius, max_bytes=limit)
+    return members, touching(centres)
+
+
+def _leave_out_useless(images, positions, usable):
+    """Return the members that can be used; count what is left out, and the gaps."""
+    members, said = keep_usable(positions.members, usable, positions.own), []
+    left_out, where = np.count_nonzero(~usable), positions.space.describe()
+    gaps = np.count_nonzero(np.diff(members.indptr) == 0)
+    if gaps == positions.space.n_positions:
+        raise ValueError(
+            f"Nothing can be decoded: none of {where} has a usable "
+            f"{images.space.noun} in reach. Check radius, mask_img and the affines."
+        )
+    alike = gaps == left_out and positions.space == images.space
+    if left_out:
+        said.append(
+            f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
+            "are constant over images or within all groups, and are left out"
+            + " and NaN on the map"
+            * alike
+        )
+    if gaps and not alike:
+        said.append(f"{gaps} of {where} have nothing to decode and are NaN on the map")
+    if said:
+        warn("; ".join(said) + ".")
+    return members
+
+
+def decode_positions(
+    images,
+    positions,
+    labels,
+    *,
+    parameters,
+    standardize,
+    kernel,
+    reg,
+    null,
+    random_state,
+    n_jobs,
+    verbose,
+    checkpoint,
+    **options,
+):
+    """Standardize, run and pack. The data of the images are overwritten."""
+    space = positions.space
+    with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
+        if kept and kept.description and random_state is None:
+            random_state = kept.description["random_state"]
+        analysis = make_analysis(
+            labels[0],
+            len(images.X),
+            groups=labels[1],
+            kernel=kernel,
+            reg=reg,
+            random_state=random_state,
+            **options,
+        )
+        size, fewer = space.describe(), "a smaller mask or process_mask_img"
+        null = check_null(null, analysis, space.n_positions, size=size, fewer=fewer)
+        parameters |= {"standardize": standardize, "null": null} | analysis.parameters
+        check_size(kernel, images.X.shape[1])
+        codes, groups = analysis.single
+        X = z_score(images.X, groups, codes, standardize)
+        usable = images.usable & usable_columns(X)  # now also within the groups
+        members = _leave_out_useless(images, positions, usable)
+        if standardize:
+            _warn_of_flat_runs(X, usable, find_runs(groups, codes))
+        data, kernel = analysis.average(X, kernel)
+        source = SubsetSource(
+            np.ascontiguousarray(data.T),
+            members.indptr,
+            members.indices,
+            kernel,
+            reg,
+            partial(_word_position, space),
+            analysis.folds,
+        )
+        _warn_of_blocks(analysis)
+        if kept:
+            kept.start(_describe_run(source, analysis, parameters))
+        near = adjacency_among(positions.pairs, space.n_positions, source.filled)
+        task = analysis.for_positions(null, near)
+        outcome = run(source, task, n_jobs, verbose, kept)
+    return analysis.result(
+        VolumeResult,
+        outcome,
+        positions=np.arange(space.n_positions),
+        space=space.pack(),
+        adjacency=positions.pairs,
+        n_features=np.diff(members.indptr),
+        null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
+        parameters=parameters,
+    )
+
+
+def _warn_of_flat_runs(X, usable, runs):
+    """Count features without a signal in some runs, outside of its field of view."""
+    n_flat = np.count_nonzero(flat_within_runs(X, usable, runs))
+    if n_flat:
+        warn(
+            f"{n_flat} features are constant within some groups but not all: they tell "
+            "nothing there, and are zero. If they are outside of the field of view of "
+            "a run, leave them out of the mask."
+        )
+
+
+def _warn_of_blocks(analysis):
+    """Warn where labels last for many images, and are yet exchanged one by one.
+
+    Successive volumes of a block are nearly copies of each other.
+    """
+    permutations, (codes, groups) = analysis.permutations, analysis.single
+    if permutations.n_permutations == 0 or permutations.scheme == "groups":
+        return
+    groups = np.zeros(len(codes)) if groups is None else groups
+    expected, together = 0.0, groups[1:] == groups[:-1]
+    for group in np.unique(groups):
+        counts, n = np.bincount(codes[groups == group]), np.sum(groups == group)
+        differ = 1 - (counts * (counts - 1)).sum() / max(1, n * (n - 1))
+        expected += differ * np.count_nonzero(together & (groups[1:] == group))
+    changes = np.count_nonzero(together & (codes[1:] != codes[:-1]))
+    if expected >= _FEW_CHANGES and changes < expected / 3:
+        warn(
+            f"The label changes {changes} times from one image to the next; in random "
+            f"order it would change about {expected:.0f} times. If these are volumes "
+            "of a time series, they are not independent, and permuting them one by one "
+            "gives p-values that are too small: decode the mean of each block, or one "
+            "estimate per trial. If every image is a trial of its own, sorted by "
+            "class, the p-values are right.",
+            UserWarning,
+        )
+
+
+def _word_position(space, position):
+    """Say which position something is wrong at."""
+    columns = space.columns()
+    if space.noun in columns:  # it has a name or number
+        return f"{space.noun} {columns[space.noun][position]}"
+    at = {name: values[position] for name, values in columns.items()}
+    # Millimetres are rounded; hemispheres and numbers of vertices are not.
+    rounded = {k: f"{v:.1f}" if isinstance(v, float) else v for k, v in at.items()}
+    where = (f"{name} {value}" for name, value in rounded.items())
+    return f"the {space.noun} at {', '.join(where)}"
+
+
+def _describe_run(source, analysis, parameters):
+    """Return all that a checkpoint's parts depend on, by the names of arguments."""
+    groups = [] if analysis.groups is None else analysis.groups
+    packages = {f"version of {k}": v for k, v in versions().items()}
+    values = {}
+    kernels = [getattr(each, "kernel", each) for each in kernels_of(source.kernel)]
+    if not all(isinstance(each, _NAMED) for each in kernels):
+        # What others make of some data tells them apart, not how they are called.
+        first = source.indices[slice(*source.indptr[source.filled[0] :][:2])]
+        X = source.data[first].T
+        with one_blas_thread:  # as in the run, so that no digit depends on it
+            values["the kernel's values"] = digest(
+                *(each.take(first).fit(X)(X) for each in kernels)
+            )
+    return {
+        **parameters,
+        **_without_addresses(parameters),
+        "imgs": digest(source.data),
+        "spheres or regions": digest(source.indptr, source.indices),
+        "y": digest(analysis.classes, analysis.codes),
+        "groups": digest(groups),
+        "cv's folds": digest(*analysis.folds.tests),
+        "folds within training sets": _digest_inner(analysis.task.inner),
+        "permutations": digest(analysis.task.labels),
+        "averaged trials": digest(
+            [] if analysis.averaging is None else analysis.averaging.members
+        ),
+        **values,
+        **packages,
+    }
+
+
+def _without_addresses(parameters):
+    """Return what is recorded of the method, the same in every process.
+
+    Functions are written with their address, another one in every process.
+    """
+    texts = {key: parameters[key] for key in ("kernel", "reg")}
+    texts = {key: _ADDRESS.sub("", text) for key, text in texts.items()}
+    if "kernels" in parameters:
+        texts["kernels"] = [_ADDRESS.sub("", each) for each in parameters["kernels"]]
+    return texts
+
+
+def _digest_inner(inner):
+    """Return a digest of the folds that a tuned penalty is chosen with."""
+    layouts = []
+    if inner is not None and not inner.leaves_one_out:
+        layouts = [inner.of_all, *(each for some in inner.of_folds for each in some)]
+    # The sizes tell where one fold ends and the next begins.
+    return digest(
+        *(batch.take for each in layouts for batch in each.batches),
+        np.array([batch.m for each in layouts for batch in each.batches], int),
+    )
+
+
+def searchlight(
+    imgs,
+    y,
+    *,
+    groups=None,
+    mask_img=None,
+    process_mask_img=None,
+    radius=8.0,
+    adjacency=None,
+    distance="geodesic",
+    standardize="zscore_sample",
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    null="auto",
+    random_state=None,
+    n_jobs=None,
+    dtype="float64",
+    verbose=None,
+    checkpoint=None,
+    n_components=None,
+    approx=None,
+    average=None,
+):
+    r"""Decode class labels around every voxel or vertex, without retraining.
+
+    A kernel Fisher discriminant analysis is cross-validated on the voxels of a sphere
+    around every centre [1]_, for the observed labels and for permuted ones [2]_. Folds
+    and permutations are the same in all spheres, so that the permuted maps carry the
+    dependence between them and correct for their number.
+
+    Parameters
+    ----------
+    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
+        One image per trial or block, not one per volume of a time series: what
+        nilearn's maskers take, volumes or surfaces (also lists of them), or an array
+        (n_images, n_features) with `adjacency`.
+    y : array_like, shape (n_images,) | tuple of (table, column)
+        Class labels: strings, whole numbers or booleans; two or more classes. A tuple
+        names the column of a DataFrame or of a .tsv or .csv file.
+    groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
+        Runs, sessions or subjects: for z-scores, for the splitters that use groups, and
+        the blocks within which labels are permuted. A string is a column of y's table.
+    mask_img : None | 3D image | SurfaceImage | path | fitted masker
+        The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
+        does, or takes all vertices. With a fitted masker its ``transform`` makes the
+        data, with all its settings.
+    process_mask_img : None | 3D image | SurfaceImage | path
+        The centres; None takes all voxels of the mask.
+    radius : float
+        Radius of the spheres in mm; on surfaces, length of the paths along the mesh, or
+        with ``distance="edges"`` their number of edges. Not used with `adjacency`.
+    adjacency : None | matrix, shape (n_features, n_features) | tuple of (matrix, names)
+        Sparse or dense; a feature is decoded together with those that its row marks.
+        So sensors, parcels or any other features have searchlights too.
+    distance : "geodesic" | "edges"
+        How paths on surfaces are measured: by the length of their edges in mm, or by
+        how many there are.
+    standardize : "zscore_sample" | False
+        Z-score every voxel, without labels: within each group where there are groups,
+        else over all images; also over all images when every group holds one class
+        only. No label is used. If folds leave whole groups out, nothing of a test set
+        goes into training; without groups, or if folds cut through them, test images
+        take part in the z-scores of the training images.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`; not ``"precomputed"``.
+    reg : float | str | penalty object
+        See :func:`cross_validate`; a float is relative to each sphere's kernel.
+    cv : None | int | splitter | iterable of (train, test)
+        See :func:`cross_validate`: None leaves one group out when groups are given.
+    scoring : str | list of str
+        See :func:`cross_validate`.
+    n_permutations : int
+        Label permutations P, the same in every sphere.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    null : "auto" | "full" | "max" | "stream"
+        What to keep of the permuted maps. ``"full"``: all of them, P x V x 4 bytes.
+        ``"max"``: each map's largest score, and of every voxel how many permutations
+        reach its score: enough for all p-values but those of clusters and TFCE.
+        ``"stream"``: these too, by way of a temporary file. ``"auto"``: all of them up
+        to 1 GiB, else the maxima.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of spheres, as in joblib. The result does not depend on it.
+        In ``joblib.parallel_config(backend="dask")`` they are those of a Dask cluster.
+    dtype : "float64" | "float32"
+        Precision in which labels are processed, see :func:`cross_validate`.
+    verbose : bool | None
+        True shows a progress bar, False none, None only on runs of more than a few
+        seconds.
+    checkpoint : None | str | path-like
+        A file that keeps finished blocks of spheres. The same call with the same file
+        continues a run that was stopped at any moment, and ends with the same result.
+        It is not deleted at the end.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        Images are averaged after z-scoring.
+
+    Returns
+    -------
+    result : VolumeResult
+        ``.scores`` (n_centres,), ``.metrics``, ``.null`` (P, n_centres),
+        ``.to_img(name)``, ``.pvalues(correction=)``, ``.peaks()``, ``.plot()``,
+        ``.to_dataframe()``, ``.save()``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On masks on other grids, masks that miss the data, 3D images, labels or groups
+        of the wrong length, unknown columns, groups of which some hold a single class
+        or nothing but constant voxels (with z-scores), checkpoints of other data or
+        arguments, maps too large for memory, and all that :func:`cross_validate`
+        refuses.
+
+    Warns
+    -----
+    RuntimeWarning
+        If voxels hold NaN or infinite values or are constant. They are left out of all
+        spheres, and NaN on the map, as are centres with no voxel in reach.
+    UserWarning
+        With permutations, if labels last for many images in a row, as in a block
+        design: volumes of a time series are no independent trials.
+
+    See Also
+    --------
+    decode_regions : One score per region of an atlas.
+
+    Notes
+    -----
+    The memory that a run takes on top of the data (n_images x n_voxels x 8 bytes) and
+    of the result does not depend on the number of permutations: 5 bytes for each voxel
+    of each sphere, and per worker 64 MiB of matrices (or one sphere's, 16
+    n_images\ :sup:`2` bytes, if that is more), about as much for a block of label
+    vectors, and the permuted scores of up to 64 spheres, 512 P bytes. The result takes
+    n_images bytes per sphere, 8 more per metric, and what `null` keeps.
+
+    References
+    ----------
+    .. [1] Kriegeskorte, Goebel & Bandettini (2006). Information-based functional brain
+       mapping. PNAS 103(10), 3863-3868.
+    .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
+       kernel FDA. ESANN.
+
+    Examples
+    --------
+    Two runs of ten images each, with one voxel that tells faces from houses:
+
+    >>> import numpy as np
+    >>> from nibabel import Nifti1Image
+    >>> from mvpa_kfda import searchlight
+    >>> rng = np.random.default_rng(0)
+    >>> y, runs = np.tile(["face", "house"], 20), np.repeat([1, 2, 3, 4], 10)
+    >>> bold = rng.normal(size=(5, 5, 5, 40))
+    >>> bold[2, 2, 2] += 5 * (y == "face")
+    >>> affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    >>> mask = Nifti1Image(np.ones((5, 5, 5), dtype=np.uint8), affine)
+    >>> result = searchlight(
+    ...     Nifti1Image(bold, affine),
+    ...     y,
+    ...     groups=runs,
+    ...     mask_img=mask,
+    ...     radius=3.0,
+    ...     n_permutations=99,
+    ...     random_state=0,
+    ... )
+    >>> int((result.pvalues("max") <= 0.05).sum())
+    7
+    >>> result.to_img("p").shape
+    (5, 5, 5)
+    """
+    options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
+    check_option("distance", distance, DISTANCES)
+    images = read_images(imgs, mask_img)
+    centres = process_positions(images, process_mask_img)
+    own = own_columns(images.space, centres)
+    members, pairs = find_members(
+        images.space, centres, own, radius, adjacency, distance
+    )
+    near = {"radius": None if adjacency is not None else float(radius)}
+    if adjacency is None and isinstance(centres, SurfaceSpace):
+        near["distance"] = distance
+    return decode_positions(
+        images,
+        Positions(name_features(centres, adjacency), members, pairs, own),
+        read_labels(y, groups),
+        parameters=near,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        n_components=n_components,
+        average=average,
+        verbose=verbose,
+        checkpoint=checkpoint,
+        **options,
+    )
+
+
+def decode_regions(
+    imgs,
+    y,
+    *,
+    labels_img,
+    lut=None,
+    groups=None,
+    mask_img=None,
+    standardize="zscore_sample",
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="accuracy",
+    n_permutations=0,
+    permute="auto",
+    null="auto",
+    random_state=None,
+    n_jobs=None,
+    dtype="float64",
+    verbose=None,
+    checkpoint=None,
+    n_components=None,
+    approx=None,
+    average=None,
+):
+    """Decode class labels from the voxels of every region of an atlas.
+
+    All voxels of a region are the features, not their mean.
+
+    Parameters
+    ----------
+    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
+        One image per trial, see :func:`searchlight`; or an array (n_images,
+        n_features).
+    y : array_like, shape (n_images,) | tuple of (table, column)
+        Class labels, see :func:`searchlight`.
+    labels_img : 3D image | SurfaceImage | path | atlas of nilearn | array
+        Whole numbers, one per region; 0 is background. A volume on another grid is
+        resampled to that of the images, with a warning. What nilearn's
+        ``fetch_atlas_...`` functions return will do. For an array of images: the number
+        or name of every column's region.
+    lut : None | DataFrame | path
+        Names of the regions, a table with columns ``index`` and ``name``.
+    groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
+        Runs, sessions or subjects, see :func:`searchlight`.
+    mask_img : None | 3D image | SurfaceImage | path | fitted masker
+        Voxels outside belong to no region; None takes all.
+    standardize : "zscore_sample" | False
+        Z-scores within each group, see :func:`searchlight`.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`; not ``"precomputed"``.
+    reg : float | str | penalty object
+        See :func:`cross_validate`; a float is relative to each region's kernel.
+    cv : None | int | splitter | iterable of (train, test)
+        See :func:`cross_validate`.
+    scoring : str | list of str
+        See :func:`cross_validate`.
+    n_permutations : int
+        Label permutations P, the same in every region.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    null : "auto" | "full" | "max" | "stream"
+        What to keep of the permuted scores, see :func:`searchlight`.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of regions, as in joblib.
+    dtype : "float64" | "float32"
+        Precision in which labels are processed, see :func:`cross_validate`.
+    verbose : bool | None
+        True shows a progress bar, False none, None only on runs of more than a few
+        seconds.
+    checkpoint : None | str | path-like
+        A file that keeps finished blocks, see :func:`searchlight`.
+    n_components : int | None
+        How many discriminants to classify by, see :func:`cross_validate`.
+    approx : Nystrom | None
+        Landmarks that approximate the kernel, see :func:`cross_validate`.
+    average : int | None
+        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        Images are averaged after z-scoring.
+
+    Returns
+    -------
+    result : VolumeResult
+        One position per region, NaN for regions that hold no usable voxel. The names
+        are in ``result.to_dataframe()["region"]``; ``.to_img(name)`` paints the
+        regions.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On labels that are not whole numbers or hold no region, and all that
+        :func:`searchlight` refuses.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the atlas is resampled, if a region has no voxel, and as
+        :func:`searchlight`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_regions
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.tile(["face", "house"], 20)
+    >>> X = rng.normal(size=(40, 6)) + 2 * (y == "face")[:, None] * (np.arange(6) < 3)
+    >>> regions = ["FFA", "FFA", "FFA", "V1", "V1", "V1"]
+    >>> result = decode_regions(
+    ...     X, y, labels_img=regions, n_permutations=99, random_state=0
+    ... )
+    >>> table = result.to_dataframe()
+    >>> table["region"][table["p_max"] <= 0.05].tolist()
+    ['FFA']
+    """
+    options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
+    images, regions = read_regions(imgs, labels_img, mask_img, lut)
+    members = region_members(regions.labels, regions.ids)
+    own = np.full(regions.n_positions, -1)  # no voxel stands for a region
+    return decode_positions(
+        images,
+        Positions(regions, members, touching(regions), own),
+        read_labels(y, groups),
+        parameters={},
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        n_components=n_components,
+        average=average,
+        verbose=verbose,
+        checkpoint=checkpoint,
+        **options,
+    )

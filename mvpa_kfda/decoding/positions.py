@@ -1,0 +1,662 @@
+"""What is decoded where: the positions of every kind of map.
+
+A position is a time point, a window, a sensor's neighbourhood in a window. What an
+adapter makes of its data is a source: it knows the map's shape, cuts the positions
+into blocks that never depend on how many workers there are, and yields each position's
+model, which predicts any number of label vectors. The run loop
+(:mod:`mvpa_kfda.decoding.run`) knows nothing else about positions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from sklearn import config_context
+
+from ..kfda.direct import prepare_sorted
+from ..kfda.folds import Folds, lay_out
+from ..kfda.hat import make_hat, prefers_features
+from ..kfda.kernels import Linear
+from ..kfda.models import Stack, kernels_of, plan_of_features, plan_of_inner
+from ..kfda.penalties import Tuned
+from ..kfda.transfer import Transfer, chunk_length, feature_expansion, kernel_expansion
+from ..kfda.tuning import TunedPlan
+from ..utils.checks import check_positive
+from .averaging import AveragedKernel
+
+
+class PositionError(ValueError):
+    """An error whose message names the position already."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How windows are cut from an epoch.
+
+    Attributes
+    ----------
+    starts : ndarray of int, shape (n_windows,)
+        Each window's first sample.
+    width, step : int
+        Samples per window, and from one window to the next.
+    times : ndarray, shape (n_windows,)
+        The windows' centres in seconds.
+    """
+
+    starts: np.ndarray
+    width: int
+    step: int
+    times: np.ndarray
+
+
+def cut_windows(times, sfreq, window, step):
+    """Return the windows of an epoch with sample times (n_times,) in seconds.
+
+    Parameters
+    ----------
+    times : ndarray, shape (n_times,)
+        The samples' times.
+    sfreq : float
+        Samples per second.
+    window, step : float | None
+        In seconds; None is one sample.
+
+    Returns
+    -------
+    windows : Windows
+        All windows that fit in.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a length is no positive number or the window longer than the epoch.
+    """
+    n_times, lengths = len(times), {}
+    for name, seconds in (("window", window), ("step", step)):
+        if seconds is None:
+            lengths[name] = 1
+            continue
+        check_positive(name, seconds, hint=" It is in seconds.")
+        lengths[name] = max(1, int(seconds * sfreq + 0.5 + 1e-9))  # half goes up
+    width, step = lengths["window"], lengths["step"]
+    if width > n_times:
+        raise ValueError(
+            f"window={window} s is {width} samples at {sfreq:g} Hz, longer than the "
+            f"epoch: {n_times} samples, {n_times / sfreq:g} s."
+        )
+    starts = np.arange(0, n_times - width + 1, step)
+    centres = np.array([times[i : i + width].mean() for i in starts])
+    return Windows(starts, width, step, centres)
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
+
+    X: np.ndarray
+    kernel: object
+    reg: object
+
+    #: A map of no dimensions.
+    shape = ()
+
+    def blocks(self):
+        """Return the one block."""
+        return [range(1)]
+
+    def models(self, block, task):
+        """Yield the model of every position in a block."""
+        for _ in block:
+            yield plan_of_features(self.X, self.kernel, self.reg, task)
+
+    def where(self, position):
+        """Return how to begin a message about a position."""
+        return ""
+
+
+@dataclass(frozen=True)
+class WindowSource:
+    """Windows of consecutive samples, one row of them or several.
+
+    Several rows are the frequencies of a time-frequency decomposition, one behind the
+    other along the samples, or neighbourhoods of channels. Positions count the windows
+    of a row first.
+
+    Attributes
+    ----------
+    data : ndarray, shape (n_samples, n_trials, n_channels)
+        Samples first, so that a sample is contiguous.
+    starts : ndarray of int, shape (n_windows,) | (n_rows, n_windows)
+        The first sample of every window.
+    width : int
+        Samples per window.
+    mode : "mean" | "concatenate"
+        Average the window's samples, or use all of them as features.
+    times : ndarray, shape (n_windows,)
+        The windows' centres in seconds.
+    kernel, reg
+        Resolved kernel and regularisation.
+    names : tuple of str
+        What a row is called in messages.
+    channels : tuple of ndarray of int | None
+        The channels of every row; None takes all in all rows.
+    """
+
+    data: np.ndarray
+    starts: np.ndarray
+    width: int
+    mode: str
+    times: np.ndarray
+    kernel: object
+    reg: object
+    names: tuple = ()
+    channels: tuple | None = None
+
+    #: Positions per task: long enough to outweigh sending it, fixed so that sums over
+    #: neighbouring windows are formed alike whatever the number of workers.
+    block_length = 4
+
+    @property
+    def shape(self):
+        """The shape of the map."""
+        return self.starts.shape
+
+    @property
+    def n_windows(self):
+        """The number of windows in a row."""
+        return self.starts.shape[-1]
+
+    def blocks(self):
+        """Return the positions cut into ranges, none of them across rows."""
+        n, step = self.n_windows, self.block_length
+        return [
+            range(row + i, row + min(i + step, n))
+            for row in range(0, self.starts.size, n)
+            for i in range(0, n, step)
+        ]
+
+    def where(self, position):
+        """Return how to begin a message about a position."""
+        row, window = divmod(position, self.n_windows)
+        name = f"{self.names[row]}, " if self.names else ""
+        return f"At {name}{self.times[window]:.3f} s: "
+
+    def check_not_flat(self):
+        """Refuse windows in which all trials are alike, before anything is computed."""
+        flat = (self.data == self.data[:, :1]).all(axis=(1, 2))
+        for position, start in enumerate(self.starts.flat):
+            if flat[start : start + self.width].all():
+                raise ValueError(
+                    f"{self.where(position)}The trials do not differ: flat data, or a "
+                    "baseline of one sample. Leave such times out, for epochs with "
+                    "epochs.crop."
+                )
+
+    def models(self, block, task):
+        """Yield the model of every window in a block."""
+        if self._sums_kernels:
+            row = block.start // self.n_windows
+            for inner in self._running_inner(block):
+                n_features = self._select(self.data[0], row).shape[1] * self.width
+                yield plan_of_inner(inner, n_features, self.kernel, self.reg, task)
+        else:
+            for position in block:
+                kernel = self.kernel_of(position)
+                yield plan_of_features(self.features(position), kernel, self.reg, task)
+
+    def kernel_of(self, position):
+        """Return the kernel for a window's features."""
+        kernel = self.kernel
+        if self.channels is not None:
+            kernel = kernel.take(self.channels[position // self.n_windows])
+        is_long = self.mode == "concatenate" and self.width > 1
+        return kernel.repeated(self.width) if is_long else kernel
+
+    def features(self, position):
+        """Return the features of a window, (n, p) or (n, width * p)."""
+        samples = self._samples(position)
+        if self.mode == "mean":
+            return samples.mean(axis=0)
+        return np.concatenate(samples, axis=1)
+
+    def signal(self, position):
+        """Return the channels' mean in a window, (n, p)."""
+        return self._samples(position).mean(axis=0)
+
+    def _samples(self, position):
+        """Return the samples of a window, (width, n, p)."""
+        start = self.starts.flat[position]
+        samples = self.data[start : start + self.width]
+        return self._select(samples, position // self.n_windows)
+
+    def _select(self, samples, row):
+        """Return samples (..., p) of a row's channels."""
+        if self.channels is None:
+            return samples
+        return np.take(samples, self.channels[row], axis=-1)  # contiguous, unlike [...]
+
+    @cached_property
+    def _sums_kernels(self):
+        """Whether windows are cheaper as sums of their samples' inner products."""
+        if self.mode == "mean" or self.width == 1:
+            return False
+        if not all(hasattr(each, "from_inner") for each in kernels_of(self.kernel)):
+            return False
+        n, p = self.data.shape[1:]
+        if self.channels is not None:
+            p = min(len(channels) for channels in self.channels)
+        if isinstance(self.kernel, Linear) and prefers_features(n, p * self.width):
+            return False  # the primal route is cheaper still
+        if self.n_windows < 2:
+            return False
+        # The windows of a block then have samples in common, and together take fewer
+        # than 3 times the products of one of them.
+        step = np.diff(self.starts).max()
+        return bool((self.block_length - 1) * step < self.width)
+
+    def _running_inner(self, block):
+        """Yield the inner products (n, n) of each window, from what windows share.
+
+        Samples are only ever added, never taken away again: a difference would leave
+        the rounding errors of a large sample in the windows after it.
+        """
+        row = block.start // self.n_windows
+        starts = self.starts.ravel()[block.start : block.stop]
+        last, stop = starts[-1], starts[0] + self.width
+        shared = sum(self._sample_inner(t, row) for t in range(last, stop))
+        for start in starts:
+            for t in range(stop, start + self.width):
+                shared += self._sample_inner(t, row)
+            stop = start + self.width
+            early = (self._sample_inner(t, row) for t in range(start, last))
+            yield sum(early, start=shared)  # a new array in all but the last window
+
+    def _sample_inner(self, t, row):
+        """Return the inner products (n, n) of one sample's features."""
+        X = self._select(self.data[t], row)
+        if self.kernel.shift_free:
+            X = X - X.mean(axis=0)
+        return X @ X.T
+
+
+def window_source(data, windows, mode, kernel, reg):
+    """Return the source of one row of windows of data (n_samples, n_trials, p)."""
+    return WindowSource(
+        data, windows.starts, windows.width, mode, windows.times, kernel, reg
+    )
+
+
+#: Bytes that the matrices of a block of positions may take, and the longest block:
+#: enough positions to make NumPy's calls worth their time.
+_BLOCK_BYTES, _LONGEST = 2**26, 64
+#: Positions in a block of those that take long by themselves.
+_SHORT = 4
+
+
+def _by_number(position):
+    """Return what a position is called by default."""
+    return f"position {position}"
+
+
+@dataclass(frozen=True)
+class SubsetSource:
+    """A map whose positions are decoded from some columns of one array each.
+
+    Positions without any column are left out of the blocks, and so of the run.
+
+    Attributes
+    ----------
+    data : ndarray, shape (n_features, n_trials)
+        Features first, so that a feature's values are contiguous.
+    indptr, indices : ndarray of int, shape (n_positions + 1,) and (n_members,)
+        The features of position i are ``indices[indptr[i] : indptr[i + 1]]``.
+    kernel, reg
+        Resolved kernel and regularisation.
+    name : callable
+        ``name(position) -> str``, what a position is called in messages.
+    folds : Folds | None
+        The test sets of the run, whose blocks take memory; None: of a partition.
+    """
+
+    data: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    kernel: object
+    reg: object
+    name: Callable = _by_number
+    folds: Folds | None = None
+
+    @property
+    def shape(self):
+        """The shape of the map."""
+        return (len(self.indptr) - 1,)
+
+    @property
+    def block_length(self):
+        """Positions per block, by memory; never by the number of workers.
+
+        A position takes I - G and the inverses of its fold blocks. Where the folds are
+        a partition these have no more values than I - G; overlapping ones may have.
+        Low-rank kernels have neither, and one position at a time.
+        """
+        if getattr(self.kernel, "low_rank", False):
+            return _SHORT
+        square = self.data.shape[1] ** 2
+        tests = () if self.folds is None else self.folds.tests
+        values = square + max(square, sum(len(test) ** 2 for test in tests))
+        return int(np.clip(_BLOCK_BYTES // (8 * values), 1, _LONGEST))
+
+    @cached_property
+    def filled(self):
+        """The positions that have features."""
+        return np.flatnonzero(np.diff(self.indptr))
+
+    def blocks(self):
+        """Return the positions with features, cut into equally long blocks."""
+        step = self.block_length
+        return [self.filled[i : i + step] for i in range(0, len(self.filled), step)]
+
+    def where(self, position):
+        """Return how to begin a message about a position."""
+        return f"At {self.name(position)}: "
+
+    def models(self, block, task):
+        """Yield the model of a block, a stack of all its positions."""
+        alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
+        if alone or self.kernel.low_rank:
+            # With as many hats as candidates each, with more trials than labels, or
+            # with landmarks, which depend on the order of the trials.
+            for position in block:
+                yield Stack((self._plan(position, task),))
+        else:
+            yield Stack(tuple(self._plans(block, task)))
+
+    def _plan(self, position, task):
+        """Return the plan of a single position."""
+        X, kernel = self.data[self._columns(position)].T, self._kernel(position)
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            return plan_of_features(X, kernel, self.reg, task)
+
+    def _kernel(self, position):
+        """Return the kernel for a position's columns."""
+        return self.kernel.take(self._columns(position))
+
+    def _plans(self, positions, task):
+        """Return the plans of some positions, and say where something is wrong."""
+        layout = lay_out(task.folds, self.data.shape[1])
+        try:
+            # The adapters have checked the data; scikit-learn's kernels would check
+            # them again at every position, which takes longer than the kernel.
+            with config_context(assume_finite=True, skip_parameter_validation=True):
+                hats = [
+                    make_hat(
+                        self._features(position, layout),
+                        self._kernel(position),
+                        self.reg,
+                    )
+                    for position in positions
+                ]
+            return prepare_sorted(hats, layout, task.dtype, task.rank)
+        except ValueError as error:
+            if len(positions) > 1:
+                for position in positions:
+                    self._plans([position], task)
+            raise PositionError(f"{self.where(positions[0])}{error}") from error
+
+    def _columns(self, position):
+        """Return the columns of a position."""
+        return self.indices[self.indptr[position] : self.indptr[position + 1]]
+
+    def _features(self, position, layout):
+        """Return the features of a position (n, p), in the layout's order of trials."""
+        features = self.data[self._columns(position)]
+        return (features if layout.is_sorted else features[:, layout.order]).T
+
+
+@dataclass(frozen=True)
+class GeneralizationSource:
+    """Training windows as positions, each tested in all windows of other data.
+
+    Attributes
+    ----------
+    train : WindowSource
+        One row of training windows.
+    test : WindowSource
+        One row of test windows; their kernel and penalty do not matter.
+    true : ndarray of int, shape (n_test,) | None
+        The labels to be predicted; None: those trained with.
+    """
+
+    train: WindowSource
+    test: WindowSource
+    true: np.ndarray | None = None
+
+    @property
+    def shape(self):
+        """The shape of the leading part of the map: every position fills a row."""
+        return self.train.shape
+
+    @property
+    def width(self):
+        """Number of cells in each row of the map."""
+        return self.test.n_windows
+
+    @property
+    def row(self):
+        """The cells that every position fills."""
+        return (self.width,)
+
+    @property
+    def n_test(self):
+        """The number of test trials."""
+        return self.test.data.shape[1]
+
+    def blocks(self):
+        """Return the training positions cut into ranges."""
+        return self.train.blocks()
+
+    def where(self, position):
+        """Return how to begin a message about a training position."""
+        return self.train.where(position)
+
+    def signal(self, position):
+        """Return the channels' mean in a training window, (n, p)."""
+        return self.train.signal(position)
+
+    def models(self, block, task):
+        """Yield the transfer from every training window in a block."""
+        for position, plan in zip(block, self.train.models(block, task), strict=True):
+            yield self._transfer(position, plan, task)
+
+    def _transfer(self, position, plan, task):
+        """Return the transfer from one training window."""
+        order = plan.order if plan.batches else np.arange(self.n_test)
+        X = self.train.features(position)
+        if self._uses_features(X, task):
+            expansions = _Expansions(plan, [X], are_features=True)
+            chunks = self._feature_chunks(order, plan)
+        else:
+            expansions, maps = self._map(position, plan, X)
+
+            def rows(windows):
+                features = self._test_features(windows, order)
+                flat = features.reshape(-1, X.shape[1])
+                values = np.concatenate([each(flat) for each in maps], axis=1)
+                values /= expansions.unit
+                return values.reshape(*features.shape[:2], -1)
+
+            shape = self.n_test, expansions.n_columns
+            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        return Transfer(plan, expansions, chunks, self.true, self.n_test)
+
+    def _map(self, position, plan, X):
+        """Return a training window's expansions, and what maps features to its rows."""
+        kernel = self.train.kernel_of(position)
+        shift = X.mean(axis=0) if kernel.shift_free else 0.0
+        X = X - shift
+        kernels = [each.fit(X) for each in kernels_of(kernel)]
+        if kernel.low_rank:
+            maps = [each.features for each in kernels]
+        else:
+            maps = [partial(each, Y=X) for each in kernels]
+        expansions = _Expansions(
+            plan, [each(X) for each in maps], are_features=kernel.low_rank
+        )
+        return expansions, [_Shifted(each, shift) for each in maps]
+
+    def _uses_features(self, X, task):
+        """Tell whether weights on features are cheaper than kernels between times."""
+        n, p = X.shape
+        columns = (task.n_classes - 1) * len(task.labels)
+        return isinstance(self.train.kernel, Linear) and (
+            p * columns <= n * (columns + p)
+        )
+
+    def _feature_chunks(self, order, plan):
+        """Return the test features, arranged once for all training windows."""
+        key = order.tobytes(), len(plan.rows), plan.dtype.name
+        chunks = self._arranged.get(key)
+        if chunks is None:
+
+            def rows(windows):
+                return self._test_features(windows, order)
+
+            shape = self.test.features(0).shape
+            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+            self._arranged.clear()  # of another run
+            self._arranged[key] = chunks
+        return chunks
+
+    def _test_features(self, windows, order):
+        """Return the features of test trials in some windows, (C, n, p)."""
+        return np.stack([self.test.features(window)[order] for window in windows])
+
+    @cached_property
+    def _arranged(self):
+        return {}
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    """A map of features that are shifted first."""
+
+    function: Callable
+    shift: np.ndarray | float
+
+    def __call__(self, X):
+        return self.function(X - self.shift)
+
+
+class _Expansions:
+    """The expansion of a training window for each candidate penalty, kept once made.
+
+    Parameters
+    ----------
+    plan : Plan | TunedPlan
+        Of the window.
+    values : list of ndarray, shape (n, n) | (n, r)
+        Kernel matrices or features of the training trials, one for each kernel to
+        choose from. Test rows have the columns of all of them, side by side.
+    are_features : bool
+        Whether the values are features.
+
+    Attributes
+    ----------
+    n_columns : int
+        Columns of test rows.
+    unit : float
+        What test rows are divided by: with kernel values and one lambda that, which
+        keeps the digits of single precision.
+    """
+
+    def __init__(self, plan, values, are_features):
+        self._plan, self._values, self._are_features = plan, values, are_features
+        self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
+        self.unit = 1.0 if self._tuned or are_features else plan.hat.lam
+        self.n_columns = sum(each.shape[1] for each in values)
+
+    def __call__(self, number):
+        """Return the expansion (r + 1, n) of a candidate, None for the only one."""
+        if number not in self._kept:
+            made = np.ascontiguousarray(self._make(number), self._plan.dtype)
+            self._kept[number] = made
+        return self._kept[number]
+
+    def _make(self, number):
+        """Return the expansion of a candidate, its columns in the plan's order."""
+        plan, order, kernel = self._plan, self._plan.order, 0
+        if self._tuned:
+            hat, kernel = plan.hat(number), plan.kernel_of(number)
+        else:
+            hat = plan.exact_hat
+        values = self._values[kernel]
+        if self._are_features:
+            rows, mine = feature_expansion(values[order], hat), None
+        else:
+            gram = values[order[:, None], order]
+            rows = kernel_expansion(gram, hat)
+            rows[:-1] *= self.unit / hat.lam
+            mine = order
+        whole = np.zeros((self.n_columns + 1, len(order)))
+        start = sum(each.shape[1] for each in self._values[:kernel])
+        at = np.arange(values.shape[1]) if mine is None else mine
+        whole[start + at] = rows[:-1]
+        whole[-1] = rows[-1]
+        return whole
+
+
+class _Chunks:
+    """Test rows (n, C, r + 1) of some windows at a time, kept if memory allows.
+
+    Parameters
+    ----------
+    rows : callable
+        ``rows(windows) -> (C, n, r)``.
+    shape : tuple of int
+        (n, r), of a window's rows.
+    n_windows : int
+        The number of windows.
+    n_tested : int
+        Test rows over all folds; more than n where test sets overlap.
+    dtype : dtype
+        Of the chunks.
+
+    Attributes
+    ----------
+    length : int
+        The number of windows in a chunk.
+    n_columns : int
+        r + 1.
+    """
+
+    #: Bytes of chunks that are kept for the next block of label vectors.
+    _MOST = 2**28
+
+    def __init__(self, rows, shape, n_windows, n_tested, dtype):
+        self._rows, self._dtype, self._shape = rows, dtype, shape
+        self.n_columns = shape[1] + 1
+        n_rows = max(shape[0], n_tested)
+        self.length = min(n_windows, chunk_length(n_rows, shape[1] + 1))
+        self._ranges = [
+            range(start, min(start + self.length, n_windows))
+            for start in range(0, n_windows, self.length)
+        ]
+        self._kept, self._bytes = {}, 0
+
+    def __iter__(self):
+        for i in range(len(self._ranges)):
+            chunk = self._kept.get(i)
+            if chunk is None:
+                chunk = self._make(self._ranges[i])
+                if self._bytes + chunk.nbytes <= self._MOST:
+                    self._kept[i] = chunk
+                    self._bytes += chunk.nbytes
+            yield chunk
+
+    def _make(self, windows):
+        """Gather the rows of some windows, with ones behind."""
+        n, r = self._shape
+        chunk = np.ones((n, len(windows), r + 1), self._dtype)
+        chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
+        return chunk

@@ -1,0 +1,601 @@
+r"""Regression: predicting numbers, such as reaction times, without retraining.
+
+Ridge regression with an unpenalised intercept in the feature space of a kernel has the
+hat matrix G of :mod:`mvpa_kfda.kfda.hat`, whatever is regressed. With values y in the
+place of coded classes, a fold with test rows te has the out-of-sample residuals and
+predictions
+
+.. math::
+
+    E_{te} = (I - G_{te,te})^{-1} \left[(I - G) y\right]_{te}, \qquad
+    \hat y_{te} = y_{te} - E_{te},
+
+those of a model refitted on the other rows. Permutations of y are further columns.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from sklearn import model_selection as ms
+
+from ..inference.permutation import Permutations, permute_labels
+from ..kfda.folds import Folds, make_folds, sees_labels
+from ..kfda.kernels import needs_gram
+from ..kfda.models import resolve_method
+from ..kfda.penalties import Tuned
+from ..metrics import REGRESSION_METRICS, check_regression_scoring, evaluate_regression
+from ..results.decoding import RegressionResult, TimeRegressionResult
+from ..utils.checks import (
+    check_array,
+    check_count,
+    check_gram,
+    check_option,
+    check_per_trial,
+    draw_seed,
+    warn,
+)
+from ..utils.files import versions
+from .analysis import check_run, make_inner_folds, record_method, record_run
+from .positions import FeatureSource
+from .run import Task, check_memory, run
+
+_ADVICE = (
+    "For class labels use cross_validate, or decode_epochs and decode_arrays with "
+    "task='classification'."
+)
+_NEEDS_CLASSES = (
+    "needs classes, but the values of a regression are continuous. Use KFold, "
+    "GroupKFold, ShuffleSplit or a number of folds."
+)
+#: Values that vary less than this many units of rounding do not vary.
+_ROUNDING = 8
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of all trials, standardised so that no unit costs digits.
+
+    Attributes
+    ----------
+    given : ndarray, shape (n,)
+        The values as they were given.
+    levels : ndarray, shape (u,)
+        The distinct values, sorted, between -1 and 1 and of mean 0 over trials.
+    codes : ndarray of int, shape (n,)
+        Which of them every trial has.
+    mean, scale : float
+        given = mean + scale * levels[codes].
+    """
+
+    given: np.ndarray
+    levels: np.ndarray
+    codes: np.ndarray
+    mean: float
+    scale: float
+
+
+def check_values(y, n_trials):
+    """Return the :class:`Values` of y.
+
+    Raises
+    ------
+    ValueError
+        If y is not numeric, not finite, constant, or of the wrong length.
+    """
+    y = check_per_trial(y, n_trials, "y")
+    if y.dtype.kind not in "iufO":
+        raise ValueError(
+            f"y must hold numbers for regression; got dtype {y.dtype}. {_ADVICE} Or "
+            "convert: y.astype(float)."
+        )
+    given = y.astype(np.float64)
+    bad = ~np.isfinite(given)
+    if bad.any():
+        raise ValueError(
+            f"y is infinite for {bad.sum()} of {n_trials} trials (first: "
+            f"{np.flatnonzero(bad)[0]}). Drop these trials first."
+        )
+    levels, codes = np.unique(given, return_inverse=True)
+    # Divided before anything is squared, which could overflow or underflow.
+    size = np.abs(levels).max() or 1.0
+    mean = (given / size).mean()
+    centred = levels / size - mean
+    scale = np.abs(centred).max()
+    if not scale > _ROUNDING * np.finfo(float).eps:
+        raise ValueError(
+            f"y is constant ({given[0]:g} for all {n_trials} trials): there is nothing "
+            "to predict."
+        )
+    return Values(given, centred / scale, codes, mean * size, scale * size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionTask(Task):
+    """What is asked at every position: values take the place of classes.
+
+    Attributes
+    ----------
+    labels : ndarray, shape (P + 1, n)
+        Standardised values, the observed ones first.
+    mean, scale : float
+        A value is mean + scale * standardised value.
+    """
+
+    mean: float
+    scale: float
+
+    def run_model(self, model):
+        """Predict with one model.
+
+        Returns
+        -------
+        part : dict of str to ndarray
+            ``metrics/NAME`` (1,), ``nulls/NAME`` (P, 1) and ``predicted`` (1, n).
+        """
+        true, predicted = self._predict(model, slice(0, 1))
+        part = {
+            f"metrics/{name}": scores
+            for name, scores in self._evaluate(true, predicted).items()
+        }
+        part |= {f"nulls/{name}": null for name, null in self._nulls(model).items()}
+        return part | {"predicted": self._per_trial(model, predicted[:, 0])[np.newaxis]}
+
+    def _nulls(self, model):
+        """Return the scores (P, 1) of permuted values."""
+        nulls = {name: np.empty((len(self.labels) - 1, 1)) for name in self.scoring}
+        size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
+        for start in range(1, len(self.labels), size):
+            block = slice(start, start + size)
+            scores = self._evaluate(*self._predict(model, block))
+            for name, null in nulls.items():
+                null[start - 1 : start - 1 + size, 0] = scores[name]
+        return nulls
+
+    def _predict(self, model, block):
+        """Return the true and the predicted values of some label vectors, standardised.
+
+        Both (n_test, B), in the order of ``model.rows``.
+        """
+        values = self.labels[block].T  # (n, B)
+        T = values[model.order].astype(model.dtype, copy=False)[np.newaxis]
+        true, predicted = values[model.rows], np.empty((len(model.rows), T.shape[2]))
+        for batch, residuals in model.fold_residuals(T):
+            fitted = batch.of(T)[0] - residuals[0]
+            predicted[batch.rows] = fitted.reshape(-1, T.shape[2])
+        return true, predicted
+
+    def _evaluate(self, true, predicted):
+        """Return the scores (B,) of every metric, in the unit of y."""
+        scores = evaluate_regression(self.scoring, true, predicted)
+        return {
+            name: values * self.scale ** REGRESSION_METRICS[name].power
+            for name, values in scores.items()
+        }
+
+    def _per_trial(self, model, predicted):
+        """Average predictions (n_test,) over the folds that test a trial: (n,).
+
+        NaN for trials never tested.
+        """
+        times = np.bincount(model.rows, minlength=model.n_rows)
+        total = np.bincount(model.rows, predicted, minlength=model.n_rows)
+        average = np.full(model.n_rows, np.nan)
+        np.divide(total, times, out=average, where=times > 0)
+        return self.mean + self.scale * average
+
+
+@dataclass(frozen=True)
+class RegressionAnalysis:
+    """The checked arguments of a regression that are not about the data.
+
+    Attributes
+    ----------
+    values : Values
+        What is predicted.
+    groups : ndarray, shape (n,) | None
+        Each trial's group.
+    folds : Folds
+        The test sets.
+    permutations : Permutations
+        Codes of the values, the observed order first.
+    task : RegressionTask
+        What the run loop needs of all this.
+    parameters : dict
+        Plain values that, with the data, redo the analysis.
+    """
+
+    values: Values
+    groups: np.ndarray | None
+    folds: Folds
+    permutations: Permutations
+    task: RegressionTask
+    parameters: dict
+
+    @property
+    def tested(self):
+        """The values to be predicted, (n,)."""
+        return self.values.given
+
+    def result(self, kind, outcome, parameters, **fields):
+        """Pack the run's outcome as a result of class `kind`."""
+        penalty = dict(outcome.penalty)
+        if "criterion" in penalty:
+            penalty["criterion"] = penalty["criterion"] * self.task.scale**2
+        return kind(
+            metrics=outcome.metrics,
+            nulls=outcome.nulls if self.permutations.n_permutations else {},
+            chances={
+                name: REGRESSION_METRICS[name].chance for name in self.task.scoring
+            },
+            y=self.values.given,
+            groups=self.groups,
+            predicted=outcome.predicted,
+            penalty=penalty,
+            tests=self.folds.tests,
+            parameters={**self.parameters, **parameters},
+            versions=versions(),
+            **fields,
+        )
+
+
+def make_regression_analysis(
+    y,
+    n_trials,
+    *,
+    groups,
+    kernel,
+    reg,
+    cv,
+    scoring,
+    n_permutations,
+    permute,
+    random_state,
+    dtype,
+    batch_size=None,
+):
+    """Check the arguments shared by all regressions and draw what is random.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not valid; the message says what is.
+    """
+    scoring = check_regression_scoring(scoring)
+    dtype = check_run(dtype, n_permutations, batch_size)
+    values = check_values(y, n_trials)
+    if groups is not None:
+        groups = check_per_trial(groups, n_trials, "groups")
+    _check_tuned(reg)
+    # What splitters are shown in the place of values, so that these may be permuted.
+    nothing = np.zeros(n_trials, np.intp)
+    folds = make_folds(_splitter(cv, groups), nothing, groups)
+    seed = draw_seed(random_state)
+    permutations = permute_labels(
+        values.codes,
+        n_permutations,
+        folds=folds,
+        groups=groups,
+        permute=permute,
+        random_state=seed,
+    )
+    task = RegressionTask(
+        labels=values.levels[permutations.labels],
+        n_classes=None,
+        folds=folds,
+        scoring=scoring,
+        dtype=dtype,
+        batch_size=batch_size,
+        inner=make_inner_folds(reg, nothing, groups, folds, permutations),
+        mean=values.mean,
+        scale=values.scale,
+    )
+    parameters = {
+        "task": "regression",
+        **record_method(kernel, reg),
+        "cv": folds.name.removeprefix("cv="),
+        **record_run(task, permutations, seed),
+    }
+    return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
+
+
+def _splitter(cv, groups):
+    """Return what `cv` means without classes to stratify."""
+    if sees_labels(cv):
+        raise ValueError(
+            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, give "
+            "cv=list(splitter.split(X, bins))."
+        )
+    if cv is None and groups is None:
+        return ms.KFold(10)
+    if isinstance(cv, Integral):
+        if groups is not None:
+            warn(
+                f"cv={cv} makes folds without regard to the groups; they only restrict "
+                "the permutations. To keep groups apart, use cv=None (leave one group "
+                f"out) or cv=GroupKFold({cv}).",
+                UserWarning,
+            )
+        return ms.KFold(check_count("cv", cv, minimum=2))
+    return cv
+
+
+def _check_tuned(reg):
+    """Refuse to tune a penalty by what needs classes."""
+    if not isinstance(reg, Tuned):
+        return
+    if reg.criterion != "squared_error":
+        raise ValueError(
+            f"criterion={reg.criterion!r} scores the prediction of classes; in "
+            "regression a penalty is tuned by the squared error. Use "
+            "Tuned(criterion='squared_error')."
+        )
+    if sees_labels(reg.cv):
+        raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
+
+
+def regress(
+    X,
+    y,
+    *,
+    groups=None,
+    kernel="linear",
+    reg=0.3,
+    cv=None,
+    scoring="r2",
+    n_permutations=0,
+    permute="auto",
+    random_state=None,
+    batch_size=None,
+    dtype="float64",
+    approx=None,
+):
+    r"""Cross-validate a kernel ridge regression without retraining.
+
+    One matrix inverse gives the exact out-of-sample prediction of every fold, for the
+    observed values and for any number of permuted ones. The intercept is not penalised.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_trials, n_features) | (n_trials, n_trials)
+        Features, or the kernel matrix with ``kernel="precomputed"``. Their unit does
+        not matter, except to kernels whose gamma is a number or None.
+    y : array_like, shape (n_trials,)
+        The number to predict for every trial, in any unit: a reaction time, a rating.
+    groups : array_like, shape (n_trials,) | None
+        Runs, sessions or subjects: for the splitters that use groups, and the blocks
+        within which values are permuted.
+    kernel : str | kernel object | callable
+        See :func:`cross_validate`.
+    reg : float | str | penalty object
+        See :func:`cross_validate`. A tuned penalty is chosen by the squared error.
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave one group out when groups are given, else 10 folds. An int: that
+        many folds of neighbouring trials, as scikit-learn's KFold. Test sets may
+        overlap or miss trials, but training must be on all trials outside the test
+        set. Splitters are not shown the values; stratified ones are refused.
+    scoring : str | list of str
+        ``"r2"``, ``"pearsonr"``, ``"neg_mean_squared_error"`` (in the squared unit of
+        y), or several; the first is the one in ``result.scores``. All are computed on
+        the predictions pooled over test sets.
+    n_permutations : int
+        Permutations P of the values for the null distribution. When fewer distinct
+        ones exist, all of them are used.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    batch_size : int | None
+        Permutations processed at a time; memory grows with it. None chooses by cache
+        size. The result does not depend on it.
+    dtype : "float64" | "float32"
+        Precision in which values, observed and permuted, are processed.
+    approx : Nystrom | None
+        How to approximate the kernel with many trials, see :func:`cross_validate`.
+
+    Returns
+    -------
+    result : RegressionResult
+        ``.scores`` (a float), ``.metrics``, ``.predictions`` (n_trials,), ``.null``
+        (P,), ``.pvalues()``, ``.plot()``, ``.plot_predictions()``,
+        ``.to_dataframe()``, ``.save()``. Predictions of a trial that several test sets
+        hold are averaged; metrics count each test set's prediction.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On data or values that are not finite, values that are no numbers or all equal,
+        the wrong number of values or groups, unknown names, splits that leave out
+        training trials, or a lambda that is too small.
+
+    Notes
+    -----
+    With the hat matrix :math:`G = 11^\top/n + K_c (K_c + \lambda I)^{-1}` the
+    out-of-sample predictions of a test set are [1]_ [2]_
+
+    .. math:: \hat y_{te} = y_{te} - (I - G_{te,te})^{-1} \left[(I - G) y\right]_{te}.
+
+    Where nothing can be predicted, R² and the correlation are below zero on average: a
+    trial with a large value leaves a lower mean to the model that predicts it. Judge
+    them by the permutations, of which the same holds.
+
+    References
+    ----------
+    .. [1] Allen (1974). The relationship between variable selection and data
+       augmentation and a method for prediction. Technometrics 16(1), 125-127.
+    .. [2] Pahikkala, Boberg & Salakoski (2006). Fast n-fold cross-validation for
+       regularized least-squares. SCAI, 83-90.
+
+    Examples
+    --------
+    Reaction times, in seconds, from 20 features of 80 trials:
+
+    >>> import numpy as np
+    >>> from mvpa_kfda import regress
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 20))
+    >>> reaction_times = 0.6 + 0.1 * X[:, 0] + 0.1 * rng.normal(size=80)
+    >>> result = regress(
+    ...     X,
+    ...     reaction_times,
+    ...     scoring=["r2", "pearsonr"],
+    ...     n_permutations=999,
+    ...     random_state=0,
+    ... )
+    >>> result.scores > 0.1
+    True
+    >>> result.pvalues(metric="pearsonr")
+    0.001
+    """
+    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
+    X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    analysis = make_regression_analysis(
+        y,
+        len(X),
+        groups=groups,
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        batch_size=batch_size,
+    )
+    outcome = run(FeatureSource(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
+    return analysis.result(RegressionResult, outcome, {"n_features": X.shape[1]})
+
+
+def check_task(task, **refused):
+    """Return the task of a decoding function; refuse what regression does not have.
+
+    Parameters
+    ----------
+    task : "classification" | "regression"
+        What to predict.
+    **refused
+        Arguments of the decoding function that regression does not have.
+
+    Returns
+    -------
+    task : str
+        The task.
+    """
+    check_option("task", task, ("classification", "regression"))
+    given = [name for name, value in refused.items() if value is not None]
+    if task == "regression" and given:
+        raise ValueError(
+            f"task='regression' has no {' and no '.join(given)}. Leave "
+            f"{'it' if len(given) == 1 else 'them'} out."
+        )
+    return task
+
+
+def regress_windows(
+    source,
+    y,
+    n_trials,
+    *,
+    groups=None,
+    cv=None,
+    scoring="r2",
+    n_permutations=0,
+    permute="auto",
+    random_state=None,
+    n_jobs=None,
+    batch_size=None,
+    dtype="float64",
+    verbose=None,
+    parameters=None,
+):
+    """Predict numbers at every window of a source, without retraining.
+
+    Parameters
+    ----------
+    source : source
+        One row of windows, see :class:`mvpa_kfda.decoding.positions.WindowSource`: any
+        source that has ``times`` and knows its ``kernel`` and ``reg``.
+    y : array_like, shape (n_trials,)
+        The number to predict for every trial, the same at all times.
+    n_trials : int
+        The number of trials in the source.
+    groups : array_like, shape (n_trials,) | None
+        See :func:`regress`, as for the next five.
+    cv : None | int | splitter | iterable of (train, test)
+        The folds, the same at all times.
+    scoring : str | list of str
+        Metric names; ``"accuracy"``, the default of the decoding functions, is r2.
+    n_permutations : int
+        Permutations P of the values, the same at all times.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged.
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations.
+    n_jobs : int | None
+        Workers over blocks of windows, as in joblib. The result does not depend on it.
+    batch_size : int | None
+        Permutations processed at a time.
+    dtype : "float64" | "float32"
+        Precision in which values are processed.
+    verbose : bool | None
+        True shows a progress bar, False none, None only on runs of more than a few
+        seconds.
+    parameters : dict | None
+        What the result records beside these arguments.
+
+    Returns
+    -------
+    result : TimeRegressionResult
+        ``.scores`` of the first metric at every time, ``.metrics``, ``.null``
+        (P, n_times), ``.predictions`` (n_times, n_trials), ``.times``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On data that is flat at some time, results that do not fit into memory, and all
+        that :func:`regress` refuses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda.kfda.kernels import Linear
+    >>> from mvpa_kfda.decoding.regression import regress_windows
+    >>> from mvpa_kfda.decoding.positions import WindowSource
+    >>> rng = np.random.default_rng(0)
+    >>> data = rng.normal(size=(3, 50, 8))  # samples, trials, channels
+    >>> source = WindowSource(
+    ...     data, np.arange(3), 1, "mean", np.arange(3) / 10, Linear(), 0.3
+    ... )
+    >>> result = regress_windows(source, data[1, :, 0], 50)
+    >>> result.times[result.scores > 0.5]
+    array([0.1])
+    """
+    analysis = make_regression_analysis(
+        y,
+        n_trials,
+        groups=groups,
+        kernel=source.kernel,
+        reg=source.reg,
+        cv=cv,
+        scoring="r2" if scoring == "accuracy" else scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        batch_size=batch_size,
+    )
+    source.check_not_flat()
+    n_windows = len(source.times)
+    n_scores = len(analysis.task.scoring) * analysis.permutations.n_permutations
+    check_memory(
+        analysis,
+        n_windows,
+        8 * n_windows * (n_scores + n_trials),
+        f"{n_windows} times",
+        "fewer times (step=, crop or decimate) or fewer permutations",
+    )
+    outcome = run(source, analysis.task, n_jobs, verbose)
+    return analysis.result(
+        TimeRegressionResult, outcome, parameters or {}, times=source.times
+    )

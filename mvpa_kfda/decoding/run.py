@@ -1,0 +1,627 @@
+"""The run loop: the same decoding at every position of a map.
+
+What to decode at a position is its source's business
+(:mod:`mvpa_kfda.decoding.positions`), and how label vectors are predicted there its
+model's. The loop scores the observed labels and the permuted ones, block by block, and
+gathers the results. A model stands for one position or for several of a block's, and
+one that tests at other positions than its own fills a whole row of the map. The cells
+of a map are numbered in C order.
+"""
+
+import shutil
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from tqdm import tqdm
+
+from ..inference.null import FullNull, NullSummary, summarize_null
+from ..kfda.folds import Folds, InnerFolds
+from ..kfda.patterns import class_patterns
+from ..metrics import METRICS, evaluate, needs_class_scores
+from ..utils.checks import check_option, word_bytes
+from ..utils.parallel import physical_memory, run_in_parallel
+from .positions import PositionError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Scores and predictions over a map.
+
+    Positions that the source leaves out are NaN, and -1 in `predicted`; summaries are
+    of the others.
+
+    Attributes
+    ----------
+    metrics : dict of str to ndarray
+        The observed scores, (*shape,) or (*shape, c, c).
+    nulls : dict of str to ndarray
+        Scores of the permuted labels, (P, *shape), of the single-number metrics.
+    summaries : dict of str to NullSummary
+        What is left of the nulls that were not kept.
+    second_nulls, second_summaries : dict
+        The same of the scores against the task's second labels.
+    predicted : ndarray of int, shape (*shape, n)
+        Predicted classes of the observed labels, -1 for trials never tested.
+    class_scores : ndarray, shape (*shape, n, c) | None
+        Class scores of the observed labels, averaged over the folds that test a trial;
+        NaN for trials never tested. None unless the task keeps them.
+    patterns : dict of str to ndarray
+        Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
+    penalty : dict of str to ndarray
+        What is recorded of the penalties, (*shape, ...), by name.
+    """
+
+    metrics: dict
+    nulls: dict
+    summaries: dict
+    second_nulls: dict
+    second_summaries: dict
+    predicted: np.ndarray
+    class_scores: np.ndarray | None
+    patterns: dict
+    penalty: dict
+
+
+def reduce_null(kind, observed, null):
+    """Return what :class:`NullStore` keeps of some cells' scores.
+
+    Parameters
+    ----------
+    kind : str
+        What is kept.
+    observed : ndarray, shape (cells,)
+        Scores of the observed labels.
+    null : ndarray, shape (P, cells)
+        Scores of permuted labels.
+
+    Returns
+    -------
+    kept : dict of str to ndarray
+        ``null``, or ``exceedances`` (cells,) and ``maximum`` (P,).
+    """
+    if kind == "max":
+        kept = FullNull(observed, null)
+        return {"exceedances": kept.exceedances, "maximum": kept.maximum}
+    return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
+
+
+class NullStore:
+    """What is kept of the scores under permuted labels, filled part by part.
+
+    Parameters
+    ----------
+    kind : str
+        "all": every score, in double precision. "full": the same in single precision.
+        "max": of every permutation the largest score, of every cell how many
+        permutations reach the observed score. "stream": as "max" and the largest
+        cluster and TFCE score too, by way of a temporary file of all scores.
+    n_permutations : int
+        P.
+    adjacency : sparse matrix, shape (n_run, n_run) | None
+        Which of the cells that are run are neighbours, for "stream"; None: those next
+        to each other on the map.
+    shape : tuple of int
+        The map's.
+    run : ndarray of int
+        The numbers of the cells that are run, in ascending order. Scores of the others
+        are NaN, and summaries leave them out.
+    """
+
+    def __init__(self, kind, n_permutations, adjacency, shape, run):
+        self._kind, self._adjacency, self._run = kind, adjacency, run
+        n_cells = int(np.prod(shape))
+        self._shape = shape
+        # Of a map without gaps a summary has its shape, else one axis of the cells run.
+        self._summarised = shape if len(run) == n_cells else run.shape
+        self._observed = np.empty(len(run))
+        if kind == "max":
+            self._exceedances = np.zeros(len(run), np.int64)
+            self._maximum = np.full(n_permutations, -np.inf)
+        elif kind == "stream":
+            self._file = tempfile.TemporaryFile(prefix="mvpa_kfda")
+            shape = n_permutations, len(run)
+            self._null = np.memmap(self._file, np.float32, "w+", shape=shape)
+        else:
+            dtype = np.float64 if kind == "all" else np.float32
+            self._null = np.empty((n_permutations, n_cells), dtype)
+            if len(run) < n_cells:
+                self._null[:] = np.nan
+
+    def add(self, cells, observed, kept):
+        """Take in cells' observed scores and what `reduce_null` kept of the others."""
+        at = np.searchsorted(self._run, cells)
+        self._observed[at] = observed
+        if self._kind == "max":
+            self._exceedances[at] = kept["exceedances"]
+            np.maximum(self._maximum, kept["maximum"], out=self._maximum)
+        else:
+            self._null[:, at if self._kind == "stream" else cells] = kept["null"]
+
+    def result(self):
+        """Return the whole null or None, and its summary or None."""
+        if self._kind in ("all", "full"):
+            return self._null.reshape((len(self._null), *self._shape)), None
+        shape = self._summarised
+        if self._kind == "max":
+            exceedances = self._exceedances.reshape(shape)
+            return None, NullSummary(len(self._maximum), exceedances, self._maximum)
+        with self._file:
+            return None, summarize_null(
+                self._observed.reshape(shape),
+                self._null.reshape((-1, *shape)),
+                with_clusters=True,
+                adjacency=self._adjacency,
+            )
+
+
+class Gathered:
+    """The cells of a map, filled block by block in any order.
+
+    Parameters
+    ----------
+    shape, row : tuple of int
+        The map's positions, and the cells that each of them fills, () for one.
+    blocks : list of sequence of int
+        The positions that are run.
+    null : str
+        What is kept of the null, see :class:`NullStore`.
+    n_permutations : int
+        P.
+    adjacency : sparse matrix | None
+        See :class:`NullStore`.
+    """
+
+    def __init__(self, shape, row, blocks, null, n_permutations, adjacency=None):
+        self._positions, self._shape = shape, (*shape, *row)
+        self._width, self._n_cells = int(np.prod(row)), int(np.prod(self._shape))
+        self._null = null, n_permutations, adjacency
+        run = np.concatenate([np.asarray(block) for block in blocks])
+        self._run = np.sort(self._cells(run))
+        self._arrays, self._nulls = {}, {}
+
+    def _cells(self, block):
+        """Return the numbers of the cells of some positions."""
+        block = np.asarray(block)
+        if self._width == 1:
+            return block
+        return (block[:, None] * self._width + np.arange(self._width)).ravel()
+
+    def add(self, block, part):
+        """Take in the part of some positions, see :mod:`mvpa_kfda.decoding.run`."""
+        cells, nulls = self._cells(block), {}
+        for key, values in part.items():
+            kind, _, name = key.partition("/")
+            if kind in ("nulls", "second"):
+                name, _, what = name.partition("/")
+                nulls.setdefault((kind, name), {})[what] = values
+            elif kind in ("patterns", "penalty"):
+                positions = int(np.prod(self._positions))
+                self._array(key, values, positions)[block] = values
+            else:
+                self._array(key, values, self._n_cells)[cells] = values
+        for (kind, name), kept in nulls.items():
+            if (kind, name) not in self._nulls:
+                store = NullStore(*self._null, self._shape, self._run)
+                self._nulls[kind, name] = store
+            observed = part[f"metrics/{name}"]
+            self._nulls[kind, name].add(cells, observed, kept)
+
+    def _array(self, key, values, length):
+        """Return the array of all cells for some cells' values, made if need be."""
+        if key not in self._arrays:
+            empty = np.nan if values.dtype.kind == "f" else -1
+            self._arrays[key] = np.full(
+                (length, *values.shape[1:]), empty, values.dtype
+            )
+        return self._arrays[key]
+
+    def outcome(self):
+        """Return the map."""
+        packed = {key: null.result() for key, null in self._nulls.items()}
+        found = {"metrics": {}, "patterns": {}, "penalty": {}}
+        for key, values in self._arrays.items():
+            kind, _, name = key.partition("/")
+            each = kind in ("patterns", "penalty")
+            shape = self._positions if each else self._shape
+            values = values.reshape((*shape, *values.shape[1:]))
+            if name:
+                found[kind][name] = values
+            else:
+                found[kind] = values
+
+        def pick(kind, part):
+            both = {
+                name: value[part] for (k, name), value in packed.items() if k == kind
+            }
+            return {name: value for name, value in both.items() if value is not None}
+
+        return Outcome(
+            metrics=found["metrics"],
+            nulls=pick("nulls", 0),
+            summaries=pick("nulls", 1),
+            second_nulls=pick("second", 0),
+            second_summaries=pick("second", 1),
+            predicted=found["predicted"],
+            class_scores=found.get("class_scores"),
+            patterns=found["patterns"],
+            penalty=found["penalty"],
+        )
+
+
+#: Seconds after which a run that was not told to be quiet shows a progress bar.
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked at every position, the same everywhere.
+
+    Attributes
+    ----------
+    labels : ndarray of int, shape (P + 1, n)
+        Label vectors, the observed one first.
+    n_classes : int
+        The number of classes c.
+    folds : Folds | None
+        The test sets; None to train on all trials and test on others.
+    scoring : list of str
+        Metric names.
+    dtype : dtype
+        The precision in which permutations are processed.
+    batch_size : int | None
+        Permutations per block; None chooses by cache size.
+    keep_class_scores : bool
+        Whether the outcome is to hold the class scores.
+    null : str
+        What is kept of the null: "all" (double precision), "full" (single precision),
+        "max" or "stream", see :class:`mvpa_kfda.decoding.run.NullStore`.
+    with_patterns : bool
+        Whether to compute activation patterns.
+    second : ndarray of int, shape (1 | P + 1, n) | None
+        Labels that predictions are scored against a second time, for another null: one
+        vector for all permutations or one for each.
+    rank : int | None
+        How many discriminants to classify by; None: all.
+    inner : InnerFolds | None
+        The folds within the training sets, where the penalty is tuned.
+    adjacency : sparse matrix, shape (n_cells, n_cells) | None
+        Which cells are neighbours, of those that are not left out, for null="stream";
+        None: those next to each other on the map.
+    """
+
+    labels: np.ndarray
+    n_classes: int
+    folds: Folds | None
+    scoring: list
+    dtype: np.dtype
+    batch_size: int | None = None
+    keep_class_scores: bool = False
+    null: str = "all"
+    with_patterns: bool = False
+    second: np.ndarray | None = None
+    rank: int | None = None
+    inner: InnerFolds | None = None
+    adjacency: sparse.sparray | None = None
+
+    @property
+    def kept_null(self):
+        """What is kept of the null; all of one that is empty."""
+        return self.null if len(self.labels) > 1 else "all"
+
+    @property
+    def settings(self):
+        """What a model needs to know before it sees labels."""
+        return self.folds, self.dtype, self.rank
+
+
+def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
+    """Decode at every position.
+
+    Parameters
+    ----------
+    source : source
+        The positions, see :mod:`mvpa_kfda.decoding.positions`.
+    task : Task
+        What to do at each.
+    n_jobs : int | None
+        Workers, as in joblib; None is 1 unless in a ``joblib.parallel_config``.
+    verbose : bool | None
+        True: progress bar; False: none; None: one on runs of more than a few seconds.
+    checkpoint : Checkpoint | None
+        Where finished blocks are kept; those that are there already are not run again.
+
+    Returns
+    -------
+    outcome : Outcome
+        The map. It does not depend on n_jobs.
+    """
+    blocks = source.blocks()
+    gathered = Gathered(
+        source.shape,
+        getattr(source, "row", ()),
+        blocks,
+        task.kept_null,
+        len(task.labels) - 1,
+        task.adjacency,
+    )
+    finished = checkpoint.finished if checkpoint else ()
+    waiting = [i for i in range(len(blocks)) if i not in finished]
+    with tqdm(
+        total=sum(len(block) for block in blocks),
+        delay=_PATIENCE if verbose is None else 0,
+        disable=verbose is False,
+        unit="position",
+    ) as bar:
+        for i in sorted(finished):
+            gathered.add(blocks[i], checkpoint.load(i))
+            bar.update(len(blocks[i]))
+        items = [blocks[i] for i in waiting]
+        # Closed even where an error keeps the loop alive in its traceback.
+        with closing(
+            run_in_parallel(_run_block, (source, task), items, n_jobs)
+        ) as parts:
+            for i, part in zip(waiting, parts, strict=True):
+                if checkpoint:
+                    checkpoint.save(i, part)
+                gathered.add(blocks[i], part)
+                bar.update(len(blocks[i]))
+    return gathered.outcome()
+
+
+def _run_block(source, task, block):
+    """Decode the positions of one block.
+
+    Returns
+    -------
+    part : dict of str to ndarray
+        ``metrics/NAME`` (cells, ...), ``nulls/NAME/...`` and ``second/NAME/...`` from
+        `reduce_null`, ``predicted`` (cells, n), ``class_scores`` (cells, n, c) if they
+        are kept, ``patterns/KIND`` (positions, ., n_features) if they are wanted,
+        ``penalty/NAME`` (positions, ...).
+    """
+    _keep_freed_memory()
+    models, parts, done = source.models(block, task), [], 0
+    while done < len(block):
+        try:
+            model = next(models)
+        except PositionError as error:
+            raise ValueError(str(error)) from error
+        except ValueError as error:  # flat data, or an error of the user's own kernel
+            raise ValueError(f"{source.where(block[done])}{error}") from error
+        positions = block[done : done + getattr(model, "n_positions", 1)]
+        parts.append(_run_positions(model, source, task, positions))
+        done += len(positions)
+    joined = {
+        key: np.concatenate([part[key] for part in parts], axis=_axis(key))
+        for key in parts[0]
+    }
+    return _reduce(joined, task.kept_null)
+
+
+def _run_positions(model, source, task, positions):
+    """Decode with one model and say where something is wrong."""
+    try:
+        # A task that asks for something else than classes brings its own way to score.
+        run_model = getattr(task, "run_model", None)
+        part = run_model(model) if run_model else _run_model(model, task)
+        plan = getattr(model, "plan", model)  # a transfer has one to train
+        record = plan.penalty(task.labels[:1], task.n_classes)
+        part |= {f"penalty/{name}": values for name, values in record.items()}
+        if task.with_patterns:
+            signal = source.signal(positions[0])
+            found = class_patterns(plan, task.labels[0], task.n_classes, signal)
+            part |= {f"patterns/{kind}": maps[None] for kind, maps in found.items()}
+        return part
+    except ValueError as error:  # a lambda too small
+        if len(positions) > 1:
+            for one, position in zip(model.split(), positions, strict=True):
+                _run_positions(one, source, task, [position])
+        raise ValueError(f"{source.where(positions[0])}{error}") from error
+
+
+def _axis(key):
+    """Return which axis of a part's array counts cells or positions."""
+    return int(key.startswith(("nulls/", "second/")))
+
+
+def _reduce(part, kind):
+    """Put what is to be kept of each null in the place of it."""
+    reduced = {key: values for key, values in part.items() if not _axis(key)}
+    for key in filter(_axis, part):
+        observed = part["metrics/" + key.partition("/")[2]]
+        kept = reduce_null(kind, observed, part[key])
+        reduced |= {f"{key}/{name}": values for name, values in kept.items()}
+    return reduced
+
+
+def _keep_freed_memory():
+    """Have the C library reuse memory instead of returning it after every step.
+
+    The GNU allocator adapts to the largest array freed so far (up to 32 MiB). In a new
+    worker that is a small one, and half the time would go into handing the same
+    megabytes back and forth. The array is never touched, so it costs nothing.
+    """
+    np.empty(2**24, np.uint8)
+
+
+def _run_model(model, task):
+    """Decode with one model; the observed labels have a block of their own."""
+    once = np.bincount(model.rows).max() == 1
+    want_scores = task.keep_class_scores or not once
+    want_scores |= needs_class_scores(task.scoring)
+    observed = list(model.predict(task.labels[:1], task.n_classes, want_scores))
+    (scores,) = _evaluate(task.scoring, observed, model, task)
+    part = {}
+    for name, values in scores.items():
+        extra = () if METRICS[name].scalar else values.shape[-2:]
+        part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
+    n_cells = len(part[f"metrics/{task.scoring[0]}"])
+    nulls = _permuted(model, task, n_cells)
+    for kind, each in zip(("nulls", "second"), nulls, strict=True):
+        for name, values in each.items():
+            part[f"{kind}/{name}"] = values.reshape(len(values), n_cells)
+    if once and not task.keep_class_scores:
+        predicted = [_tested_once(model, piece) for piece in observed]
+        return part | {"predicted": np.concatenate(predicted)}
+    class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
+    part["predicted"] = _winners(class_scores)
+    return part | ({"class_scores": class_scores} if task.keep_class_scores else {})
+
+
+def _permuted(model, task, n_cells):
+    """Return the scores (P, *row) of permuted labels, and those of the second kind."""
+    scoring = [name for name in task.scoring if METRICS[name].scalar]
+    if len(task.labels) == 1:
+        return {name: np.empty((0, n_cells)) for name in scoring}, {}
+    want_scores = needs_class_scores(scoring)
+    size = task.batch_size or model.block_size(task.n_classes, want_scores)
+    parts = []
+    for start in range(1, len(task.labels), size):
+        block = slice(start, start + size)
+        scored = model.predict(task.labels[block], task.n_classes, want_scores)
+        second = task.second
+        if second is not None and len(second) > 1:
+            second = second[block]
+        parts.append(_evaluate(scoring, scored, model, task, second))
+    return tuple(
+        {name: np.concatenate([values[name] for values in kind]) for name in kind[0]}
+        for kind in zip(*parts, strict=True)
+    ) + ({},) * (task.second is None)
+
+
+def _evaluate(scoring, scored, model, task, second=None):
+    """Score predictions that come in pieces of the model's row, (B, *row, ...).
+
+    Against the labels they come with and, if given, against the second ones (B, n).
+    """
+    pieces = []
+    for piece in scored:
+        both = [piece]
+        if second is not None:
+            true = second.T[model.rows]
+            true = true.reshape(len(true), *(1,) * (piece.predicted.ndim - 2), -1)
+            both.append(replace(piece, true=true))
+        pieces.append(
+            [evaluate(scoring, one, model.shapes, task.n_classes) for one in both]
+        )
+    if len(pieces) == 1:
+        return pieces[0]
+    return [
+        {name: np.concatenate([one[name] for one in kind], axis=1) for name in scoring}
+        for kind in zip(*pieces, strict=True)
+    ]
+
+
+def _tested_once(model, scored):
+    """Return predictions by trial, (cells of the row, n); -1 for trials never tested.
+
+    From (n_test, *row, 1), with no trial in two test sets.
+    """
+    values = scored.predicted[..., 0].reshape(len(scored.predicted), -1)
+    predicted = np.full((values.shape[1], model.n_rows), -1, values.dtype)
+    predicted[:, model.rows] = values.T
+    return predicted
+
+
+def _per_trial(model, scored):
+    """Average the observed labels' class scores over the folds that test a trial.
+
+    From (n_test, c, *row, 1) to (cells of the row, n, c).
+    """
+    values = scored.class_scores[..., 0]
+    n_test, n_classes = values.shape[:2]
+    values = values.reshape(n_test, n_classes, -1).transpose(2, 0, 1)
+    times = np.bincount(model.rows, minlength=model.n_rows)
+    total = np.zeros((len(values), model.n_rows, n_classes))
+    np.add.at(total, (slice(None), model.rows), values)
+    with np.errstate(invalid="ignore"):
+        return total / times[:, None]  # 0 / 0 is NaN: never tested
+
+
+def _winners(class_scores):
+    """Return the best class of every trial (..., n), -1 for trials never tested."""
+    tested = ~np.isnan(class_scores).any(axis=-1)
+    small = np.int8 if class_scores.shape[-1] < 128 else np.int16
+    return np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
+
+
+#: With null="auto", permutations' maps up to this many bytes are kept in full.
+FULL_NULL_BYTES = 2**30
+
+#: What may be kept of the permutations.
+NULLS = ("auto", "full", "max", "stream")
+
+
+def check_null(null, analysis, n_cells, *, size, fewer, n_nulls=1):
+    """Return what to keep of the permutations' maps; refuse what cannot be held.
+
+    Parameters
+    ----------
+    null : "auto" | "full" | "max" | "stream"
+        What the user wants to keep.
+    analysis : Analysis
+        What is computed in each cell of the map.
+    n_cells, n_nulls : int
+        The number of cells, and of nulls of each.
+    size, fewer : str
+        How to word the size of the map, and what makes it smaller.
+
+    Returns
+    -------
+    null : "full" | "max" | "stream"
+        What is kept.
+
+    Raises
+    ------
+    ValueError
+        If the map or its permutations do not fit into memory, or on disk.
+    """
+    check_option("null", null, NULLS)
+    n_permutations = analysis.permutations.n_permutations
+    scalar = sum(METRICS[name].scalar for name in analysis.task.scoring)
+    full = 4 * n_nulls * scalar * n_permutations * n_cells
+    if null == "auto":
+        null = "full" if full <= FULL_NULL_BYTES else "max"
+    less = fewer
+    if null == "full":
+        less += ", fewer permutations or null='max' instead of 'full'"
+    check_memory(analysis, n_cells, full if null == "full" else 0, size, less)
+    if null == "stream":
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
+        if full > free:
+            raise ValueError(
+                f"null='stream' writes {word_bytes(full)} for {size} and "
+                f"{n_permutations} permutations into {folder}, which has "
+                f"{word_bytes(free)} left. Use {fewer}, fewer permutations, another "
+                "folder (the environment variable TMPDIR), or null='max'."
+            )
+    return null
+
+
+def check_memory(analysis, n_cells, null_bytes, size, less):
+    """Refuse a map that does not fit into memory, before anything is computed.
+
+    Parameters
+    ----------
+    analysis : Analysis
+        What is computed in each of the `n_cells` cells.
+    n_cells, null_bytes : int
+        The number of cells, and the bytes of all that is kept of the null.
+    size, less : str
+        How to word the size of the map, and what makes it smaller.
+    """
+    task = analysis.task
+    cell = len(analysis.tested) + 8 * len(task.scoring)
+    if "confusion_matrix" in task.scoring:
+        cell += 8 * task.n_classes**2
+    needed, available = n_cells * cell + null_bytes, physical_memory()
+    if available is not None and needed > available:
+        raise ValueError(
+            f"A map of {size} needs {word_bytes(needed)} with {len(task.labels) - 1} "
+            f"permutations; this machine has {word_bytes(available)} of memory. Use "
+            f"{less}."
+        )

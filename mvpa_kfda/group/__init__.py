@@ -1,0 +1,1 @@
+"""Inference for many subjects, from their results."""

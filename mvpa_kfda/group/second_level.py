@@ -1,0 +1,616 @@
+"""Group inference: the results of many subjects, or their files, to one result."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm, t
+
+from ..inference.corrections import ADJUSTMENTS, correct, smallest_p_value
+from ..inference.null import FullNull
+from ..results.group import NULLS, GroupResult
+from ..utils.checks import check_count, check_jobs, draw_seed, warn
+from ..utils.files import versions
+from .arguments import (
+    CLUSTER_FDR,
+    METHODS,
+    Request,
+    check_alpha,
+    check_alternative,
+    check_corrections,
+    check_group_method,
+    check_list_names,
+    check_other,
+    check_threshold,
+    choose_n_permutations,
+    join_lists,
+)
+from .library import flip_with_mne, flip_with_nilearn
+from .recombined import Recombined, cluster_size_p, draw_recombinations
+from .statistics import (
+    LabelExchange,
+    OnLattice,
+    SignFlips,
+    draw_labels,
+    draw_signs,
+    parametric_p,
+)
+from .subjects import gather_subjects
+
+#: What the field's libraries do themselves for sign flips. The maximum comes from the
+#: flips that give the uncorrected p-values, so that no corrected one is smaller.
+_LIBRARY = ("cluster", "tfce")
+
+#: Metrics that rise above their chance level when a classifier prefers large classes,
+#: and from which ratio of the largest class to the smallest this matters.
+_PREFERRING, _UNBALANCED = ("accuracy", "recall"), 1.2
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What a method found.
+
+    Attributes
+    ----------
+    statistic : array, shape (C,)
+        What was tested.
+    p : dict of str -> array, shape (C,)
+        Correction -> p-values.
+    null_max : array, shape (P,)
+        The most extreme statistic of each second-level permutation.
+    observed_max : float
+        The most extreme statistic, turned as the alternative turns `null_max`.
+    """
+
+    statistic: np.ndarray
+    p: dict
+    null_max: np.ndarray
+    observed_max: float
+
+
+def recombine(subjects, request, statistic):
+    """Test against first-level permutations, recombined over subjects.
+
+    Parameters
+    ----------
+    subjects : Subjects
+        Scores and nulls of the subjects.
+    request : Request
+        What is asked for.
+    statistic : {"min", "mean"}
+        What is computed over subjects.
+
+    Returns
+    -------
+    tested : Tested
+        Where a map has two nulls, its p-values are the larger ones.
+    """
+    n_maps = np.array([1 + len(null) for null in subjects.nulls])
+    draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
+    null = Recombined(subjects.scores, subjects.nulls, draws, statistic)
+    tested = _test(null, subjects, request, {"none", "max"})
+    if not subjects.second_nulls:
+        return tested
+    second = Recombined(subjects.scores, subjects.second_nulls, draws, statistic)
+    other = _test(second, subjects, request, {"none", "max"})
+    p = {
+        name: np.maximum(each, np.where(subjects.exempt, 0.0, other.p[name]))
+        for name, each in tested.p.items()
+    }
+    null_max = np.maximum(tested.null_max, other.null_max)
+    observed_max = max(tested.observed_max, other.observed_max)
+    return Tested(tested.statistic, p, null_max, observed_max)
+
+
+def one_sample(subjects, differences, request, statistic, library):
+    """Test differences by flipping their signs, or by their distribution.
+
+    Parameters
+    ----------
+    subjects : Subjects
+        Where the differences are.
+    differences : array, shape (S, C)
+        Scores minus chance, or of one condition minus another.
+    request : Request
+        What is asked for.
+    statistic : {"t", "wilcoxon"}
+        Student's t, or the standardised signed-rank sum.
+    library : bool
+        Sign flips by MNE-Python or nilearn; otherwise uncorrected p-values are those
+        of the distribution, and signs are flipped for the other corrections.
+
+    Returns
+    -------
+    tested : Tested
+        What was found.
+    """
+    signs = draw_signs(len(differences), request.n_permutations, request.seed)
+    null = SignFlips(differences, signs, statistic)
+    by_library = set(_LIBRARY) & set(request.corrections) if library else set()
+    parametric = None if library else (differences,)
+    height = _height(statistic, len(differences) - 1, request.level)
+    tested = _test(null, subjects, request, {"none"}, by_library, height, parametric)
+    for name in sorted(by_library):
+        tested.p[name] = _flip_by_library(subjects, differences, request, name)
+    return tested
+
+
+def two_samples(subjects, scores, others, request, statistic, exchange):
+    """Test the difference of two groups by exchanging who belongs to which.
+
+    Parameters
+    ----------
+    subjects : Subjects
+        Where the scores are.
+    scores, others : array, shape (S, C) and (S2, C)
+        Scores of the two groups.
+    request : Request
+        What is asked for.
+    statistic : {"t", "wilcoxon"}
+        Student's t, or the standardised rank sum.
+    exchange : bool
+        Uncorrected p-values by exchange, too; otherwise those of the distribution.
+
+    Returns
+    -------
+    tested : Tested
+        What was found.
+    """
+    n, n_others = len(scores), len(others)
+    labels = draw_labels(n, n_others, request.n_permutations, request.seed)
+    null = LabelExchange(np.concatenate([scores, others]), labels, statistic)
+    height = _height(statistic, n + n_others - 2, request.level)
+    parametric = None if exchange else (scores, others)
+    return _test(null, subjects, request, {"none"}, set(), height, parametric)
+
+
+def _test(null, subjects, request, always, never=(), height=None, parametric=None):
+    """Compute the p-values that a lazy null gives."""
+    asked = {name for name in request.corrections if name not in ADJUSTMENTS}
+    names = (asked | always) - set(never)
+    adjacency = subjects.places.adjacency(subjects.counted)
+    shape = null.observed.shape
+    if adjacency is None:
+        shape = subjects.places.shape
+    p = {}
+    if parametric is not None:
+        how = {"statistic": null.statistic, "alternative": request.alternative}
+        p["none"] = parametric_p(*parametric, **how)
+        names.discard("none")
+    if CLUSTER_FDR in names:
+        where = adjacency, subjects.places.shape
+        p[CLUSTER_FDR] = cluster_size_p(null, request.threshold, *where).p_values
+        names.discard(CLUSTER_FDR)
+    null_max, observed_max = np.empty(0), np.nan
+    if names or parametric is None:
+        full = FullNull(
+            null.observed.reshape(shape),
+            OnLattice(null, shape),
+            adjacency,
+            request.threshold,
+            request.alternative,
+            height=height,
+        )
+        p |= {name: correct(full, name).reshape(-1) for name in sorted(names)}
+        null_max, observed_max = full.maximum, float(full.values.max())
+    return Tested(null.observed, p, null_max, observed_max)
+
+
+def _flip_by_library(subjects, differences, request, correction):
+    """Return the p-values of sign flips by MNE-Python or, for voxels, nilearn."""
+    options = {
+        "threshold": request.threshold,
+        "alternative": request.alternative,
+        "n_permutations": request.n_permutations,
+        "random_state": request.seed,
+        "n_jobs": request.n_jobs,
+        "verbose": request.verbose,
+    }
+    places = subjects.places
+    if places.in_voxels:
+        where = places.geometry, subjects.counted
+        return flip_with_nilearn(differences, *where, correction, **options)[0]
+    adjacency = places.adjacency(subjects.counted)
+    where = places.shape if adjacency is None else adjacency
+    return flip_with_mne(differences, where, correction, **options)[0]
+
+
+def _height(statistic, df, level):
+    """Return the statistic that a p-level stands for."""
+    return float(t.isf(level, df) if statistic == "t" else norm.isf(level))
+
+
+# ------------------------------------------------------------------- what can come out
+
+
+def warn_if_unbalanced(subjects):
+    """Warn if scores are above their chance level without any effect."""
+    if subjects.metric not in _PREFERRING or subjects.unbalanced < _UNBALANCED:
+        return
+    name, ratio = subjects.metric, subjects.unbalanced
+    warn(
+        f"Subjects have classes of different sizes (up to {ratio:.3g} to 1): without "
+        f"any effect {name} is then above its chance level "
+        f"{subjects.chances[0]:.3g}, and tests against that level reject too often. "
+        "Use metric='balanced_accuracy' (decode with scoring=['accuracy', "
+        "'balanced_accuracy']), or method='prevalence' or 'bootstrap'."
+    )
+
+
+def warn_if_out_of_reach(result, majority):
+    """Warn if no p-value can be as small as alpha, whatever the scores.
+
+    Parameters
+    ----------
+    result : GroupResult
+        What came out.
+    majority : float
+        The prevalence of a majority.
+    """
+    n, alpha = result.n_permutations, result.alpha
+    of_permutations = f" and {n} second-level permutations" if n else ""
+    sizes = f"With {result.n_subjects} subjects{of_permutations} the"
+    told = False
+    for name in result.correction:
+        least = _smallest_p(result, name)
+        if least > alpha:
+            told = True
+            advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
+            if n < result.parameters["n_permutations"]:
+                advice = "These are all there are; more subjects have more."
+            if _of_distribution(result, name):
+                advice = "More subjects make it smaller."
+            warn(
+                f"{sizes} smallest p-value that correction {name!r} can give is "
+                f"{least:.3g}, above alpha={alpha:g}: nothing can be significant. "
+                f"{advice}"
+            )
+    if result.method != "prevalence" or told:
+        return
+    largest = np.nan_to_num(result.largest_gamma_0)
+    if largest < majority:
+        warn(
+            f"{sizes} prevalence bound cannot exceed {largest:.2f}, so an effect in "
+            f"the majority cannot be shown at alpha={alpha:g}. More subjects or more "
+            "permutations raise it."
+        )
+
+
+def _of_distribution(result, correction):
+    """Tell whether p-values come from a distribution and not from permutations."""
+    return result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS)
+
+
+def _smallest_p(result, correction):
+    """Return the smallest p-value that a correction can give; 0 if that is open."""
+    if correction == CLUSTER_FDR:
+        return 0.0
+    n_counted = int(np.count_nonzero(result.counted))
+    n, n_others = result.n_subjects, 0
+    if result.other_scores is not None and not result.paired:
+        n_others = len(result.other_subjects)
+    n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
+    if _of_distribution(result, correction):
+        if result.method == "t":
+            return 0.0
+        two_sided = result.alternative == "two-sided"
+        least = max((2 if two_sided else 1) / n_exchanges, np.finfo(float).tiny)
+        if n_others:
+            # With ties the rank sum is tested by an approximation, which goes lowest
+            # where all subjects of a group are equal.
+            apart = np.ones((n, 1)), np.zeros((n_others, 1)), "wilcoxon"
+            how = "two-sided" if two_sided else "greater"
+            least = min(least, float(parametric_p(*apart, how)[0]))
+        return smallest_p_value(1 / least - 1, n_counted, correction)
+    least = smallest_p_value(result.n_permutations, n_counted, correction)
+    # Of all sign flips, and of all exchanges between equal groups, two are equally far
+    # out: the observed one and its mirror image.
+    mirrored = not METHODS[result.method] and n_others in (0, n)
+    exact = result.n_permutations < result.parameters["n_permutations"]
+    if mirrored and exact and result.alternative == "two-sided":
+        least = min(1.0, 2 * least)
+    return least
+
+
+#: p-levels that form clusters where none is given: of images, and of everything else.
+_LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
+
+
+def group_inference(
+    results,
+    method="prevalence",
+    correction="max",
+    *,
+    other=None,
+    paired=False,
+    labels=None,
+    metric=None,
+    alternative=None,
+    alpha=0.05,
+    n_permutations=None,
+    threshold=None,
+    subjects=None,
+    resample=False,
+    random_state=None,
+    n_jobs=None,
+    verbose=False,
+):
+    r"""Test the scores of a group of subjects at every position of their maps.
+
+    The results of the subjects, or the files they were saved to, are all that is
+    needed; the data are not.
+
+    Parameters
+    ----------
+    results : sequence of results or of paths
+        One result per subject, or the file that its ``save`` wrote: of
+        `cross_validate`, `decode_epochs`, `generalize_epochs`, `searchlight`,
+        `decode_regions` or `regress`, all of one kind and with the same positions.
+    method : {"prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"}
+        How subjects are put together, see Notes. "prevalence" and "bootstrap" need
+        results with label permutations. Underscores count as hyphens.
+    correction : str or sequence of str
+        Correction for testing many positions: "none", "max", "max-step-down",
+        "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
+        described in `mvpa_kfda.inference.corrections`; for "bootstrap" also
+        "cluster-fdr". The first is the default of the result.
+    other : sequence of results or of paths, or None
+        Another group, or with ``paired=True`` the same subjects in another condition:
+        the difference is tested then. Not for "prevalence" and "bootstrap".
+    paired : bool
+        Whether `other` has the same subjects in the same order. Where names say that
+        two groups share people, they are refused.
+    labels : sequence of two str, or None
+        Names of the two groups or conditions, for the figures. None is ("first",
+        "second").
+    metric : str or None
+        Name of the metric; None takes the first.
+    alternative : {"greater", "less", "two-sided"} or None
+        Which scores count. None is "greater" (than chance), and "two-sided" for
+        differences. "prevalence" has "greater" only.
+    alpha : float
+        Significance level of the figures and of the prevalence bound.
+    n_permutations : int or None
+        Number of second-level permutations. If there are no more than that, all of
+        them are taken, and the test is exact. None is 10,000 or, for "prevalence" at up
+        to 1,000 positions, 1,000,000: the prevalence bound grows with them (of 12
+        subjects, up to 0.587 and 0.677). It stays 10,000 where a correction by
+        clusters, TFCE or "max-step-down" is asked for, which takes long.
+    threshold : float or None
+        p-level that a position passes to be in a cluster, above 0 and below 0.5,
+        one-sided unless the test is two-sided; for the corrections by clusters. None
+        is 0.001 for images and 0.05 for everything else.
+    subjects : sequence of str or None
+        Names of the subjects. None takes them from the files' paths.
+    resample : bool
+        Bring voxels of other grids and masks onto the grid of the first subject, to
+        the nearest voxel, and keep the voxels that all subjects have. Otherwise such
+        results are refused.
+    random_state : int, Generator, RandomState or None
+        Seed of the second-level permutations. None makes p differ from call to call;
+        give a number, such as 0, and report it.
+    n_jobs : int or None
+        Number of processes for the sign flips of MNE-Python and nilearn. Results do not
+        depend on it.
+    verbose : bool
+        Whether these report their progress.
+
+    Returns
+    -------
+    group : GroupResult
+        With `pvalues`, `plot`, `to_dataframe`, `save` and, for "prevalence", `gamma_0`.
+
+    Raises
+    ------
+    ValueError
+        If the results do not belong together (the message names the subject), have no
+        permutations where these are needed, are those of one subject only, or one of
+        them is there twice; or if an argument is not valid.
+    FileNotFoundError
+        If a file does not exist.
+
+    Warns
+    -----
+    RuntimeWarning
+        If so few subjects or permutations cannot give p <= `alpha`, or if "sign-flip",
+        "t" or "wilcoxon" test "accuracy" or "recall" against chance and the largest
+        class of a subject is 1.2 times the smallest, or more, see Notes.
+
+    Notes
+    -----
+    *prevalence* [1]_: The statistic is the minimum over the N subjects,
+    :math:`m = \min_k a_k`. A second-level permutation takes one of the maps of each
+    subject at random, the observed one or that of one of its label permutations. With
+    the observed maps as the first of :math:`P_2` such permutations,
+
+    .. math::
+        p = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1 \le m_i], \qquad
+        p_c(v) = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1(v) \le \max_{v'} m_i(v')]
+
+    are the p-values of the global null hypothesis, that nobody has an effect (Eq. 24
+    and 26). They say how many there are in the population that have one:
+    ``pvalues(null="majority")`` and `GroupResult.gamma_0`. In the paper
+    :math:`\alpha = 0.05`, the majority is :math:`\gamma = 0.5`, and its code makes
+    :math:`P_2 = 10^6` second-level permutations.
+
+    *bootstrap* [2]_: The statistic is the mean over subjects, and second-level
+    permutations are drawn in the same way. ``correction="cluster-fdr"`` is that of the
+    paper: each voxel has its own threshold, the score that a share of `threshold` of
+    its permuted means reach; a cluster is compared with the sizes of all clusters of
+    all permuted maps, and the p-values are those of the false discovery rate over
+    clusters. In contrast to the paper, the observed maps are among those drawn from,
+    which keeps the test exact with few label permutations.
+
+    *sign-flip*: Student's t over subjects of score minus chance, with the null of
+    random signs. "cluster" and "tfce" are computed by
+    :func:`mne.stats.permutation_cluster_1samp_test` and, for voxels, "cluster" by what
+    :func:`nilearn.glm.second_level.non_parametric_inference` rests on, whose mass of a
+    cluster is the part above the threshold. Its TFCE divides a map by its own maximum,
+    which hides weak effects beside strong ones, so that of voxels is this package's, as
+    are "max", which shares the flips of the uncorrected p-values, and all p-values
+    where every flip can be listed. It needs neither label permutations nor normal
+    scores, but, like the next two, it is about the mean.
+
+    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with
+    the p-values of their distributions; where a correction needs a null, it is that of
+    random signs. **What these, and "sign-flip", do not show**: true accuracies are
+    never below chance, so their mean is above chance if a single subject of the
+    population has an effect. A significant t-test on accuracies says that some have,
+    not that the effect is typical of the population [1]_. And they take the chance
+    level for granted, which accuracy exceeds without any effect where classes differ in
+    size, because a classifier then prefers the larger one: take "balanced_accuracy".
+    Of 24 subjects with noise in 200 trials and 30 channels, t has p <= 0.05 in 8 % of
+    cases where the largest class is 1.22 times the smallest, in 9 % at 1.33 and in 19 %
+    at 1.5; of 40 trials, in 99 % at 3. Hence the warning from 1.2 on. Differences
+    between lists cancel most of this.
+
+    With `other`, the last three compare two lists. Paired: the differences are tested
+    as above, flipping a sign being the same as exchanging the two labels of a subject.
+    Two groups: Student's t with equal variances, or Wilcoxon's rank sum; the null
+    exchanges who belongs to which group. "sign-flip" has both p-values from the
+    exchange, "t" and "wilcoxon" have uncorrected ones from the distribution.
+
+    Of time generalization within one data set, which has two hypotheses to reject (see
+    :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" take the larger
+    p-value.
+
+    References
+    ----------
+    .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
+       inference for information-based imaging: From the second-level t-test to
+       prevalence inference. NeuroImage, 141, 378-392.
+    .. [2] Stelzer, J., Chen, Y., & Turner, R. (2013). Statistical inference and
+       multiple testing correction in classification-based multi-voxel pattern
+       analysis (MVPA): Random permutations and cluster size control. NeuroImage, 65,
+       69-82.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, group_inference
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> results = [
+    ...     cross_validate(
+    ...         rng.normal(size=(40, 5)) + (y == "house")[:, None],
+    ...         y,
+    ...         n_permutations=50,
+    ...         random_state=0,
+    ...     )
+    ...     for subject in range(6)
+    ... ]
+    >>> group = group_inference(results, n_permutations=1000, random_state=0)
+    >>> group.pvalues()
+    0.000999000999000999
+    >>> group_inference(results, "t", "none").pvalues() < 0.001
+    True
+    """
+    method = check_group_method(method)
+    corrections = check_corrections(correction, method)
+    alternative = check_alternative(alternative, method, corrections, other is not None)
+    check_other(other, paired, method)
+    alpha, labels = check_alpha(alpha), check_list_names(labels, other)
+    check_jobs(n_jobs)
+    if n_permutations is not None:
+        check_count("n_permutations", n_permutations, minimum=1)
+    entries, n_first, names = join_lists(results, other, subjects, paired)
+    if threshold is not None:
+        n_means = 1 if paired or other is None else 2
+        dof = len(names) // (2 if paired else 1) - n_means
+        check_threshold(threshold, dof if method in ("sign-flip", "t") else None)
+    group = gather_subjects(
+        entries,
+        metric=metric,
+        subjects=names,
+        need_nulls=METHODS[method],
+        resample=resample,
+        n_first=n_first,
+    )
+    if threshold is None:
+        in_brain = group.places.geometry is not None
+        threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
+    request = Request(
+        corrections=corrections,
+        alternative=alternative,
+        threshold=float(threshold),
+        n_permutations=choose_n_permutations(
+            n_permutations, method, corrections, int(group.counted.sum())
+        ),
+        seed=draw_seed(random_state),
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    tested, chance = _run(method, group, n_first, paired, request)
+    second = {"paired": bool(paired), "labels": labels}
+    result = _pack(method, group, n_first, second, tested, chance, request, alpha)
+    warn_if_out_of_reach(result, NULLS["majority"])
+    return result
+
+
+# ------------------------------------------------------------------- the steps of it
+
+
+def _run(method, group, n_first, paired, request):
+    """Test; return what was found, and the chance level of what was tested."""
+    first, others = group.scores[:n_first], group.scores[n_first:]
+    statistic = "wilcoxon" if method == "wilcoxon" else "t"
+    by_exchange = method == "sign-flip"
+    if len(others) and paired:
+        differences, chance = first - others, 0.0
+    elif len(others):
+        arguments = first, others, request, statistic, by_exchange
+        return two_samples(group, *arguments), 0.0
+    else:
+        chance = float(group.chances[0])
+        differences = first - chance
+    if METHODS[method]:
+        if group.one_sided and request.alternative != "greater":
+            raise ValueError(
+                "Diagonals of time generalization hold the larger of two scores for "
+                "each permutation, which tests for high scores only. Use "
+                "alternative='greater', or results of decode_epochs."
+            )
+        reduced = "min" if method == "prevalence" else "mean"
+        return recombine(group, request, reduced), chance
+    if np.isnan(chance):
+        raise ValueError(
+            f"The metric {group.metric!r} has no chance level to test against. Choose "
+            "another metric, or use method='prevalence' or 'bootstrap', which compare "
+            "with permuted labels."
+        )
+    if not len(others):
+        warn_if_unbalanced(group)
+    return one_sample(group, differences, request, statistic, by_exchange), chance
+
+
+def _pack(method, group, n_first, second, tested, chance, request, alpha):
+    """Make the result, with maps of all positions."""
+    scores = group.expand(group.scores)
+    compared = len(scores) > n_first
+    return GroupResult(
+        metric=group.metric,
+        method=method,
+        correction=request.corrections,
+        alternative=request.alternative,
+        alpha=alpha,
+        places=group.places,
+        chance=chance,
+        score_chance=float(group.chances[0]),
+        statistic=group.expand(tested.statistic),
+        p_maps={name: group.expand(p) for name, p in tested.p.items()},
+        observed_max=tested.observed_max,
+        null_max=tested.null_max,
+        n_permutations=len(tested.null_max),
+        subjects=np.array(group.names[:n_first]),
+        subject_scores=scores[:n_first],
+        other_subjects=np.array(group.names[n_first:]) if compared else None,
+        other_scores=scores[n_first:] if compared else None,
+        **second,
+        parameters={
+            "n_permutations": request.n_permutations,
+            "threshold": request.threshold,
+            "random_state": request.seed,
+            "first_level_permutations": [len(null) for null in group.nulls],
+        },
+        versions=versions(),
+    )

@@ -1,0 +1,738 @@
+"""The results of several subjects, or their files, gathered for the second level.
+
+Messages name a subject by what it is called and by its file.
+
+Files are loaded one after the other, and of each only what the group needs is kept.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from nilearn.image import resample_to_img
+from nilearn.image.resampling import BoundingBoxError
+
+from ..data.space import VolumeSpace
+from ..data.volumes import NilearnWarnings
+from ..metrics import METRICS
+from ..results.base import Saved, _Result
+from ..results.epochs import GeneralizationResult
+from ..results.load import load_result
+from ..results.places import Places
+from ..utils.checks import quoted, warn
+
+
+def nearest_voxels(space, onto):
+    """Find the voxel of a space that is nearest to each voxel of another space.
+
+    Parameters
+    ----------
+    space : VolumeSpace
+        The voxels that have values, V of them.
+    onto : VolumeSpace
+        The voxels that are to get values, W of them.
+
+    Returns
+    -------
+    nearest : array of int, shape (W,)
+        Index of the voxel of `space` whose cell of the grid holds the voxel of `onto`;
+        -1 where the grid of `space` ends, or where its mask is empty.
+
+    Notes
+    -----
+    One image, of the voxels' numbers, is resampled to its nearest neighbours by
+    :func:`nilearn.image.resample_to_img`. Taking the values of these voxels is the
+    same as resampling every map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> space = VolumeSpace(np.ones((3, 1, 1)), np.diag([3.0, 3.0, 3.0, 1.0]))
+    >>> shifted = np.diag([3.0, 3.0, 3.0, 1.0])
+    >>> shifted[0, 3] = 4.0  # mm; the grids are one voxel and a third apart
+    >>> nearest_voxels(space, VolumeSpace(np.ones((3, 1, 1)), shifted))
+    array([ 1,  2, -1])
+    """
+    # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
+    # grid's last voxel, be it by rounding only. An empty voxel all around mends that.
+    affine = space.affine.copy()
+    affine[:3, 3] -= space.affine[:3, :3].sum(axis=1)
+    padded = VolumeSpace(np.pad(space.mask, 1), affine)
+    # Numbers from 1, for 0 is outside; as floats, for nilearn makes integers smaller.
+    numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
+    target = onto.to_img(np.zeros(onto.n_positions))
+    try:
+        with NilearnWarnings():
+            moved = resample_to_img(numbers, target, interpolation="nearest")
+    except BoundingBoxError:  # the grids do not overlap
+        return np.full(onto.n_positions, -1)
+    return np.asarray(moved.dataobj)[onto.mask].astype(np.intp) - 1
+
+
+def take_voxels(values, nearest):
+    """Return the values at other voxels.
+
+    Parameters
+    ----------
+    values : array of float, shape (..., V)
+        Values of the voxels of a space.
+    nearest : array of int, shape (W,)
+        From :func:`nearest_voxels`.
+
+    Returns
+    -------
+    taken : array, shape (..., W)
+        Of the same type; NaN where there is no voxel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> take_voxels(np.array([[0.5, 0.7], [0.4, 0.6]]), np.array([1, -1]))
+    array([[0.7, nan],
+           [0.6, nan]])
+    """
+    taken = np.take(values, nearest, axis=-1, mode="wrap")
+    taken[..., nearest < 0] = np.nan
+    return taken
+
+
+#: Lowest and highest value of metrics; finite numbers for all others.
+_RANGES = {
+    **dict.fromkeys(METRICS, (0.0, 1.0)),
+    "kappa": (-1.0, 1.0),
+    "pearsonr": (-1.0, 1.0),
+}
+
+#: Scores in single precision go beyond the range of their metric by less.
+_BEYOND = 1e-6
+
+#: What defines an analysis, of what results record in their parameters. Left out is
+#: what differs between subjects for good reasons: seeds, numbers of permutations and
+#: of trials, channels, and folds that follow from the data.
+_DEFINING = (
+    "task",
+    "kernel",
+    "reg",
+    "kernels",
+    "criterion",
+    "n_components",
+    "average",
+    "permute",
+    "standardize",
+    "radius",
+    "distance",
+    "scale",
+    "window",
+    "step",
+    "window_mode",
+    "sfreq",
+    "train_on",
+)
+
+#: Numbers that differ by less, as a part of the first, are the same.
+_SAME = 1e-6
+
+#: Subjects that a warning names.
+_NAMED = 3
+
+
+def recorded(result):
+    """Return what a result records of how it was made, and its classes."""
+    analysis = {n: result.parameters[n] for n in _DEFINING if n in result.parameters}
+    if len(result.classes):
+        analysis["classes"] = ", ".join(map(str, result.classes))
+    return analysis
+
+
+def tell_differences(words, analyses, n_first):
+    """Warn of subjects that were analysed differently from the first of their list.
+
+    Parameters
+    ----------
+    words : sequence of str
+        How to word each subject at the start of a sentence.
+    analyses : sequence of dict
+        From `recorded`.
+    n_first : int
+        How many are in the first list; all others are in the second.
+    """
+    found = {}
+    for k, (who, analysis) in enumerate(zip(words, analyses, strict=True)):
+        first = analyses[0 if k < n_first else n_first]
+        differ = [
+            f"{name} ({_worded(analysis[name])} instead of {_worded(first[name])})"
+            for name in first
+            if name in analysis and not _same(analysis[name], first[name])
+        ]
+        if differ:
+            found[who] = ", ".join(differ)
+    if found:
+        named = [f"{who}: {differ}" for who, differ in list(found.items())[:_NAMED]]
+        (who, differ), more = next(iter(found.items())), len(found) - len(named)
+        text = f"{who} was analysed differently from the first: {differ}"
+        if len(found) > 1:
+            rest = f"; and {more} more" if more else ""
+            text = (
+                f"{len(found)} subjects were analysed differently from the first. "
+                f"{'; '.join(named)}{rest}"
+            )
+        warn(f"{text}. If this is not on purpose, run the analysis again.")
+
+
+def _same(value, other):
+    """Tell whether two recorded values are the same, but for rounding."""
+    numbers = [isinstance(each, float | int | np.number) for each in (value, other)]
+    if all(numbers):
+        return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
+    return _worded(value) == _worded(other)
+
+
+def _worded(value):
+    """Word a recorded value; a place in memory is no part of what a function is."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
+
+
+def largest_ratio(result):
+    """Return the largest ratio between the tested trials of two classes; 1 without."""
+    if len(result.classes) == 0:
+        return 1.0
+    counts = np.unique(getattr(result, "y_test", result.y), return_counts=True)[1]
+    return float(counts.max() / counts.min())
+
+
+def refuse_damage(values, metric, who):
+    """Raise a ValueError on values that a score or a permuted score never has."""
+    lowest, highest = _RANGES.get(metric, (-np.inf, np.inf))
+    low, high = values.min(), values.max()  # NaN if any is
+    if np.isfinite([low, high]).all() and (
+        lowest - _BEYOND <= low and high <= highest + _BEYOND
+    ):
+        return
+    raise ValueError(
+        f"{who} has scores of {metric!r}, observed or of permuted labels, that cannot "
+        f"be: they go from {low:.3g} to {high:.3g}. Its result is damaged; take it "
+        "from a backup, or run its analysis again."
+    )
+
+
+def refuse_gap(has_score, places, words):
+    """Raise a ValueError that names a subject and a place without a score."""
+    subject, place = np.argwhere(~has_score)[0]
+    at = ", ".join(
+        f"{column} {values[place]:.6g}" for column, values in places.columns().items()
+    )
+    raise ValueError(
+        f"{words[subject]} has no score of {places.describe()} at {at} (first of "
+        f"{np.count_nonzero(~has_score[subject])}), but maps without gaps are needed. "
+        "Take another metric, or leave these positions out of the analysis of all "
+        "subjects."
+    )
+
+
+#: The name of a subject in a path, as BIDS has it.
+_BIDS_SUBJECT = re.compile(r"(?<![A-Za-z0-9])sub-[A-Za-z0-9]+")
+
+
+def list_entries(results, name="results"):
+    """Return the entries of a list of results, two or more."""
+    wanted = f"{name} must be a list with one result, or path of a saved one, for every"
+    if isinstance(results, str | os.PathLike):
+        raise TypeError(
+            f"{wanted} subject; got the text {os.fspath(results)!r}. Give a list; for "
+            "a pattern use sorted(glob.glob(pattern))."
+        )
+    if isinstance(results, Mapping):
+        raise TypeError(
+            f"{wanted} subject; got a {type(results).__name__}. Give "
+            "list(results.values()) with subjects=list(results)."
+        )
+    try:
+        entries = list(results)
+    except TypeError:
+        raise TypeError(
+            f"{wanted} subject; got a {type(results).__name__}. Give a list of two or "
+            "more."
+        ) from None
+    for entry in filter(_is_path, entries):
+        if _is_pattern(entry):
+            raise FileNotFoundError(
+                f"There is no file {os.fspath(entry)!r} in {name}; a pattern has to be "
+                f"expanded: sorted(glob.glob({os.fspath(entry)!r}))."
+            )
+    if not entries:
+        raise ValueError(
+            f"{name} is empty; give two or more subjects. A pattern that matches no "
+            "file gives an empty list."
+        )
+    if len(entries) == 1:
+        raise ValueError(
+            f"{name} holds a single subject; a group needs two or more. "
+            "result.pvalues() tests one subject."
+        )
+    return entries
+
+
+def _is_path(entry):
+    """Tell paths from objects."""
+    return isinstance(entry, str | os.PathLike)
+
+
+def _is_pattern(path):
+    """Tell a pattern of glob from the path of a file."""
+    return any(sign in os.fspath(path) for sign in "*?[") and not os.path.exists(path)
+
+
+def name_subjects(subjects, entries):
+    """Return the names of the subjects as a tuple of different strings."""
+    if subjects is None:
+        return tuple(_default_names(entries))
+    several = np.iterable(subjects) and not isinstance(subjects, str)
+    names = tuple(map(str, subjects)) if several else ()
+    if len(names) != len(entries) or len(set(names)) < len(names):
+        raise ValueError(
+            f"subjects must name each of the {len(entries)} results once, all names "
+            f"different; got {subjects!r}."
+        )
+    return names
+
+
+def _default_names(entries):
+    """Take the names from the paths; results that have none are counted."""
+    numbers = [f"subject {number}" for number, _ in enumerate(entries, start=1)]
+    found = iter(_names_in([entry for entry in entries if _is_path(entry)]))
+    names = [
+        next(found, number) if _is_path(entry) else number
+        for entry, number in zip(entries, numbers, strict=True)
+    ]
+    return names if len(set(names)) == len(names) else numbers
+
+
+def _names_in(paths):
+    """Return what tells paths apart: a name as in BIDS, or the shortest ends."""
+    paths = [Path(os.path.abspath(path)) for path in paths]
+    named = [_BIDS_SUBJECT.findall(str(path)) for path in paths]
+    if all(named) and len({found[-1] for found in named}) == len(paths):
+        return [found[-1] for found in named]
+    parts = [(p.with_suffix("") if p.suffix == ".h5" else p).parts for p in paths]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        ends = ["/".join(part[-depth:]) for part in parts]
+        if len(set(ends)) == len(ends):
+            return ends
+    return []
+
+
+def word_subject(name, entry):
+    """Word a subject at the start of a sentence, e.g. "Subject sub-01 (a/b.h5)"."""
+    words = name if name.startswith("subject ") else f"subject {name}"
+    path = f" ({os.fspath(entry)})" if _is_path(entry) else ""
+    return f"S{words[1:]}{path}"
+
+
+def refuse_repeats(entries, words):
+    """Raise a ValueError if a file or an object is there twice."""
+    for (one, who), (other, whom) in combinations(zip(entries, words, strict=True), 2):
+        same = ""
+        if one is other and not _is_path(one):
+            same = "object"
+        elif _is_path(one) and _is_path(other) and _is_same_file(one, other):
+            same = "file"
+        if same:
+            raise ValueError(
+                f"{who} and {inside(whom)} are the same {same}; give each subject once."
+            )
+
+
+def _is_same_file(path, other):
+    """Tell whether paths lead to one file; loading complains of missing ones."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
+
+def inside(who):
+    """Word a subject in the middle of a sentence."""
+    return f"s{who[1:]}"
+
+
+def load_subject(entry, who):
+    """Return the result of one subject, loaded from its file if need be."""
+    result = entry
+    if _is_path(entry):
+        try:
+            result = load_result(entry)
+        except (OSError, ValueError) as error:
+            raise type(error)(f"{who}: {error}") from error
+    kind = type(result).__name__
+    if isinstance(result, _Result):
+        return result
+    if isinstance(result, Saved):
+        raise TypeError(
+            f"{who} is a {kind}, which already compares or combines results. Give the "
+            "results of the single subjects."
+        )
+    raise TypeError(
+        f"{who} is no result but a {kind}. Allowed: results, such as decode_epochs and "
+        "searchlight return, and paths of saved ones."
+    )
+
+
+#: Chance levels that are closer than this are equal.
+_SAME_CHANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Subjects:
+    """Scores of S subjects at the same V positions, of which C count.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the subjects.
+    places : Places
+        The positions of the map.
+    metric : str
+        Name of the metric of the scores.
+    chances : array, shape (S,)
+        Chance levels, NaN where there is none.
+    counted : array of bool, shape (V,)
+        Positions, in C order, where every subject has a score.
+    scores : array, shape (S, C)
+        Scores of the observed labels.
+    nulls : tuple of array, shape (P_s, C)
+        Scores under permuted labels, by subject; empty if not asked for.
+    second_nulls : tuple of array, shape (P_s, C)
+        The same for the second test of cross-validated time generalization, see
+        `GeneralizationResult.pvalues`; empty if there is none.
+    exempt : array of bool, shape (C,)
+        Positions where the second test does not count.
+    one_sided : bool
+        Whether the nulls are good for high scores only, see
+        `GeneralizationResult.diagonal`.
+    unbalanced : float
+        The largest ratio between the numbers of tested trials of two classes, of all
+        subjects; 1 where they are equal, or without classes.
+    """
+
+    names: tuple
+    places: Places
+    metric: str
+    chances: np.ndarray
+    counted: np.ndarray
+    scores: np.ndarray
+    nulls: tuple
+    second_nulls: tuple
+    exempt: np.ndarray
+    one_sided: bool = False
+    unbalanced: float = 1.0
+
+    def expand(self, values, fill=np.nan):
+        """Put values of the positions that count into the shape of the map.
+
+        Parameters
+        ----------
+        values : array, shape (..., C)
+            Values of the positions that count.
+        fill : float or bool
+            The value of all others.
+
+        Returns
+        -------
+        maps : array, shape (..., positions...)
+            The values in place.
+        """
+        return self.places.expand(values, self.counted, fill)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What is kept of the result of one subject, at all positions of its map."""
+
+    places: Places
+    mode: str | None
+    metric: str
+    chance: float
+    scores: np.ndarray
+    null: np.ndarray | None
+    second: np.ndarray | None
+    exempt: np.ndarray
+    one_sided: bool
+    unbalanced: float
+    analysis: dict
+
+
+def gather_subjects(
+    results,
+    *,
+    metric=None,
+    subjects=None,
+    need_nulls=False,
+    resample=False,
+    n_first=None,
+):
+    """Gather the results of several subjects.
+
+    Parameters
+    ----------
+    results : sequence of result or path
+        A result, or the file of a saved one, for every subject; two or more.
+    metric : str or None
+        The metric to gather; None takes the first metric of the first result.
+    subjects : sequence of str or None
+        Names of the subjects, all different. None takes them from the paths: the part
+        "sub-..." if it tells them apart, else the end of the path; or counts.
+    need_nulls : bool
+        Gather the scores under permuted labels as well.
+    resample : bool
+        Bring searchlight maps of voxels onto the grid of the first subject, nearest
+        neighbour, and keep the voxels that every subject has.
+    n_first : int or None
+        Number of results of a first list, which the results of a second one follow;
+        their analyses may differ. None: there is one list.
+
+    Returns
+    -------
+    gathered : Subjects
+        The scores of all subjects at the positions of the first.
+
+    Raises
+    ------
+    TypeError
+        If `results` is no list, or holds anything but results and paths.
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a file is damaged, if a subject comes twice, or if what the subjects have
+        differs: the kind of map, its positions, the metric, or its chance level; if
+        permutations are missing, if no position is left that all subjects have, or if
+        one is missing of a lattice, such as times.
+
+    Warns
+    -----
+    RuntimeWarning
+        If subjects have scores at different positions, or were analysed differently.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 10)
+    >>> data = rng.normal(size=(3, 20, 4, 6))  # subjects, trials, features, times
+    >>> options = {"n_permutations": 20, "random_state": 0}
+    >>> results = [decode_arrays(X, y, **options) for X in data]
+    >>> gathered = gather(results, need_nulls=True)
+    >>> gathered.names
+    ('subject 1', 'subject 2', 'subject 3')
+    >>> gathered.scores.shape, gathered.nulls[0].shape
+    ((3, 6), (20, 6))
+    """
+    entries = list_entries(results)
+    names = name_subjects(subjects, entries)
+    words = [word_subject(*each) for each in zip(names, entries, strict=True)]
+    refuse_repeats(entries, words)
+    kept, seen = [], {}
+    for entry, who in zip(entries, words, strict=True):
+        first = kept[0] if kept else None
+        kept.append(_keep(entry, who, first, metric, need_nulls, resample, seen))
+    analyses = [each.analysis for each in kept]
+    tell_differences(words, analyses, len(words) if n_first is None else n_first)
+    return _joined(names, words, kept)
+
+
+def _keep(entry, who, first, metric, need_nulls, resample, seen):
+    """Load a subject's result, compare it with the first, keep what is needed of it."""
+    result = load_subject(entry, who)
+    places = Places.of(result)
+    # The diagonal of such a map keeps its parameters, but is tested at each time alone.
+    general = isinstance(result, GeneralizationResult)
+    mode = result.parameters.get("mode") if general else None
+    metric = _same_kind(result, places, mode, who, first, metric, resample)
+    _refuse_copy(result, entry, who, seen)
+    null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
+    exempt = result._exempt() if general else np.zeros(places.shape, dtype=bool)
+    scores = np.ravel(result.metrics[metric]).astype(np.float64)
+    chance, exempt = result.chances[metric], exempt.ravel()
+    one_sided = bool(result.parameters.get("larger_of_two"))
+    kept = _Kept(
+        places,
+        mode,
+        metric,
+        chance,
+        scores,
+        null,
+        second,
+        exempt,
+        one_sided,
+        largest_ratio(result),
+        recorded(result),
+    )
+    if first is None:
+        return kept
+    if first.places.difference(places):  # of voxels, and resampling was asked for
+        nearest = nearest_voxels(places.geometry, first.places.geometry)
+        if (nearest < 0).all():
+            raise ValueError(
+                f"The voxels of {inside(who)} do not overlap with those of the first "
+                "subject; are both in the same space? Images have to be warped to one "
+                "space, such as MNI, before they are decoded."
+            )
+        if null is not None:
+            null = take_voxels(null, nearest)
+        kept = replace(kept, scores=take_voxels(scores, nearest), null=null)
+    # All share the places of the first; meshes and masks of the others are let go.
+    return replace(kept, places=first.places, exempt=first.exempt)
+
+
+def _same_kind(result, places, mode, who, first, metric, resample):
+    """Raise unless a subject has what the first one has; return the metric."""
+    if first is None:
+        try:
+            return result._scalar_metric(metric)
+        except ValueError as error:
+            again = ""
+            if metric not in result.scoring:
+                again = (
+                    " For other metrics decode again, with "
+                    f"scoring={[*result.scoring, metric]}."
+                )
+            raise ValueError(f"{who}: {error}{again}") from None
+    words = first.places.difference(places)
+    voxels = first.places.in_voxels and places.in_voxels
+    if words and not (resample and voxels):
+        advice = "Run its analysis again like the others, or leave it out"
+        if voxels:
+            advice = (
+                "resample=True brings all maps onto the grid of the first subject, and "
+                "keeps the voxels that every subject has"
+            )
+        elif resample:
+            advice = f"resample=True is for searchlights in volumes only. {advice}"
+        raise ValueError(f"{who} differs from the first subject: {words}. {advice}.")
+    if mode != first.mode:
+        raise ValueError(
+            f"{who} has mode={mode!r}, but the first subject {first.mode!r}: other "
+            "trials were tested. Run the same analysis for all subjects."
+        )
+    if first.metric not in result.scoring:
+        raise ValueError(
+            f"{who} has no metric {first.metric!r}, which the first subject has. It "
+            f"has {quoted(result.scoring)}: pass a metric that all have, or run its "
+            f"analysis again with scoring={first.metric!r}."
+        )
+    chance = result.chances[first.metric]
+    near = {"rtol": 0, "atol": _SAME_CHANCE, "equal_nan": True}
+    if not np.isclose(chance, first.chance, **near):
+        raise ValueError(
+            f"{who} has another chance level of {first.metric!r} than the first "
+            f"subject: {chance:.6g} instead of {first.chance:.6g}. All must have "
+            "decoded the same number of classes; leave it out, or take another metric."
+        )
+    return first.metric
+
+
+def _refuse_copy(result, entry, who, seen):
+    """Raise a ValueError if another subject has an equal result."""
+    digest = hashlib.blake2b()
+    for values in (result.scores, result.predicted):
+        digest.update(np.ascontiguousarray(values, dtype=np.float64))
+    # Equal results have equal scores; only then are both compared as a whole.
+    alike = seen.setdefault(digest.digest(), [])
+    for other, whom in alike:
+        if result == load_subject(other, whom):
+            raise ValueError(
+                f"{whom} and {inside(who)} have equal results: one may be a copy of "
+                "the other, or the same data was analysed twice. Give each subject "
+                "once."
+            )
+    alike.append((entry, who))
+
+
+def _nulls_of(result, metric, who, first):
+    """Return the scores under permuted labels (P, V), and those of the second test."""
+    null = result.nulls.get(metric, ())
+    again = f"run the analysis of {inside(who)} again with n_permutations=100"
+    if len(null) == 0 and metric in getattr(result, "null_summaries", {}):
+        raise ValueError(
+            f"{who} has only a summary of its label permutations "
+            f"(null={result.parameters.get('null')!r}); {again} and null='full'."
+        )
+    if len(null) == 0:
+        raise ValueError(
+            f"{who} has no label permutations, which this method needs; {again}."
+        )
+    second = getattr(result, "second_nulls", {}).get(metric)
+    if first is not None and (second is None) != (first.second is None):
+        raise ValueError(
+            f"{who} and the first subject differ in whether the permutations of the "
+            f"second test were kept; {again}, and likewise of the first subject."
+        )
+    return _flat(null), None if second is None else _flat(second)
+
+
+def _flat(null):
+    """Return a null (P, positions...) as (P, V), in its own precision."""
+    dtype = null.dtype if null.dtype in (np.float32, np.float64) else np.float64
+    return null.reshape(len(null), -1).astype(dtype, copy=False)
+
+
+def _joined(names, words, kept):
+    """Put together what was kept of the subjects, at the positions that count."""
+    first, chances = kept[0], np.array([each.chance for each in kept])
+    has_score = np.array([~np.isnan(each.scores) for each in kept])
+    counted = has_score.all(axis=0)
+    if first.places.pairs is None and counted.any() and not counted.all():
+        refuse_gap(has_score, first.places, words)
+    _check_counted(has_score, counted, words)
+    one_sided = any(each.one_sided for each in kept)
+    unbalanced = max(each.unbalanced for each in kept)
+    scores, nulls, second_nulls = [], [], []
+    for who in words:
+        each = kept.pop(0)  # let go before the next is copied
+        scores.append(each.scores[counted])
+        if each.null is not None:
+            nulls.append(_where(each.null, counted))
+        if each.second is not None:
+            second_nulls.append(_where(each.second, counted))
+        for values in (scores[-1], *nulls[-1:], *second_nulls[-1:]):
+            refuse_damage(values, first.metric, who)
+    return Subjects(
+        names=names,
+        places=first.places,
+        metric=first.metric,
+        chances=chances,
+        counted=counted,
+        scores=np.stack(scores),
+        nulls=tuple(nulls),
+        second_nulls=tuple(second_nulls),
+        exempt=first.exempt[counted],
+        one_sided=one_sided,
+        unbalanced=unbalanced,
+    )
+
+
+def _where(null, counted):
+    """Return a null at the positions that count; no copy where all do."""
+    return null if counted.all() else null[:, counted]
+
+
+def _check_counted(has_score, counted, words):
+    """Warn where subjects have scores at different positions; refuse none at all."""
+    n_counted, n_each = np.count_nonzero(counted), np.count_nonzero(has_score, axis=1)
+    fewest = words[np.argmin(n_each)]
+    text = (
+        f"The subjects have scores at different positions: {n_counted} of "
+        f"{len(counted)} are left, where every subject has one. {fewest} has fewest, "
+        f"{min(n_each)}"
+    )
+    if n_counted == 0:
+        raise ValueError(f"{text}. Leave out subjects that have few.")
+    if (has_score != counted).any():
+        warn(f"{text}.")

@@ -1,0 +1,1 @@
+"""Is it chance? Permutations, their null, and corrected p-values."""

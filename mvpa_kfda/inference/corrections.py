@@ -1,0 +1,510 @@
+"""From observed scores and their permutation null to corrected p-values.
+
+Each takes a null: a `FullNull`, or a `SummarisedNull`, which has the same attributes as
+far as they were kept.
+
+Every function takes the observed scores, shape (positions...), and the null, shape
+(P, positions...): the scores of the same positions under P label permutations. The same
+permutations must have been used at every position, otherwise the null of a maximum or
+of a cluster means nothing.
+
+Large scores are the interesting ones, unless another alternative is asked for. "less"
+tests for small scores, as if all had their sign changed. "two-sided" tests for scores
+far from the centre, abs(score - centre), where the centre of a position is its mean
+over the observed and all permuted scores; positive and negative clusters stay apart.
+
+The null of a map may be large. A float32 null is used as it is, in memory or
+memory-mapped, and the observed scores are then compared at its precision; any other is
+taken as float64. No copy of the null is made. A `NullSummary` can replace the null.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import false_discovery_control
+
+from ..utils.checks import check_option
+from .clusters import find_clusters, tfce_of_graph
+from .null import FullNull, SummarisedNull, against_maximum, count_p, tie_bound
+
+#: False discovery rates: the correction's name, and what SciPy calls the method.
+FALSE_DISCOVERY = {"fdr": "bh", "fdr-by": "by"}
+
+#: The corrections that need no more than the uncorrected p-values.
+ADJUSTMENTS = ("bonferroni", *FALSE_DISCOVERY)
+
+#: Other names of corrections.
+ALIASES = {"fdr-bh": "fdr", "cluster-mass": "cluster", "step-down": "max-step-down"}
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """A cluster of neighbouring positions with large scores.
+
+    Attributes
+    ----------
+    mask : array of bool, shape (positions...)
+        True where the cluster is.
+    mass : float
+        Sum of the standardised scores in the cluster; negative for one of small scores,
+        which the alternatives "less" and "two-sided" find.
+    p_value : float
+        Family-wise p-value of the cluster's mass.
+    """
+
+    mask: np.ndarray
+    mass: float
+    p_value: float
+
+
+def _none(null):
+    return count_p(null.exceedances, null.n_permutations)
+
+
+def _max(null):
+    return against_maximum(null.values, null.maximum, null.dtype, null.maximum_size)
+
+
+def _max_step_down(null):
+    order = np.argsort(-null.values, axis=None, kind="stable")
+    bound = tie_bound(null.values, null.maximum_size, null.dtype).ravel()[order]
+    count = np.zeros(len(order), dtype=np.int64)
+    for _, scores in null.rows():
+        rest = null.turned(scores).reshape(len(scores), -1)[:, order]
+        # Of each position the maximum over itself and those with smaller scores.
+        np.maximum.accumulate(rest[:, ::-1], axis=1, out=rest[:, ::-1])
+        count += np.count_nonzero(rest >= bound, axis=0)
+    p = np.empty(len(order))
+    p[order] = np.maximum.accumulate(count_p(count, null.n_permutations))
+    return p.reshape(null.values.shape)
+
+
+def adjust(p, correction):
+    """Adjust uncorrected p-values, by one of the `ADJUSTMENTS`."""
+    if correction == "bonferroni":
+        return np.minimum(1.0, p * np.size(p))
+    method = FALSE_DISCOVERY[correction]
+    return false_discovery_control(np.ravel(p), method=method).reshape(np.shape(p))
+
+
+def _bonferroni(null):
+    return adjust(_none(null), "bonferroni")
+
+
+def _fdr(null):
+    return adjust(_none(null), "fdr")
+
+
+def _fdr_by(null):
+    return adjust(_none(null), "fdr-by")
+
+
+def _cluster(null):
+    labels, masses, _ = _observed_clusters(null)
+    return np.concatenate([[1.0], _p_of(masses, null.cluster_maximum, null)])[labels]
+
+
+def _cluster_size(null):
+    labels, _, sizes = _observed_clusters(null)
+    p = _p_of(sizes, null.cluster_size_maximum, null)
+    return np.concatenate([[1.0], p])[labels]
+
+
+def _tfce(null):
+    maps = null.maps(null.observed[np.newaxis])
+    # Of two sides each position is on one, and 0 in the other.
+    scores = tfce_of_graph(maps, null.graph).max(axis=0)
+    return _p_of(scores.reshape(null.observed.shape), null.tfce_maximum, null)
+
+
+#: The corrections for the number of positions, by name.
+CORRECTIONS = {
+    "none": _none,
+    "max": _max,
+    "max-step-down": _max_step_down,
+    "bonferroni": _bonferroni,
+    "fdr": _fdr,
+    "fdr-by": _fdr_by,
+    "cluster": _cluster,
+    "cluster-size": _cluster_size,
+    "tfce": _tfce,
+}
+
+
+def check_correction(name, argument="correction"):
+    """Return the name of a correction as it stands in `CORRECTIONS`.
+
+    Parameters
+    ----------
+    name : str or None
+        A name, or another spelling of one: None is "none", underscores count as
+        hyphens, "fdr-bh" is "fdr", "cluster-mass" is "cluster", and "step-down" is
+        "max-step-down".
+    argument : str, default="correction"
+        What the caller's argument is called, for the message.
+
+    Returns
+    -------
+    name : str
+        The name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such correction.
+
+    Examples
+    --------
+    >>> check_correction("cluster_mass"), check_correction(None)
+    ('cluster', 'none')
+    """
+    known = "none" if name is None else name
+    if isinstance(known, str):
+        known = known.replace("_", "-")
+        known = ALIASES.get(known, known)
+    if not isinstance(known, str) or known not in CORRECTIONS:
+        check_option(argument, name, CORRECTIONS)
+    return known
+
+
+def correct(null, correction="none"):
+    """Return the p-values of a null.
+
+    Parameters
+    ----------
+    null : FullNull
+        Observed and permuted scores, and how they are compared.
+    correction : str or None, default="none"
+        As in :func:`corrected_p_values`.
+
+    Returns
+    -------
+    p : array, shape (positions...)
+        Corrected p-values.
+
+    Raises
+    ------
+    ValueError
+        If the correction is not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda.inference.null import FullNull
+    >>> null = np.random.default_rng(0).normal(size=(99, 3))
+    >>> correct(FullNull(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
+    array([0.92, 0.01, 0.94])
+    """
+    return CORRECTIONS[check_correction(correction)](null)
+
+
+def smallest_p_value(n_permutations, n_positions=1, correction="none"):
+    """Return the smallest p-value that so many permutations can give.
+
+    Parameters
+    ----------
+    n_permutations : int
+        Number of permutations P.
+    n_positions : int, default=1
+        Number of positions m that are tested.
+    correction : str or None, default="none"
+        As in :func:`corrected_p_values`.
+
+    Returns
+    -------
+    p : float
+        1 / (P + 1), for "bonferroni" times m. The false discovery rates multiply the
+        k-th smallest p-value by m / k, so they come lowest where all m positions have
+        the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ... + 1/m for
+        "fdr-by". A single such position among others gets m times as much. Never
+        above 1.
+
+    Raises
+    ------
+    ValueError
+        If the correction is not known.
+
+    Examples
+    --------
+    >>> smallest_p_value(999)
+    0.001
+    >>> smallest_p_value(999, 3, "bonferroni")
+    0.003
+    """
+    correction = check_correction(correction)
+    factor = 1.0
+    if correction == "bonferroni":
+        factor = n_positions
+    elif correction == "fdr-by":
+        factor = (1 / np.arange(1, n_positions + 1)).sum()
+    return float(min(1.0, factor / (n_permutations + 1)))
+
+
+def list_clusters(null):
+    """Return the observed clusters, see :func:`clusters`."""
+    labels, masses, _ = _observed_clusters(null)
+    p = _p_of(masses, null.cluster_maximum, null)
+    z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
+    z = -z if null.alternative == "less" else z
+    found = []
+    for k in np.argsort(-masses, kind="stable"):
+        mask = labels == k + 1
+        mass = float(np.copysign(masses[k], z[mask].sum()))
+        found.append(Cluster(mask, mass, float(p[k])))
+    return found
+
+
+def _observed_clusters(null):
+    """Return the labels of the observed clusters, their masses and sizes."""
+    maps = null.maps(null.observed[np.newaxis])
+    labels, masses = find_clusters(maps, null.height, null.adjacency)
+    sizes = np.bincount(labels.ravel(), minlength=len(masses) + 1)[1:]
+    # Positive and negative clusters hold different positions, so the sum is either.
+    return labels.sum(axis=0).reshape(null.observed.shape), masses, sizes
+
+
+def _p_of(values, maximum, null):
+    """Return the p-values of what was worked out from the scores."""
+    return against_maximum(values, maximum, null.dtype)
+
+
+def p_values(observed, null, alternative="greater"):
+    r"""Permutation p-values, one per position, not corrected for their number.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores.
+    null : array or memmap, shape (P, positions...)
+        Scores under P label permutations, the observed labels not among them.
+    alternative : {"greater", "less", "two-sided"}, default="greater"
+        Which scores are tested for: larger ones than under permuted labels, smaller
+        ones, or ones further from the centre, the mean over all rows.
+
+    Returns
+    -------
+    p : float or array, shape (positions...)
+        p-values between 1 / (P + 1) and 1.
+
+    Raises
+    ------
+    ValueError
+        If there are no permutations, if the shapes do not fit, if a score is NaN or
+        infinite, or if the alternative is not known.
+
+    Notes
+    -----
+    The observed labels are one of the possible permutations and count as one [1]_:
+
+    .. math:: p = \frac{1 + \#\{\mathrm{null} \ge \mathrm{observed}\}}{1 + P}
+
+    Scores that are equal but for rounding count as ties, hence as ">=". "Equal" is
+    measured against the largest absolute score of that position, so that it also works
+    for an observed score of zero: to 1e-10 of it, with a float32 null to 5e-7.
+
+    References
+    ----------
+    .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
+       zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p_values(0.7, np.array([0.5, 0.7, 0.4]))
+    0.5
+    """
+    null = FullNull(observed, null, alternative=alternative)
+    return _float_if_single(correct(null, "none"))
+
+
+def corrected_p_values(
+    observed,
+    null,
+    correction="none",
+    *,
+    adjacency=None,
+    threshold=0.05,
+    alternative="greater",
+):
+    r"""p-values corrected for the number of positions.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores.
+    null : array or memmap, shape (P, positions...)
+        Scores under P label permutations, the same ones at every position.
+    correction : str or None, default="none"
+        "none" (or None): p-values as they are.
+        "max": the largest score of each permutation over all positions is the null;
+        family-wise error [1]_.
+        "max-step-down": the same in steps, see the notes; family-wise error, with
+        p-values that are never larger than those of "max" [2]_.
+        "bonferroni": p times the number of positions; family-wise error.
+        "fdr": Benjamini-Hochberg; false discovery rate, for positions that are
+        independent or positively related [3]_.
+        "fdr-by": Benjamini-Yekutieli; false discovery rate, however the positions are
+        related. Its p-values are 1 + 1/2 + ... + 1/m times those of "fdr", for m
+        positions [4]_.
+        "cluster": mass of clusters of neighbouring positions; family-wise error of
+        whole clusters, not of single positions [5]_. Positions outside of all clusters
+        get p = 1.
+        "cluster-size": the same with the number of positions in place of the mass.
+        "tfce": threshold-free cluster enhancement, with the null of its maximum;
+        family-wise error [6]_.
+        Other spellings: "fdr-bh", "cluster-mass", "step-down", and underscores.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
+        Which positions are neighbours, for clusters and "tfce"; the positions are
+        counted in C order. None: neighbours on the lattice of `observed`.
+    threshold : float, default=0.05
+        p-level that a position passes to be in a cluster, for "cluster" and
+        "cluster-size": of the one side that is tested, or of both together.
+    alternative : {"greater", "less", "two-sided"}, default="greater"
+        Which scores are tested for: larger ones than under permuted labels, smaller
+        ones, or ones further from the centre, the mean over all rows.
+
+    Returns
+    -------
+    p : float or array, shape (positions...)
+        Corrected p-values.
+
+    Raises
+    ------
+    ValueError
+        If the correction or the alternative is not known, if there are no
+        permutations, or if the scores, the adjacency or the threshold are not valid.
+
+    Notes
+    -----
+    "max-step-down" sorts the m positions by their observed scores,
+    :math:`s_{(1)} \ge \dots \ge s_{(m)}`. The k-th of them is compared with the maximum
+    over the positions that score no more than it, as larger ones were rejected before:
+
+    .. math:: p_{(k)} = \max\left(p_{(k-1)}, \frac{1 + \#\{\max_{j \ge k}
+              \mathrm{null}_{(j)} \ge s_{(k)}\}}{1 + P}\right)
+
+    Clusters and TFCE work on standardised scores, because raw scores have a chance
+    level and a spread of their own at each position: z = (score - mean) / sd, with the
+    mean and sd of that position over the observed and all permuted scores. As the
+    observed row takes part like every other row, rows stay exchangeable. The threshold
+    p-level becomes the normal quantile z, for two-sided tests that of half the level.
+    A two-sided cluster has the mass of its scores without their sign, and so has a
+    two-sided enhanced score; the maximum is taken over either side.
+
+    References
+    ----------
+    .. [1] Nichols, T. E., & Holmes, A. P. (2002). Nonparametric permutation tests for
+       functional neuroimaging. Human Brain Mapping, 15(1), 1-25.
+    .. [2] Westfall, P. H., & Young, S. S. (1993). Resampling-based multiple testing:
+       Examples and methods for p-value adjustment. Wiley.
+    .. [3] Benjamini, Y., & Hochberg, Y. (1995). Controlling the false discovery rate.
+       Journal of the Royal Statistical Society B, 57(1), 289-300.
+    .. [4] Benjamini, Y., & Yekutieli, D. (2001). The control of the false discovery
+       rate in multiple testing under dependency. Annals of Statistics, 29(4),
+       1165-1188.
+    .. [5] Maris, E., & Oostenveld, R. (2007). Nonparametric statistical testing of
+       EEG- and MEG-data. Journal of Neuroscience Methods, 164(1), 177-190.
+    .. [6] Smith, S. M., & Nichols, T. E. (2009). Threshold-free cluster enhancement.
+       NeuroImage, 44(1), 83-98.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> observed = np.array([0.5, 0.9, 0.9])
+    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
+    >>> corrected_p_values(observed, null, "max")
+    array([0.92, 0.01, 0.01])
+    >>> corrected_p_values(1.0 - observed, null, "max", alternative="less")
+    array([0.9 , 0.01, 0.01])
+    """
+    correction = check_correction(correction)
+    null = FullNull(observed, null, adjacency, threshold, alternative)
+    return _float_if_single(correct(null, correction))
+
+
+def p_values_from_summary(
+    observed, summary, correction="none", *, adjacency=None, threshold=0.05
+):
+    """Compute p-values as `corrected_p_values`, from a summary of the null.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores, the same that the summary was made with.
+    summary : NullSummary
+        What was kept of the null.
+    correction : str or None, default="none"
+        As in :func:`corrected_p_values`, for scores that are large. "cluster" and
+        "tfce" need a summary made with clusters. "max-step-down" and "cluster-size"
+        need the whole null.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
+        As in :func:`corrected_p_values`, the same that the summary was made with.
+    threshold : float, default=0.05
+        As in :func:`corrected_p_values`, the same that the summary was made with.
+
+    Returns
+    -------
+    p : float or array, shape (positions...)
+        Corrected p-values, exactly those of the whole null.
+
+    Raises
+    ------
+    ValueError
+        If the correction is not known, if the summary does not hold what it needs, or
+        if the scores, the adjacency or the threshold are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> observed = np.array([0.5, 0.9, 0.9])
+    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
+    >>> p_values_from_summary(observed, summarize_null(observed, null), "max")
+    array([0.92, 0.01, 0.01])
+    """
+    correction = check_correction(correction)
+    null = SummarisedNull(observed, summary, adjacency, threshold, correction)
+    return _float_if_single(correct(null, correction))
+
+
+def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="greater"):
+    """Find clusters of neighbouring positions and test their mass.
+
+    Parameters
+    ----------
+    observed : array, shape (positions...)
+        Observed scores.
+    null : array or memmap, shape (P, positions...)
+        Scores under P label permutations, the same ones at every position.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
+        As in :func:`corrected_p_values`.
+    threshold : float, default=0.05
+        As in :func:`corrected_p_values`.
+    alternative : {"greater", "less", "two-sided"}, default="greater"
+        As in :func:`corrected_p_values`.
+
+    Returns
+    -------
+    clusters : list of Cluster
+        All clusters of the observed scores, the one with the largest mass, without its
+        sign, first.
+
+    Raises
+    ------
+    ValueError
+        If there are no permutations, or if the scores, the adjacency, the threshold or
+        the alternative are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> observed = np.array([0.5, 0.9, 0.9])
+    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
+    >>> [(found.mask, found.p_value) for found in clusters(observed, null)]
+    [(array([False,  True,  True]), 0.01)]
+    """
+    return list_clusters(FullNull(observed, null, adjacency, threshold, alternative))
+
+
+def _float_if_single(p):
+    """Return a float for a single position, else the array."""
+    return float(p) if np.ndim(p) == 0 else p

@@ -1,0 +1,647 @@
+"""What p-values need of a permutation null: all of it, or a summary.
+
+A null has shape (P, positions...), float64 or float32: an array, in memory or
+memory-mapped, or a lazy null, an object with `shape`, `ndim`, `dtype` and `len` whose
+rows are worked out whenever ``null[first:last]`` asks for them. It is read in batches
+of permutations, and every temporary is as large as a batch or as one map.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import norm
+
+from ..utils.checks import check_count, check_option, check_positive, word_bytes
+from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
+
+#: Scores that differ by less than this, relative to their size, are ties. Rounding to
+#: float32 leaves equal scores at most one unit, about 1.2e-7, apart.
+TIES = {
+    np.dtype(np.float64): 1e-10,
+    np.dtype(np.float32): 4 * float(np.finfo(np.float32).eps),
+}
+
+#: Which scores are the interesting ones: large, small, or either.
+ALTERNATIVES = ("greater", "less", "two-sided")
+
+
+class Compared:
+    """Observed scores and how they are compared with permuted ones.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores.
+    dtype : dtype
+        Precision of the permuted scores, float64 or float32.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None
+        Which positions are neighbours; None: those next to each other on the lattice.
+    threshold : float
+        p-level that forms clusters where no height is given.
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are the interesting ones. Two-sided: those far from the centre, the
+        mean of each position over the observed and all permuted scores.
+    height : float or None
+        None: clusters and TFCE work on z-scores over the observed and permuted scores.
+        A number: the scores are statistics such as t with a scale of their own. They
+        are used as they are, clusters are formed at this height, and the centre is 0.
+    """
+
+    def __init__(self, observed, dtype, adjacency, threshold, alternative, height):
+        self.dtype = np.dtype(dtype)
+        self.observed = as_precise_as(self.dtype, observed)
+        self.adjacency, self.threshold = adjacency, threshold
+        self.alternative = check_option("alternative", alternative, ALTERNATIVES)
+        self.standardised = height is None
+        self._height = None if height is None else check_positive("height", height)
+
+    @cached_property
+    def height(self):
+        """Height of the maps at which clusters are formed."""
+        if not self.standardised:
+            return self._height
+        return norm.isf(level_of_side(self.threshold, self.alternative))
+
+    @cached_property
+    def graph(self):
+        """Neighbouring positions, checked once."""
+        return as_graph(self.adjacency, self.observed.shape or (1,))
+
+    @cached_property
+    def values(self):
+        """Observed scores turned so that large ones are the interesting ones."""
+        return np.asarray(self.turned(self.observed))
+
+    @property
+    def centre(self):
+        """What two-sided tests measure distances from."""
+        return self.moments[0] if self.standardised else 0.0
+
+    def turned(self, rows):
+        """Turn scores (..., positions...) so that large ones are interesting."""
+        if self.alternative == "greater":
+            return rows
+        if self.alternative == "less":
+            return -rows
+        return np.abs(np.asarray(rows, dtype=float) - self.centre)
+
+    def maps(self, rows):
+        """Return the maps of scores (m, positions...) in which clusters are large.
+
+        (m, positions...), or (2 m, positions...) for two-sided tests: the maps and then
+        their negatives, as positive and negative clusters stay apart.
+        """
+        if self.standardised:
+            maps = standardise(rows, self.moments)
+        else:
+            maps = np.asarray(rows, dtype=float)
+            maps = maps.reshape(len(maps), *(self.observed.shape or (1,)))
+        if self.alternative == "two-sided":
+            return np.concatenate([maps, -maps])
+        return -maps if self.alternative == "less" else maps
+
+    @cached_property
+    def maximum_size(self):
+        """Size of the scores that `maximum` is of, by which its ties are judged."""
+        if self.alternative == "two-sided":
+            return self.size.max()  # a distance is as exact as the scores it is of
+        return np.maximum(np.abs(self.values), np.abs(self.maximum).max())
+
+
+class FullNull(Compared):
+    """A null at hand: what a NullSummary keeps, worked out when it is asked for.
+
+    Parameters as those of :class:`Compared`; `null`, shape (P, positions...), is an
+    array or a lazy null.
+    """
+
+    def __init__(
+        self,
+        observed,
+        null,
+        adjacency=None,
+        threshold=0.05,
+        alternative="greater",
+        *,
+        height=None,
+    ):
+        lazy = hasattr(null, "shape") and not hasattr(null, "__array__")
+        self.null = null = null if lazy else as_scores(null)
+        dtype = precision_of(null.dtype)
+        super().__init__(observed, dtype, adjacency, threshold, alternative, height)
+        self.n_permutations = len(null) if null.ndim else 0
+        if null.shape[1:] != self.observed.shape or null.ndim == 0:
+            raise ValueError(
+                "null must hold one row per permutation, shape (P, *observed.shape); "
+                f"got null {null.shape} and observed {self.observed.shape}."
+            )
+        if len(null) == 0:
+            raise ValueError(
+                "There are no permutations to compare the scores with. Run the "
+                "analysis again with n_permutations=1000 or another number above zero."
+            )
+        # NaN and infinity reach the extremes, so this needs no mask of the whole null.
+        largest = np.maximum(self._extremes[0], -self._extremes[1])
+        self.size = np.maximum(np.abs(self.observed), largest)
+        check_finite_scores(self.size)
+
+    def rows(self):
+        """Yield slices of the permutations and their scores, batch by batch."""
+        for part in batches(self.n_permutations, self.observed.size):
+            yield part, np.asarray(self.null[part], dtype=self.dtype)
+
+    @cached_property
+    def _extremes(self):
+        """Largest and smallest score of each position, then of each permutation.
+
+        A lazy null is costly to read, so one reading serves all four.
+        """
+        high = np.full(self.observed.shape, -np.inf)
+        low = np.full(self.observed.shape, np.inf)
+        highest, lowest = np.empty((2, self.n_permutations), dtype=self.dtype)
+        for part, scores in self.rows():
+            np.maximum(high, scores.max(axis=0), out=high)
+            np.minimum(low, scores.min(axis=0), out=low)
+            scores = scores.reshape(len(scores), -1)
+            highest[part], lowest[part] = scores.max(axis=1), scores.min(axis=1)
+        return high, low, highest, lowest
+
+    @cached_property
+    def exceedances(self):
+        """How many permuted scores reach the observed one, (positions...)."""
+        bound = tie_bound(self.values, self.size, self.dtype)
+        count = np.zeros(bound.shape, dtype=np.int64)
+        for _, scores in self.rows():
+            count += np.count_nonzero(self.turned(scores) >= bound, axis=0)
+        return count
+
+    @cached_property
+    def maximum(self):
+        """Largest turned score of each permutation, (P,)."""
+        _, _, highest, lowest = self._extremes
+        if self.alternative == "greater":
+            return highest
+        if self.alternative == "less":
+            return -lowest
+        largest = np.empty(self.n_permutations)
+        for part, scores in self.rows():
+            largest[part] = self.turned(scores).reshape(len(scores), -1).max(axis=1)
+        return largest
+
+    @cached_property
+    def moments(self):
+        """Mean and sd of each position over all rows, (2, positions...).
+
+        Sums of the distances d from the observed row: sd² = mean(d²) - mean(d)². The
+        observed row is one of the n, thus at most sqrt(n) sd away from the mean, and
+        the difference keeps its digits. Rows are added one after the other, so that
+        batches cannot change the rounding.
+        """
+        total, squares = np.zeros((2, *self.observed.shape))
+        for _, scores in self.rows():
+            for distance in scores - self.observed:
+                total += distance
+                squares += distance * distance
+        n = self.n_permutations + 1
+        sd = np.sqrt(np.maximum(0.0, squares / n - (total / n) ** 2))
+        flat = sd <= TIES[self.dtype] * self.size
+        return np.stack([self.observed + total / n, np.where(flat, 0.0, sd)])
+
+    @cached_property
+    def _cluster_maxima(self):
+        """Largest mass and largest size of the clusters of each permutation."""
+        return self._largest(
+            lambda maps: largest_clusters(maps, self.height, self.graph)
+        )
+
+    @property
+    def cluster_maximum(self):
+        """Largest cluster mass of each permutation, 0 without any cluster, (P,)."""
+        return self._cluster_maxima[0]
+
+    @property
+    def cluster_size_maximum(self):
+        """Largest number of positions of a cluster of each permutation, (P,)."""
+        return self._cluster_maxima[1]
+
+    @cached_property
+    def tfce_maximum(self):
+        """Largest enhanced score of each permutation, (P,)."""
+        return self._largest(
+            lambda maps: (
+                tfce_of_graph(maps, self.graph).reshape(1, len(maps), -1).max(2)
+            )
+        )[0]
+
+    def _largest(self, statistics):
+        """Return the largest values of statistics (k, m) of the maps, (k, P)."""
+        largest = []
+        for _, scores in self.rows():
+            found = np.asarray(statistics(self.maps(scores)))  # (k, m or 2 m)
+            largest.append(found.reshape(len(found), -1, len(scores)).max(axis=1))
+        return np.concatenate(largest, axis=1)
+
+
+# ---------------------------------------------- shared by the null and its summary
+
+
+def count_p(exceedances, n_permutations):
+    """Return p-values; the observed labels are one of the permutations."""
+    return (1 + exceedances) / (1 + n_permutations)
+
+
+def against_maximum(values, maximum, dtype, size=None):
+    """Return p-values of values against the maxima (P,) of scores of a dtype.
+
+    `size` is that of the scores that they were worked out from; None: their own.
+    """
+    if size is None:
+        size = np.maximum(np.abs(values), np.abs(maximum).max())
+    smaller = np.searchsorted(np.sort(maximum), tie_bound(values, size, dtype))
+    return count_p(len(maximum) - smaller, len(maximum))
+
+
+def tie_bound(values, size, dtype):
+    """Return the smallest scores that count as equal to the values."""
+    return np.asarray(values - TIES[dtype] * size).astype(dtype)
+
+
+def standardise(rows, moments):
+    """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
+    mean, sd = moments
+    z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
+    return z.reshape(len(z), *(mean.shape or (1,)))
+
+
+def precision_of(dtype):
+    """Return float32 for float32 in any byte order, else float64."""
+    return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
+
+
+def as_scores(scores):
+    """Return float32 as float32 and everything else as float64, not copied if so."""
+    scores = np.asarray(scores)
+    return scores.astype(precision_of(scores.dtype), copy=False)
+
+
+def as_precise_as(dtype, observed):
+    """Round observed scores as their null was rounded, so that equal ones stay so."""
+    with np.errstate(over="ignore"):  # too large becomes infinite, which is refused
+        return np.asarray(np.asarray(observed, dtype=float).astype(dtype), dtype=float)
+
+
+def check_finite_scores(scores):
+    """Raise a ValueError if any score is NaN or infinite."""
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            "Scores must be finite; observed or null holds NaN or infinite values."
+        )
+
+
+def level_of_side(threshold, alternative):
+    """Return the p-level that forms clusters on each of the sides that are tested."""
+    return check_level(threshold) / (2 if alternative == "two-sided" else 1)
+
+
+def check_level(threshold):
+    """Return a p-level that forms clusters."""
+    if check_positive("threshold", threshold) > 0.5:
+        raise ValueError(
+            f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "
+            "and up to 0.5, such as 0.05."
+        )
+    return float(threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class NullSummary:
+    """What stays of a permutation null that is too large to keep.
+
+    Made by :func:`summarize_null` or a :class:`NullCollector`, used by
+    :func:`p_values_from_summary`. The last three arrays are needed for "cluster" and
+    "tfce" only, and are None unless they were asked for.
+
+    Attributes
+    ----------
+    n_permutations : int
+        Number of permutations P.
+    exceedances : array of int, shape (positions...)
+        How many permutations scored as high as the observed labels, or higher.
+    maximum : array, shape (P,)
+        Largest score of each permutation over all positions; float32 if the scores
+        were, so that ties are judged at their precision.
+    moments : array, shape (2, positions...) or None
+        Mean and standard deviation of each position over the observed and all permuted
+        scores; a standard deviation of 0 where all of them tie.
+    cluster_maximum : array, shape (P,) or None
+        Largest cluster mass of each permutation, 0 without any cluster.
+    tfce_maximum : array, shape (P,) or None
+        Largest enhanced score of each permutation.
+    threshold : float
+        p-level that formed the clusters of `cluster_maximum`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not belong together, or if the threshold is not a p-level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> null = np.array([[0.5, 0.7], [0.6, 0.4], [0.3, 0.8]])
+    >>> summary = summarize_null(np.array([0.6, 0.9]), null)
+    >>> summary.exceedances
+    array([1, 0])
+    >>> summary.maximum
+    array([0.7, 0.6, 0.8])
+    """
+
+    n_permutations: int
+    exceedances: np.ndarray
+    maximum: np.ndarray
+    moments: np.ndarray | None = None
+    cluster_maximum: np.ndarray | None = None
+    tfce_maximum: np.ndarray | None = None
+    threshold: float = 0.05
+
+    def __post_init__(self):
+        """Normalize the values, which may come from a file, and check the shapes."""
+        put = object.__setattr__  # the one way to set a field of a frozen object
+        put(self, "n_permutations", int(self.n_permutations))
+        put(self, "threshold", check_level(float(self.threshold)))
+        put(self, "exceedances", np.asarray(self.exceedances))
+        put(self, "maximum", as_scores(self.maximum))
+        per_permutation = (self.n_permutations,)
+        expected = {
+            "maximum": per_permutation,
+            "moments": (2, *self.exceedances.shape),
+            "cluster_maximum": per_permutation,
+            "tfce_maximum": per_permutation,
+        }
+        for name, shape in expected.items():
+            got = np.shape(getattr(self, name))
+            if getattr(self, name) is not None and got != shape:
+                raise ValueError(
+                    f"The summary of {self.n_permutations} permutations at positions "
+                    f"{self.exceedances.shape} needs {name} of shape {shape}; got "
+                    f"{got}."
+                )
+
+    def to_arrays(self):
+        """Return the values by name, arrays and numbers only, for a file.
+
+        Returns
+        -------
+        arrays : dict
+            Field name -> array or number; fields that are None are left out.
+
+        Examples
+        --------
+        >>> list(summarize_null(0.6, [0.5, 0.7]).to_arrays())
+        ['n_permutations', 'exceedances', 'maximum', 'threshold']
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """Make a summary of what :meth:`to_arrays` returned.
+
+        Parameters
+        ----------
+        arrays : dict
+            Field name -> array or number.
+
+        Returns
+        -------
+        summary : NullSummary
+            The same summary.
+
+        Raises
+        ------
+        ValueError
+            If a name is missing or not known, or if the shapes do not fit.
+
+        Examples
+        --------
+        >>> summary = summarize_null(0.6, [0.5, 0.7])
+        >>> NullSummary.from_arrays(summary.to_arrays()).maximum
+        array([0.5, 0.7])
+        """
+        known = {field.name for field in fields(cls)}
+        needed = {"n_permutations", "exceedances", "maximum", "threshold"}
+        wrong = sorted(needed - set(arrays)) + sorted(set(arrays) - known)
+        if wrong:
+            raise ValueError(
+                "This is no summary of a null: missing or not known are "
+                f"{', '.join(map(repr, wrong))}. Allowed: what to_arrays() returns."
+            )
+        return cls(**arrays)
+
+
+class SummarisedNull(Compared):
+    """A summary with its observed scores: what corrections take for a `FullNull`.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores, the same that the summary was made with.
+    summary : NullSummary
+        What was kept of the null.
+    adjacency, threshold
+        As in :func:`summarize_null`, the same that the summary was made with.
+    correction : str
+        What it is for; more than that needs may be missing.
+
+    Raises
+    ------
+    ValueError
+        If the scores are not finite or do not fit, or if the summary does not hold what
+        the correction needs.
+    """
+
+    def __init__(self, observed, summary, adjacency, threshold, correction):
+        dtype = summary.maximum.dtype
+        super().__init__(observed, dtype, adjacency, threshold, "greater", None)
+        check_finite_scores(self.observed)
+        if self.observed.shape != summary.exceedances.shape:
+            raise ValueError(
+                f"The summary is of positions {summary.exceedances.shape}, observed "
+                f"has shape {self.observed.shape}; give the scores that the summary "
+                "was made with."
+            )
+        _check_kept(summary, correction, threshold)
+        for field in fields(summary):
+            if field.name != "threshold":
+                setattr(self, field.name, getattr(summary, field.name))
+
+
+#: What a summary must hold for the corrections that need more than the rest, and
+#: whether a run with null="stream" keeps it.
+_KEPT = {
+    "max-step-down": (None, False),
+    "cluster": ("cluster_maximum", True),
+    "cluster-size": (None, False),
+    "tfce": ("tfce_maximum", True),
+}
+
+
+def _check_kept(summary, correction, threshold):
+    """Refuse a correction for which too little was kept."""
+    needed, streamed = _KEPT.get(correction, ("maximum", False))
+    if needed is None or getattr(summary, needed) is None:
+        n, shape = summary.n_permutations, summary.exceedances.shape
+        size = word_bytes(n * summary.exceedances.size * 4)
+        stream = (
+            ", or with null='stream', which keeps the largest cluster of each "
+            "permutation"
+        )
+        raise ValueError(
+            f"The correction {correction!r} needs the whole null, which was not kept. "
+            f"Run the analysis again with null='full', which keeps {n} permutations "
+            f"of positions {shape} in {size}{stream if streamed else ''}."
+        )
+    if correction == "cluster" and check_level(threshold) != summary.threshold:
+        raise ValueError(
+            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
+            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
+            "which allows any threshold."
+        )
+
+
+def summarize_null(
+    observed, null, *, with_clusters=False, adjacency=None, threshold=0.05
+):
+    """Keep of a null what p-values need, in place of the null.
+
+    Parameters
+    ----------
+    observed : float or array, shape (positions...)
+        Observed scores.
+    null : array or memmap, shape (P, positions...)
+        Scores under P label permutations, the same ones at every position. float32 is
+        read as it is, everything else as float64.
+    with_clusters : bool, default=False
+        Also find the clusters and enhanced scores of every permutation, which
+        "cluster" and "tfce" need.
+    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
+        As in :func:`corrected_p_values`.
+    threshold : float, default=0.05
+        As in :func:`corrected_p_values`.
+
+    Returns
+    -------
+    summary : NullSummary
+        Counts and maxima, and the moments if clusters were asked for.
+
+    Raises
+    ------
+    ValueError
+        If there are no permutations, or if the scores, the adjacency or the threshold
+        are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
+    >>> summary = summarize_null(np.array([0.5, 0.9, 0.9]), null)
+    >>> summary.exceedances
+    array([56,  0,  0])
+    """
+    null = FullNull(observed, null, adjacency, check_level(threshold))
+    names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
+    return NullSummary(
+        null.n_permutations,
+        null.exceedances,
+        null.maximum,
+        **{name: getattr(null, name) for name in names},
+        threshold=threshold,
+    )
+
+
+class NullCollector:
+    """Summarize a null whose positions come in parts, all permutations at once.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the map of positions.
+    n_permutations : int
+        Number of permutations P.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> collector = NullCollector((2, 3), 99)
+    >>> for row in range(2):
+    ...     collector.add(row, np.full(3, 0.5), rng.uniform(size=(99, 3)))
+    >>> collector.summary().exceedances
+    array([[56, 53, 53],
+           [54, 55, 52]])
+    """
+
+    def __init__(self, shape, n_permutations):
+        self.n_permutations = check_count("n_permutations", n_permutations, 1)
+        self._exceedances = np.full(shape, -1)  # -1: not added yet
+        self._maximum = None
+
+    def add(self, index, observed, null):
+        """Take in a part of the map.
+
+        Parameters
+        ----------
+        index : int, slice or tuple of these
+            Where in the map the part is.
+        observed : array, shape (part...)
+            Observed scores of the part.
+        null : array, shape (P, part...)
+            Its scores under the permutations, the same ones and in the same order for
+            every part.
+
+        Raises
+        ------
+        ValueError
+            If the scores are not valid, do not fit the place or have another dtype
+            than those before, or if a part of the place was added before.
+        """
+        part, place = FullNull(observed, null), self._exceedances[index]
+        if part.null.shape != (self.n_permutations, *place.shape):
+            raise ValueError(
+                f"The null of part {index!r} must have shape "
+                f"{(self.n_permutations, *place.shape)}; got {part.null.shape}."
+            )
+        if (place >= 0).any():
+            raise ValueError(f"Scores of part {index!r} were added before.")
+        if self._maximum is None:
+            self._maximum = np.full(self.n_permutations, -np.inf, part.null.dtype)
+        if self._maximum.dtype != part.null.dtype:
+            raise ValueError(
+                f"The null of part {index!r} is {part.null.dtype}, the parts before "
+                f"were {self._maximum.dtype}. Give all parts as one dtype."
+            )
+        self._exceedances[index] = part.exceedances
+        np.maximum(self._maximum, part.maximum, out=self._maximum)
+
+    def summary(self):
+        """Return the summary of the whole map, without clusters.
+
+        Returns
+        -------
+        summary : NullSummary
+            The same as :func:`summarize_null` gives for the whole null.
+
+        Raises
+        ------
+        ValueError
+            If parts of the map were not added yet.
+        """
+        missing = np.count_nonzero(self._exceedances < 0)
+        if missing or self._maximum is None:
+            raise ValueError(
+                f"{missing} of {self._exceedances.size} positions were not added yet."
+            )
+        return NullSummary(
+            self.n_permutations, self._exceedances.copy(), self._maximum.copy()
+        )

@@ -1,0 +1,402 @@
+"""Label permutations: which labels may change places, and the shuffled labels.
+
+A permutation test compares the observed score with the scores of shuffled labels. The
+folds are drawn once, from the observed labels, and stay as they are for every shuffle.
+A shuffle is therefore valid only when it leaves alone whatever the folds depend on,
+and only when the trials that swap labels are exchangeable. Both are rules about
+*blocks*: labels change places inside a block and never leave it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..utils.checks import check_count, check_option, check_per_trial, generator, warn
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What changes places: `codes` (u,) of the units, inside `blocks` (u,).
+
+    A unit is a trial or a whole group; `of_trial` (n,) says which unit holds a trial.
+    """
+
+    codes: np.ndarray
+    blocks: np.ndarray
+    of_trial: np.ndarray
+
+
+def count_rearrangements(units):
+    """Count the distinct rearrangements: an int, or inf when past a float's range."""
+    n_classes = int(units.codes.max()) + 1
+    cells = units.blocks * n_classes + units.codes
+    # Counted by sorting: a table of blocks x classes may be as large as n x n.
+    same = np.unique(cells, return_counts=True)[1]
+    # Logarithms: the factorials themselves overflow at 171 trials.
+    total = gammaln(np.bincount(units.blocks) + 1).sum()
+    log_count = float(total - gammaln(same + 1).sum())
+    return math.inf if log_count > 700 else round(math.exp(log_count))
+
+
+def _members(blocks):
+    """Return the unit indices of every block with two units or more."""
+    order = np.argsort(blocks, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
+    return [part for part in parts if len(part) > 1]
+
+
+def draw(units, n_permutations, rng):
+    """Draw permutations at random: (P + 1, u), observed first."""
+    labels = np.tile(units.codes, (n_permutations + 1, 1))
+    for unit in _members(units.blocks):
+        labels[1:, unit] = rng.permuted(labels[1:, unit], axis=1)
+    return labels
+
+
+def list_all(units):
+    """List every distinct rearrangement once: (W, u), observed first."""
+    choices = []
+    for unit in _members(units.blocks):
+        rows = _arrangements(units.codes[unit])
+        if len(rows) > 1:
+            choices.append((unit, rows))
+    sizes = [len(rows) for _, rows in choices]
+    labels = np.tile(units.codes, (math.prod(sizes), 1))
+    # Row r of the list takes arrangement index[b][r] of block b.
+    index = np.unravel_index(np.arange(len(labels)), sizes)
+    for (unit, rows), pick in zip(choices, index, strict=True):
+        labels[:, unit] = rows[pick]
+    return labels
+
+
+def _arrangements(codes):
+    """List the distinct orders of `codes`, (w, m), the given order first.
+
+    Prefixes grow by one position at a time: each is continued with every class that
+    still has labels left.
+    """
+    left = np.bincount(codes)[np.newaxis]  # (w, c)
+    rows = np.empty((1, 0), dtype=codes.dtype)
+    for _ in codes:
+        prefix, chosen = np.nonzero(left)
+        rows = np.column_stack([rows[prefix], chosen.astype(codes.dtype)])
+        left = left[prefix]
+        left[np.arange(len(left)), chosen] -= 1
+    given = np.argmax((rows == codes).all(axis=1))
+    return np.concatenate([rows[given : given + 1], np.delete(rows, given, axis=0)])
+
+
+#: "auto" prefers to shuffle within folds when that leaves this many times more
+#: rearrangements than permutations: drawing with replacement then hardly repeats one.
+FAR_MORE = 100
+
+#: Folds with fewer trials leave too many labels in their place for a powerful test.
+SMALLEST_FOLD = 10
+
+#: With fewer rearrangements than this, no p-value can reach 0.05.
+FEWEST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Permutations:
+    """Permuted labels of one decoding problem.
+
+    Attributes
+    ----------
+    labels : array of int, shape (n_permutations + 1, n_trials)
+        Class codes. Row 0 holds the observed labels.
+    scheme : str
+        How the labels were shuffled: "within_folds", "within_groups", "groups" or
+        "free".
+    exact : bool
+        True if the rows are all the distinct rearrangements, each one once. A p-value
+        from them is exact and not a Monte Carlo estimate.
+    """
+
+    labels: np.ndarray
+    scheme: str
+    exact: bool
+
+    @property
+    def n_permutations(self):
+        """Number of permuted rows, the observed one not counted."""
+        return len(self.labels) - 1
+
+
+def permute_labels(
+    codes, n_permutations, *, folds, groups=None, permute="auto", random_state=None
+):
+    r"""Shuffle labels in a way that is valid for these folds and groups.
+
+    Parameters
+    ----------
+    codes : array of int, shape (n_trials,)
+        Class of each trial, numbered from 0.
+    n_permutations : int
+        Number of permutations P. With 0 only the observed labels are returned.
+    folds : Folds | None
+        The cross-validation folds, see :func:`mvpa_kfda.kfda.folds.make_folds`. None:
+        the labels train one model, which is tested on other trials, whose labels stay
+        as they are.
+    groups : array, shape (n_trials,) or None, default=None
+        Exchangeability groups, such as runs, sessions or subjects.
+    permute : str, default="auto"
+        "within_folds": among trials that share exactly the same test sets (and the
+        same group, if groups are given). Valid however the folds were drawn.
+        "within_groups": among the trials of a group.
+        "groups": whole groups exchange labels, for a factor that is constant within
+        each group, such as patients and controls.
+        "free": among all trials.
+        "auto": see Notes.
+    random_state : int, Generator or None, default=None
+        Seed, as taken by :func:`numpy.random.default_rng`.
+
+    Returns
+    -------
+    permutations : Permutations
+        Labels (P + 1, n_trials), the observed ones first, and the scheme used. Fewer
+        rows, if fewer distinct rearrangements exist.
+
+    Raises
+    ------
+    ValueError
+        If the scheme does not apply, if only one rearrangement is possible, or if
+        "auto" finds no valid scheme.
+
+    Warns
+    -----
+    RuntimeWarning
+        If a scheme other than "within_folds" is asked for by name although the
+        splitter looked at the labels, which biases the test.
+
+    Notes
+    -----
+    Let :math:`m_{bk}` be the number of class-k labels in block b. There are
+
+    .. math:: W = \prod_b \frac{(\sum_k m_{bk})!}{\prod_k m_{bk}!}
+
+    distinct rearrangements. If W is at most P + 1 all of them are listed, otherwise P
+    are drawn at random with replacement.
+
+    "auto" decides in this order:
+
+    1. Labels constant within every group, and a splitter known not to look at labels:
+       "groups".
+    2. "within_folds", if it leaves at least 100 P rearrangements; for a splitter known
+       not to look at labels only if the folds are a partition into 10 trials or more,
+       since shuffling within smaller ones costs power and gains nothing.
+    3. A splitter known not to look at labels: "within_groups" if groups are given,
+       otherwise "free".
+    4. "within_folds", if it leaves 20 rearrangements or more. The test is still valid,
+       but its p-values are coarse: none is smaller than 1 / W.
+    5. Otherwise a ValueError says what can be done.
+
+    Without folds: "groups" if labels are constant within groups, "within_groups" if
+    groups are given, otherwise "free".
+
+    Shuffling freely over stratified folds is biased: the observed labels are spread
+    evenly over the folds and the shuffled ones are not. A fold rich in one class is
+    then predicted from trials poor in it, which lowers the permuted scores.
+    Exchangeability blocks follow [1]_.
+
+    References
+    ----------
+    .. [1] Winkler, A. M., Webster, M. A., Vidaurre, D., Nichols, T. E., & Smith, S. M.
+       (2015). Multi-level block permutation. NeuroImage, 123, 253-268.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda.kfda.folds import make_folds
+    >>> codes = np.array([0, 1, 0, 1, 0, 1])
+    >>> folds = make_folds(3, codes)
+    >>> permuted = permute_labels(codes, 7, folds=folds, permute="within_folds")
+    >>> permuted.labels
+    array([[0, 1, 0, 1, 0, 1],
+           [0, 1, 0, 1, 1, 0],
+           [0, 1, 1, 0, 0, 1],
+           [0, 1, 1, 0, 1, 0],
+           [1, 0, 0, 1, 0, 1],
+           [1, 0, 0, 1, 1, 0],
+           [1, 0, 1, 0, 0, 1],
+           [1, 0, 1, 0, 1, 0]], dtype=int8)
+    >>> permuted.exact
+    True
+    """
+    check_option("permute", permute, ("auto", *_UNITS))
+    n_permutations = check_count("n_permutations", n_permutations)
+    codes = _check_codes(codes, folds)
+    if groups is not None:
+        groups = check_per_trial(groups, len(codes), "groups")
+    rng = generator(random_state)
+    if permute == "auto":
+        scheme = _choose(codes, n_permutations, folds, groups)
+    else:
+        scheme = permute
+    units = _UNITS[scheme](codes, folds, groups)
+    if n_permutations == 0:
+        return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
+    count = count_rearrangements(units)
+    if count == 1:
+        raise ValueError(_only_one(scheme, folds))
+    sees_labels = folds is not None and folds.sees_labels
+    if scheme == permute and scheme != "within_folds" and sees_labels:
+        warn(
+            f"permute={scheme!r} with {folds.name} gives a biased test: this splitter "
+            "draws its folds from the observed labels, but the permuted labels do not "
+            "fit these folds in the same way. The p-values come out too small. Use "
+            "permute='within_folds', or a splitter that does not look at the labels."
+        )
+    exact = count <= n_permutations + 1
+    if count < FEWEST and exact:
+        warn(
+            f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
+            f"no p-value can be below 1/{count}. Use larger folds or more groups.",
+            UserWarning,
+        )
+    shuffled = list_all(units) if exact else draw(units, n_permutations, rng)
+    labels = np.ascontiguousarray(shuffled[:, units.of_trial])
+    return Permutations(labels, scheme, exact)
+
+
+def _check_codes(codes, folds):
+    """Return the class codes in the smallest signed integer type."""
+    codes = np.asarray(codes)
+    if codes.ndim != 1 or codes.dtype.kind not in "iu" or codes.min(initial=0) < 0:
+        raise ValueError(
+            "codes must be a 1-D array of class numbers 0, 1, ...; got dtype "
+            f"{codes.dtype}, shape {codes.shape}."
+        )
+    if folds is not None and len(codes) != folds.n:
+        raise ValueError(
+            f"codes holds {len(codes)} trials but the folds were made for {folds.n}; "
+            "make the folds from the same labels."
+        )
+    # Signed: a caller may mark trials with -1. min_scalar_type(-c) holds 0..c-1.
+    return codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
+
+
+# ------------------------------------------------------------------- the four schemes
+
+
+def _number(values):
+    """Return the values as numbers 0, 1, ... in sorted order."""
+    return np.unique(values, return_inverse=True)[1].reshape(-1)
+
+
+def _within_folds(codes, folds, groups):
+    if folds is None:
+        raise ValueError(
+            "permute='within_folds' needs folds, but the model is trained on all "
+            "trials and tested on others. Use permute='free', or groups with "
+            "permute='within_groups' or 'groups'."
+        )
+    blocks = _number(folds.blocks)
+    if groups is not None:
+        group = _number(groups)
+        blocks = _number(blocks * (group.max() + 1) + group)
+    return Units(codes, blocks, np.arange(len(codes)))
+
+
+def _within_groups(codes, folds, groups):
+    _need_groups("within_groups", groups)
+    return Units(codes, _number(groups), np.arange(len(codes)))
+
+
+def _groups(codes, folds, groups):
+    _need_groups("groups", groups)
+    names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            "permute='groups' lets whole groups exchange labels, but there is one "
+            f"group only ({names[0].item()!r}); use permute='within_groups'."
+        )
+    unit_codes = codes[first]
+    mixed = groups[unit_codes[unit] != codes]
+    if len(mixed):
+        raise ValueError(
+            f"permute='groups' needs one label per group; group {mixed[0].item()!r} "
+            "holds several; use permute='within_groups' or 'within_folds'."
+        )
+    return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
+
+
+def _free(codes, folds, groups):
+    blocks = np.zeros(len(codes), dtype=np.intp)
+    return Units(codes, blocks, np.arange(len(codes)))
+
+
+_UNITS = {
+    "within_folds": _within_folds,
+    "within_groups": _within_groups,
+    "groups": _groups,
+    "free": _free,
+}
+
+
+def _need_groups(scheme, groups):
+    if groups is None:
+        raise ValueError(
+            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
+            "value per trial."
+        )
+
+
+def _only_one(scheme, folds):
+    name = "" if folds is None else folds.name
+    alike = {
+        "within_folds": f"that share a fold of {name} (and a group, if given)",
+        "within_groups": "of a group",
+    }
+    return (
+        f"permute={scheme!r} allows only one arrangement of these labels, the observed "
+        f"one: the trials {alike.get(scheme, 'given')} all have the same label. Use "
+        "another scheme (labels that are constant within groups: permute='groups'), "
+        "other folds, or n_permutations=0."
+    )
+
+
+# -------------------------------------------------------------------- choice of scheme
+
+
+def _choose(codes, n_permutations, folds, groups):
+    """Choose the scheme for "auto"; the notes of `permute_labels` give the rules."""
+    constant = groups is not None and _constant_within(codes, groups)
+    if folds is None:
+        return "groups" if constant else "free" if groups is None else "within_groups"
+    label_free = folds.sees_labels is False
+    if constant and label_free:
+        return "groups"
+    count = count_rearrangements(_within_folds(codes, folds, groups))
+    smallest = min(len(test) for test in folds.tests)
+    roomy = folds.is_partition and smallest >= SMALLEST_FOLD
+    if count >= FAR_MORE * n_permutations and (roomy or not label_free):
+        return "within_folds"
+    if label_free:
+        return "free" if groups is None else "within_groups"
+    if count >= FEWEST:
+        return "within_folds"
+    if folds.sees_labels:
+        why = f"{folds.name} looks at the labels"
+        named = "by name accepts a biased test"
+    else:
+        why = f"it is not known whether {folds.name} looks at the labels"
+        named = "by name is valid if these folds were drawn without the labels"
+    whole = constant and "permute='groups'"
+    loose = whole or ("permute='free'" if groups is None else "permute='within_groups'")
+    raise ValueError(
+        f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
+        f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
+        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, or a splitter that does "
+        "not look at the labels (KFold, GroupKFold, LeaveOneOut, LeaveOneGroupOut, "
+        f"ShuffleSplit). {loose} {named}."
+    )
+
+
+def _constant_within(codes, groups):
+    """Tell whether each group holds one label only."""
+    group = _number(groups)
+    pairs = _number(group * (int(codes.max()) + 1) + codes)
+    return pairs.max() == group.max()

@@ -1,0 +1,1 @@
+"""The method: kernels, penalties, folds, and the direct step."""

@@ -1,0 +1,718 @@
+r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
+
+With the N training rows, the centred kernel :math:`K_c = JKJ` and contrast-coded labels
+:math:`T = YQ` centred to :math:`T_c`, ridge regression in the kernel's feature space
+gives
+
+.. math:: B = (K_c + \lambda I)^{-1} T_c, \quad
+          P = T_c^\top K_c B, \quad A = \lambda T_c^\top B, \quad P + A = T_c^\top T_c.
+
+Optimal scoring turns the regression into discriminants. Its eigenproblem
+:math:`P v = \alpha^2 (P + A) v` has the same vectors as
+
+.. math:: P v = \rho A v, \qquad \rho = \alpha^2 / (1 - \alpha^2),
+
+where :math:`\rho` is the ratio of between-class to penalised within-class scatter. With
+:math:`v^\top A v = 1`, the dual coefficients :math:`B v / \alpha` are scaled so that
+:math:`W^\top (S_w + \lambda I) W = I`. No step subtracts nearly equal numbers, and
+:math:`P + A = T_c^\top T_c` fails only where rounding has spoiled the inverse.
+
+Where columns F (N, r) stand for the kernel, :math:`K = F F^\top`, their weights
+:math:`\beta = (F_c^\top F_c + \lambda I)^{-1} F_c^\top T_c` do the same without any
+(N, N) matrix: with :math:`R = T_c - F_c \beta`, :math:`B = R / \lambda`,
+:math:`A = R^\top R + \lambda \beta^\top \beta`.
+
+Three kinds of columns carry the discriminants to new rows: the features themselves for
+a linear kernel, a finite number of features that stand for a kernel (a low-rank kernel,
+an empirical map), and otherwise the kernel's values with the training rows.
+
+:class:`KernelFDA` is trained the ordinary way, by one fit, derived below. Whatever
+breaks the identity behind the direct functions, such as features that are selected or
+scaled within the training folds, is at home here: in a pipeline that is refitted.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.special import log_softmax
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..utils.checks import (
+    check_components,
+    check_gram,
+    check_option,
+    check_per_trial,
+    check_symmetric,
+)
+from .hat import (
+    count_features,
+    hat_from_features,
+    hat_from_gram,
+    prefers_features,
+    spectrum_of_features,
+    spectrum_of_gram,
+)
+from .kernels import (
+    Callable,
+    EmpiricalMap,
+    Kernel,
+    KernelChoice,
+    Precomputed,
+    check_kernel,
+    needs_gram,
+)
+from .nystrom import approximated
+from .penalties import Ridge, Tuned, check_method, check_reg
+from .rules import contrasts
+from .tuning import tune_spectra
+
+
+@dataclass(frozen=True)
+class Discriminants:
+    """All c - 1 discriminants; one without any class difference is zero throughout.
+
+    Attributes
+    ----------
+    dual : ndarray, shape (N, c - 1)
+        Weights of the training rows.
+    coef : ndarray, shape (r, c - 1) | None
+        Weights of the columns that stand for the kernel.
+    means : ndarray, shape (c, c - 1)
+        Class centroids.
+    shares : ndarray, shape (c - 1,)
+        Of the between-class over the penalised within-class scatter, the largest first.
+    """
+
+    dual: np.ndarray
+    coef: np.ndarray | None
+    means: np.ndarray
+    shares: np.ndarray
+
+    def first(self, n_components):
+        """Return the first discriminants only."""
+        coef = None if self.coef is None else self.coef[:, :n_components]
+        return replace(
+            self,
+            dual=self.dual[:, :n_components],
+            coef=coef,
+            means=self.means[:, :n_components],
+            shares=self.shares[:n_components],
+        )
+
+
+def discriminants_of_kernel(K, hat, codes, n_classes):
+    """Return the discriminants of a kernel.
+
+    Parameters
+    ----------
+    K : ndarray, shape (N, N)
+        The kernel matrix less its column means.
+    hat : Hat
+        Its dense residual maker.
+    codes : ndarray of int, shape (N,)
+        Class codes 0..c-1, all present.
+    n_classes : int
+        The number of classes c.
+
+    Returns
+    -------
+    discriminants : Discriminants
+        Without `coef`.
+    """
+    Y, T = _targets(codes, n_classes)
+    B = hat.residuals(T) / hat.lam
+    # The columns of B sum to zero; what the inverse leaves of a sum is rounding, which
+    # an uncentred kernel would magnify.
+    B -= B.mean(axis=0)
+    fitted = K @ B
+    P, A = T.T @ fitted, hat.lam * (T.T @ B)
+    _check_rounding(P + A - T.T @ T, T, hat.lam)
+    axes, means, shares = _axes(P, A, Y, fitted, hat)
+    return Discriminants(B @ axes, None, means, shares)
+
+
+def discriminants_of_features(F, hat, codes, n_classes):
+    """Return the discriminants of columns that stand for the kernel.
+
+    Parameters
+    ----------
+    F : ndarray, shape (N, r)
+        The columns, each less its mean.
+    hat : Hat
+        Their hat.
+    codes : ndarray of int, shape (N,)
+        Class codes 0..c-1, all present.
+    n_classes : int
+        The number of classes c.
+
+    Returns
+    -------
+    discriminants : Discriminants
+        With `coef`.
+    """
+    Y, T = _targets(codes, n_classes)
+    penalised = F.T @ F
+    penalised.flat[:: len(penalised) + 1] += hat.lam
+    try:
+        beta = cho_solve(cho_factor(penalised), F.T @ T)
+    except LinAlgError:
+        raise _too_small(hat.lam) from None
+    fitted = F @ beta
+    R = T - fitted
+    shrunk = hat.lam * (beta.T @ beta)
+    P, A = fitted.T @ fitted + shrunk, R.T @ R + shrunk
+    _check_rounding(P + A - T.T @ T, T, hat.lam)
+    axes, means, shares = _axes(P, A, Y, fitted, hat)
+    return Discriminants(R @ axes / hat.lam, beta @ axes, means, shares)
+
+
+def _targets(codes, n_classes):
+    """Return the indicators (N, c) and the centred contrasts (N, c - 1)."""
+    Y = np.eye(n_classes)[codes]
+    T = Y @ contrasts(n_classes)
+    return Y, T - T.mean(axis=0)
+
+
+def _check_rounding(difference, T, lam):
+    """Raise a ValueError where P + A is not T'T."""
+    if not np.abs(difference).max() < 1e-6 * np.square(T).sum(axis=0).max():
+        raise _too_small(lam)
+
+
+def _too_small(lam):
+    """Return the error of an inverse that is nothing but rounding."""
+    return ValueError(
+        f"lambda = {lam:.3g} is too small for this kernel: in double precision "
+        "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
+    )
+
+
+def _axes(P, A, Y, fitted, hat):
+    """Return the scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
+    n, n_classes = Y.shape
+    ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
+    ratio, axes = ratio[::-1], axes[:, ::-1]
+    # Where the classes differ by rounding only, there is no direction to scale.
+    possible = max(ratio[0], (hat.degrees_of_freedom - 1) / n)
+    useful = ratio > n * np.finfo(float).eps * possible
+    ratio = np.where(useful, ratio, 0.0)
+    axes[:, ~useful] = 0.0
+    axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
+    means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
+    leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
+    signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
+    shares = ratio / ratio.sum() if ratio.any() else ratio
+    return axes * signs, means * signs, shares
+
+
+@dataclass(frozen=True)
+class Projection:
+    """From rows to discriminant scores.
+
+    Attributes
+    ----------
+    kernel : kernel object
+        With data-dependent numbers fixed.
+    shift : ndarray, shape (p,) | None
+        What is subtracted from all features first.
+    rows : ndarray, shape (N, p) | None
+        The training rows, where the columns are the kernel's values with them.
+    origin : ndarray, shape (r,)
+        The mean of the columns over the training rows.
+    coef : ndarray, shape (r, m)
+        Weights of the columns.
+    """
+
+    kernel: Kernel
+    shift: np.ndarray | None
+    rows: np.ndarray | None
+    origin: np.ndarray
+    coef: np.ndarray
+
+    def __call__(self, X):
+        """Return the discriminant scores (n, m) of rows (n, p)."""
+        if self.shift is not None:
+            X = X - self.shift
+        if self.rows is not None:
+            X = self.kernel(X, self.rows)
+        elif not (self.is_of_features or isinstance(self.kernel, Precomputed)):
+            X = self.kernel.features(X)
+        return (X - self.origin) @ self.coef
+
+    @property
+    def is_of_features(self):
+        """Whether the columns are the features themselves."""
+        return self.kernel.is_linear and not self.kernel.low_rank
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training rows under a kernel.
+
+    Attributes
+    ----------
+    kernel : kernel object
+        With data-dependent numbers fixed.
+    shift : ndarray, shape (p,) | None
+        The mean that was subtracted from the rows.
+    rows : ndarray, shape (N, p) | None
+        The rows, less the shift. None for a precomputed or a low-rank kernel.
+    gram : ndarray, shape (N, N) | None
+        The kernel matrix.
+    features : ndarray, shape (N, r) | None
+        The columns that stand for the kernel, where no (N, N) array may be made, or
+        where it would cost more.
+    n_features : int | None
+        The number of features of a linear kernel, or one that stands for it.
+    """
+
+    kernel: Kernel
+    shift: np.ndarray | None
+    rows: np.ndarray | None
+    gram: np.ndarray | None
+    features: np.ndarray | None
+    n_features: int | None
+
+    def hat(self, reg):
+        """Return the hat for a penalty."""
+        if self.gram is None:
+            return hat_from_features(self.features, reg, self.n_features)
+        return hat_from_gram(self.gram, reg, n_features=self.n_features)
+
+    def spectrum(self):
+        """Return the eigendecomposition of the kernel."""
+        if self.gram is None:
+            return spectrum_of_features(self.features, self.n_features)
+        return spectrum_of_gram(self.gram, self.n_features)
+
+    def discriminants(self, hat, codes, n_classes):
+        """Return all discriminants of the class codes (N,)."""
+        if self.gram is None:
+            centred = self.features - self.features.mean(axis=0)
+            return discriminants_of_features(centred, hat, codes, n_classes)
+        centred = self.gram - self.gram.mean(axis=0)
+        return discriminants_of_kernel(centred, hat, codes, n_classes)
+
+    def projection(self, found):
+        """Return what projects new rows on discriminants."""
+        kernel, rows = self.kernel, None
+        if kernel.low_rank:
+            origin, coef = self.features.mean(axis=0), found.coef
+        elif kernel.is_linear:
+            origin = self.rows.mean(axis=0)
+            if found.coef is None:
+                coef = kernel.weights_from_trials(self.rows, found.dual)
+            else:
+                coef = kernel.weights_from_features(found.coef)
+        elif isinstance(kernel, EmpiricalMap):
+            columns = kernel.features(self.rows)
+            origin, coef = columns.mean(axis=0), columns.T @ found.dual
+        else:
+            rows, origin, coef = self.rows, self.gram.mean(axis=0), found.dual
+        return Projection(kernel, self.shift, rows, origin, coef)
+
+
+def train(X, kernel):
+    """Return training rows (N, p) under a kernel, fitted to them."""
+    if isinstance(kernel, Precomputed):
+        return Training(kernel, None, None, check_gram(X), None, None)
+    if kernel.low_rank:  # takes care of an offset itself
+        fitted, n_features = kernel.fit(X), count_features(kernel, X.shape[1])
+        return Training(fitted, None, None, None, fitted.features(X), n_features)
+    n, p = X.shape
+    # An offset common to all trials drops out, and the digits it costs with it.
+    shift = X.mean(axis=0) if kernel.shift_free else None
+    rows = X.copy() if shift is None else X - shift
+    kernel = kernel.fit(rows)
+    n_features = count_features(kernel, p)
+    if kernel.is_linear and prefers_features(n, p):
+        return Training(kernel, shift, rows, None, kernel.features(rows), n_features)
+    K = kernel(rows)
+    if isinstance(kernel, Callable):
+        check_symmetric(K, f"The value of kernel {kernel.function!r}")
+    return Training(kernel, shift, rows, K, None, n_features)
+
+
+def check_model(kernel, reg, penalty, approx):
+    """Return the kernel, or the choice of kernels, and the penalty of a model."""
+    kernel, reg = check_kernel(kernel), check_reg(reg)
+    if check_option("penalty", penalty, ("rkhs", "dual")) == "dual":
+        if approx is not None:
+            raise ValueError(
+                "penalty='dual' has a coefficient for every training row, and "
+                "approx=Nystrom(...) is there to do without. Leave out one of them."
+            )
+        if isinstance(kernel, KernelChoice):
+            kernel = kernel.map(EmpiricalMap)
+        else:
+            kernel = EmpiricalMap(kernel)
+    kernel = approximated(kernel, approx)
+    check_method(kernel, reg)
+    return kernel, reg
+
+
+def _check_priors(priors, sizes):
+    """Return one prior probability per class."""
+    if isinstance(priors, str) and priors in ("equal", "empirical"):
+        weights = sizes if priors == "empirical" else np.ones(len(sizes))
+        return weights / weights.sum()
+    values = np.asarray(priors)
+    right = values.shape == sizes.shape and values.dtype.kind in "iuf"
+    if not (right and np.all(values > 0) and abs(values.sum() - 1) < 1e-8):
+        raise ValueError(
+            f"Invalid value for 'priors': {priors!r}. Allowed: 'equal', 'empirical', "
+            f"or {len(sizes)} numbers above zero, one per class, that sum to one. To "
+            "exclude a class, leave its trials out of fit."
+        )
+    return values.astype(np.float64)
+
+
+class KernelFDA(
+    ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+):
+    r"""Multi-class kernel Fisher discriminant analysis.
+
+    Regularised discriminant analysis in the feature space of a kernel; with a linear
+    kernel, a ridge-regularised LDA. It classifies by the distance to the class
+    centroids in discriminant space, and transforms trials into that space.
+
+    Parameters
+    ----------
+    kernel : str | kernel object | callable | list, default="linear"
+        ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, a kernel object
+        such as ``RBF(gamma=0.1)`` or :class:`GraphSmooth`, or a function
+        ``(X, Y) -> (n_x, n_y)`` that returns a positive semi-definite kernel matrix.
+        Widths that depend on the data are set by the training rows. With
+        ``"precomputed"``, `fit` takes the (n_train, n_train) kernel matrix and the
+        other methods the (n_test, n_train) one. A list of kernels is a choice, for
+        which `reg` must be tuned.
+    reg : float | str | penalty object, default=0.3
+        A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred
+        kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute. Also
+        :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"``, ``"oas"``,
+        and ``"tuned"`` or :class:`Tuned`, by which the training rows choose lambda.
+    priors : str | array-like of shape (n_classes,), default="equal"
+        Class probabilities: ``"equal"``, by which the nearest centroid wins,
+        ``"empirical"``, the proportions in the training set, or positive numbers that
+        sum to one, in the sorted order of the classes.
+    n_components : int | None, default=None
+        How many discriminants to use, at most n_classes - 1 (None: all of them). It is
+        the width of `transform`, and with fewer than all, the classification is of
+        reduced rank too.
+    penalty : {"rkhs", "dual"}, default="rkhs"
+        What lambda multiplies: the squared norm of a discriminant in the kernel's
+        feature space, or that of its dual coefficients. The latter is the textbook
+        kernel FDA (see Notes).
+    approx : Nystrom | None, default=None
+        Landmarks that stand for the training rows, so that no (n_train, n_train) array
+        is made.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    n_features_in_ : int
+        The number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names, when X had string column names.
+    priors_ : ndarray of shape (n_classes,)
+        The class probabilities.
+    lambda_ : float
+        The penalty that was used.
+    degrees_of_freedom_ : float
+        The trace of the hat matrix, the intercept included.
+    tuning_ : Choice | None
+        With a tuned `reg`: what lambdas and kernels there were, and how good each was.
+    kernel_ : kernel object
+        The kernel, with data-dependent numbers fixed; the one chosen from a list. An
+        :class:`EmpiricalMap` with ``penalty="dual"``.
+    X_fit_ : ndarray of shape (n_train, n_features) | None
+        The training rows, less their mean when the kernel ignores a shift. None for a
+        precomputed kernel, and with `approx`.
+    dual_coef_ : ndarray of shape (n_train, n_components)
+        Weights of the training rows in each discriminant.
+    scalings_ : ndarray of shape (n_features, n_components) | None
+        Weights of the features in each discriminant, for a linear kernel, with or
+        without a penalty of its own such as :class:`GraphSmooth`. None otherwise.
+    means_ : ndarray of shape (n_classes, n_components)
+        Class centroids in discriminant space; its origin is the training mean.
+    intercept_ : ndarray of shape (n_classes,)
+        The part of the class scores that does not depend on the trial.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The share of each discriminant in the between-class variance, where the
+        penalised within-class variance is one in every direction.
+
+    Raises
+    ------
+    ValueError
+        In `fit`: for complex, infinite or missing values, fewer than two classes,
+        trials that do not differ, a penalty at or below zero or too small for the
+        kernel, wrong priors, too many components, an unknown kernel, a precomputed
+        kernel matrix that is not square and symmetric, or choices that do not go
+        together: a list of kernels without tuning, `approx` with a precomputed kernel
+        or with ``penalty="dual"``.
+
+    See Also
+    --------
+    cross_validate : The same cross-validated predictions, without retraining.
+
+    Notes
+    -----
+    The discriminants maximise the between-class scatter, scaled so that
+    :math:`W^\top (S_w + \lambda I) W = I`, with the within-class scatter :math:`S_w` a
+    sum over trials. They are found by optimal scoring [1]_ in the dual form of
+    [2]_, or from the features where these are fewer than half as many as the trials.
+    With :math:`z` the discriminant scores of a trial and :math:`m_k` the centroid
+    of class k,
+
+    .. math:: s_k = z^\top m_k - \tfrac12 \lVert m_k \rVert^2
+
+    is the class score of :func:`cross_validate`, and :math:`(S_w + \lambda I) / N` the
+    covariance of every class, so that the log posterior probability is :math:`N s_k +
+    \log \pi_k` up to a constant. With all components this is the rule of
+    :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis` whose covariance
+    is :math:`(S_w + \lambda I) / N`. Near ties go to the class that sorts first.
+
+    A component along which the class means do not differ (there are at most as many
+    others as features) is kept and is zero, so that the shape of the result does not
+    depend on the data.
+
+    With ``penalty="dual"`` the discriminants are :math:`z(x) = \sum_j a_j k(x, x_j)`
+    and the dual coefficients satisfy
+
+    .. math:: A^\top (N + \lambda I) A = I,
+
+    where N is the within-class scatter of the columns of the kernel matrix [3]_ [4]_.
+
+    The relative penalty takes its scale from the rows it is given. In `fit` these are
+    the training rows, in the direct functions all rows (without their labels).
+    Cross-validating this estimator therefore equals the direct functions exactly with
+    ``Ridge`` and a kernel without data-dependent width, and closely otherwise.
+
+    References
+    ----------
+    .. [1] Hastie, Buja & Tibshirani (1995). Penalized discriminant analysis. Annals of
+       Statistics 23(1), 73-102.
+    .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
+       kernel FDA. ESANN.
+    .. [3] Mika, Ratsch, Weston, Scholkopf & Muller (1999). Fisher discriminant analysis
+       with kernels. Neural Networks for Signal Processing IX, 41-48.
+    .. [4] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
+       Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import RBF, KernelFDA
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["cat", "dog", "house"], 20)
+    >>> centers = {"cat": [0, 0], "dog": [4, 0], "house": [0, 4]}
+    >>> X = np.array([centers[label] for label in y]) + rng.standard_normal((60, 2))
+    >>> model = KernelFDA(kernel=RBF(gamma=0.1), reg=0.1).fit(X, y)
+    >>> model.predict([[3.5, 0.5], [0.0, 5.0]])
+    array(['dog', 'house'], dtype='<U5')
+    >>> model.transform(X).shape
+    (60, 2)
+    """
+
+    def __init__(
+        self,
+        kernel="linear",
+        reg=0.3,
+        *,
+        priors="equal",
+        n_components=None,
+        penalty="rkhs",
+        approx=None,
+    ):
+        self.kernel = kernel
+        self.reg = reg
+        self.priors = priors
+        self.n_components = n_components
+        self.penalty = penalty
+        self.approx = approx
+
+    def __sklearn_tags__(self):
+        """Declare that a precomputed kernel is indexed by trials on both axes."""
+        tags = super().__sklearn_tags__()
+        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = named or needs_gram(self.kernel)
+        return tags
+
+    def fit(self, X, y, groups=None):
+        """Train on labelled trials.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_train, n_features)
+            The training trials, or (n_train, n_train) for a precomputed kernel.
+        y : array-like of shape (n_train,)
+            Their class labels.
+        groups : array-like of shape (n_train,) | None, default=None
+            The group of every trial, such as its run. A tuned `reg` is chosen by
+            leaving out one group at a time. Of no use otherwise.
+
+        Returns
+        -------
+        self : KernelFDA
+            The fitted estimator.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        kernel, reg = check_model(self.kernel, self.reg, self.penalty, self.approx)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise ValueError(
+                f"y holds one class only ({self.classes_[0]!r}); a discriminant needs "
+                "two or more classes."
+            )
+        if groups is not None:
+            groups = check_per_trial(groups, len(y), "groups")
+        n_components = n_classes - 1
+        if self.n_components is not None:
+            n_components = check_components(self.n_components, n_classes)
+        sizes = np.bincount(codes)
+        self.priors_ = _check_priors(self.priors, sizes)
+        self._n_train = len(y)
+        training, reg = self._choose(X, kernel, reg, codes, n_classes, groups)
+        hat = training.hat(reg)
+        self.lambda_, self.degrees_of_freedom_ = hat.lam, hat.degrees_of_freedom
+        found = training.discriminants(hat, codes, n_classes).first(n_components)
+        self._projection = training.projection(found)
+        self.kernel_ = training.kernel
+        self.X_fit_ = training.rows
+        mapped = isinstance(training.kernel, EmpiricalMap)
+        self.dual_coef_ = self._projection.coef if mapped else found.dual
+        of_features = self._projection.is_of_features
+        self.scalings_ = self._projection.coef if of_features else None
+        self.means_ = found.means
+        self.explained_variance_ratio_ = found.shares
+        self.intercept_ = self._intercept(sizes)
+        return self
+
+    def _choose(self, X, kernel, reg, codes, n_classes, groups):
+        """Return the training rows under one kernel, and one penalty."""
+        kernels = kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
+        candidates = [train(X, each) for each in kernels]
+        self.tuning_ = None
+        if not isinstance(reg, Tuned):
+            return candidates[0], reg
+        spectra = [each.spectrum() for each in candidates]
+        rank = None if self.n_components == n_classes - 1 else self.n_components
+        self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups, rank)
+        return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
+
+    def _intercept(self, sizes):
+        """Return what the class scores add to the projection on the centroids."""
+        norms = np.square(self.means_).sum(axis=1)
+        priors = np.log(len(sizes) * self.priors_) / sizes.sum()
+        # As in the direct functions, what differs by rounding only is a tie, and the
+        # class that sorts first wins it.
+        ties = np.arange(len(sizes)) * (np.finfo(float).eps ** 0.75 * norms.max())
+        return priors - norms / 2 - ties
+
+    @property
+    def _n_features_out(self):
+        """Number of discriminants, for the names of the transformed columns."""
+        return self.dual_coef_.shape[1]
+
+    def _project(self, X):
+        """Return the discriminant scores (n, n_components) of new trials."""
+        check_is_fitted(self)
+        return self._projection(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _class_scores(self, X):
+        """Return the scores (n, n_classes) of all classes, priors included."""
+        return self._project(X) @ self.means_.T + self.intercept_
+
+    def transform(self, X):
+        """Project trials onto the discriminants.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Trials, or (n, n_train) for a precomputed kernel.
+
+        Returns
+        -------
+        Z : ndarray of shape (n, n_components)
+            Discriminant scores, the most discriminant first. The training trials have
+            mean zero and a penalised within-class scatter of one. A column is positive
+            towards the second of two classes, else its centroid farthest from zero.
+        """
+        return self._project(X)
+
+    def decision_function(self, X):
+        r"""Return the class scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Trials, or (n, n_train) for a precomputed kernel.
+
+        Returns
+        -------
+        scores : ndarray of shape (n, n_classes), or (n,) for two classes
+            :math:`s_k + \log(c \pi_k) / N` (see Notes of the class), with equal priors
+            the class scores :math:`s_k` themselves. For two classes the second less
+            the first, positive where the second is predicted.
+        """
+        scores = self._class_scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Predict the class of trials.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Trials, or (n, n_train) for a precomputed kernel.
+
+        Returns
+        -------
+        y : ndarray of shape (n,)
+            The class with the largest score; with equal priors, that of the nearest
+            centroid in discriminant space.
+        """
+        best = self._class_scores(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_log_proba(self, X):
+        """Return the logarithm of the class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Trials, or (n, n_train) for a precomputed kernel.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, n_classes)
+            Finite also where a probability is too small for a float.
+        """
+        scores = self._class_scores(X)
+        return log_softmax(self._n_train * scores, axis=1)
+
+    def predict_proba(self, X):
+        """Return the class probabilities under Gaussian classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Trials, or (n, n_train) for a precomputed kernel.
+
+        Returns
+        -------
+        p : ndarray of shape (n, n_classes)
+            Rows sum to one.
+        """
+        return np.exp(self.predict_log_proba(X))

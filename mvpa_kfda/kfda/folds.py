@@ -1,0 +1,494 @@
+"""From `cv` to explicit folds, and the folds within training sets that tuning takes.
+
+The direct step gives the prediction of a model trained on *all rows outside* the test
+set, so a split is fully described by its test set. Splits that train on fewer rows are
+refused here, by name.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+
+import numpy as np
+from sklearn import model_selection as ms
+from sklearn.model_selection import KFold
+
+from ..utils.checks import check_count, warn
+
+#: Splitters that never look at the labels, so that labels may be shuffled freely.
+_LABEL_BLIND = (
+    ms.KFold,
+    ms.RepeatedKFold,
+    ms.GroupKFold,
+    ms.LeaveOneOut,
+    ms.LeavePOut,
+    ms.LeaveOneGroupOut,
+    ms.LeavePGroupsOut,
+    ms.ShuffleSplit,
+    ms.GroupShuffleSplit,
+)
+_STRATIFIED = (
+    ms.StratifiedKFold,
+    ms.RepeatedStratifiedKFold,
+    ms.StratifiedGroupKFold,
+    ms.StratifiedShuffleSplit,
+)
+_REFIT = (
+    "The direct method needs every row outside the test set for training. To refit "
+    "the classifier on such splits, use KernelFDA with "
+    "sklearn.model_selection.cross_val_score or mne.decoding.cross_val_multiscore."
+)
+
+
+@dataclass(frozen=True)
+class FoldBatch:
+    """Folds with equally large test sets, handled in one batch.
+
+    Attributes
+    ----------
+    take : slice | ndarray of int
+        The test rows in the layout's order, fold after fold.
+    k, m : int
+        The number of folds and of test rows in each.
+    rows : slice
+        Where these test rows are among those of all folds.
+    """
+
+    take: slice | np.ndarray
+    k: int
+    m: int
+    rows: slice
+
+    def of(self, values):
+        """Return the test rows of values (q, n, B), as (q, k, m, B)."""
+        taken = values[:, self.take]
+        return taken.reshape(len(values), self.k, self.m, values.shape[2])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The order in which rows are processed, so that a fold is a view if possible.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (n,)
+        Rows sorted by fold where the folds are a partition, else as they are.
+    rows : ndarray of int, shape (n_test,)
+        The row behind every test row, in the order results come out.
+    batches : tuple of FoldBatch
+        The folds; none for one model of all rows.
+    """
+
+    order: np.ndarray
+    rows: np.ndarray
+    batches: tuple
+
+    @property
+    def is_sorted(self):
+        """Whether the rows are processed in the order they have."""
+        return bool((self.order[:-1] < self.order[1:]).all())
+
+
+def lay_out(folds, n):
+    """Return the layout of folds, or that of one model of all n rows for None."""
+    if folds is None:
+        order = np.arange(n)
+        return Layout(order, order[:0], ())
+    return folds.layout
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The test sets of a cross-validation.
+
+    Attributes
+    ----------
+    tests : tuple of ndarray of int
+        The row indices of each test set; training is on all other rows.
+    n : int
+        The number of rows (trials).
+    sees_labels : bool | None
+        Whether the splitter looked at the labels; None when that is unknown.
+    name : str
+        What the user called it, for messages.
+    """
+
+    tests: tuple
+    n: int
+    sees_labels: bool | None = None
+    name: str = "cv"
+
+    @property
+    def pairs(self):
+        """The folds as a list of (train, test) index arrays."""
+        return [(_complement(test, self.n), test) for test in self.tests]
+
+    @cached_property
+    def is_partition(self):
+        """Whether every row is in exactly one test set."""
+        rows = np.concatenate(self.tests)
+        return len(rows) == self.n and len(np.unique(rows)) == self.n
+
+    @cached_property
+    def layout(self):
+        """The order in which rows are processed, worked out once."""
+        sizes = np.array([len(test) for test in self.tests])
+        groups = [
+            np.stack([self.tests[i] for i in np.flatnonzero(sizes == size)])
+            for size in np.unique(sizes)
+        ]  # (k, m) each
+        rows = np.concatenate([group.ravel() for group in groups])
+        batches, start = [], 0
+        for group in groups:
+            out = slice(start, start + group.size)
+            take = out if self.is_partition else group.ravel()
+            batches.append(FoldBatch(take, *group.shape, out))
+            start = out.stop
+        order = rows if self.is_partition else np.arange(self.n)
+        return Layout(order, rows, tuple(batches))
+
+    @cached_property
+    def blocks(self):
+        """Number the rows (n,) so that rows sharing all their test sets share it.
+
+        For a partition this is the fold; for a hold-out there are two blocks. Labels
+        exchanged within such blocks leave every fold's class counts as they were.
+        """
+        members = [[] for _ in range(self.n)]
+        for number, test in enumerate(self.tests):
+            for row in test:
+                members[row].append(number)
+        numbers = {}
+        keys = [tuple(member) for member in members]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def sees_labels(cv):
+    """Tell whether a splitter is known to look at the labels."""
+    return isinstance(cv, _STRATIFIED)
+
+
+def _complement(test, n):
+    """Return the rows outside a test set."""
+    return np.setdiff1d(np.arange(n), test, assume_unique=True)
+
+
+def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
+    """Return the explicit folds of a `cv` argument.
+
+    Parameters
+    ----------
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave-one-group-out when groups are given, else 10-fold stratified. An
+        int is that many stratified folds without shuffling, as in scikit-learn. Or any
+        scikit-learn splitter, or index (or boolean) arrays for training and test.
+    codes : ndarray of int, shape (n,)
+        Class codes; splitters are given these and never the data.
+    groups : ndarray, shape (n,) | None
+        Groups for the splitters that use them.
+    classes : sequence | None
+        Names of the classes, for messages.
+    warn_absent : bool
+        Warn of a fold that does not train on a class.
+
+    Returns
+    -------
+    folds : Folds
+        The test sets.
+
+    Raises
+    ------
+    ValueError
+        If a class or the groups are too few for the folds, or if a split trains on
+        anything but all rows outside its test set.
+    """
+    cv = _splitter(cv, groups)
+    name = _name(cv)
+    if hasattr(cv, "split"):
+        _check_counts(cv, codes, groups, classes)
+        splits = _split(cv, name, codes, groups)
+    else:
+        splits = cv
+    tests = tuple(
+        _check_split(pair, number, name, len(codes))
+        for number, pair in enumerate(splits)
+    )
+    if not tests:
+        raise ValueError(f"{name} yields no folds.")
+    if warn_absent:
+        _warn_of_absent_classes(tests, codes, classes, name)
+    if type(cv) in _STRATIFIED:
+        sees_labels = True
+    elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
+        sees_labels = False
+    else:
+        sees_labels = None
+    return Folds(tests, len(codes), sees_labels, name)
+
+
+def _splitter(cv, groups):
+    """Return a splitter object or the given iterable."""
+    if cv is None:
+        return ms.LeaveOneGroupOut() if groups is not None else ms.StratifiedKFold(10)
+    if isinstance(cv, Integral):
+        if groups is not None:
+            warn(
+                f"cv={cv} makes stratified folds without regard to the groups; they "
+                "only restrict the label permutations. To keep groups apart, use "
+                f"cv=None (leave one group out) or cv=GroupKFold({cv}).",
+                UserWarning,
+            )
+        return ms.StratifiedKFold(check_count("cv", cv, minimum=2))
+    if hasattr(cv, "split") and not isinstance(cv, str | type):
+        return cv
+    if isinstance(cv, str | type) or not isinstance(cv, Iterable):
+        raise TypeError(
+            f"Invalid value for 'cv': {cv!r}. Allowed: None, a number of folds, a "
+            "scikit-learn splitter, or an iterable of (train, test) index arrays."
+        )
+    return list(cv)
+
+
+def _name(cv):
+    """Return how to call the splitter in messages."""
+    return "the given cv iterable" if isinstance(cv, list) else f"cv={cv!r}"
+
+
+def _check_counts(cv, codes, groups, classes):
+    """Refuse more folds than the smallest class, or than the groups, can fill."""
+    n_splits = getattr(cv, "n_splits", None) or getattr(cv, "cvargs", {}).get(
+        "n_splits"
+    )
+    if isinstance(cv, (ms.StratifiedKFold, ms.RepeatedStratifiedKFold)):
+        code, count = min(Counter(codes.tolist()).items(), key=lambda item: item[1])
+        if count < n_splits:
+            label = code if classes is None else classes[code]
+            fewer = f"at most cv={count}, " if count > 1 else ""
+            raise ValueError(
+                f"Class {str(label)!r} has {count} trial{'s' * (count != 1)}, fewer "
+                f"than the {n_splits} folds. Use {fewer}a splitter that is not "
+                "stratified, or leave the class out."
+            )
+    n_groups = None if groups is None else len(np.unique(groups))
+    if isinstance(cv, (ms.GroupKFold, ms.StratifiedGroupKFold)):
+        if n_groups is not None and n_groups < n_splits:
+            raise ValueError(
+                f"{cv!r} needs at least {n_splits} groups; got {n_groups} groups. Use "
+                "fewer folds, or cv=None to leave one group out at a time."
+            )
+    if isinstance(cv, ms.LeaveOneGroupOut) and n_groups == 1:
+        raise ValueError(
+            "Leaving one group out needs at least 2 groups; got 1 group. Give other "
+            "groups, or a number of folds as cv."
+        )
+
+
+def _split(cv, name, codes, groups):
+    """Run a splitter on labels and groups alone."""
+    with warnings.catch_warnings():
+        # Groups may be there for the permutations only.
+        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+        try:
+            yield from cv.split(np.zeros((len(codes), 1)), codes, groups)
+        except ValueError as error:
+            raise ValueError(
+                f"{name} cannot split these {len(codes)} trials: {error}"
+            ) from error
+
+
+def _check_split(pair, number, name, n):
+    """Return the row indices of a split's test set, once the split is in order."""
+    try:
+        train, test = pair
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Fold {number} of {name} is not a pair (train, test) of index arrays."
+        ) from None
+    train = _check_rows(train, f"The training set of fold {number} of {name}", n)
+    test = _check_rows(test, f"The test set of fold {number} of {name}", n)
+    _check_complement(train, test, number, name, n)
+    return test
+
+
+def _check_rows(rows, subject, n):
+    """Return distinct row indices below n."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"{subject} must be a non-empty array of row indices or a boolean mask of "
+            f"length {n}; got shape {rows.shape}, dtype {rows.dtype}."
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"{subject} has indices outside 0..{n - 1}.")
+    if np.bincount(rows).max() > 1:
+        raise ValueError(f"{subject} names a trial twice.")
+    return rows.astype(np.intp)
+
+
+def _check_complement(train, test, number, name, n):
+    """Refuse a split that does not train on all rows outside the test set."""
+    tested = np.zeros(n, bool)
+    tested[test] = True
+    if tested[train].any():
+        raise ValueError(
+            f"Fold {number} of {name} trains on some of its own test trials; "
+            "training and test sets must be disjoint."
+        )
+    if len(train) + len(test) != n:
+        raise ValueError(
+            f"Fold {number} of {name} trains on {len(train)} of the "
+            f"{n - len(test)} trials outside its test set. {_REFIT}"
+        )
+
+
+def _warn_of_absent_classes(tests, codes, classes, name):
+    """Warn where a model has never seen a class of the observed labels."""
+    totals = np.bincount(codes)
+    for number, test in enumerate(tests):
+        absent = np.flatnonzero(
+            totals == np.bincount(codes[test], minlength=len(totals))
+        )
+        if len(absent):
+            label = absent[0] if classes is None else classes[absent[0]]
+            warn(
+                f"All trials of class {str(label)!r} are in the test set of fold "
+                f"{number} of {name}: its model has never seen the class and cannot "
+                "predict it. Use shuffled or stratified folds, or groups that hold "
+                "several classes.",
+                UserWarning,
+            )
+            return
+
+
+def _is_leave_one_out(tests, n):
+    """Return whether every row is a test set of its own, whoever drew them."""
+    return all(len(test) == 1 for test in tests) and (
+        len(np.unique(np.concatenate(tests))) == n == len(tests)
+    )
+
+
+@dataclass(frozen=True)
+class InnerFolds:
+    """The folds within the training sets of folds.
+
+    Attributes
+    ----------
+    cv : None | int | splitter
+        As in :class:`mvpa_kfda.kfda.penalties.Tuned`.
+    n : int
+        The number of trials.
+    codes : ndarray of int, shape (n,) | None
+        The observed classes, for splitters that look at them.
+    groups : ndarray, shape (n,) | None
+        Each trial's group.
+    folds : Folds | None
+        The outer folds; None where there are none.
+    """
+
+    cv: object
+    n: int
+    codes: np.ndarray | None
+    groups: np.ndarray | None
+    folds: Folds | None
+
+    @cached_property
+    def layout(self):
+        """The layout of the outer folds."""
+        return lay_out(self.folds, self.n)
+
+    @cached_property
+    def of_all(self):
+        """The layout of the folds among all trials."""
+        return self._inner_layout(np.arange(self.n))
+
+    @cached_property
+    def of_folds(self):
+        """The layouts within the training sets, a list for every outer batch."""
+        return [
+            [self._inner_layout(np.delete(np.arange(self.n), te)) for te in tests]
+            for tests in self.tests
+        ]
+
+    @cached_property
+    def tests(self):
+        """Where the test rows are in the order of trials, (k, m) by outer batches."""
+        positions = np.arange(self.n)
+        return [
+            positions[batch.take].reshape(batch.k, batch.m)
+            for batch in self.layout.batches
+        ]
+
+    @property
+    def leaves_one_out(self):
+        """Whether every training trial is left out by itself."""
+        return self.cv is None and self.groups is None
+
+    @cached_property
+    def sizes(self):
+        """How many left-out trials, and how many folds, there are in training sets."""
+        within = (each.batches for some in self.of_folds for each in some)
+        batches = [batch for some in within for batch in some]
+        return sum(batch.k * batch.m for batch in batches), sum(b.k for b in batches)
+
+    @cached_property
+    def numbers(self):
+        """The number that each outer fold has for the user, batch by batch."""
+        sizes = [len(test) for test in self.folds.tests]
+        return np.argsort(sizes, kind="stable")
+
+    def _inner_layout(self, positions):
+        """Return the layout of the folds among the trials at some positions."""
+        # Splitters are given the training trials in their own order.
+        positions = positions[np.argsort(self.layout.order[positions])]
+        tests = self._tests(self.layout.order[positions])
+        batches, start = [], 0
+        for m in sorted({len(test) for test in tests}):
+            take = np.concatenate([positions[t] for t in tests if len(t) == m])
+            stop = start + len(take)
+            batches.append(FoldBatch(take, len(take) // m, m, slice(start, stop)))
+            start = stop
+        return Layout(self.layout.order, np.empty(0, int), tuple(batches))
+
+    def _tests(self, rows):
+        """Return the test sets within some rows, as indices into them."""
+        if self.leaves_one_out:
+            return list(np.arange(len(rows))[:, None])
+        if self.cv is None:
+            return _by_group(self.groups[rows])
+        cv = self.cv
+        if not hasattr(cv, "split"):
+            _check_enough(cv, len(rows))
+            # Not stratified: all label permutations share these folds.
+            cv = KFold(cv, shuffle=True, random_state=0)
+        codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        try:
+            return make_folds(cv, codes, groups, warn_absent=False).tests
+        except ValueError as error:
+            raise ValueError(f"Within a training set, for Tuned: {error}") from error
+
+
+def _by_group(groups):
+    """Return the rows of every group."""
+    names, numbers = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            "Tuning leaves one group out at a time within every training set, but some "
+            "training set holds a single group. Give three or more groups, or say how "
+            "to leave trials out: Tuned(cv=5), Tuned(cv=LeaveOneOut())."
+        )
+    return [np.flatnonzero(numbers == i) for i in range(len(names))]
+
+
+def _check_enough(cv, n):
+    """Refuse more folds than training trials."""
+    if cv > n:
+        raise ValueError(
+            f"Tuned(cv={cv}) asks for more folds than the {n} trials of a training "
+            "set. Use fewer folds, or cv=None to leave one trial out at a time."
+        )

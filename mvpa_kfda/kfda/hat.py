@@ -1,0 +1,463 @@
+r"""The hat matrix: ridge regression with an unpenalised intercept.
+
+With the centred kernel :math:`K_c = J K J`, :math:`J = I - 11^\top/n`, and a penalty
+:math:`\lambda` in the kernel's feature space,
+
+.. math:: G = 11^\top / n + K_c (K_c + \lambda I)^{-1}
+
+maps label columns to in-sample regression scores. Cross-validation needs only the
+residual maker :math:`I - G`, so that is what a :class:`Hat` holds: formed directly, it
+keeps its digits where subtracting G from I would lose them.
+
+With :math:`K_c = U S U^\top` the residual maker of the hat matrix is, for any lambda,
+
+.. math:: I - G(\lambda) = U \,\mathrm{diag}\frac{\lambda}{s + \lambda}\, U^\top
+          - 11^\top / n ,
+
+where U holds all n eigenvectors, the constant one with s = 0 among them. With features
+X and their scatter matrix :math:`X_c^\top X_c = V S V^\top`,
+
+.. math:: G(\lambda) = 11^\top / n
+          + X_c V \,\mathrm{diag}\frac{1}{s + \lambda}\, V^\top X_c^\top .
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from scipy.linalg import blas, eigh, lapack
+
+from ..utils.checks import check_symmetric
+from .kernels import Callable, Linear
+from .penalties import Moments, resolve_penalty
+
+#: How far kernel values must vary, relative to their size, to leave six digits.
+_SMALLEST_SPREAD = 1e-10
+#: Rows from which a matrix is inverted by itself, not in a batch.
+_LARGE_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Hat:
+    """The residual maker I - G, dense or as I - U U'.
+
+    Attributes
+    ----------
+    residual : ndarray, shape (n, n) | None
+        I - G when it is held densely.
+    factor : ndarray, shape (n, r) | None
+        U with G = U U' when that is cheaper; its first column is the intercept.
+    lam : float
+        The penalty that was used.
+    scale : float
+        trace(K_c) / n, the mean squared norm of a centred trial.
+    """
+
+    residual: np.ndarray | None
+    factor: np.ndarray | None
+    lam: float
+    scale: float
+
+    @property
+    def n(self):
+        """The number of trials."""
+        return len(self.factor if self.residual is None else self.residual)
+
+    @property
+    def dtype(self):
+        """The precision of the matrices."""
+        return (self.factor if self.residual is None else self.residual).dtype
+
+    @property
+    def matrix(self):
+        """The hat matrix G, (n, n)."""
+        if self.residual is None:
+            return self.factor @ self.factor.T
+        return np.eye(self.n) - self.residual
+
+    @property
+    def degrees_of_freedom(self):
+        """The trace of G."""
+        if self.residual is None:
+            return float(np.square(self.factor).sum(dtype=float))
+        return float(self.n - np.trace(self.residual, dtype=float))
+
+    def residuals(self, T):
+        """Return (I - G) T for columns T (n, m): one product, the cost floor."""
+        if self.residual is None:
+            return T - self.factor @ (self.factor.T @ T)
+        return self.residual @ T
+
+    def residual_blocks(self, index):
+        """Return the blocks of I - G at rows and columns `index` (k, m): (k, m, m)."""
+        if self.residual is None:
+            rows = self.factor[index]  # (k, m, r)
+            return np.eye(index.shape[1]) - rows @ rows.transpose(0, 2, 1)
+        return self.residual[index[:, :, None], index[:, None, :]]
+
+    def cross(self, rows, columns):
+        """Return the entries of I - G at rows (a,) and other columns (b,): (a, b)."""
+        if self.residual is None:
+            return -self.factor[rows] @ self.factor[columns].T
+        return self.residual[rows][:, columns]
+
+    def spread(self, tests, E):
+        """Return (I - G)[:, te] E_te of some folds, (q, k, n, B).
+
+        Of test rows (k, m) and their E (q, k, m, B). What it yields for a fold's own
+        test rows does not count.
+        """
+        if self.residual is not None:
+            return self.residual[tests].transpose(0, 2, 1) @ E
+        U = self.factor[tests].transpose(0, 2, 1)  # (k, r, m)
+        if U.shape[2] < U.shape[1]:
+            return -(self.factor @ U) @ E
+        return -self.factor @ (U @ E)
+
+    def reordered(self, order):
+        """Return the same hat with its trials in another order."""
+        if self.residual is None:
+            return replace(self, factor=np.ascontiguousarray(self.factor[order]))
+        residual = self.residual[order[:, None], order[None, :]]
+        return replace(self, residual=residual)
+
+    def astype(self, dtype):
+        """Return the same hat in another precision; itself if that is its own."""
+        if self.dtype == dtype:
+            return self
+        if self.residual is None:
+            return replace(self, factor=self.factor.astype(dtype))
+        return replace(self, residual=self.residual.astype(dtype))
+
+
+def _check_scale(scale, magnitude):
+    """Refuse trials that do not differ beyond rounding, and negative kernels."""
+    if not np.isfinite(scale):
+        raise ValueError(
+            "The kernel matrix overflows double precision. Rescale the features."
+        )
+    if scale < -1e-13 * magnitude:
+        raise ValueError(
+            f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
+            "Give similarities, which are largest between a trial and itself, and not "
+            "distances."
+        )
+    if not scale > _SMALLEST_SPREAD * magnitude:
+        raise ValueError(_ALL_ALIKE)
+
+
+#: What is wrong with trials that are equal up to rounding.
+_ALL_ALIKE = (
+    "The trials do not differ: the kernel matrix is constant up to rounding. Check for "
+    "flat data. A polynomial or rbf kernel also needs a gamma that suits the unit of "
+    "the features: gamma=None, 1 / n_features, presumes features of about unit "
+    "variance; divide them by their standard deviation."
+)
+
+
+def _centre(X):
+    """Return centred features; refuse those of which nothing but rounding is left.
+
+    Squared differences are compared: an offset costs half as many digits before
+    squaring as it would in a kernel matrix.
+    """
+    Xc = X - X.mean(axis=0)
+    size, spread = (np.einsum("np,np->", each, each) for each in (X, Xc))
+    if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
+        raise ValueError(_ALL_ALIKE)
+    return Xc
+
+
+def hat_from_gram(K, reg, centred=False, n_features=None):
+    """Return the dense hat of a kernel matrix.
+
+    Parameters
+    ----------
+    K : ndarray, shape (n, n)
+        A symmetric positive semi-definite kernel matrix; it is centred here.
+    reg : float | penalty object
+        See :func:`mvpa_kfda.kfda.penalties.resolve_penalty`.
+    centred : bool, default=False
+        K is centred already, as inner products of centred features are. It is then
+        used up.
+    n_features : int | None
+        The number of features of a linear kernel; None for other kernels.
+
+    Returns
+    -------
+    hat : Hat
+        With the dense residual maker.
+
+    Raises
+    ------
+    ValueError
+        If the trials do not differ, or the kernel is not positive semi-definite.
+    """
+    Kc, moments = centre_gram(K, centred, n_features)
+    n, scale = moments.n, moments.scale
+    lam = resolve_penalty(reg, moments)
+    # Kc has the constant vector as a null direction. Lifting it by `scale` keeps the
+    # inverse of ordinary size there, so that lam * inverse loses no digits to it.
+    Kc += scale / n
+    Kc.flat[:: n + 1] += lam
+    residual = invert_positive(Kc)
+    if residual is None:
+        raise ValueError(
+            "The kernel matrix plus lambda is not positive definite: lambda = "
+            f"{lam:.3g} is too small for this kernel, or the kernel is not positive "
+            "semi-definite. Use a larger reg or another kernel."
+        )
+    residual *= lam
+    residual -= lam / (lam + scale) / n
+    return Hat(residual, None, lam, scale)
+
+
+def centre_gram(K, centred=False, n_features=None):
+    """Return the centred kernel matrix and its :class:`Moments`, once it is in order.
+
+    Moments read the matrix only when they are asked; do not change it before.
+    """
+    Kc = K
+    if not centred:
+        means = K.mean(axis=0)
+        Kc = K - means[:, None] - means[None, :] + means.mean()
+    moments = Moments(Kc, np.diag(Kc).copy(), n_features)
+    _check_scale(moments.scale, np.abs(np.diag(K)).mean())
+    return Kc, moments
+
+
+def invert_positive(matrix):
+    """Return the inverse of a symmetric matrix (n, n), or None if it is not positive.
+
+    The matrix is used up. By way of Cholesky this takes half the time of a general
+    inverse, for all but small matrices.
+    """
+    cholesky, failed = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)
+    if failed:
+        return None
+    inverse, _ = lapack.dpotri(cholesky, lower=1, overwrite_c=1)
+    np.copyto(inverse, inverse.T, where=_upper(len(inverse)))
+    return inverse
+
+
+def invert_blocks(blocks):
+    """Invert symmetric matrices (S, k, m, m); infinite where there is no inverse.
+
+    The matrices may be used up. Small ones are inverted in one call.
+    """
+    try:
+        if blocks.shape[2] < _LARGE_BLOCK:
+            return np.linalg.inv(blocks)
+    except np.linalg.LinAlgError:
+        return np.full(blocks.shape, np.inf)
+    for stack in blocks:
+        for i, block in enumerate(stack):
+            inverse = invert_positive(block)
+            stack[i] = np.inf if inverse is None else inverse
+    return blocks
+
+
+@lru_cache(maxsize=4)
+def _upper(n):
+    """Mark the entries above the diagonal of an (n, n) matrix."""
+    return ~np.tri(n, dtype=bool)
+
+
+def scatter_moments(X, n_features=None):
+    """Return centred features and their :class:`Moments`, once they are in order."""
+    Xc = _centre(X)
+    moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
+    _check_scale(moments.scale, 0.0)
+    return Xc, moments
+
+
+def hat_from_features(X, reg, n_features=None):
+    """Return the low-rank hat of a linear kernel, the primal route.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        Features; cheaper than the kernel route when p + 1 < n / 2.
+    reg : float | penalty object
+        See :func:`mvpa_kfda.kfda.penalties.resolve_penalty`.
+    n_features : int | None
+        The number of features of a linear kernel; None where X only stands for
+        another kernel.
+
+    Returns
+    -------
+    hat : Hat
+        With the factor U (n, p + 1).
+
+    Raises
+    ------
+    ValueError
+        If the trials do not differ, or lambda is too small.
+    """
+    n, p = X.shape
+    Xc, moments = scatter_moments(X, n_features)
+    scatter, scale = moments.matrix, moments.scale
+    lam = resolve_penalty(reg, moments)
+    scatter.flat[:: p + 1] += lam
+    cholesky, failed = lapack.dpotrf(scatter, lower=1)
+    if failed:
+        raise ValueError(
+            f"lambda = {lam:.3g} is too small: the scatter matrix of the {p} features "
+            "is singular. Use a larger reg."
+        )
+    factor = np.empty((n, p + 1))
+    factor[:, 0] = n**-0.5
+    factor[:, 1:] = blas.dtrsm(1.0, cholesky, Xc, side=1, lower=1, trans_a=1)
+    return Hat(None, factor, lam, scale)
+
+
+def make_hat(X, kernel, reg):
+    """Return the hat of features under a kernel by the cheaper route.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        Features, or the kernel matrix with the precomputed kernel.
+    kernel : kernel object
+        See :mod:`mvpa_kfda.kfda.kernels`. Data-dependent widths are fixed here, on all
+        rows and without labels.
+    reg : float | penalty object
+        See :func:`mvpa_kfda.kfda.penalties.resolve_penalty`.
+
+    Returns
+    -------
+    hat : Hat
+        Dense, or low-rank for a linear kernel with p + 1 < n / 2, and for kernels that
+        are of low rank.
+    """
+    kind, values, n_features = primal_or_dual(X, kernel)
+    if kind == "primal":
+        return hat_from_features(values, reg, n_features)
+    centred = isinstance(kernel, Linear)
+    return hat_from_gram(values, reg, centred=centred, n_features=n_features)
+
+
+def prefers_features(n, p):
+    """Tell whether n trials are cheaper as p features than as a kernel matrix."""
+    return 2 * (p + 1) < n
+
+
+def count_features(kernel, p):
+    """Return p where a kernel of p features is linear, or stands for one; else None."""
+    while kernel.low_rank:
+        kernel = kernel.kernel
+    return p if kernel.is_linear else None
+
+
+def primal_or_dual(X, kernel):
+    """Return "primal" and features, or "dual" and a kernel matrix, and p if linear.
+
+    Features stand for kernels that cannot do without, and for linear ones where that
+    is cheaper.
+    """
+    n, p = X.shape
+    n_features = count_features(kernel, p)
+    if kernel.shift_free:
+        # An offset common to all trials drops out, and the digits it costs with it.
+        X = _centre(X)
+    kernel = kernel.fit(X)
+    if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
+        return "primal", kernel.features(X), n_features
+    K = kernel(X)
+    if isinstance(kernel, Callable):
+        check_symmetric(K, f"The value of kernel {kernel.function!r}")
+    return "dual", K, n_features
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """A decomposed kernel.
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (n, n) | (n, p)
+        U, or X_c V.
+    values : ndarray, shape (n,) | (p,)
+        The eigenvalues, ascending; zeros are replaced so that the weights of the
+        constant vector keep their digits.
+    moments : Moments
+        Of the kernel.
+    is_primal : bool
+        Whether features were decomposed.
+    """
+
+    vectors: np.ndarray
+    values: np.ndarray
+    moments: Moments
+    is_primal: bool
+
+    def hat(self, lam):
+        """Return the hat for a lambda."""
+        n, scale = self.moments.n, self.moments.scale
+        if self.is_primal:
+            factor = np.empty((n, 1 + len(self.values)))
+            factor[:, 0] = n**-0.5
+            np.divide(self.vectors, np.sqrt(self.values + lam), out=factor[:, 1:])
+            return Hat(None, factor, lam, scale)
+        weights = np.sqrt(lam / (self.values + lam))
+        root = self.vectors * weights
+        residual = root @ root.T
+        residual -= lam / (lam + scale) / n  # the constant vector was lifted by `scale`
+        return Hat(residual, None, lam, scale)
+
+    def degrees_of_freedom(self, lam):
+        """Return the trace of the hat matrix for a lambda."""
+        values = self.moments.eigenvalues
+        return float(1 + (values / (values + lam)).sum())
+
+    def reordered(self, order):
+        """Return the same with its trials in another order."""
+        moments = replace(self.moments, diagonal=self.moments.diagonal[order])
+        return replace(self, vectors=self.vectors[order], moments=moments)
+
+
+def spectrum_of_gram(K, n_features=None):
+    """Decompose a kernel matrix (n, n)."""
+    Kc, moments = centre_gram(K, n_features=n_features)
+    n = moments.n
+    values, vectors = eigh(Kc + moments.scale / n, check_finite=False)
+    values = np.maximum(values, 0.0)
+    # The lifted constant vector is one of the vectors; the others are the kernel's.
+    known = np.sort(_without_constant(values, vectors))
+    return Spectrum(vectors, values, replace(moments, known=known), False)
+
+
+def _without_constant(values, vectors):
+    """Return the kernel's own eigenvalues: zero in place of the lifted constant."""
+    constant = np.abs(vectors.sum(axis=0)).argmax()
+    return np.where(np.arange(len(values)) == constant, 0.0, values)
+
+
+def spectrum_of_features(X, n_features=None):
+    """Decompose features (n, p) by their scatter matrix."""
+    Xc, moments = scatter_moments(X, n_features)
+    values, vectors = eigh(moments.matrix, check_finite=False)
+    values = np.maximum(values, 0.0)
+    return Spectrum(Xc @ vectors, values, replace(moments, known=values), True)
+
+
+def spectrum_of(X, kernel):
+    """Decompose the kernel of features, by the cheaper of the two ways.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        Features, or the kernel matrix with the precomputed kernel.
+    kernel : kernel object
+        See :mod:`mvpa_kfda.kfda.kernels`.
+
+    Returns
+    -------
+    spectrum : Spectrum
+        Of the features' scatter matrix, where :func:`mvpa_kfda.kfda.hat.make_hat` would
+        make a low-rank hat, else of the kernel matrix.
+    """
+    kind, values, n_features = primal_or_dual(X, kernel)
+    if kind == "primal":
+        return spectrum_of_features(values, n_features)
+    return spectrum_of_gram(values, n_features)

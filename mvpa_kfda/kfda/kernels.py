@@ -1,0 +1,507 @@
+"""Kernels: from features to Gram matrices.
+
+The pairwise kernels are scikit-learn's and so are the meanings of their parameters.
+A kernel is a small immutable object. ``kernel.fit(X)`` returns one whose
+data-dependent numbers (the median width) are fixed, and ``kernel(X, Y)`` the Gram
+matrix. None of this looks at labels.
+"""
+
+import inspect
+from collections.abc import Callable as _CallableType
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances, polynomial_kernel, rbf_kernel
+
+from ..utils.checks import (
+    check_array,
+    check_count,
+    check_gram,
+    check_option,
+    check_positive,
+    quoted,
+)
+
+
+def _check_gamma(gamma, names=()):
+    """Raise unless gamma is a positive number, None or one of the names."""
+    if gamma is not None and gamma not in names:
+        others = quoted((*names, None))
+        check_positive("gamma", gamma, hint=f" Or one of {others}.")
+
+
+class Kernel:
+    """What every kernel is, and what it is unless it says otherwise."""
+
+    #: Centring the features first changes nothing but the rounding.
+    shift_free: ClassVar[bool] = False
+    #: Whether the numbers only make sense for features of about unit variance.
+    assumes_unit_scale: ClassVar[bool] = False
+    #: Whether its values are inner products of a linear map of the features. Such a
+    #: kernel has `weights_from_trials` and `weights_from_features`, as Linear has.
+    is_linear: ClassVar[bool] = False
+    #: Whether it stands for so many trials that only `features` may be used.
+    low_rank: ClassVar[bool] = False
+
+    def fit(self, X):
+        """Return the kernel with its data-dependent numbers fixed: itself."""
+        return self
+
+    def features(self, X):
+        """Return columns (n, r) whose inner products are the kernel's values."""
+        raise TypeError(
+            f"{self!r} has no columns of finite number to stand for the features; "
+            "linear kernels and Nystrom approximations have."
+        )
+
+    def take(self, columns):
+        """Return the kernel for some columns of the features."""
+        return self
+
+    def repeated(self, times):
+        """Return the kernel for `times` blocks of the columns, side by side."""
+        return self
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """Linear kernel, k(x, y) = x'y.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Linear
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    shift_free: ClassVar[bool] = True
+    is_linear: ClassVar[bool] = True
+
+    def features(self, X):
+        """Return the features themselves."""
+        return np.asarray(X)
+
+    def weights_from_trials(self, X, dual):
+        """Return the weights (p, m) of the features for weights (n, m) of trials."""
+        return X.T @ dual
+
+    def weights_from_features(self, coef):
+        """Return the weights (p, m) of the features for those of `features`."""
+        return coef
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        X = np.asarray(X)
+        return X @ (X if Y is None else np.asarray(Y)).T
+
+    def from_inner(self, inner, n_features):
+        """Return the Gram matrix from the (n, n) inner products."""
+        return inner
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """Gaussian kernel, k(x, y) = exp(-gamma ||x - y||^2).
+
+    Parameters
+    ----------
+    gamma : float | "median" | None
+        The inverse width, in one over the squared unit of the features.
+        ``"median"`` is one over the median squared distance between two trials,
+        computed without labels from the rows it is given (in the direct functions
+        all rows, in :class:`KernelFDA` the training rows). ``None`` is
+        1 / n_features, as in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        If gamma is not positive or is an unknown name.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import RBF
+    >>> RBF(gamma=0.5)([[0.0], [2.0]]).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+
+    gamma: float | str | None = "median"
+    shift_free: ClassVar[bool] = True
+
+    def __post_init__(self):
+        """Check the width."""
+        _check_gamma(self.gamma, names=("median",))
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the width presumes features of about unit variance."""
+        return self.gamma is None
+
+    def fit(self, X):
+        """Return the kernel with its width as a number."""
+        if self.gamma == "median":
+            # Centred, since distances from inner products lose digits to an offset.
+            X = X - X.mean(axis=0)
+            gamma = _median_gamma(euclidean_distances(X, squared=True))
+        else:
+            gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+        return replace(self, gamma=float(gamma))
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
+        return rbf_kernel(X, Y, gamma=kernel.gamma)
+
+    def from_inner(self, inner, n_features):
+        """Return the Gram matrix from the (n, n) inner products."""
+        norms = np.diag(inner)
+        distances = np.maximum(norms[:, None] + norms[None, :] - 2 * inner, 0.0)
+        np.fill_diagonal(distances, 0.0)
+        if self.gamma == "median":
+            gamma = _median_gamma(distances)
+        else:
+            gamma = 1.0 / n_features if self.gamma is None else self.gamma
+        return np.exp(-gamma * distances)
+
+
+def _median_gamma(distances):
+    """Return one over the median squared distance over pairs of different rows."""
+    median = np.median(distances[np.triu_indices(len(distances), k=1)])
+    if not median > 0:
+        raise ValueError(
+            "gamma='median' needs trials that differ: the median squared distance "
+            "between two trials is 0. Give gamma as a number, or check the data."
+        )
+    return 1.0 / median
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """Polynomial kernel, k(x, y) = (gamma x'y + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int
+        The degree, 1 or more.
+    gamma : float | None
+        The scale of the inner product. ``None`` is 1 / n_features, as in
+        scikit-learn, which suits features of about unit variance.
+    coef0 : float
+        The constant, 0 or more.
+
+    Raises
+    ------
+    ValueError
+        If degree is below 1, gamma is not positive or coef0 is negative.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Polynomial
+    >>> Polynomial(degree=2, gamma=1.0)([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[144.]])
+    """
+
+    degree: int = 3
+    gamma: float | None = None
+    coef0: float = 1.0
+
+    def __post_init__(self):
+        """Check the parameters."""
+        check_count("degree", self.degree, minimum=1)
+        _check_gamma(self.gamma)
+        if self.coef0 != 0:
+            check_positive("coef0", self.coef0, hint=" Zero is allowed too.")
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the scale presumes features of about unit variance."""
+        return self.gamma is None
+
+    def fit(self, X):
+        """Return the kernel with its scale as a number."""
+        gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+        return replace(self, gamma=float(gamma))
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        return polynomial_kernel(
+            X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
+        )
+
+    def from_inner(self, inner, n_features):
+        """Return the Gram matrix from the (n, n) inner products."""
+        gamma = 1.0 / n_features if self.gamma is None else self.gamma
+        return (gamma * inner + self.coef0) ** self.degree
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """The features are already a Gram matrix; it is handed through."""
+
+    def __call__(self, X, Y=None):
+        """Return the given Gram matrix."""
+        return np.asarray(X)
+
+
+@dataclass(frozen=True)
+class Callable(Kernel):
+    """Any function ``function(X, Y) -> (n_x, n_y)`` as a kernel."""
+
+    function: _CallableType
+
+    def __call__(self, X, Y=None):
+        """Return the function's Gram matrix, checked for shape and finite values."""
+        Y = X if Y is None else Y
+        K = check_array(self.function(X, Y), f"The value of kernel {self.function!r}")
+        if K.shape != (len(X), len(Y)):
+            raise ValueError(
+                f"kernel {self.function!r} must return one value per pair of rows, "
+                f"shape {(len(X), len(Y))}; got {K.shape}."
+            )
+        return K
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """Several kernels, one of which is chosen inside every training fold.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+        Two or more.
+    """
+
+    kernels: tuple
+
+    @property
+    def shift_free(self):
+        """Whether centring the features first suits all of them."""
+        return all(kernel.shift_free for kernel in self.kernels)
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the numbers of any presume features of about unit variance."""
+        return any(kernel.assumes_unit_scale for kernel in self.kernels)
+
+    @property
+    def is_linear(self):
+        """Whether all of them are linear."""
+        return all(kernel.is_linear for kernel in self.kernels)
+
+    @property
+    def low_rank(self):
+        """Whether any must be used through its features."""
+        return any(kernel.low_rank for kernel in self.kernels)
+
+    def map(self, function):
+        """Return the choice among a function's values for the kernels."""
+        return KernelChoice(tuple(function(kernel) for kernel in self.kernels))
+
+    def fit(self, X):
+        """Return the choice with all data-dependent numbers fixed."""
+        return self.map(lambda kernel: kernel.fit(X))
+
+    def take(self, columns):
+        """Return the choice for some columns of the features."""
+        return self.map(lambda kernel: kernel.take(columns))
+
+    def repeated(self, times):
+        """Return the choice for `times` blocks of the columns, side by side."""
+        return self.map(lambda kernel: kernel.repeated(times))
+
+
+#: The kernels known by name.
+KERNELS = {
+    "linear": Linear,
+    "rbf": RBF,
+    "polynomial": Polynomial,
+    "precomputed": Precomputed,
+}
+
+
+def check_kernel(kernel, allowed=tuple(KERNELS)):
+    """Return the kernel object for a name, a kernel object, a callable, or a list."""
+    if isinstance(kernel, str):
+        return KERNELS[check_option("kernel", kernel, allowed)]()
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"Invalid value for 'kernel': the class {kernel.__name__}. Give an "
+            f"instance, e.g. {kernel.__name__}({_required(kernel)})."
+        )
+    if isinstance(kernel, (Kernel, KernelChoice)):
+        return kernel
+    if isinstance(kernel, (list, tuple)):
+        return _check_choice(kernel, allowed)
+    if callable(kernel):
+        return Callable(kernel)
+    if hasattr(kernel, "get_params"):
+        raise TypeError(
+            f"Invalid value for 'kernel': the estimator {type(kernel).__name__}. Steps "
+            "that are learned in every fold need refitting: put KernelFDA at the end "
+            "of a pipeline, and use sklearn.model_selection.cross_val_score."
+        )
+    raise TypeError(
+        f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
+        "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "
+        "choose from."
+    )
+
+
+def _required(kind):
+    """Name the arguments that a class cannot do without."""
+    try:
+        given = inspect.signature(kind).parameters.values()
+    except ValueError:  # of some built-in classes nothing is known
+        return ""
+    given = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return ", ".join(each.name for each in given if each.default is each.empty)
+
+
+def _check_choice(kernels, allowed):
+    """Return the choice among a list of kernels."""
+    if len(kernels) < 2:
+        raise ValueError(
+            f"Invalid value for 'kernel': {kernels!r}. A list is a choice, of two or "
+            "more kernels; give a single kernel without the list."
+        )
+    kernels = tuple(check_kernel(kernel, allowed) for kernel in kernels)
+    if any(isinstance(kernel, KernelChoice) for kernel in kernels):
+        raise ValueError(
+            "Invalid value for 'kernel': a list within a list. Give one flat list."
+        )
+    if any(needs_gram(kernel) for kernel in kernels):
+        raise ValueError(
+            "Invalid value for 'kernel': 'precomputed' within a list. There is one "
+            "matrix only, so nothing is left to choose; give kernels of features."
+        )
+    return KernelChoice(kernels)
+
+
+def needs_gram(kernel):
+    """Tell whether the data are a kernel matrix and not features."""
+    kernel = getattr(kernel, "kernel", kernel)  # as an empirical map has one
+    return isinstance(kernel, Precomputed)
+
+
+def check_feature_kernel(kernel):
+    """Return a kernel object that computes from features."""
+    if isinstance(kernel, str) and kernel == "precomputed":
+        kernel = Precomputed()
+    kernel = check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])
+    if needs_gram(kernel):
+        raise ValueError(
+            "Invalid value for 'kernel': 'precomputed'. The data hold features; give a "
+            "kernel to compute from them, or call cross_validate with your own matrix."
+        )
+    return kernel
+
+
+@dataclass(frozen=True)
+class EmpiricalMap(Kernel):
+    r"""Empirical kernel map: the features of x are k(x, b_1), ..., k(x, b_m).
+
+    The basis b consists of the rows given to `fit`. The values are therefore
+
+    .. math:: \tilde k(x, y) = \sum_j k(x, b_j) \, k(y, b_j),
+
+    and a ridge penalty on them is one on the dual coefficients, the weights of the
+    trials. With it, kernel Fisher discriminants have the within-class matrix
+    :math:`N + \mu I` of [1]_, and the classifier of [2]_ is the case of two classes.
+    With a kernel alone, the penalty is on the weights in its feature space instead.
+
+    Parameters
+    ----------
+    kernel : str | kernel object | callable, default="rbf"
+        The kernel k, as for :func:`cross_validate`. With ``"precomputed"``, the data
+        are its matrix, and their columns the features.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the kernel is no kernel, or a list of several.
+
+    See Also
+    --------
+    KernelFDA : With ``penalty="dual"`` this map of the training rows is made for you.
+
+    Notes
+    -----
+    In the direct functions all rows, without their labels, serve as basis. A trial that
+    is left out thus is not predicted from its label, but it still is one of the basis
+    functions of the model that predicts it. That is the one thing in which the
+    closed-form leave-one-out differs from leaving the trial out altogether.
+
+    Shifting the features changes the map of a linear kernel: its basis moves along.
+
+    References
+    ----------
+    .. [1] Mika, Ratsch, Weston, Scholkopf & Muller (1999). Fisher discriminant analysis
+       with kernels. Neural Networks for Signal Processing IX, 41-48.
+    .. [2] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
+       Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import EmpiricalMap
+    >>> fitted = EmpiricalMap("linear").fit([[1.0], [2.0]])
+    >>> fitted([[1.0]], [[3.0]])  # (1, 2) times (3, 6)
+    array([[15.]])
+    """
+
+    kernel: Kernel | str | Callable = "rbf"
+    basis: np.ndarray | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self):
+        """Check the kernel."""
+        kernel = check_kernel(self.kernel)
+        if isinstance(kernel, KernelChoice):
+            raise TypeError(
+                "Invalid value for 'kernel' of EmpiricalMap: a list. Give a list of "
+                "maps instead, e.g. [EmpiricalMap(RBF(0.1)), EmpiricalMap(RBF(1.0))]."
+            )
+        object.__setattr__(self, "kernel", kernel)
+
+    @property
+    def shift_free(self):
+        """Whether the values of the kernel itself survive a shift, as of distances."""
+        return self.kernel.shift_free and not self.kernel.is_linear
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the kernel's numbers presume features of about unit variance."""
+        return self.kernel.assumes_unit_scale
+
+    def _with(self, kernel, basis):
+        """Return the map of another kernel and basis."""
+        new = type(self)(kernel)
+        object.__setattr__(new, "basis", basis)
+        return new
+
+    def fit(self, X):
+        """Return the map whose basis are the rows of X."""
+        X = np.asarray(X)
+        if isinstance(self.kernel, Precomputed):
+            X = check_gram(X)
+        return self._with(self.kernel.fit(X), X)
+
+    def features(self, X):
+        """Return the kernel's values (n, n_basis) between rows and basis."""
+        return self.kernel(X, self.basis)
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        fitted = self if self.basis is not None else self.fit(X)
+        mapped = fitted.features(X)
+        return mapped @ (mapped if Y is None else fitted.features(Y)).T
+
+    def take(self, columns):
+        """Return the map for some columns of the features."""
+        basis = None if self.basis is None else self.basis[:, columns]
+        return self._with(self.kernel.take(columns), basis)
+
+    def repeated(self, times):
+        """Return the map, yet without basis, for blocks of columns side by side."""
+        return self._with(self.kernel.repeated(times), None)

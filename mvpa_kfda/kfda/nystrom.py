@@ -1,0 +1,326 @@
+r"""Low-rank kernels for many trials: no (n, n) matrix is ever made.
+
+The Nystrom method lets a few landmarks Z speak for all trials,
+
+.. math:: K \approx K_{XZ} K_{ZZ}^{+} K_{ZX} = \Phi \Phi^\top, \qquad
+          \Phi = K_{XZ} U S^{-1/2}, \quad K_{ZZ} = U S U^\top ,
+
+so that the columns of :math:`\Phi` (n, r) are features of a linear kernel, with the
+low-rank hat matrix of one (:func:`mvpa_kfda.kfda.hat.hat_from_features`).
+"""
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from ..utils.checks import check_count, check_option, check_symmetric
+from .kernels import Kernel, KernelChoice, check_kernel, needs_gram
+
+#: Rows from which a kernel's own numbers are taken, such as the median distance.
+_FIT_ROWS = 2000
+#: Values of one block of rows against the landmarks.
+_BLOCK_VALUES = 2**20
+#: Rows of which the kernel is computed to have its diagonal.
+_DIAGONAL_ROWS = 64
+#: Steps of k-means. Later ones move the centres little.
+_KMEANS_STEPS = 10
+#: Negative eigenvalues that are no rounding, relative to the largest.
+_NEGATIVE = 1e-8
+
+
+@dataclass(frozen=True)
+class Nystrom:
+    r"""Approximate kernels with landmarks, for more trials than an (n, n) matrix bears.
+
+    With landmarks Z, the kernel matrix of all trials becomes
+    :math:`K_{XZ} K_{ZZ}^{+} K_{ZX}` [1]_. Time and memory grow with n, and no longer
+    with its cube and square. With ``n_components`` equal to the number of trials it is
+    the exact kernel.
+
+    Parameters
+    ----------
+    n_components : int
+        The number r of landmarks, at most the number of trials. Directions in which
+        the landmarks do not differ are dropped.
+    sampling : "kmeans" | "uniform" | "leverage"
+        ``"kmeans"``: the centres of r clusters [2]_, mostly the best choice.
+        ``"uniform"``: trials at random. ``"leverage"``: trials at random, rather those
+        that others speak little for, by ridge leverage scores [3]_ [4]_, estimated
+        from twice as many trials as landmarks. Trials are drawn without replacement.
+    random_state : int | None
+        The seed. ``None`` draws other landmarks every time.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has none of the values above.
+
+    Notes
+    -----
+    In the direct functions landmarks come from all trials, in :class:`KernelFDA` from
+    the training trials. They never depend on labels, so that cross-validated scores
+    and p-values stay honest. What a kernel takes from the data, such as the median
+    distance, it takes from 2000 random trials where there are more.
+
+    A linear kernel on fewer features than half of the trials needs no approximation:
+    it is exact, and no (n, n) matrix is made of it either.
+
+    References
+    ----------
+    .. [1] Williams & Seeger (2001). Using the Nystrom method to speed up kernel
+       machines. NIPS 13.
+    .. [2] Zhang, Tsang & Kwok (2008). Improved Nystrom low-rank approximation and error
+       analysis. ICML.
+    .. [3] Alaoui & Mahoney (2015). Fast randomized kernel ridge regression with
+       statistical guarantees. NIPS 28.
+    .. [4] Musco & Musco (2017). Recursive sampling for the Nystrom method. NIPS 30.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda.kfda.nystrom import Nystrom
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> kernel = Nystrom(n_components=50).approximate("rbf").fit(X)
+    >>> kernel.features(X).shape
+    (1000, 50)
+    >>> bool(np.abs(kernel(X) - kernel.kernel(X)).mean() < 0.001)
+    True
+    """
+
+    n_components: int
+    sampling: str = "kmeans"
+    random_state: int | None = 0
+
+    def __post_init__(self):
+        """Check the parameters."""
+        check_count("n_components", self.n_components, minimum=1)
+        check_option("sampling", self.sampling, SAMPLING)
+        if self.random_state is not None:
+            check_count("random_state", self.random_state)
+
+    def approximate(self, kernel):
+        """Return the low-rank kernel of a kernel.
+
+        Parameters
+        ----------
+        kernel : str | kernel object | callable | list of these
+            What to approximate; see :func:`cross_validate`. Not a precomputed kernel.
+
+        Returns
+        -------
+        kernel : LowRank | KernelChoice
+            Several kernels are approximated one by one.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is precomputed, or of low rank already.
+        """
+        kernel = check_kernel(kernel)
+        if isinstance(kernel, KernelChoice):
+            return kernel.map(self.approximate)
+        if needs_gram(kernel):
+            raise ValueError(
+                "approx=Nystrom(...) needs features to choose landmarks from; with "
+                "kernel='precomputed' the (n, n) matrix is there already. Give the "
+                "features and their kernel, or leave out approx."
+            )
+        if kernel.low_rank:
+            raise ValueError(
+                f"{kernel!r} is an approximation already. Give its own kernel, "
+                "or leave out approx."
+            )
+        return LowRank(kernel, self)
+
+
+def approximated(kernel, approx):
+    """Return a kernel object, or its approximation unless `approx` is None."""
+    if approx is None:
+        return kernel
+    if not isinstance(approx, Nystrom):
+        raise TypeError(
+            f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
+            "Nystrom(n_components=...)."
+        )
+    return approx.approximate(kernel)
+
+
+@dataclass(frozen=True)
+class LowRank(Kernel):
+    """The Nystrom approximation of a kernel, made by :meth:`Nystrom.approximate`.
+
+    Attributes
+    ----------
+    kernel : kernel object
+        The kernel that is approximated.
+    approx : Nystrom
+        How.
+    offset : ndarray, shape (p,) | None
+        What is subtracted from all features: their mean, if the kernel does not care.
+        Distances from inner products would lose digits to it.
+    landmarks : ndarray, shape (r, p) | None
+        The landmarks Z, less the offset; None before :meth:`fit`.
+    whitening : ndarray, shape (r, rank) | None
+        The columns of U S^(-1/2) that are not null directions of the landmarks.
+    """
+
+    kernel: Kernel
+    approx: Nystrom
+    offset: np.ndarray | None = field(default=None, repr=False, compare=False)
+    landmarks: np.ndarray | None = field(default=None, repr=False, compare=False)
+    whitening: np.ndarray | None = field(default=None, repr=False, compare=False)
+    low_rank: ClassVar[bool] = True
+
+    @property
+    def shift_free(self):
+        """Whether centring the features first changes nothing but the rounding."""
+        return self.kernel.shift_free
+
+    @property
+    def assumes_unit_scale(self):
+        """Whether the numbers only make sense for features of about unit variance."""
+        return self.kernel.assumes_unit_scale
+
+    def fit(self, X):
+        """Return the kernel with landmarks from the rows of X, (n, p)."""
+        X, r = np.asarray(X), self.approx.n_components
+        n, p = X.shape
+        if r > n:
+            raise ValueError(
+                f"Nystrom(n_components={r}) has more landmarks than the {n} trials to "
+                f"take them from. Use an n_components of at most {n}; with so few "
+                "trials nothing need be approximated: leave out approx."
+            )
+        rng = np.random.default_rng(self.approx.random_state)
+        offset = X.mean(axis=0) if self.kernel.shift_free else np.zeros(p)
+        some = X if n <= _FIT_ROWS else X[rng.choice(n, _FIT_ROWS, replace=False)]
+        kernel = self.kernel.fit(some - offset)
+        sample = SAMPLING[self.approx.sampling]
+        Z = X - offset if r == n else sample(kernel, X, offset, r, rng)
+        whitening = _whitening(kernel(Z), kernel)
+        return replace(
+            self, kernel=kernel, offset=offset, landmarks=Z, whitening=whitening
+        )
+
+    def features(self, X):
+        """Return columns (n, rank) whose inner products are the kernel's values."""
+        X = np.asarray(X)
+        if self.landmarks is None:
+            return self.fit(X).features(X)
+        features = np.empty((len(X), self.whitening.shape[1]))
+        for rows, values in _row_blocks(self.kernel, X, self.offset, self.landmarks):
+            np.matmul(values, self.whitening, out=features[rows])
+        return features
+
+    def __call__(self, X, Y=None):
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        if self.landmarks is None:
+            return self.fit(np.asarray(X))(X, Y)
+        features = self.features(X)
+        return features @ (features if Y is None else self.features(Y)).T
+
+    def take(self, columns):
+        """Return the kernel for some columns of the features, to be fitted anew."""
+        return LowRank(self.kernel.take(columns), self.approx)
+
+    def repeated(self, times):
+        """Return the kernel for `times` blocks of the columns, to be fitted anew."""
+        return LowRank(self.kernel.repeated(times), self.approx)
+
+
+def _row_blocks(kernel, X, offset, Z):
+    """Yield slices of the rows of X, and their kernel values (rows, r) with Z."""
+    size = max(1, _BLOCK_VALUES // max(Z.shape))
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
+        yield rows, kernel(X[rows] - offset, Z)
+
+
+def _whitening(K, kernel):
+    """Return U S^(-1/2) of the landmarks' kernel matrix, without null directions."""
+    if not np.isfinite(K).all():
+        raise ValueError(
+            "The kernel matrix overflows double precision. Rescale the features."
+        )
+    check_symmetric(K, f"The value of kernel {kernel!r}")
+    values, vectors = eigh(K)
+    if values[0] < -_NEGATIVE * np.abs(values).max():
+        raise ValueError(
+            f"The kernel {kernel!r} is not positive semi-definite: its matrix of "
+            f"landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. Give "
+            "similarities, which are largest between a trial and itself, and not "
+            "distances."
+        )
+    keep = values > len(K) * np.finfo(float).eps * values[-1]
+    return vectors[:, keep] / np.sqrt(values[keep])
+
+
+def _kmeans(kernel, X, offset, r, rng):
+    """Return the centres of r clusters of trials."""
+    seed = int(rng.integers(2**31))
+    model = KMeans(
+        r, init="random", n_init=1, max_iter=_KMEANS_STEPS, random_state=seed
+    )
+    # One thread: sums in another order would make the last digits a matter of luck.
+    # That few steps do not converge, or that some trials are equal, does no harm.
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X).cluster_centers_ - offset
+
+
+def _uniform(kernel, X, offset, r, rng):
+    """Return r trials at random."""
+    return X[rng.choice(len(X), r, replace=False)] - offset
+
+
+def _leverage(kernel, X, offset, r, rng):
+    """Return r trials, drawn with probabilities by their ridge leverage scores."""
+    n = len(X)
+    pilot = _uniform(kernel, X, offset, min(n, 2 * r), rng)
+    scores = _leverage_scores(kernel, X, offset, pilot, r)
+    # No trial is out of the question, since choice() needs r that are not.
+    scores = np.maximum(scores, 1e-9)
+    chosen = rng.choice(n, r, replace=False, p=scores / scores.sum())
+    return X[chosen] - offset
+
+
+def _leverage_scores(kernel, X, offset, pilot, r):
+    r"""Return the ridge leverage scores of all trials, (n,), from pilot trials.
+
+    The score of trial i is the i-th diagonal value of :math:`K (K + \mu I)^{-1}`. With
+    s pilot trials P for all n it is close to
+
+    .. math:: (k_{ii} - k_{iP} (K_{PP} + \mu s/n I)^{-1} k_{Pi}) / \mu ,
+
+    in which a trial far from all pilots counts in full. With :math:`\mu` the sum of the
+    eigenvalues beyond the r/4 largest, over r/4, the exact scores sum to r/2 at most.
+    """
+    values, vectors = eigh(kernel(pilot))
+    values = np.maximum(values, 0.0)
+    quarter = max(1, r // 4)
+    # mu s/n, in the unit of the pilots' eigenvalues. A kernel of low rank has no tail.
+    mu = max(
+        values[:-quarter].sum() / quarter, 1e-10 * values[-1], np.finfo(float).tiny
+    )
+    whitening = vectors / np.sqrt(values + mu)
+    scores = _diagonal(kernel, X, offset)
+    for rows, block in _row_blocks(kernel, X, offset, pilot):
+        scores[rows] -= np.square(block @ whitening).sum(axis=1)
+    return np.clip(scores * (len(pilot) / len(X) / mu), 0.0, 1.0)
+
+
+def _diagonal(kernel, X, offset):
+    """Return the kernel's value of every trial with itself, (n,)."""
+    starts = range(0, len(X), _DIAGONAL_ROWS)
+    blocks = (X[start : start + _DIAGONAL_ROWS] - offset for start in starts)
+    return np.concatenate([np.diag(kernel(block)) for block in blocks])
+
+
+#: The ways to choose landmarks, by name.
+SAMPLING = {"kmeans": _kmeans, "uniform": _uniform, "leverage": _leverage}

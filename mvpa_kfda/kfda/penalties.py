@@ -1,0 +1,465 @@
+r"""How strongly a model is penalised, as users say it, and as the number lambda.
+
+All but :class:`Tuned` take lambda from the kernel alone, without labels, so that one
+inverse still serves every label permutation (:mod:`mvpa_kfda.kfda.penalties`).
+
+These :class:`Moments` are of the centred kernel matrix :math:`K_c` of n trials, or for
+features of the scatter matrix :math:`X_c^\top X_c`, which has the same positive
+eigenvalues. No label is used.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from scipy.optimize import brentq
+
+from ..utils.checks import check_count, check_option, check_positive
+from .kernels import KernelChoice
+
+_REG_HINT = (
+    " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty. "
+    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'tuned', "
+    "'ledoit_wolf' and 'oas'."
+)
+_SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
+#: Penalties by name, which estimate the shrinkage of the covariance.
+ESTIMATED = ("ledoit_wolf", "oas")
+#: What a tuned penalty may be chosen by.
+CRITERIA = ("squared_error", "accuracy", "log_loss")
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """An absolute ridge penalty in the kernel's feature space.
+
+    Parameters
+    ----------
+    lam : float
+        The penalty lambda, above zero, in the squared unit of the features for a
+        linear kernel.
+
+    Raises
+    ------
+    ValueError
+        If lam is not a finite number above zero.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Ridge
+    >>> Ridge(2.5)
+    Ridge(lam=2.5)
+    """
+
+    lam: float
+
+    def __post_init__(self):
+        """Check the penalty."""
+        check_positive("lambda", self.lam)
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    r"""Shrinkage of the covariance towards a multiple of the identity.
+
+    .. math:: (1 - \gamma)\, C + \gamma\, \frac{\mathrm{tr}\, C}{p}\, I
+
+    is, up to a factor, :math:`C + \lambda' I` with :math:`\lambda' =
+    \frac{\gamma}{1 - \gamma} \frac{\mathrm{tr}\, C}{p}`. Here C is the *total*
+    covariance of the p features, without labels, so that for a linear kernel
+    :math:`\lambda = \frac{\gamma}{1 - \gamma}\, \mathrm{tr}(K_c) / p`. Other kernels
+    have no number of features; there n, the number of trials, takes the place of p.
+
+    Parameters
+    ----------
+    gamma : float
+        Between 0 and 1, both excluded.
+
+    Raises
+    ------
+    ValueError
+        If gamma is not a number between 0 and 1.
+
+    Notes
+    -----
+    ``shrinkage`` of :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis`
+    and ``lambda`` of MVPA-Light's LDA shrink the covariance *within* classes in the
+    same way, so that their gamma' gives the same lambda when
+
+    .. math:: \frac{\gamma'}{1 - \gamma'} \mathrm{tr}\, S_w
+              = \frac{\gamma}{1 - \gamma} \mathrm{tr}\, S_t ,
+
+    with the scatter within classes and in total of the same trials. With weak effects
+    :math:`S_w \approx S_t` and the numbers are nearly the same; with strong ones this
+    gamma penalises more. A trace within classes would need the labels, and another
+    inverse for every permutation. In cross-validation the scatter is that of all
+    trials, theirs is that of each training set. MVPA-Light's kernel FDA shrinks the
+    matrix N of dual coefficients instead, which is another penalty
+    (:class:`EmpiricalMap`).
+
+    Examples
+    --------
+    >>> from mvpa_kfda import Shrinkage
+    >>> Shrinkage(0.1)
+    Shrinkage(gamma=0.1)
+    """
+
+    gamma: float
+
+    def __post_init__(self):
+        """Check the share."""
+        _check_between("gamma", self.gamma, 0, 1, "between 0 and 1, both excluded")
+
+
+@dataclass(frozen=True)
+class DegreesOfFreedom:
+    r"""A penalty that leaves the model so many degrees of freedom.
+
+    Lambda solves :math:`\mathrm{tr}\, G(\lambda) = 1 + \sum_i s_i / (s_i + \lambda) =
+    df` [1]_, with the eigenvalues :math:`s_i` of the centred kernel of all rows the
+    model is given (in the direct functions all trials, without labels).
+
+    Parameters
+    ----------
+    df : float
+        Above 1, the intercept, and below the number of trials n. It must also be below
+        1 + the rank of the centred kernel matrix, for a linear kernel at most the
+        number of features.
+
+    Raises
+    ------
+    ValueError
+        If df is not a finite number above 1; when used, if it is too large.
+
+    References
+    ----------
+    .. [1] Hastie, Buja & Tibshirani (1995). Penalized discriminant analysis. Annals of
+       Statistics 23(1), 73-102.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import DegreesOfFreedom, cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = cross_validate(X, y, reg=DegreesOfFreedom(3))
+    >>> round(result.degrees_of_freedom, 6)
+    3.0
+    """
+
+    df: float
+
+    def __post_init__(self):
+        """Check the number."""
+        allowed = (
+            "of more than 1, which the intercept takes, and less than the number of "
+            "trials"
+        )
+        _check_between("df", self.df, 1, np.inf, allowed)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    r"""A penalty chosen by cross-validation inside every training set.
+
+    For every training fold, and again for every label permutation, the penalty (and
+    the kernel, if a list of kernels is given) is chosen that predicts the training
+    trials best when they are left out in turn. Nothing is retrained: the hat matrix of
+    a training fold is :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, the
+    residual of a left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_, and one
+    eigendecomposition of the kernel serves all lambdas. The test trials have no part in
+    the choice, so cross-validated scores and p-values stay honest.
+
+    Parameters
+    ----------
+    grid : "auto" | array_like, shape (n_lambdas,)
+        The penalties to choose from: floats are relative to trace(K_c)/n as in `reg`,
+        :class:`Ridge` objects absolute. ``"auto"``: 20 values in log steps over the
+        centred kernel's own spectrum, from its largest eigenvalue to a thousandth of
+        the smallest, over at most seven decades. The spectrum is that of all rows,
+        without labels.
+    criterion : "squared_error" | "accuracy" | "log_loss"
+        By the squared error of the class indicators, by the share of correct
+        predictions, or by the negative log posterior of the true class. Of penalties
+        that are equally good the largest is taken.
+    cv : None | int | splitter
+        How training trials are left out. None: one at a time, or one group at a time
+        when there are groups (trials of a group may be correlated: leaving out
+        one at a time then picks too small a penalty). An int: so many random
+        folds. A splitter is applied to each training set. The folds must not depend on
+        labels if these are permuted.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the grid is empty or has values that are not above zero, or for an unknown
+        criterion or cv.
+
+    Notes
+    -----
+    A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
+    block of I - G below 1e-10) is skipped.
+
+    A tuned penalty costs 10 to 40 times as much as a fixed one: each of the 20 values
+    of the grid is about one more analysis or two. By accuracy or log loss it is 50 to
+    100 times, with permutations up to some hundred times. A short grid,
+    ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third. For searchlights with
+    permutations ``"ledoit_wolf"`` costs no more than a number.
+
+    References
+    ----------
+    .. [1] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
+       Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import RBF, Tuned, cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = cross_validate(X, y, reg=Tuned(grid=[0.01, 0.1, 1.0]), cv=5)
+    >>> result.lambdas.shape
+    (5,)
+    >>> result = cross_validate(X, y, kernel=["linear", RBF(0.1)], reg="tuned", cv=5)
+    >>> result.scores > 0.9
+    True
+    """
+
+    grid: object = "auto"
+    criterion: str = "squared_error"
+    cv: object = None
+
+    def __post_init__(self):
+        """Check the arguments; keep the grid as a tuple."""
+        check_option("criterion", self.criterion, CRITERIA)
+        if not (isinstance(self.grid, str) and self.grid == "auto"):
+            object.__setattr__(self, "grid", _check_grid(self.grid))
+        _check_inner_cv(self.cv)
+
+
+def _check_between(name, value, low, high, allowed):
+    """Raise unless a number is between two others."""
+    message = f"Invalid value for {name!r}: {value!r}{{}}. Allowed: a number {allowed}."
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(message.format(f" of type {type(value).__name__}"))
+    if not low < value < high:
+        raise ValueError(message.format(""))
+
+
+def _check_grid(grid):
+    """Return a grid of penalties as a tuple of floats and Ridge objects."""
+    listed = isinstance(grid, Iterable) and not isinstance(grid, str)
+    listed &= getattr(grid, "ndim", 1) > 0  # an array of a single number is no list
+    values = tuple(grid) if listed else ()
+    if not values:
+        raise ValueError(
+            f"Invalid value for 'grid' of Tuned: {grid!r}. Allowed: 'auto', or a list "
+            "of numbers above zero, relative to trace(K_c)/n, or of Ridge objects, "
+            "e.g. Tuned([0.1, 1, Ridge(5)])."
+        )
+    values = [
+        value
+        if isinstance(value, Ridge)
+        else check_positive(
+            "grid", value, hint=" Or a Ridge object, but no other penalty."
+        )
+        for value in values
+    ]
+    return tuple(dict.fromkeys(values))  # each of them once
+
+
+def _check_inner_cv(cv):
+    """Refuse what does not say how training trials are left out."""
+    if cv is None or (hasattr(cv, "split") and not isinstance(cv, str | type)):
+        return
+    if isinstance(cv, Iterable) or isinstance(cv, type):
+        raise TypeError(
+            f"Invalid value for 'cv' of Tuned: {cv!r}. Allowed: None, a number of "
+            "folds, or a scikit-learn splitter, which is applied to each training set."
+        )
+    check_count("cv", cv, minimum=2)
+
+
+def check_reg(reg):
+    """Return `reg` if it is a positive number or a penalty object; names resolved."""
+    if isinstance(reg, str) and reg in ("tuned", *ESTIMATED):
+        return Tuned() if reg == "tuned" else reg
+    if isinstance(reg, (Ridge, Shrinkage, DegreesOfFreedom, Tuned)):
+        return reg
+    several = "" if isinstance(reg, str) or not isinstance(reg, Iterable) else _SEVERAL
+    return check_positive("reg", reg, hint=_REG_HINT + several)
+
+
+def check_method(kernel, reg):
+    """Refuse penalties that do not go with the kernel.
+
+    Parameters
+    ----------
+    kernel : kernel object
+        Checked.
+    reg : float | str | penalty object
+        Checked.
+    """
+    if isinstance(kernel, KernelChoice) and not isinstance(reg, Tuned):
+        raise ValueError(
+            f"A list of {len(kernel.kernels)} kernels needs reg='tuned' or Tuned(...), "
+            f"by which one of them is chosen; got reg={reg!r}."
+        )
+    if isinstance(reg, str) and not kernel.is_linear:
+        raise ValueError(
+            f"reg={reg!r} estimates the covariance of features, so it needs a linear "
+            f"kernel; got {kernel!r}. Use a float, DegreesOfFreedom or Tuned."
+        )
+
+
+#: The bounds of an estimated lambda, in units of trace(K_c)/n: without noise or
+#: without structure the estimates are 0 or infinite.
+_SMALLEST, _LARGEST = 1e-8, 1e3
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What penalties need to know of a kernel.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (n, n) | (p, p)
+        The centred kernel matrix, or the scatter matrix of features.
+    diagonal : ndarray, shape (n,)
+        The diagonal of the centred kernel matrix.
+    n_features : int | None
+        p, None where the kernel is not linear.
+    known : ndarray, shape (n,) | (p,) | None
+        The eigenvalues in ascending order, where they are known already.
+    """
+
+    matrix: np.ndarray
+    diagonal: np.ndarray
+    n_features: int | None = None
+    known: np.ndarray | None = None
+
+    @property
+    def n(self):
+        """The number of trials."""
+        return len(self.diagonal)
+
+    @property
+    def scale(self):
+        """trace(K_c) / n, the mean squared norm of a centred trial."""
+        return self.diagonal.sum() / self.n
+
+    @cached_property
+    def eigenvalues(self):
+        """Eigenvalues of the matrix, in ascending order."""
+        if self.known is not None:
+            return self.known
+        return eigvalsh(self.matrix, check_finite=False)
+
+    @property
+    def noise(self):
+        """The size of eigenvalues that are zero but for rounding."""
+        return self.n * np.finfo(float).eps * self.eigenvalues[-1]
+
+
+def resolve_penalty(reg, moments):
+    """Return lambda for a penalty that does not depend on labels.
+
+    Parameters
+    ----------
+    reg : float | Ridge | Shrinkage | DegreesOfFreedom | "ledoit_wolf" | "oas"
+        A float is relative: lambda = reg * trace(K_c) / n.
+    moments : Moments
+        Of the kernel.
+
+    Returns
+    -------
+    lam : float
+        The penalty, above zero.
+    """
+    if isinstance(reg, Ridge):
+        return float(reg.lam)
+    if isinstance(reg, DegreesOfFreedom):
+        return _solve_df(reg.df, moments)
+    if isinstance(reg, Shrinkage):
+        return _shrunk(reg.gamma, moments)
+    if isinstance(reg, str):
+        lam = _shrunk(_SHRINKAGE[reg](moments), moments)
+        return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
+    return float(reg) * moments.scale
+
+
+def _shrunk(gamma, moments):
+    """Return the lambda that shrinks the total covariance by gamma."""
+    with np.errstate(divide="ignore"):
+        ratio = np.divide(gamma, 1 - gamma)
+    return float(ratio * moments.scale * moments.n / (moments.n_features or moments.n))
+
+
+def _ledoit_wolf(moments):
+    """Return the shrinkage of Ledoit & Wolf (2004), as scikit-learn computes it."""
+    n, p = moments.n, moments.n_features
+    trace = moments.scale
+    squares = np.square(moments.matrix).sum() / n**2
+    beta = (np.square(moments.diagonal).sum() / n - squares) / (n * p)
+    delta = (squares - trace**2 / p) / p
+    return 0.0 if p == 1 or not min(beta, delta) > 0 else min(beta, delta) / delta
+
+
+def _oas(moments):
+    """Return the oracle approximating shrinkage of Chen et al. (2010), likewise."""
+    n, p = moments.n, moments.n_features
+    if p == 1:
+        return 0.0  # there is nothing to shrink towards
+    mean = moments.scale / p
+    alpha = np.square(moments.matrix).sum() / n**2 / p**2
+    below = (n + 1) * (alpha - mean**2 / p)
+    return 1.0 if not below > 0 else min((alpha + mean**2) / below, 1.0)
+
+
+_SHRINKAGE = {"ledoit_wolf": _ledoit_wolf, "oas": _oas}
+
+
+def _solve_df(df, moments):
+    """Return the lambda for which 1 + sum s / (s + lambda) = df."""
+    values = moments.eigenvalues
+    values = values[values > moments.noise]
+    if not df < 1 + len(values):
+        raise ValueError(
+            f"df={df:g} is too large: the {moments.n} trials have {len(values)} "
+            "independent directions here, so the degrees of freedom are between 1 and "
+            f"{1 + len(values)}, both excluded. Use a smaller df."
+        )
+
+    def excess(log_lam):
+        return 1 + (values / (values + np.exp(log_lam))).sum() - df
+
+    # s / (s + lam) lies between 1 - lam / s and s / lam.
+    low = np.log((1 + len(values) - df) / (1 / values).sum())
+    high = np.log(values.sum() / (df - 1))
+    return float(np.exp(brentq(excess, low - 1, high + 1, xtol=1e-14, rtol=1e-14)))
+
+
+def candidates(tuned, moments):
+    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
+
+    Parameters
+    ----------
+    tuned : Tuned
+        With the grid.
+    moments : Moments
+        Of the kernel.
+
+    Returns
+    -------
+    lambdas : ndarray
+        In descending order.
+    """
+    if tuned.grid == "auto":
+        values = moments.eigenvalues
+        # The smallest eigenvalue still halves its direction: a strong effect there
+        # wants a smaller lambda.
+        low = 1e-3 * values[values > moments.noise].min()
+        return np.geomspace(values.max(), max(low, 1e-7 * values.max()), 20)
+    lambdas = [resolve_penalty(each, moments) for each in tuned.grid]
+    return np.array(sorted(lambdas, reverse=True))

@@ -1,0 +1,329 @@
+r"""Every fold's model applied to other data: other times, or other trials.
+
+A model trained at time t predicts a row x by a kernel expansion. With
+:math:`M = I - G_t` (:mod:`mvpa_kfda.kfda.hat`), a fold's test rows te and their
+out-of-sample residuals E (:mod:`mvpa_kfda.kfda.direct`), the dual coefficients of that
+fold's model are
+
+.. math:: a = \tfrac1\lambda M \tilde T, \qquad
+          \tilde T = T \text{ with } E_{te} \text{ subtracted from its test rows},
+
+which are exactly zero at te and sum to zero, so that
+
+.. math:: \hat t(x) = k(x, X_t)\, a - \bar k_t^\top a + \tfrac1n 1^\top \tilde T,
+
+with the column means :math:`\bar k_t` of the training kernel. All of this is one linear
+map of :math:`\tilde T`, the *expansion* L, here with the constant as its last row:
+:math:`\hat t(x) = (z(x), 1)\, L \tilde T` where z(x) is the row of kernel values over
+lambda, or for a linear kernel the features themselves, with
+:math:`L = (X_c^\top X_c + \lambda I)^{-1} X_c^\top`. The scoring rule of the fold is
+linear too, so it goes into the coefficients: one matrix product yields the class scores
+of all label vectors, as differences to the first class.
+
+The dual expansion is due to Cawley & Talbot (2003), Efficient leave-one-out
+cross-validation of kernel Fisher discriminant classifiers, Pattern Recognition 36(11);
+leaving out by residuals is derived in the documentation.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from .direct import Plan, Scored, make_targets
+from .rules import class_rule
+from .tuning import TunedPlan
+
+#: Rows of one matrix product, and bytes of what it yields: these fit the cache.
+_ROWS, _CACHE_BYTES = 256, 2**20
+#: Numbers in the rows of the test positions that are scored together.
+_CHUNK_VALUES = 2**21
+#: Bytes that the coefficients or scores of a block of label vectors may take.
+_MEMORY_BYTES = 2**26
+
+
+def feature_expansion(X, hat):
+    """Return L (p + 1, n) of a linear kernel, for test rows that are features.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+        The training position's features.
+    hat : Hat
+        Their hat.
+
+    Returns
+    -------
+    expansion : ndarray, shape (p + 1, n)
+        To be applied to rows (x, 1).
+    """
+    n, p = X.shape
+    mean = X.mean(axis=0)
+    Xc = X - mean
+    if p <= n:
+        scatter = Xc.T @ Xc
+        scatter.flat[:: p + 1] += hat.lam
+        weights = cho_solve(cho_factor(scatter, overwrite_a=True), Xc.T)
+    else:
+        weights = hat.residuals(Xc).T / hat.lam
+    return np.vstack([weights, 1 / n - mean @ weights])
+
+
+def kernel_expansion(K, hat):
+    """Return L (n + 1, n) for test rows that are kernel values over lambda.
+
+    Parameters
+    ----------
+    K : ndarray, shape (n, n)
+        The training position's kernel matrix, not centred.
+    hat : Hat
+        Its hat.
+
+    Returns
+    -------
+    expansion : ndarray, shape (n + 1, n)
+        To be applied to rows (k(x, X) / lambda, 1).
+    """
+    n = len(K)
+    residual = hat.residuals(np.eye(n)) if hat.residual is None else hat.residual
+    return np.vstack([residual, 1 / n - K.mean(axis=0) @ residual / hat.lam])
+
+
+def chunk_length(n_rows, n_columns):
+    """Return how many test positions, n_rows x n_columns each, to hold in one array."""
+    # With few columns it is the predictions, hundreds to a row, that take memory.
+    return int(np.clip(_CHUNK_VALUES // (n_rows * max(n_columns, 64)), 1, 128))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The models of one training position, and the rows they are tested on.
+
+    Attributes
+    ----------
+    plan : Plan
+        Of the training position; without folds (no batches) there is one model,
+        trained on all trials, and the test rows are other trials.
+    expansions : callable
+        ``expansions(number) -> (r + 1, n)``: L of a candidate where the penalty is
+        tuned, else for number None; its columns in the plan's order.
+    chunks : iterable of ndarray, shape (n_rows, C, r + 1)
+        The test positions, C = ``chunks.length`` at a time; the rows in the plan's
+        order of trials, with ones behind.
+    true : ndarray of int, shape (n_rows,) | None
+        The labels to be predicted, in the order of the chunks' rows; None: those
+        trained with.
+    n_rows : int
+        The number of test trials.
+    """
+
+    plan: Plan | TunedPlan
+    expansions: Callable
+    chunks: Iterable
+    true: np.ndarray | None
+    n_rows: int
+
+    @property
+    def rows(self):
+        """The trial behind every test row."""
+        return self.plan.rows if self.plan.batches else np.arange(self.n_rows)
+
+    @property
+    def shapes(self):
+        """The (folds, test rows, training rows) of every batch of test sets."""
+        return self.plan.shapes or ((1, self.n_rows, len(self.plan.order)),)
+
+    def block_size(self, n_classes, want_scores=False):
+        """Return how many label vectors to process at a time, for speed and memory."""
+        item = self.plan.dtype.itemsize * (n_classes - 1)
+        n_folds = sum(k for k, _, _ in self.shapes)
+        fast = np.clip(_CACHE_BYTES // (_ROWS * item), 64, 512)
+        values = self.chunks.n_columns * (n_folds + 2)
+        if want_scores:
+            values = max(values, 4 * len(self.rows) * self.chunks.length)
+        return int(max(1, min(fast, _MEMORY_BYTES // (item * values))))
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the predictions for labels (B, n), some test positions at a time.
+
+        Yields
+        ------
+        scored : Scored
+            ``true`` (n_test, 1, 1 or B), ``predicted`` (n_test, C, B) and
+            ``class_scores`` (n_test, c, C, B) or None. Class scores are relative to
+            the first class.
+        """
+        plan = self.plan
+        targets = make_targets(
+            labels, n_classes, plan.layout, plan.dtype, rank=plan.rank
+        )
+        classifiers = list(self._classifiers(targets))
+        if self.true is not None:
+            true = self.true[plan.order] if plan.batches else self.true
+            true = np.concatenate([true[c.take] for c in classifiers])[:, None, None]
+        else:
+            codes = [targets.codes[c.take] for c in classifiers]
+            true = np.concatenate(codes)[:, None, :]
+        for Z in self.chunks:
+            yield _score(Z, classifiers, true, n_classes, want_scores)
+
+    def _classifiers(self, targets):
+        """Yield the classifiers of every batch of folds."""
+        kept = {}
+        if not self.plan.batches:
+            A, choice = self.plan.all_models(targets)
+            g = self._coefficients(targets.T, kept, choice)
+            W, b = class_rule(A, targets.terms)
+            yield _classifier(slice(None), self.n_rows, g, W, b)
+            return
+        for model in self.plan.fold_models(targets):
+            g = self._coefficients(targets.T, kept, model.choice, model)
+            W, b = class_rule(model.A, model.targets.terms)
+            yield _classifier(model.batch.take, model.batch.m, g, W, b)
+
+    def _coefficients(self, T, kept, choice, model=None):
+        """Return the coefficients (q, k, r + 1, B) of models of T (q, n, B).
+
+        `kept` holds what the batches of folds share. The models are those of all
+        trials without `model`. `choice` (k, B) says which candidate each is of.
+        """
+        if choice is None:
+            if None not in kept:
+                kept[None] = self.expansions(None) @ T
+            return self._without_tests(kept[None], None, model)
+        g = None
+        for number in np.unique(choice):
+            some = (choice == number).any(axis=0)
+            key = number, some.tobytes()
+            if key not in kept:
+                kept[key] = self.expansions(number) @ T[:, :, some]
+            each = self._without_tests(kept[key], number, model, some)
+            if g is None:
+                g = np.empty((*each.shape[:3], len(some)), each.dtype)
+            mine = (choice == number)[:, None]  # (k, 1, B)
+            g[..., some] = np.where(mine[..., some], each, g[..., some])
+        return g
+
+    def _without_tests(self, base, number, model, some=slice(None)):
+        """Take the test rows' part out of coefficients (q, r + 1, B)."""
+        if model is None:
+            return base[:, None]
+        batch = model.batch
+        columns = self.expansions(number)[:, batch.take].reshape(-1, batch.k, batch.m)
+        return base[:, None] - columns.transpose(1, 0, 2) @ model.residuals[..., some]
+
+
+@dataclass(frozen=True)
+class _Classifiers:
+    """The models of k folds with m test rows: class scores as linear functions.
+
+    Attributes
+    ----------
+    take : slice | ndarray
+        Their test rows.
+    m : int
+        Test rows per fold.
+    weights : ndarray, shape (c - 1, k, r + 1, B)
+        Scores relative to the first class, the constant last.
+    first : ndarray, shape (k, 1, B) | float
+        The first class's score: 0, or -inf where it is absent from training.
+    missing : ndarray of bool, shape (c - 1, k, 1, B) | None
+        Which of the other classes are absent from training.
+    """
+
+    take: slice | np.ndarray
+    m: int
+    weights: np.ndarray
+    first: np.ndarray | float
+    missing: np.ndarray | None
+
+
+def _classifier(take, m, g, W, b):
+    """Fold the scoring rule W (q, c, k, B), b (c, k, B) into g (q, k, r + 1, B)."""
+    q, k, r, n_labels = g.shape
+    absent = np.isneginf(b)
+    b = np.where(absent, 0, b)
+    V = W[:, 1:] - W[:, :1]
+    weights = np.empty((q, k, r, n_labels), g.dtype)
+    term = np.empty((k, r, n_labels), g.dtype)
+    for j in range(q):
+        np.multiply(g[0], V[0, j][:, None], out=weights[j])
+        for i in range(1, q):
+            weights[j] += np.multiply(g[i], V[i, j][:, None], out=term)
+        weights[j, :, -1] += b[j + 1] - b[0]
+    if not absent.any():
+        return _Classifiers(take, m, weights, g.dtype.type(0), None)
+    first = np.where(absent[0], -np.inf, 0).astype(g.dtype)[:, None]
+    return _Classifiers(take, m, weights, first, absent[1:, :, None])
+
+
+def _score(Z, classifiers, true, n_classes, want_scores):
+    """Predict the rows Z (n_rows, C, r + 1) of some test positions."""
+    n_test, length = len(true), Z.shape[1]
+    n_labels = classifiers[0].weights.shape[3]
+    shape = (n_test, length, n_labels)
+    predicted = np.empty(shape, np.int8 if n_classes < 128 else np.int16)
+    scores = np.empty((n_classes, *shape), Z.dtype) if want_scores else None
+    start = 0
+    for some in classifiers:
+        k = some.weights.shape[1]
+        out = slice(start, start + k * some.m)
+        start = out.stop
+        flat = (k, some.m * length, n_labels)
+        rows = Z[some.take].reshape(k, some.m * length, -1)
+        best = predicted[out].reshape(flat)  # a view, as whole rows are contiguous
+        kept = None if scores is None else [s[out].reshape(flat) for s in scores]
+        for piece in _pieces(flat, n_classes, Z.itemsize):
+            D, first = _product(rows, some, piece)
+            if kept is not None:
+                kept[0][piece] = first
+                for j, score in enumerate(D):
+                    kept[j + 1][piece] = score
+            _best_classes(D, first, best[piece])
+    if scores is not None:
+        scores = scores.swapaxes(0, 1)
+    return Scored(true, predicted, scores)
+
+
+def _pieces(shape, n_classes, itemsize):
+    """Cut (folds, rows, columns) into pieces whose scores fit the cache."""
+    k, n_rows, n_labels = shape
+    step = n_rows
+    if n_rows * n_labels * (n_classes - 1) * itemsize > _CACHE_BYTES:
+        step = min(n_rows, _ROWS)
+    folds = max(1, _CACHE_BYTES // (step * n_labels * (n_classes - 1) * itemsize))
+    for fold in range(0, k, folds if step == n_rows else 1):
+        for row in range(0, n_rows, step):
+            stop = fold + (folds if step == n_rows else 1)
+            yield slice(fold, stop), slice(row, row + step)
+
+
+def _product(rows, some, piece):
+    """Return scores (c - 1, k, rows, B) relative to the first class, and its own."""
+    folds = piece[0]
+    rows, weights = rows[piece], some.weights[:, folds]
+    if weights.shape[3] == 1:  # the classes side by side: one pass over the rows
+        D = np.moveaxis(rows @ np.moveaxis(weights[..., 0], 0, -1), -1, 0)[..., None]
+    else:
+        D = rows @ weights
+    if some.missing is None:
+        return D, some.first
+    np.copyto(D, -np.inf, where=some.missing[:, folds])
+    return D, some.first[folds]
+
+
+def _best_classes(D, first, best):
+    """Write the best class of scores D (c - 1, ...) into `best`; D is used up.
+
+    The comparisons' truth values are one byte each, so that everything but the scores
+    is arithmetic on bytes.
+    """
+    better = np.greater(D[0], first)
+    best[:] = better
+    top = D[0]
+    for j in range(1, len(D)):
+        np.maximum(top, D[j - 1] if j > 1 else first, out=top)
+        np.greater(D[j], top, out=better)
+        # A later class's number is larger than any before it.
+        np.maximum(best, better.view(np.int8) * best.dtype.type(j + 1), out=best)

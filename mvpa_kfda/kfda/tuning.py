@@ -1,0 +1,635 @@
+r"""The penalty, and the kernel, chosen inside every training fold.
+
+A fold's model, retrained, is ridge regression on the training rows, with the residual
+maker
+
+.. math:: M_f = M_{tr,tr} - M_{tr,te} M_{te,te}^{-1} M_{te,tr}, \qquad M = I - G,
+
+and the residuals :math:`R_f = R_{tr} - M_{tr,te} E_{te}` of the labels, where
+:math:`E_{te} = M_{te,te}^{-1} R_{te}` are the residuals that cross-validation needs
+anyway. So an inner test set I within the training rows has the residuals
+:math:`(M_f)_{I,I}^{-1} (R_f)_I`, and its models the cross-product
+:math:`A_f - (R_f)_I^\top (M_f)_{I,I}^{-1} (R_f)_I`, both exactly those of a model that
+was trained without te and I. Nothing is retrained: per lambda, the labels cost two
+matrix products. The best candidate of every fold and label vector is kept as they pass.
+
+The closed form of leaving one out is due to Cawley & Talbot (2003), Pattern Recognition
+36(11), 2585-2592; that of leaving out within a training set is derived in the
+documentation.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from .criteria import Criterion, left_out_weights, of_usable, squared_errors
+from .direct import (
+    DenseInverse,
+    FoldModels,
+    LowRankInverse,
+    OfLayout,
+    Plan,
+    Regression,
+    apply,
+    cross_product,
+    invert_cores,
+    invert_folds,
+    invertible,
+    is_low_rank,
+    is_too_large,
+    make_targets,
+    regress_folds,
+)
+from .folds import FoldBatch, InnerFolds, Layout, lay_out
+from .hat import Hat, Spectrum, invert_blocks
+from .penalties import Tuned, candidates
+
+#: A candidate is better only by more than rounding: a share of the best so far.
+_BETTER = {"float64": 1e-9, "float32": 1e-6}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel and a lambda, prepared.
+
+    Attributes
+    ----------
+    hat : Hat
+        In double precision.
+    solvers : list of DenseInverse | LowRankInverse
+        (I - G_te,te)^-1 of the outer folds by batches, in double precision.
+    usable : list of ndarray of bool, shape (k,)
+        Which of them mean something.
+    plan : Plan
+        For the outer folds, in the computing precision.
+    inner : InnerFolds
+        The folds, and those within their training sets.
+    weights, stable : list of ndarray, shape (k, n) and (k,)
+        For leaving out one trial at a time, by batches, see
+        :func:`mvpa_kfda.kfda.criteria.left_out_weights`; empty if that is not
+        wanted.
+    kept : dict | None
+        The plans within training sets that were asked for; None: none is kept.
+    """
+
+    hat: Hat
+    solvers: list
+    usable: list
+    plan: Plan
+    inner: InnerFolds
+    weights: list
+    stable: list
+    kept: dict | None
+
+    def within(self, i, fold):
+        """Return the plan of the folds within the training set of a fold of batch i.
+
+        None if it is unstable.
+        """
+        if not self.usable[i][fold]:
+            return None
+        if self.kept is not None and (i, fold) in self.kept:
+            return self.kept[i, fold]
+        te, layout = self.inner.tests[i][fold], self.inner.of_folds[i][fold]
+        solver, plan = self.solvers[i].of([fold]), self.plan
+        found = inner_plan(self.hat, te, solver, layout, plan.dtype, plan.rank)
+        if self.kept is not None:
+            self.kept[i, fold] = found
+        return found
+
+
+def prepare_candidate(hat, inner, dtype, rank, left_out=False, keep=True):
+    """Factor what a hat's candidate needs for the folds and those within them.
+
+    Parameters
+    ----------
+    hat : Hat
+        With its trials in the layout's order.
+    inner : InnerFolds
+        The folds, and those within their training sets.
+    dtype : dtype
+        The precision in which labels are processed.
+    rank : int | None
+        How many discriminants to use.
+    left_out : bool
+        Whether only squared residuals of trials left out by themselves are wanted.
+    keep : bool
+        Whether to keep what is made for the folds within training sets.
+
+    Returns
+    -------
+    candidate : Candidate
+        The prepared candidate.
+    """
+    solvers, usable, weights, stable = [], [], [], []
+    for i, batch in enumerate(inner.layout.batches):
+        (found,), (ok,) = invert_folds([hat], batch)
+        found.clear(~ok)
+        solvers.append(found)
+        usable.append(ok)
+        if left_out:
+            values, fine = left_out_weights(hat, inner.tests[i], found)
+            weights.append(values.astype(dtype, copy=False))
+            stable.append(fine & ok)
+    some = tuple(each.astype(dtype) for each in solvers)
+    plan = Plan(hat.astype(dtype), inner.layout, some, rank)
+    kept = {} if keep else None
+    return Candidate(hat, solvers, usable, plan, inner, weights, stable, kept)
+
+
+def count_bytes(hat, inner, dtype, left_out):
+    """Return how many bytes a candidate takes with all that it keeps."""
+    layout, size = inner.layout, dtype.itemsize
+    # Of single precision there is a copy beside the double one.
+    sizes = 8 if size == 8 else 8 + size
+    rank = None if hat.residual is not None else hat.factor.shape[1]
+    total = hat.n * (rank or hat.n) * sizes
+    total += _count_values(hat, layout.batches) * sizes
+    if left_out:
+        return total + size * hat.n * sum(batch.k for batch in layout.batches)
+    within = (each.batches for some in inner.of_folds for each in some)
+    return total + size * sum(_count_values(hat, batches) for batches in within)
+
+
+def _count_values(hat, batches):
+    """Return how many numbers the inverses of folds are."""
+    total = 0
+    for k, m in ((batch.k, batch.m) for batch in batches):
+        r = hat.factor.shape[1] if is_low_rank(hat, m) else None
+        total += k * m * m if r is None else k * (m + r) * r
+    return total
+
+
+def inner_plan(hat, te, solver, layout, dtype, rank):
+    """Return the plan of the folds within a training set; None if it is unstable.
+
+    Parameters
+    ----------
+    hat : Hat
+        Of all trials.
+    te : ndarray of int, shape (n_te,) | None
+        The outer test rows; None: all trials are trained with.
+    solver : DenseInverse | LowRankInverse | None
+        Of the outer test rows, with k = 1.
+    layout : Layout
+        Of the folds within the training set.
+    dtype : dtype
+        The precision in which labels are processed.
+    rank : int | None
+        How many discriminants to use.
+    """
+    inverses = []
+    for batch in layout.batches:
+        index = batch.take.reshape(batch.k, batch.m)
+        if is_low_rank(hat, batch.m):
+            inverse, ok = _invert_low_rank(hat, te, index)
+        else:
+            (blocks,) = invert_blocks(_inner_blocks(hat, te, solver, index)[None])
+            inverse, ok = DenseInverse(blocks), invertible(blocks)
+        if not ok.all():
+            return None
+        inverses.append(inverse.astype(dtype))
+    return Plan(None, layout, tuple(inverses), rank)
+
+
+def _invert_low_rank(hat, te, index):
+    """Return the inverses of a training set's blocks, and which are in order.
+
+    With G_f = U C U', C = (I - U_te' U_te)^-1, the inverse of I - U_I C U_I' is
+    I + U_I (C^-1 - U_I' U_I)^-1 U_I'.
+    """
+    U = hat.factor[index]
+    blocks = np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U
+    if te is not None:
+        blocks -= hat.factor[te].T @ hat.factor[te]
+    (cores,) = invert_blocks(blocks[None])
+    return LowRankInverse(U, cores), invertible(cores)
+
+
+def _inner_blocks(hat, te, solver, index):
+    """Return blocks (k, m, m) of the residual maker of a training set.
+
+    Parameters
+    ----------
+    hat : Hat
+        Of all trials.
+    te : ndarray of int, shape (n_te,) | None
+        The outer test rows; None: all trials are trained with.
+    solver : DenseInverse | LowRankInverse | None
+        Of the outer test rows, with k = 1.
+    index : ndarray of int, shape (k, m)
+        The inner test rows.
+    """
+    if te is None:
+        return hat.residual_blocks(index)
+    if hat.residual is None:  # G_f = U (I - U_te' U_te)^-1 U'
+        U = hat.factor[index.ravel()]
+        core = getattr(solver, "core", None)
+        if core is None:
+            core, _ = invert_cores(hat.factor[te][None])
+        return np.eye(index.shape[1]) - _products(U @ core[0], U, index.shape)
+    cross = hat.cross(index.ravel(), te)
+    blocks = hat.residual_blocks(index)
+    return blocks - _products(cross @ solver.matrix[0], cross, index.shape)
+
+
+def _products(left, right, shape):
+    """Return left right' within blocks of rows, (k * m, r) twice to (k, m, m)."""
+    k, m = shape
+    if m == 1:
+        return np.einsum("kr,kr->k", left, right)[:, None, None]
+    return left.reshape(k, m, -1) @ right.reshape(k, m, -1).transpose(0, 2, 1)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best candidate for every model of k folds, found one after the other.
+
+    Attributes
+    ----------
+    E : ndarray, shape (q, k, m, B)
+        The test rows' out-of-sample residuals.
+    A : ndarray, shape (q, q, k, B) | None
+        The training cross-products.
+    best : ndarray, shape (k, B)
+        The smallest criterion.
+    choice : ndarray of int, shape (k, B)
+        The candidate's number; -1 for none yet.
+    criteria : ndarray, shape (candidates, k)
+        Of the first label vector; NaN where skipped.
+    """
+
+    E: np.ndarray
+    A: np.ndarray | None
+    best: np.ndarray
+    choice: np.ndarray
+    criteria: np.ndarray
+
+    def offer(self, number, criterion, E, A):
+        """Take a candidate where its criterion (k, B) is better; NaN never is."""
+        self.criteria[number] = criterion[:, 0]
+        margin = _BETTER[self.best.dtype.name]
+        better = criterion < self.best * (1 - margin)
+        np.copyto(self.best, criterion, where=better)
+        np.copyto(self.choice, number, where=better)
+        np.copyto(self.E, E, where=better[:, None])
+        if A is not None:
+            np.copyto(self.A, A, where=better)
+
+
+def nothing_chosen(T, k, m, n_candidates, with_A):
+    """Return a :class:`Chosen` of k folds with m test rows to which none is offered."""
+    q, _, n_labels = T.shape
+    return Chosen(
+        np.zeros((q, k, m, n_labels), T.dtype),
+        np.zeros((q, q, k, n_labels), T.dtype) if with_A else None,
+        np.full((k, n_labels), np.inf, T.dtype),
+        np.full((k, n_labels), -1),
+        np.full((n_candidates, k), np.nan),
+    )
+
+
+#: Bytes of prepared candidates that are kept for the next label vectors.
+_MOST = 2**28
+_NONE_LEFT = (
+    "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
+    "left-out trials of some training set are fitted exactly, or rounding would decide "
+    "the predictions. Give penalties nearer to trace(K_c)/n = {:.3g}."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one label vector on all its trials.
+
+    Attributes
+    ----------
+    kernel : int
+        The number of the kernel.
+    lam : float
+        Lambda.
+    lambdas : ndarray, shape (n_kernels, n_lambdas)
+        The candidates.
+    criterion : ndarray, shape (n_kernels, n_lambdas)
+        What was minimised; NaN where a candidate was skipped.
+    """
+
+    kernel: int
+    lam: float
+    lambdas: np.ndarray
+    criterion: np.ndarray
+
+
+@dataclass(frozen=True)
+class TunedPlan(OfLayout):
+    """A plan whose penalty is chosen for every fold and label vector.
+
+    Attributes
+    ----------
+    spectra : tuple of Spectrum
+        One for each kernel, with trials in the layout's order.
+    tuned : Tuned
+        What to choose from, and how.
+    inner : InnerFolds
+        The folds within the training sets.
+    dtype : dtype
+        The precision in which labels are processed.
+    rank : int | None
+        How many discriminants to use; None: all.
+    kept : dict
+        Prepared candidates and what one label vector chose, for the next question.
+    """
+
+    spectra: tuple[Spectrum, ...]
+    tuned: Tuned
+    inner: InnerFolds
+    dtype: np.dtype
+    rank: int | None = None
+    kept: dict = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def layout(self):
+        """The layout of the outer folds."""
+        return self.inner.layout
+
+    @cached_property
+    def lambdas(self):
+        """The grid (n_kernels, n_lambdas), the largest first."""
+        return np.stack([candidates(self.tuned, each.moments) for each in self.spectra])
+
+    @property
+    def _left_out(self):
+        """Whether trials are left out one at a time, for their squared errors only."""
+        return self.inner.leaves_one_out and self.tuned.criterion == "squared_error"
+
+    def block_size(self, n_classes, want_scores=False):
+        """Return how many label vectors to process at a time."""
+        values = (len(self.rows) + self.n_rows) * (n_classes - 1)
+        return int(np.clip(2**23 // (values * self.dtype.itemsize), 1, 256))
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the predictions, all in one piece, as `Plan.predict` does."""
+        yield apply(self, labels, n_classes, want_scores)
+
+    def _place(self, number):
+        """Return the numbers of a candidate's kernel and lambda, or of several's."""
+        return np.divmod(number, self.lambdas.shape[1])
+
+    def kernel_of(self, number):
+        """Return the number of a candidate's kernel."""
+        return self._place(number)[0]
+
+    def hat(self, number):
+        """Return the hat of a candidate, in double precision."""
+        kernel, i = self._place(number)
+        return self.spectra[kernel].hat(self.lambdas[kernel, i])
+
+    def fold_models(self, targets):
+        """Yield the :class:`FoldModels` of every batch of folds, penalties chosen."""
+        chosen = self._choose(targets.T, targets)
+        for number, (batch, each) in enumerate(zip(self.batches, chosen, strict=True)):
+            E = each.E.copy()  # may be kept for the next question
+            yield FoldModels(batch, targets.folds[number], E, each.A, each.choice)
+
+    def fold_residuals(self, T):
+        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B).
+
+        The residuals may be kept for the next question: do not change them.
+        """
+        chosen = self._choose(T)
+        for batch, each in zip(self.batches, chosen, strict=True):
+            yield batch, each.E
+
+    def all_models(self, targets):
+        """Return A (q, q, 1, B) and the choice (1, B) of models of all trials."""
+        chosen = self._choose_all(targets.T, targets)
+        return chosen.A, chosen.choice
+
+    def choose_all(self, targets):
+        """Return the :class:`Choice` for the first label vector on all trials."""
+        chosen = self._choose_all(targets.T, targets)
+        kernel, i = (int(each) for each in self._place(chosen.choice[0, 0]))
+        criterion = chosen.criteria[:, 0].reshape(self.lambdas.shape)
+        return Choice(kernel, float(self.lambdas[kernel, i]), self.lambdas, criterion)
+
+    def plain(self, codes, n_classes):
+        """Return plans with the penalties that one label vector chooses.
+
+        Returns
+        -------
+        full : Plan
+            Of all trials, without folds.
+        parts : list of Plan
+            One for each candidate that some folds choose, with these folds.
+        """
+        targets = self._targets(np.asarray(codes)[None], n_classes)
+        number = int(self._choose_all(targets.T, targets).choice[0, 0])
+        nothing = Layout(self.order, self.order[:0], ())
+        full = Plan(self.hat(number).astype(self.dtype), nothing, (), self.rank)
+        choices = [each.choice[:, 0] for each in self._choose(targets.T, targets)]
+        used = np.unique(np.concatenate(choices)) if choices else ()
+        return full, [self._part(number, choices) for number in used]
+
+    def penalty(self, labels, n_classes):
+        """Return what is to be recorded of the penalties, arrays (1, n_folds, ...).
+
+        For label vectors (1, n); of float targets, n_classes is None.
+        """
+        targets = None
+        if n_classes is None:
+            T = np.asarray(labels, self.dtype)[:, self.order].T[None]
+        else:
+            targets = self._targets(labels, n_classes)
+            T = targets.T
+        if self.batches:
+            chosen, numbers = self._choose(T, targets), self.inner.numbers
+        else:
+            chosen, numbers = [self._choose_all(T, targets)], np.arange(1)
+        back = np.argsort(numbers)
+        choice = np.concatenate([each.choice[:, 0] for each in chosen])[back]
+        criteria = np.concatenate([each.criteria for each in chosen], axis=1).T[back]
+        kernel, i = self._place(choice)
+        lambdas = self.lambdas[kernel, i]
+        df = [
+            self.spectra[j].degrees_of_freedom(lam)
+            for j, lam in zip(kernel, lambdas, strict=True)
+        ]
+        return {
+            "lambda": lambdas[None],
+            "degrees_of_freedom": np.array(df)[None],
+            "kernel": kernel[None],
+            "grid": self.lambdas[None],
+            "scale": np.array([[each.moments.scale for each in self.spectra]]),
+            "criterion": criteria.reshape(1, -1, *self.lambdas.shape),
+        }
+
+    def _targets(self, labels, n_classes):
+        """Return targets of labels (B, n)."""
+        labels = np.asarray(labels)
+        return make_targets(labels, n_classes, self.layout, self.dtype, rank=self.rank)
+
+    def _part(self, number, choices):
+        """Return the plan of a candidate for the folds that choose it."""
+        plan, batches, inverses, start = self._prepared(number).plan, [], [], 0
+        for batch, solver, tests, choice in zip(
+            self.batches, plan.inverses, self.inner.tests, choices, strict=True
+        ):
+            mine = np.flatnonzero(choice == number)
+            if len(mine):
+                out = slice(start, start + len(mine) * batch.m)
+                take, start = tests[mine].ravel(), out.stop
+                batches.append(FoldBatch(take, len(mine), batch.m, out))
+                inverses.append(solver.of(mine))
+        layout = Layout(self.order, np.empty(start, int), tuple(batches))
+        return Plan(plan.hat, layout, tuple(inverses), self.rank)
+
+    def _prepared(self, number):
+        """Return a candidate, kept if memory allows."""
+        if number in self.kept:
+            return self.kept[number]
+        kernel, i = self._place(number)
+        spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
+        if is_too_large(lam, spectrum.moments.scale, self.dtype):
+            return None
+        hat = spectrum.hat(lam)
+        each = count_bytes(hat, self.inner, self.dtype, self._left_out)
+        keep = self.lambdas.size * each <= _MOST
+        candidate = prepare_candidate(
+            hat, self.inner, self.dtype, self.rank, self._left_out, keep
+        )
+        if keep:
+            self.kept[number] = candidate
+        return candidate
+
+    def _regressed(self, T, targets):
+        """Yield the candidates that can be used: number, candidate, regression of T."""
+        for number in range(self.lambdas.size):
+            candidate = self._prepared(number)
+            if candidate is not None:
+                yield number, candidate, _regress(candidate.plan, T, targets)
+
+    def _choose(self, T, targets=None):
+        """Return what is :class:`Chosen` in every batch of folds."""
+        name, key = ("folds", targets is None), T.tobytes() if T.shape[2] == 1 else None
+        if name in self.kept and self.kept[name][0] == key:
+            return self.kept[name][1]
+        n_labels, size = T.shape[2], self.lambdas.size
+        chosen = [
+            nothing_chosen(T, batch.k, batch.m, size, with_A=targets is not None)
+            for batch in self.batches
+        ]
+        criterion = self._criterion(targets)
+        for number, candidate, regression in self._regressed(T, targets):
+            for i, each in enumerate(chosen):
+                self._offer(each, number, i, candidate, regression, criterion)
+        self._check(chosen)
+        if n_labels == 1:  # the observed ones come first, and are asked for again
+            self.kept.setdefault(name, (key, chosen))
+        return chosen
+
+    def _criterion(self, targets):
+        """Return what candidates are judged by."""
+        return Criterion(self.tuned.criterion, self.inner, targets, self.rank, _MOST)
+
+    def _offer(self, chosen, number, i, candidate, regression, criterion):
+        """Offer a candidate to all folds of batch i."""
+        plan, batch = candidate.plan, self.batches[i]
+        R_te = batch.of(regression.R)
+        E, A, terms = plan.solve(i, R_te), None, None
+        if criterion.targets is not None:
+            A = regression.A - cross_product(R_te, E)
+            terms = criterion.targets.folds[i].terms
+        tests = self.inner.tests[i]
+        if self._left_out:
+            weights = candidate.weights[i]
+            values = squared_errors(plan.hat, tests, regression.R, E, weights)
+            values[~candidate.stable[i]] = np.nan
+            chosen.offer(number, of_usable(values, A, terms), E, A)
+            return
+        values = np.full(chosen.best.shape, np.nan, self.dtype)
+        for fold in range(batch.k):
+            inner = candidate.within(i, fold)
+            if inner is None:
+                continue
+            spread = plan.hat.spread(tests[fold : fold + 1], E[:, fold : fold + 1])
+            within = Regression(
+                regression.R - spread[:, 0],
+                None if A is None else A[:, :, fold : fold + 1],
+            )
+            counts = None if terms is None else terms.counts[:, fold : fold + 1]
+            values[fold] = criterion(inner, within, counts, key=(i, fold))
+        chosen.offer(number, of_usable(values, A, terms), E, A)
+
+    def _choose_all(self, T, targets=None):
+        """Return what is :class:`Chosen` by models of all trials, as one fold."""
+        chosen = nothing_chosen(T, 1, 0, self.lambdas.size, with_A=targets is not None)
+        nothing = np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
+        criterion = self._criterion(targets)
+        terms = None if targets is None else targets.terms
+        counts = None if targets is None else terms.counts
+        for number, _, regression in self._regressed(T, targets):
+            of_all = inner_plan(
+                self.hat(number), None, None, self.inner.of_all, self.dtype, self.rank
+            )
+            if of_all is None:
+                continue
+            values = criterion(of_all, regression, counts, key="all")[None]
+            values = of_usable(values, regression.A, terms)
+            chosen.offer(number, values, nothing, regression.A)
+        self._check([chosen])
+        return chosen
+
+    def _check(self, chosen):
+        """Raise unless every fold has a candidate."""
+        if any((each.choice < 0).any() for each in chosen):
+            scale = self.spectra[0].moments.scale
+            bounds = self.lambdas.min(), self.lambdas.max()
+            raise ValueError(_NONE_LEFT.format(*bounds, scale))
+
+
+def _regress(plan, T, targets):
+    """Return the regression of T (q, n, B); A only where there are targets."""
+    if targets is None:
+        return Regression(plan.residuals(T), None)
+    return regress_folds(plan, targets)
+
+
+def tuned_plan(spectra, tuned, inner, dtype, rank=None):
+    """Return the plan of decomposed kernels, one for each kernel to choose from."""
+    layout = inner.layout
+    if not layout.is_sorted:
+        spectra = [each.reordered(layout.order) for each in spectra]
+    return TunedPlan(tuple(spectra), tuned, inner, np.dtype(dtype), rank)
+
+
+def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
+    """Choose kernel and penalty on all trials.
+
+    Parameters
+    ----------
+    spectra : list of Spectrum
+        One for each candidate kernel.
+    tuned : Tuned
+        What to choose from, and how.
+    codes : ndarray of int, shape (n,)
+        Class codes 0..c-1.
+    n_classes : int
+        The number of classes c.
+    groups : ndarray, shape (n,) | None
+        Groups, to be left out one at a time.
+    rank : int | None
+        How many discriminants predictions use; None: all.
+
+    Returns
+    -------
+    choice : Choice
+        The best candidate.
+    """
+    inner = InnerFolds(tuned.cv, len(codes), codes, groups, None)
+    plan = tuned_plan(spectra, tuned, inner, "float64", rank)
+    layout = lay_out(None, len(codes))
+    targets = make_targets(
+        np.asarray(codes)[None], n_classes, layout, plan.dtype, rank=rank
+    )
+    return plan.choose_all(targets)

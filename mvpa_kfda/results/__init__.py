@@ -1,0 +1,1 @@
+"""What comes out: the result of every kind of analysis."""

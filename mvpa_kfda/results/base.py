@@ -1,0 +1,645 @@
+"""What the result objects of all analyses share."""
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+
+import numpy as np
+
+from ..inference.corrections import (
+    check_correction,
+    corrected_p_values,
+    p_values_from_summary,
+)
+from ..inference.null import ALTERNATIVES, NullSummary
+from ..utils.checks import check_option
+from ..utils.files import same_content, write_result_file
+from ..viz.diagnostics import plot_flexibility, plot_tuning
+from ..viz.group import plot_group, plot_null_max
+from ..viz.time import plot_null, plot_time
+
+#: Endings of files that hold brain images and never results.
+_IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Saved:
+    """A result whose fields are plain values, so that a file can hold them."""
+
+    def save(self, path, overwrite=False):
+        """Save the result to an HDF5 file that `load_result` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write; ``.h5`` is the usual ending.
+        overwrite : bool
+            Replace an existing file.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists and `overwrite` is false.
+        FileNotFoundError
+            If the folder of the file does not exist.
+        ValueError
+            If the file has the ending of an image: .nii, .nii.gz or .gii.
+        """
+        self._refuse_image(path)
+        write_result_file(
+            path, type(self).__name__, self._content(), overwrite=overwrite
+        )
+
+    def _refuse_image(self, path):
+        """Refuse endings of images, which other programs would fail to open."""
+        if not os.fspath(path).lower().endswith(_IMAGE_ENDINGS):
+            return
+        advice = "give a path that ends in .h5"
+        if hasattr(self, "to_img"):
+            advice = "for an image use result.to_img(...).to_filename(path)"
+        raise ValueError(
+            f"{os.fspath(path)!r} has the ending of an image, but a result file is "
+            f"HDF5 (.h5); {advice}."
+        )
+
+    def _content(self):
+        """Map the names of the fields to their values."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def __eq__(self, other):
+        """Tell whether the other result has the same type and the same fields."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return same_content(self._content(), other._content())
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class WithSummaries:
+    """A result whose null may be summarised; comes before `_Result` as a base."""
+
+    null_summaries: dict = field(default_factory=dict)
+
+    @property
+    def n_permutations(self):
+        """Number of label permutations, the observed labels not counted."""
+        kept = [self._summary(name).n_permutations for name in self.null_summaries]
+        return max([super().n_permutations, *kept])
+
+    @property
+    def null(self):
+        """Scores of the first metric under permuted labels, (P, positions...)."""
+        self._check_null_kept(self.scoring[0], "result.null")
+        return super().null
+
+    @property
+    def null_max(self):
+        """The largest score of the first metric in each permuted map, (P,)."""
+        name = self.scoring[0]
+        if not self.n_permutations:
+            return np.empty(0)
+        if name in self.null_summaries:
+            return self._summary(name).maximum
+        null = super().null
+        # Ignores NaN as np.nanmax does, but needs no copy of the null.
+        return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
+
+    def _summary(self, metric):
+        """Return what was kept of a metric's null."""
+        return NullSummary.from_arrays(self.null_summaries[metric])
+
+    def _p_from(self, summaries, metric, alternative, **options):
+        """Return the p-values of a null of which a summary was kept."""
+        _check_greater(alternative)
+        summary = NullSummary.from_arrays(summaries[metric])
+        return p_values_from_summary(self.metrics[metric], summary, **options)
+
+    def _check_null_kept(self, metric, what):
+        """Refuse what needs the permutations' maps if they are gone."""
+        if metric in self.null_summaries:
+            raise ValueError(
+                f"{what} was not kept, to save memory; result.null_max has the largest "
+                "score of each permuted map, and result.pvalues() works. For all maps "
+                "run the analysis again with null='full'."
+            )
+
+
+def p_values_where(counted, observed, null, correction, alternative, **options):
+    """Compute p-values as if only some of the positions were there.
+
+    Parameters
+    ----------
+    counted : array of bool, shape (V,)
+        The positions that count.
+    observed : array, shape (V,)
+        Observed scores.
+    null : array, shape (P, V), or NullSummary of the counted positions
+        The null; what it has for the other positions is ignored.
+    correction, alternative : str
+        As in `mvpa_kfda.inference.corrections.corrected_p_values`.
+    **options
+        Further arguments of it; the adjacency is that of the counted positions.
+
+    Returns
+    -------
+    p : array, shape (V,)
+        p-values, NaN at the positions that do not count.
+    """
+    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
+    if len(where) == 0:
+        return p
+    if isinstance(null, NullSummary):
+        _check_greater(alternative)
+        p[where] = p_values_from_summary(observed[where], null, correction, **options)
+    else:
+        options["alternative"] = alternative
+        null = _Columns(null, where)
+        p[where] = corrected_p_values(observed[where], null, correction, **options)
+    return p
+
+
+class _Columns:
+    """Some positions of a null (P, V), copied only for the rows that are asked for."""
+
+    ndim = 2
+
+    def __init__(self, null, where):
+        self._null, self._where = null, where
+        self.shape, self.dtype = (len(null), len(where)), null.dtype
+
+    def __len__(self):
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        return self._null[rows][:, self._where]
+
+
+def _check_greater(alternative):
+    """Refuse other alternatives where a summary is all that was kept."""
+    if alternative != "greater":
+        check_option("alternative", alternative, ALTERNATIVES)
+        raise ValueError(
+            f"alternative={alternative!r} needs the scores of the permutations, and "
+            "only what alternative='greater' needs was kept for this result "
+            "(null='max' or 'stream'). Run the analysis again with null='full'."
+        )
+
+
+class OnePosition:
+    """A result on one set of features."""
+
+    def plot(self, *, metric=None, ax=None, show=False):
+        """Plot the score on the histogram of the permutations.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plot_null(self, metric=metric, ax=ax, show=show)
+
+    def plot_tuning(self, *, ax=None, show=False):
+        """Plot what the penalty was chosen by, over the grid of penalties.
+
+        One line per kernel, the mean over folds, with the folds as thin lines and the
+        chosen penalties marked.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If the penalty was not tuned.
+        """
+        return plot_tuning(self, ax=ax, show=show)
+
+
+class OverTime:
+    """A result at every time point."""
+
+    def plot(self, *, metric=None, correction="max", alpha=0.05, ax=None, show=False):
+        """Plot the score over time.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        correction : str
+            Correction of the p-values for testing many time points.
+        alpha : float
+            Time points with p <= alpha are marked.
+        ax : matplotlib Axes or None
+            Where to draw, best in a figure with ``layout="constrained"``; None makes a
+            figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plot_time(
+            self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
+        )
+
+    def plot_tuning(self, *, ax=None, show=False):
+        """Plot the degrees of freedom over time, which the penalty leaves the model.
+
+        The mean over folds, with the folds as thin lines where the penalty was tuned.
+        For what it was chosen by, cross-validate at one time.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plot_flexibility(self, ax=ax, show=show)
+
+
+class OfTest:
+    """A map that was tested: of a group, or of a comparison."""
+
+    def plot(self, **options):
+        """Plot the scores and what is significant, see `plot_group`.
+
+        Parameters
+        ----------
+        **options
+            Those of :func:`mvpa_kfda.viz.group.plot_group`, such as `metric`,
+            `correction`, `alpha` and `show`.
+
+        Returns
+        -------
+        drawn : matplotlib Axes or Figure
+        """
+        return plot_group(self, **options)
+
+    def plot_null(self, *, ax=None, show=False, alpha=None):
+        """Plot the observed maximum on the histogram of the permutations' maxima.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None makes a figure.
+        show : bool
+            Show the figure at once.
+        alpha : float or None
+            The level of the dashed line; None takes `alpha`.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If the test needed no permutations, or if `alpha` is not between 0 and 1.
+        """
+        return plot_null_max(self, ax=ax, show=show, alpha=alpha)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class _Result(Saved):
+    """What the results of all analyses share.
+
+    A map has a score at every position of zero or more axes. A new kind of map is a
+    subclass with one field of coordinates per axis and `axes` naming these fields.
+    """
+
+    # Coordinate field -> its column in a table, in the order of the map's dimensions.
+    axes: ClassVar[dict] = {}
+
+    metrics: dict
+    nulls: dict
+    chances: dict
+    classes: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray | None
+    predicted: np.ndarray
+    tests: tuple
+    parameters: dict
+    versions: dict
+    penalty: dict = field(default_factory=dict)
+    members: np.ndarray | None = None
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        put = object.__setattr__  # the one way to set a field of a frozen object
+        for name in ("classes", "y", "predicted", *self.axes):
+            put(self, name, np.asarray(getattr(self, name)))
+        if self.groups is not None:
+            put(self, "groups", np.asarray(self.groups))
+        put(self, "metrics", {k: plain(v) for k, v in self.metrics.items()})
+        put(self, "nulls", {k: np.asarray(v) for k, v in self.nulls.items()})
+        put(self, "penalty", {k: plain(v) for k, v in self.penalty.items()})
+        put(self, "tests", tuple(np.asarray(test) for test in self.tests))
+        self._check_shapes()
+
+    def _check_shapes(self):
+        """Raise a ValueError unless every map has a value at every position."""
+        shape, n = self.shape, self.n_tested
+        parts = {
+            **{f"metric {k!r}": np.shape(v) for k, v in self.metrics.items()},
+            **{f"null of {k!r}": v.shape[1:] for k, v in self.nulls.items()},
+        }
+        wrong = [k for k, got in parts.items() if got[: len(shape)] != shape]
+        if self.predicted.shape != (*shape, n):
+            wrong.append("predicted")
+        names = set(self.metrics)
+        if not names or set(self.nulls) - names or names - set(self.chances):
+            wrong.append("the metrics' names")
+        if wrong:
+            raise ValueError(
+                f"A {type(self).__name__} with positions {shape} and {n} trials got "
+                f"other shapes for: {', '.join(wrong)}."
+            )
+
+    @property
+    def shape(self):
+        """Number of positions along every axis of the map, a tuple."""
+        return tuple(len(getattr(self, name)) for name in self.axes)
+
+    @property
+    def n_tested(self):
+        """Number of trials that have predictions."""
+        return len(self.y)
+
+    @property
+    def scoring(self):
+        """Names of the metrics, in the order they were asked for."""
+        return list(self.metrics)
+
+    @property
+    def scores(self):
+        """Scores of the first metric at every position."""
+        return next(iter(self.metrics.values()))
+
+    @property
+    def null(self):
+        """Scores of the first metric under permuted labels, (P, positions...)."""
+        return self.nulls.get(self.scoring[0], np.empty((0, *self.shape)))
+
+    @property
+    def chance(self):
+        """Chance level of the first metric."""
+        return self.chances[self.scoring[0]]
+
+    @property
+    def lambdas(self):
+        """The penalty lambda at every position: of all folds, or (..., n_folds)."""
+        return self._recorded("lambda")
+
+    @property
+    def degrees_of_freedom(self):
+        """The trace of the hat matrix of all trials for each of the `lambdas`."""
+        return self._recorded("degrees_of_freedom")
+
+    def _recorded(self, name):
+        """Return what is recorded of the penalty."""
+        if name not in self.penalty:
+            raise AttributeError(
+                "This result comes from a version that did not record its penalties; "
+                "run the analysis again."
+            )
+        return self.penalty[name]
+
+    @property
+    def n_permutations(self):
+        """Number of label permutations, the observed labels not counted."""
+        return max((len(null) for null in self.nulls.values()), default=0)
+
+    @property
+    def folds(self):
+        """Row indices of every fold, a list of (train, test).
+
+        When other trials were tested: all training trials, and all of the others.
+        """
+        if self.parameters.get("mode") == "other_trials":
+            return [(np.arange(self.parameters["n_trained"]), self.tests[0])]
+        rows = np.arange(len(self.y))
+        return [(np.setdiff1d(rows, test), test) for test in self.tests]
+
+    @property
+    def predictions(self):
+        """Predicted labels, (positions..., n_trials).
+
+        A plain array; a masked one when some trials were in no test set. The class
+        scores of a trial that several test sets hold are averaged; the metrics count
+        each test set's prediction.
+        """
+        missing = self.predicted < 0
+        labels = self.classes[np.where(missing, 0, self.predicted)]
+        return np.ma.masked_array(labels, missing) if missing.any() else labels
+
+    def pvalues(
+        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
+    ):
+        """Compute permutation p-values.
+
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
+        as the observed labels or higher [1]_.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions: "none", "max", "max-step-down",
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            `mvpa_kfda.inference.corrections` describes.
+        metric : str or None
+            Name of the metric; None takes the first.
+        threshold : float
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are. Decoding asks for "greater".
+
+        Returns
+        -------
+        p : float or array
+            One p-value per position; a float for a single position.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the correction is unknown, or without permutations.
+
+        References
+        ----------
+        .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
+           zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
+        """
+        metric = self._scalar_metric(metric)
+        null = self.nulls.get(metric, ())
+        if len(null) == 0:
+            kept = self.parameters.get("null") not in ("max", "stream")
+            if self.parameters.get("n_permutations") and not kept:
+                raise ValueError(
+                    "The scores of the permutations were not kept for this result "
+                    "(null='max' or 'stream'). Take the p-values of the whole map, or "
+                    "run the analysis again with null='full'."
+                )
+            raise ValueError(
+                "This result has no label permutations, so no p-values; run the "
+                "analysis again with n_permutations=1000 or so."
+            )
+        if alternative != "greater" and self.parameters.get("larger_of_two"):
+            raise ValueError(
+                f"alternative={alternative!r} has no meaning on this diagonal, whose "
+                "permutations have the larger of two scores each. Take alternative="
+                "'greater', or the p-values of the whole map."
+            )
+        p = corrected_p_values(
+            np.asarray(self.metrics[metric]),
+            null,
+            correction,
+            adjacency=self._adjacency(),
+            threshold=threshold,
+            alternative=alternative,
+        )
+        return plain(p)
+
+    @property
+    def _has_p(self):
+        """Whether there are p-values."""
+        return self.n_permutations > 0
+
+    def _p_for_plot(self, correction, metric):
+        """Return the p-values that figures mark."""
+        return self.pvalues(correction, metric=metric)
+
+    def _adjacency(self):
+        """Return which positions are neighbours; None: those next on the lattice."""
+        return None
+
+    def to_dataframe(self, corrections=("max",), *, metric=None):
+        """Make a table with one row per position.
+
+        Parameters
+        ----------
+        corrections : str or sequence of str
+            Corrections to add as columns ``p_<correction>``, with underscores in place
+            of hyphens: ``p_max_step_down``. A result with a single position has nothing
+            to correct for and leaves them out.
+        metric : str or None
+            The metric of the p-values; None takes the first that is a number.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            The position (``time`` in seconds, ``freq`` in Hz, ``sensor`` by name),
+            every metric that is a number and, with permutations, ``p`` (uncorrected)
+            and one column per correction.
+        """
+        import pandas as pd  # slow to import, and only tables need it
+
+        if isinstance(corrections, str):
+            corrections = [corrections]
+        corrections = [check_correction(name, "corrections") for name in corrections]
+        scalar = [name for name in self.scoring if self._is_scalar(name)]
+        table = self._columns() | {name: self.metrics[name] for name in scalar}
+        if scalar and self.n_permutations:
+            metric = scalar[0] if metric is None else metric
+            table["p"] = self.pvalues(metric=metric)
+            for name in corrections if self.axes else ():
+                column = f"p_{name.replace('-', '_')}"
+                table[column] = self.pvalues(name, metric=metric)
+        return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
+
+    def _columns(self):
+        """Return the columns of a table that say where every position is."""
+        coordinates = [getattr(self, name) for name in self.axes]
+        grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
+        return dict(zip(self.axes.values(), grid, strict=True))
+
+    def __repr__(self):
+        """Describe the result in one line."""
+        name = self.scoring[0]
+        parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
+        if np.isfinite(self.chance):
+            parts[0] += f" (chance {self.chance:.3f})"
+        parts += self._worded_positions()
+        tested = f"{len(self.tests)} folds"
+        if self.parameters.get("mode") == "other_trials":
+            tested = f"tested on {self.n_tested} others"
+        classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
+        parts.append(
+            f"{self._worded_trials()}, {classes}{tested}, "
+            f"{self.n_permutations} permutations"
+        )
+        return f"<{type(self).__name__}: {' | '.join(parts)}>"
+
+    def _worded_trials(self):
+        """Word how many trials there are, and of how many they are averages."""
+        if self.members is None or np.shape(self.members)[1] == 1:
+            return f"{len(self.y)} trials"
+        (_, k), size = np.shape(self.members), np.size(self.members)
+        return f"{len(self.y)} averages of {k} trials ({size})"
+
+    def _worded_positions(self):
+        """Word the positions of the map, one text per axis."""
+        parts = []
+        for axis, column in self.axes.items():
+            values = getattr(self, axis)
+            if len(values):
+                first, last = (_worded(value) for value in values[[0, -1]])
+                name = column.replace("_", " ")
+                parts.append(f"{len(values)} {name}s, {first} to {last}")
+        return parts
+
+    def _is_scalar(self, name):
+        """Tell a metric with one number per position from a confusion matrix."""
+        return np.ndim(self.metrics[name]) == len(self.axes)
+
+    def _scalar_metric(self, metric):
+        """Return the name of a metric that has one number per position."""
+        metric = check_option(
+            "metric", self.scoring[0] if metric is None else metric, self.scoring
+        )
+        if not self._is_scalar(metric):
+            allowed = [name for name in self.scoring if self._is_scalar(name)]
+            raise ValueError(
+                f"The metric {metric!r} is not one number per position, so it has no "
+                f"p-value and no curve. Metrics of this result that have: {allowed}."
+            )
+        return metric
+
+
+def plain(value):
+    """Return an array, or a Python float where there is a single number."""
+    value = np.asarray(value)
+    return float(value) if value.ndim == 0 else value
+
+
+def _peak(scores):
+    """Word the highest score; positions without one are NaN."""
+    if np.ndim(scores) == 0:
+        return f"{scores:.3f}"
+    scores = scores[~np.isnan(scores)]
+    return f"peak {np.max(scores):.3f}" if np.size(scores) else "without positions"
+
+
+def _worded(coordinate):
+    """Word a coordinate: a name, or a number with three decimals."""
+    return coordinate if isinstance(coordinate, str) else f"{coordinate:.3f}"

@@ -1,0 +1,658 @@
+"""Results of decoding epochs: over time, frequencies, sensors, and pairs of times.
+
+Results are frozen objects that hold everything needed to redo the analysis.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from ..inference.corrections import (
+    FALSE_DISCOVERY,
+    adjust,
+    check_correction,
+    corrected_p_values,
+)
+from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
+from .base import OverTime, WithSummaries, _Result
+from .patterns import WithPatterns, unpack_info
+from .places import sensor_time_adjacency
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class TimeResult(OverTime, WithPatterns, _Result):
+    """Decoding at every time point, see `decode_epochs`.
+
+    Parameters
+    ----------
+    times : array, shape (n_times,)
+        Time points in seconds.
+    metrics : dict of str -> array, shape (n_times,)
+        Name -> score of the observed labels. The confusion matrix is (n_times, c, c):
+        true classes in rows, predicted ones in columns.
+    nulls : dict of str -> array, shape (P, n_times)
+        Name -> scores under permuted labels.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial, an index into `classes`.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n_times, n)
+        Predicted class of every trial, an index into `classes`; -1 for a trial that
+        was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
+    pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
+        Activation patterns in the channels' own units: "class", "class_folds" and
+        "discriminant", see `patterns`. Empty unless the kernel is linear.
+    info_fif : array of uint8, or None
+        What is kept of the channels; `info` unpacks it.
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_epochs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 10)
+    >>> data = rng.normal(size=(20, 4, 6))  # trials, channels, times
+    >>> data[y == "house", :, 3:] += 2
+    >>> info = mne.create_info(4, sfreq=100.0, ch_types="eeg")
+    >>> epochs = mne.EpochsArray(data * 1e-6, info, tmin=-0.03, verbose=False)
+    >>> result = decode_epochs(epochs, y, cv=5, n_permutations=99, random_state=0)
+    >>> result.scores.shape
+    (6,)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.  , 0.01, 0.02])
+    >>> sorted(result.patterns())  # kernel="linear" is the default
+    ['face', 'house']
+    """
+
+    axes: ClassVar[dict] = {"times": "time"}
+
+    times: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class TimeFrequencyResult(WithPatterns, _Result):
+    """Decoding of power at every frequency and time, see `decode_epochs`.
+
+    Parameters
+    ----------
+    freqs : array, shape (n_freqs,)
+        Frequencies in Hz.
+    times : array, shape (n_times,)
+        Time points in seconds.
+    metrics : dict of str -> array, shape (n_freqs, n_times)
+        Name -> score of the observed labels. The confusion matrix is
+        (n_freqs, n_times, c, c): true classes in rows, predicted ones in columns.
+    nulls : dict of str -> array, shape (P, n_freqs, n_times)
+        Name -> scores under permuted labels.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial, an index into `classes`.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n_freqs, n_times, n)
+        Predicted class of every trial, an index into `classes`; -1 for a trial that
+        was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
+    pattern_maps : dict of str -> array, shape (n_freqs, n_times, m, n_channels)
+        Activation patterns in units of the power, see `patterns`; empty unless the
+        kernel is linear.
+    info_fif : array of uint8, shape (n_bytes,), or None
+        The channels, as a file of MNE-Python; see `info`.
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_epochs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 10)
+    >>> power = rng.chisquare(4, size=(20, 4, 2, 5))  # trials, channels, freqs, times
+    >>> power[y == "house", :, 1, 3:] *= 20
+    >>> tfr = mne.time_frequency.EpochsTFRArray(
+    ...     mne.create_info(4, sfreq=100.0, ch_types="eeg"),
+    ...     power,
+    ...     times=np.arange(-2, 3) / 100,
+    ...     freqs=[10.0, 40.0],
+    ... )
+    >>> result = decode_epochs(tfr, y, cv=5, n_permutations=99, random_state=0)
+    >>> (result.pvalues("max") <= 0.05).astype(int)
+    array([[0, 0, 0, 0, 0],
+           [0, 0, 0, 1, 1]])
+    """
+
+    axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}
+    pattern_axes: ClassVar[tuple] = ("freqs", "times")
+
+    freqs: np.ndarray
+    times: np.ndarray
+
+    def plot(
+        self,
+        *,
+        metric=None,
+        correction="max",
+        alpha=0.05,
+        vlim=None,
+        cmap=None,
+        ax=None,
+        show=False,
+    ):
+        """Plot the map, frequencies upwards and times to the right.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        correction : str
+            Correction of the p-values for testing many cells.
+        alpha : float
+            Areas with p <= alpha are outlined.
+        vlim : tuple of float or None
+            Ends of the color scale; None makes it symmetric about chance.
+        cmap : str or None
+            A color map of matplotlib.
+        ax : matplotlib Axes or None
+            Where to draw, best in a figure with ``layout="constrained"``; None makes a
+            figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plot_time_frequency(
+            self,
+            metric=metric,
+            correction=correction,
+            alpha=alpha,
+            vlim=vlim,
+            cmap=cmap,
+            ax=ax,
+            show=show,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class SensorTimeResult(_Result):
+    """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
+
+    Parameters
+    ----------
+    ch_names : array of str, shape (n_sensors,)
+        The sensors in the middle of the neighbourhoods.
+    times : array, shape (n_times,)
+        Time points in seconds.
+    adjacency : array of int, shape (2, n_pairs)
+        Pairs of neighbouring sensors, each once, as indices into `ch_names`. A
+        neighbourhood is a sensor and all its neighbours.
+    info_fif : array of uint8, shape (n_bytes,)
+        The sensors' types and positions, as a file of MNE-Python; see `info`.
+    metrics : dict of str -> array, shape (n_sensors, n_times)
+        Name -> score of the observed labels. The confusion matrix is
+        (n_sensors, n_times, c, c): true classes in rows, predicted ones in columns.
+    nulls : dict of str -> array, shape (P, n_sensors, n_times)
+        Name -> scores under permuted labels.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial, an index into `classes`.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n_sensors, n_times, n)
+        Predicted class of every trial, an index into `classes`; -1 for a trial that
+        was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_epochs
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 10)
+    >>> data = rng.normal(size=(20, 4, 6))  # trials, channels, times
+    >>> data[y == "house", 0, 4:] += 5
+    >>> info = mne.create_info(["O1", "O2", "F3", "F4"], sfreq=100.0, ch_types="eeg")
+    >>> epochs = mne.EpochsArray(data * 1e-6, info, tmin=-0.03, verbose=False)
+    >>> pairs = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]])
+    >>> result = decode_epochs(
+    ...     epochs, y, sensors=pairs, cv=5, n_permutations=99, random_state=0
+    ... )
+    >>> (result.pvalues("cluster") <= 0.05).astype(int)
+    array([[0, 0, 0, 0, 1, 1],
+           [0, 0, 0, 0, 1, 1],
+           [0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0, 0]])
+    """
+
+    axes: ClassVar[dict] = {"ch_names": "sensor", "times": "time"}
+
+    ch_names: np.ndarray
+    times: np.ndarray
+    adjacency: np.ndarray
+    info_fif: np.ndarray
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        for name in ("adjacency", "info_fif"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        super().__post_init__()
+        pairs, n_sensors = self.adjacency, len(self.ch_names)
+        known = pairs.dtype.kind in "iu" and np.isin(pairs, np.arange(n_sensors)).all()
+        if pairs.ndim != 2 or len(pairs) != 2 or not known:
+            raise ValueError(
+                "adjacency must have shape (2, n_pairs) and hold indices of the "
+                f"{n_sensors} sensors; got shape {pairs.shape}, dtype {pairs.dtype}."
+            )
+
+    @property
+    def info(self):
+        """The sensors' types and positions, an `mne.Info`."""
+        return unpack_info(self.info_fif)
+
+    def _adjacency(self):
+        """Return which positions are neighbours: in space, or one step in time."""
+        return sensor_time_adjacency(self.adjacency, *self.shape)
+
+    def plot(
+        self,
+        *,
+        times=None,
+        metric=None,
+        correction="max",
+        alpha=0.05,
+        vlim=None,
+        cmap=None,
+        show=False,
+    ):
+        """Plot the map, with the sensors on the head at some times.
+
+        Parameters
+        ----------
+        times : float, sequence of float, or None
+            Times of the heads in seconds; None chooses them.
+        metric : str or None
+            Name of the metric; None takes the first.
+        correction : str
+            Correction of the p-values for testing many sensors and times.
+        alpha : float
+            Sensors and times with p <= alpha are marked.
+        vlim : tuple of float or None
+            Ends of the color scale; None makes it symmetric about chance.
+        cmap : str or None
+            A color map of matplotlib.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+        """
+        return plot_sensors(
+            self,
+            times=times,
+            metric=metric,
+            correction=correction,
+            alpha=alpha,
+            vlim=vlim,
+            cmap=cmap,
+            show=show,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class GeneralizationResult(WithPatterns, WithSummaries, _Result):
+    """Training at one time and testing at another, see `generalize_epochs`.
+
+    Parameters
+    ----------
+    train_times, test_times : array, shape (n_train_times,) and (n_test_times,)
+        Training and test times in seconds.
+    metrics : dict of str -> array, shape (n_train_times, n_test_times)
+        Name -> score of the observed labels. The confusion matrix is
+        (n_train_times, n_test_times, c, c): true classes in rows, predicted ones in
+        columns.
+    nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
+        Name -> scores under permuted labels, in single precision. Empty if only a
+        summary was kept.
+    second_nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
+        In cross-validation, the same predictions scored the other way, see `pvalues`:
+        against labels that stay, or for "other_labels" such that move along.
+    null_summaries, second_summaries : dict of str -> dict
+        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial that was trained with, an index into `classes`.
+    y_test : array of int, shape (n_test,)
+        Class of every tested trial; equal to `y` unless other trials or other labels
+        were tested.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (n_train_times, n_test_times, n_test)
+        Predicted class of every tested trial, an index into `classes`; -1 for a trial
+        that was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    pattern_maps : dict of str -> array, shape (n_train_times, m, n_channels)
+        Activation patterns of the models, see `patterns`.
+    info_fif : array of uint8, or None
+        The channels, see `info`.
+    parameters : dict
+        The arguments of the analysis; ``parameters["mode"]`` is "plain",
+        "same_trials" (other epochs of them), "other_labels" or "other_trials".
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import generalize_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 30)
+    >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
+    >>> X[y == "house", :, 3:] += 2
+    >>> result = generalize_arrays(X, y, n_permutations=99, random_state=0)
+    >>> result.scores.shape
+    (6, 6)
+    >>> (result.pvalues("max") <= 0.05).astype(int)
+    array([[0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1]])
+    """
+
+    axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
+    pattern_axes: ClassVar[tuple] = ("train_times",)
+
+    train_times: np.ndarray
+    test_times: np.ndarray
+    y_test: np.ndarray
+    second_nulls: dict = field(default_factory=dict)
+    second_summaries: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        put = object.__setattr__
+        put(self, "y_test", np.asarray(self.y_test))
+        second = {name: np.asarray(null) for name, null in self.second_nulls.items()}
+        put(self, "second_nulls", second)
+        super().__post_init__()
+        self._check_second()
+
+    def _check_second(self):
+        """Raise a ValueError unless the second null belongs to the first."""
+        for first, second in (
+            (self.nulls, self.second_nulls),
+            (self.null_summaries, self.second_summaries),
+        ):
+            kept = {name: _shape_of(null) for name, null in first.items()}
+            if any(kept.get(name) != _shape_of(n) for name, n in second.items()):
+                raise ValueError(
+                    "The second nulls of a GeneralizationResult must have the names "
+                    f"and shapes of the first, {kept}."
+                )
+        for name in self.null_summaries:
+            if self._summary(name).exceedances.shape != self.shape:
+                raise ValueError(
+                    f"The summary of {name!r} does not fit a map of {self.shape}."
+                )
+
+    @property
+    def n_tested(self):
+        """Number of trials that have predictions."""
+        return len(self.y_test)
+
+    def pvalues(
+        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
+    ):
+        """Compute permutation p-values.
+
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
+        as the observed labels or higher [1]_.
+
+        In cross-validation two hypotheses are tested, and p is the larger one of their
+        p-values; both have to be rejected.
+
+        - Neither time carries information: the labels are permuted in training and
+          testing alike. Where train and test trials change roles, the scores of folds
+          hang together, and only this keeps it so.
+        - The training time carries none, but the test time may: the trained labels are
+          permuted, the tested ones stay. A classifier trained on noise can sort the
+          classes of a strong signal by chance, and does so in all folds alike. Without
+          this test such cells would count as generalization.
+
+        A correction for many cells holds for either hypothesis. With "cluster", a
+        marked area is where significant areas of both tests overlap.
+
+        Where the epochs are tested on themselves, the two are one hypothesis on the
+        diagonal, and the first test is the exact one; the p-values there are those of
+        `decode_epochs`, as far as the correction does not depend on the rest of the
+        map. With other trials tested, the second test is valid for both.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing all cells of the map: "none", "max",
+            "max-step-down", "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size"
+            or "tfce", which `mvpa_kfda.inference.corrections` describes. Clusters are
+            areas of the map. "cluster" and "tfce" need the analysis to be run with
+            ``null="full"`` or ``"stream"``, "cluster-size" and "max-step-down" with
+            ``null="full"``.
+        metric : str or None
+            Name of the metric; None takes the first.
+        threshold : float
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only;
+            with ``null="stream"`` it is 0.05.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are. Decoding asks for "greater". The
+            others need ``null="full"``.
+
+        Returns
+        -------
+        p : array, shape (n_train_times, n_test_times)
+            One p-value per cell.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the correction is unknown, without permutations, or if
+            the correction needs more of the null than was kept.
+
+        References
+        ----------
+        .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
+           zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
+        """
+        metric = self._scalar_metric(metric)
+        correction = check_correction(correction)
+        # A false discovery rate is one of cells that pass both tests.
+        each = "none" if correction in FALSE_DISCOVERY else correction
+        options = {
+            "correction": each,
+            "threshold": threshold,
+            "alternative": alternative,
+        }
+        if metric in self.null_summaries:
+            p = self._p_from(self.null_summaries, metric, **options)
+        else:
+            p = super().pvalues(metric=metric, **options)
+        if metric in self.second_summaries:
+            second = self._p_from(self.second_summaries, metric, **options)
+        elif metric in self.second_nulls:
+            null = self.second_nulls[metric]
+            second = corrected_p_values(self.metrics[metric], null, **options)
+        else:
+            second = np.zeros(p.shape)
+        second[self._exempt()] = 0.0
+        p = np.maximum(p, second)
+        return adjust(p, correction) if correction != each else p
+
+    def _exempt(self):
+        """Return where the second test does not count, bool, like the map."""
+        exempt = np.zeros(self.shape, dtype=bool)
+        exempt[self._diagonal()] = self.parameters.get("mode") == "plain"
+        return exempt
+
+    def _diagonal(self):
+        """Return the rows and columns of the cells with equal times."""
+        _, rows, columns = np.intersect1d(
+            self.train_times.round(6), self.test_times.round(6), return_indices=True
+        )
+        return rows, columns
+
+    def diagonal(self):
+        """Return the scores of training and testing at the same time.
+
+        Returns
+        -------
+        result : TimeResult
+            At all times that are both training and test times; by default equal to
+            what `decode_epochs` gives. Without permutations if only a summary of the
+            null was kept. For other labels or other epochs of the same trials each
+            permutation has the larger of its two scores, which serves p-values of
+            large scores only.
+
+        Raises
+        ------
+        ValueError
+            If no training time is a test time.
+        """
+        rows, columns = self._diagonal()
+        if len(rows) == 0:
+            raise ValueError(
+                "There is no diagonal: no training time is also a test time. Use "
+                "result.scores[i, j], or windows at the same times."
+            )
+        at = rows, columns
+        nulls = {name: null[:, rows, columns] for name, null in self.nulls.items()}
+        patterns = {}
+        if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
+            patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
+        parameters = self.parameters
+        if self.parameters.get("mode") != "plain" and self.second_nulls:
+            for name, null in self.second_nulls.items():  # to be beaten: both scores
+                nulls[name] = np.maximum(nulls[name], null[:, rows, columns])
+            parameters = parameters | {"larger_of_two": True}
+        other = self.parameters.get("mode") == "other_trials"
+        return TimeResult(
+            times=self.train_times[rows],
+            metrics={name: value[at] for name, value in self.metrics.items()},
+            nulls=nulls,
+            chances=self.chances,
+            classes=self.classes,
+            y=self.y_test,
+            groups=None if other else self.groups,
+            predicted=self.predicted[at],
+            tests=self.tests,
+            parameters=parameters,
+            versions=self.versions,
+            pattern_maps=patterns,
+            info_fif=self.info_fif,
+        )
+
+    def plot(
+        self,
+        *,
+        metric=None,
+        correction="max",
+        alpha=0.05,
+        vlim=None,
+        cmap=None,
+        ax=None,
+        show=False,
+    ):
+        """Plot the map, training times upwards and test times to the right.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        correction : str
+            Correction of the p-values for testing many cells.
+        alpha : float
+            Areas with p <= alpha are outlined.
+        vlim : tuple of float or None
+            Ends of the color scale; None makes it symmetric about chance.
+        cmap : str or None
+            A color map of matplotlib.
+        ax : matplotlib Axes or None
+            Where to draw, best in a figure with ``layout="constrained"``; None makes a
+            figure.
+        show : bool
+            Show the figure at once.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plot_generalization(
+            self,
+            metric=metric,
+            correction=correction,
+            alpha=alpha,
+            vlim=vlim,
+            cmap=cmap,
+            ax=ax,
+            show=show,
+        )
+
+
+def _shape_of(null):
+    """Return the shape of a null, or of the one that a summary stands for."""
+    if isinstance(null, dict):
+        return (null["n_permutations"], *np.shape(null["exceedances"]))
+    return np.shape(null)

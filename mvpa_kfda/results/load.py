@@ -1,0 +1,79 @@
+"""The kinds of results, and their loading from files."""
+
+from ..utils.files import read_result_file
+from .decoding import DecodingResult, RegressionResult, TimeRegressionResult
+from .epochs import (
+    GeneralizationResult,
+    SensorTimeResult,
+    TimeFrequencyResult,
+    TimeResult,
+)
+from .group import ComparisonResult, GroupResult, Latency
+from .images import VolumeResult
+
+RESULTS = {
+    cls.__name__: cls
+    for cls in (
+        DecodingResult,
+        TimeResult,
+        GeneralizationResult,
+        TimeFrequencyResult,
+        SensorTimeResult,
+        VolumeResult,
+        RegressionResult,
+        TimeRegressionResult,
+        GroupResult,
+        ComparisonResult,
+        Latency,
+    )
+}
+
+
+def load_result(path):
+    """Load a result from the file that its ``save`` wrote.
+
+    Nothing in the file is ever executed: files that hold anything but plain numbers
+    and text are refused.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    result : DecodingResult, TimeResult or another class of result
+        Equal to the result that was saved.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is not a result file, is damaged, or comes from a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, load_result
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> result = cross_validate(X, np.repeat(["cat", "dog"], 20))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(Path(folder) / "result.h5")
+    ...     load_result(Path(folder) / "result.h5") == result
+    True
+    """
+    name, content = read_result_file(path)
+    if name not in RESULTS:
+        raise ValueError(
+            f"{path} holds a {name}, which this version does not know. Allowed: "
+            f"{', '.join(RESULTS)}."
+        )
+    try:
+        return RESULTS[name](**content)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged: its entries do not make a {name} ({error})."
+        ) from error

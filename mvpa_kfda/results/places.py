@@ -1,0 +1,298 @@
+"""Where the scores of a map are: times, sensors, voxels, regions, or their pairs.
+
+The places of a map are what maps of several subjects must have in common. They know
+their neighbours, word themselves, and pack into plain arrays that a file can hold.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ..data.space import VolumeSpace, unpack_space
+from ..inference.clusters import adjacency_among
+from .patterns import unpack_info
+
+#: Coordinates that differ by less are the same; times are in seconds, places in mm.
+_SAME = 1e-6
+
+#: Units of the numbers along an axis, and what they are called.
+_WORDS = {
+    "times": ("time", "times", " s"),
+    "train_times": ("training time", "training times", " s"),
+    "test_times": ("test time", "test times", " s"),
+    "freqs": ("frequency", "frequencies", " Hz"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The positions of a map.
+
+    Parameters
+    ----------
+    kind : str
+        Class of the results whose map this is, e.g. "TimeResult".
+    axes : dict of str -> str
+        Field of the coordinates -> its column in a table, in the order of the map's
+        dimensions; empty for a single position.
+    coordinates : dict of str -> array, shape (n_along_axis,)
+        Field -> coordinates along that axis.
+    pairs : array of int, shape (2, n_pairs), or None
+        Pairs of neighbouring sensors, or of neighbouring positions of a brain, each
+        once.
+    space : dict or None
+        Packed space of a map in a brain.
+    info_fif : array of uint8 or None
+        The channels, as a file of MNE-Python.
+    """
+
+    kind: str
+    axes: dict
+    coordinates: dict
+    pairs: np.ndarray | None = None
+    space: dict | None = field(default=None, repr=False)
+    info_fif: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, result):
+        """Return the places of a result's map."""
+        return cls(
+            type(result).__name__,
+            dict(result.axes),
+            {name: getattr(result, name) for name in result.axes},
+            getattr(result, "adjacency", None),
+            getattr(result, "space", None),
+            getattr(result, "info_fif", None),
+        )
+
+    @property
+    def shape(self):
+        """Number of positions along every axis, a tuple."""
+        return tuple(len(self.coordinates[name]) for name in self.axes)
+
+    @property
+    def n_positions(self):
+        """Number of positions of the whole map."""
+        return int(np.prod(self.shape))
+
+    @cached_property
+    def geometry(self):
+        """Where the positions are in a brain; None for maps of epochs."""
+        return None if self.space is None else unpack_space(self.space)
+
+    @property
+    def in_voxels(self):
+        """Whether the positions are voxels of a volume."""
+        return isinstance(self.geometry, VolumeSpace)
+
+    @property
+    def info(self):
+        """The channels, an `mne.Info`; None where none were kept."""
+        return None if self.info_fif is None else unpack_info(self.info_fif)
+
+    def columns(self):
+        """Return the columns of a table that say where every position is."""
+        if self.geometry is not None:
+            return self.geometry.columns()
+        coordinates = [self.coordinates[name] for name in self.axes]
+        grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
+        return {
+            column: axis.ravel()
+            for column, axis in zip(self.axes.values(), grid, strict=True)
+        }
+
+    def adjacency(self, counted=None):
+        """Return which positions are neighbours.
+
+        Parameters
+        ----------
+        counted : array of bool, shape (n_positions,), or None
+            The positions that count, in C order; None for all.
+
+        Returns
+        -------
+        adjacency : sparse array, shape (n_counted, n_counted), or None
+            None: those one step apart on the lattice of `shape`, which all count.
+
+        Raises
+        ------
+        ValueError
+            If only some positions of a lattice count.
+        """
+        if self.pairs is None:
+            if counted is not None and not np.all(counted):
+                raise ValueError("All positions of a lattice must count.")
+            return None
+        if self.geometry is None:
+            chosen = np.arange(self.n_positions) if counted is None else counted
+            return sensor_time_adjacency(self.pairs, *self.shape)[chosen][:, chosen]
+        counted = np.ones(self.n_positions, bool) if counted is None else counted
+        return adjacency_among(self.pairs, self.n_positions, np.flatnonzero(counted))
+
+    def expand(self, values, counted, fill=np.nan):
+        """Put values of the positions that count into the shape of the map.
+
+        Parameters
+        ----------
+        values : array, shape (..., n_counted)
+            Values of the positions that count, in C order.
+        counted : array of bool, shape (n_positions,)
+            The positions that count.
+        fill : float or bool
+            The value of all others.
+
+        Returns
+        -------
+        maps : array, shape (..., positions...)
+            The values in place.
+        """
+        values = np.asarray(values)
+        # A float for the fill value makes floats of whole numbers, but float32 stays.
+        dtype = np.result_type(values.dtype, fill)
+        maps = np.full((*values.shape[:-1], len(counted)), fill, dtype=dtype)
+        maps[..., counted] = values
+        return maps.reshape((*values.shape[:-1], *self.shape))
+
+    def describe(self):
+        """Word the positions, e.g. "100 times from -0.2 to 0.79 s"."""
+        if self.geometry is not None:
+            return self.geometry.describe()
+        return " x ".join(self._worded(name) for name in self.axes) or "one position"
+
+    def _worded(self, name):
+        """Word the coordinates along one axis."""
+        values = self.coordinates[name]
+        if name not in _WORDS:
+            return f"{len(values)} sensors"
+        one, several, unit = _WORDS[name]
+        if len(values) == 1:
+            return f"1 {one}, {values[0]:.3f}{unit}"
+        return f"{len(values)} {several} from {values[0]:.3f} to {values[-1]:.3f}{unit}"
+
+    def difference(self, other):
+        """Word how other places differ from these.
+
+        Parameters
+        ----------
+        other : Places
+            The places of another map.
+
+        Returns
+        -------
+        words : str
+            What the other has instead of what; empty if they are the same. Coordinates
+            that are less than 1e-6 apart are the same.
+        """
+        if self.kind != other.kind:
+            return f"a {other.kind} instead of a {self.kind}"
+        if self.geometry is not None:
+            return _space_difference(self.geometry, other.geometry)
+        for name in self.axes:
+            if not _same(self.coordinates[name], other.coordinates[name]):
+                words = f"{other.describe()} instead of {self.describe()}"
+                return f"{words}{self._first_difference(other, name)}"
+        if not _same(self.pairs, other.pairs):
+            return "other neighbouring sensors"
+        return ""
+
+    def _first_difference(self, other, name):
+        """Word the first place that differs, where the words alone would be equal."""
+        here, there = self.coordinates[name], other.coordinates[name]
+        if len(here) != len(there):
+            return ""
+        k = next(i for i in range(len(here)) if not _same(here[i : i + 1], there[i]))
+        return f" (number {k + 1} is {there[k]} instead of {here[k]})"
+
+    def pack(self):
+        """Return plain values, which `unpack_places` understands."""
+        return {
+            "kind": self.kind,
+            "axes": self.axes,
+            "coordinates": self.coordinates,
+            "pairs": self.pairs,
+            "space": self.space,
+            "info_fif": self.info_fif,
+        }
+
+
+def unpack_places(packed):
+    """Make places of what their `pack` returned.
+
+    Parameters
+    ----------
+    packed : dict
+        Plain values by name.
+
+    Returns
+    -------
+    places : Places
+        The same places.
+
+    Raises
+    ------
+    ValueError
+        If something is missing or not known.
+    """
+    try:
+        return Places(**packed)
+    except TypeError as error:
+        raise ValueError(f"These are no places of a map: {error}.") from error
+
+
+def sensor_time_adjacency(pairs, n_sensors, n_times):
+    """Return which of (n_sensors, n_times) are neighbours: in space, or next in time.
+
+    Parameters
+    ----------
+    pairs : array of int, shape (2, n_pairs)
+        Pairs of neighbouring sensors, each once.
+    n_sensors, n_times : int
+        Shape of the map.
+
+    Returns
+    -------
+    adjacency : csr_array of bool, shape (n_sensors * n_times,) twice
+        Positions in C order.
+    """
+    one_way = np.ones(pairs.shape[1], bool), tuple(pairs)
+    sensors = sparse.coo_array(one_way, (n_sensors, n_sensors))
+    times = sparse.eye_array(n_times, k=1, dtype=bool)
+    lattice = sparse.kronsum(times, sensors)
+    return sparse.csr_array(lattice + lattice.T)
+
+
+def _space_difference(space, other):
+    """Word how another space differs."""
+    if space == other:
+        return ""
+    words = f"{other.describe()} instead of {space.describe()}"
+    if space.kind == other.kind == "volume":
+        if space.mask.shape != other.mask.shape:
+            return f"{words} (grids of {other.mask.shape} and {space.mask.shape})"
+        if not np.allclose(space.affine, other.affine, rtol=0, atol=1e-4):
+            return f"{words} (grids with different affines)"
+        if np.array_equal(space.mask, other.mask):
+            return ""
+        return f"{words} (another mask on the same grid)"
+    if space.kind == other.kind == "regions":
+        # Where a region lies may differ between subjects; what it is may not.
+        pairs = (space.ids, other.ids), (space.names, other.names)
+        if all(np.array_equal(*pair) for pair in pairs):
+            return ""
+    if space.kind == other.kind:
+        return f"{words}, not the same ones"
+    return words
+
+
+def _same(values, others):
+    """Tell whether coordinates are the same, but for rounding."""
+    if values is None or others is None:
+        return values is others
+    values, others = np.atleast_1d(values), np.atleast_1d(others)
+    if values.shape != others.shape:
+        return False
+    if values.dtype.kind in "fiu" and others.dtype.kind in "fiu":
+        return np.allclose(values, others, rtol=0, atol=_SAME)
+    return np.array_equal(values, others)

@@ -1,0 +1,1 @@
+"""What knows no decoding: checks, files, checkpoints, workers."""

@@ -1,0 +1,325 @@
+"""Input checks at the public edge, and their one wording.
+
+Every message says what was given, what is allowed and what to do. The numeric core
+below the public functions trusts its input and checks nothing.
+"""
+
+import inspect
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+
+
+def quoted(values):
+    """Join values for a message, e.g. ``'linear', 'rbf'``."""
+    return ", ".join(repr(value) for value in values)
+
+
+def word_bytes(size):
+    """Word a number of bytes."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:g} bytes"
+
+
+def warn(message, category=RuntimeWarning):
+    """Warn at the first caller outside this package, however deep the call is."""
+    package = __name__.partition(".")[0] + "."
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def check_option(name, value, allowed, also=()):
+    """Return `value` if it is one of `allowed`, else raise a ValueError.
+
+    `also` words what else the caller takes and has seen to already.
+    """
+    try:
+        known = value in allowed
+    except (TypeError, ValueError):  # unhashable in a dict, or an array
+        known = False
+    if not known:
+        choices = ", ".join([quoted(allowed), *also])
+        raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
+    return value
+
+
+def check_scoring_names(scoring, metrics):
+    """Return the list of metric names, each of them one of `metrics`."""
+    names = [scoring] if isinstance(scoring, str) else scoring
+    if not isinstance(names, (list, tuple)) or not names:
+        raise TypeError(
+            f"Invalid value for 'scoring': {scoring!r}. Allowed: a metric's name or a "
+            f"list of names, of {', '.join(metrics)}."
+        )
+    for name in names:
+        check_option("scoring", name, metrics)
+    if len(set(names)) < len(names):
+        raise ValueError(f"scoring names a metric twice: {list(names)}.")
+    return list(names)
+
+
+def check_components(n_components, n_classes):
+    """Return a number of discriminants, at most one less than there are classes."""
+    n_components = check_count("n_components", n_components, minimum=1)
+    if n_components > n_classes - 1:
+        raise ValueError(
+            f"Invalid value for 'n_components': {n_components}. Allowed: at most "
+            f"{n_classes - 1}, one less than the {n_classes} classes in y."
+        )
+    return n_components
+
+
+def check_count(name, value, minimum=0):
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
+            f"least {minimum}."
+        )
+    return int(value)
+
+
+def check_jobs(n_jobs):
+    """Return a number of workers as joblib takes it."""
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and n_jobs != 0):
+        raise ValueError(
+            f"Invalid value for 'n_jobs': {n_jobs!r}. Allowed: None, or a whole number "
+            "other than 0; -1 takes all processors."
+        )
+    return n_jobs
+
+
+def check_positive(name, value, hint=""):
+    """Return `value` as a float above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(
+            f"Invalid value for {name!r}: {value!r} of type "
+            f"{type(value).__name__}. Allowed: a number above zero.{hint}"
+        )
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a finite number above "
+            f"zero.{hint}"
+        )
+    return float(value)
+
+
+def check_finite(name, value, hint=""):
+    """Return `value` as a finite float."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not np.isfinite(value):
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a finite number.{hint}"
+        )
+    return float(value)
+
+
+def check_share(name, value, below=1, zero=False):
+    """Return `value` as a float above 0, or 0 if `zero`, and below `below`."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not (0 < value < below or (zero and value == 0)):
+        least = "of at least 0" if zero else "above 0"
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a number {least} and "
+            f"below {below:g}."
+        )
+    return float(value)
+
+
+def check_dtype(dtype):
+    """Return the floating type to compute in: float64 or float32."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = dtype
+    return np.dtype(check_option("dtype", name, ("float64", "float32")))
+
+
+def check_array(X, name="X", ndim=2):
+    """Return a real, finite float64 array with `ndim` dimensions."""
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} is a sparse matrix; give a dense one: X.toarray().")
+    if np.ma.is_masked(X):
+        raise ValueError(
+            f"{name} is a masked array with masked values, which cannot be left out "
+            "one by one. Drop these trials or features, or fill the values."
+        )
+    try:
+        X = np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            f"{name} is no array: its rows differ in length. Every trial needs the "
+            "same features."
+        ) from None
+    if np.iscomplexobj(X):
+        raise ValueError(
+            f"{name} holds complex data; the kernels need real numbers. Decode the "
+            "power or the phase instead, e.g. np.abs(X)."
+        )
+    try:
+        X = X.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be numeric; got dtype {X.dtype}. Convert it, and fill or "
+            "drop missing values."
+        ) from None
+    if X.ndim != ndim:
+        raise ValueError(
+            f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
+            f"{X.shape}."
+        )
+    if X.size == 0:
+        raise ValueError(f"{name} is empty: shape {X.shape}.")
+    bad = ~np.isfinite(X)
+    if bad.any():
+        trials = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
+        raise ValueError(
+            f"{name} holds {bad.sum()} NaN or infinite values, in {len(trials)} of "
+            f"{len(X)} trials (first: {trials[0]}). Drop or repair these trials first."
+        )
+    return X
+
+
+def check_gram(K, name="X"):
+    """Return a finite, square, symmetric precomputed kernel matrix."""
+    K = check_array(K, name)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"With kernel='precomputed', {name} must be square, (n_trials, n_trials); "
+            f"got {K.shape}."
+        )
+    check_symmetric(K, f"With kernel='precomputed', {name}")
+    return K
+
+
+def check_symmetric(K, subject):
+    """Raise a ValueError unless K is symmetric up to rounding."""
+    if not np.allclose(K, K.T, rtol=1e-8, atol=1e-8 * np.abs(K).max()):
+        raise ValueError(
+            f"{subject} must be a symmetric kernel matrix; the largest difference "
+            f"between K and its transpose is {np.abs(K - K.T).max():.3g}."
+        )
+
+
+def _missing(values):
+    """Mark None and NaN in an array of any dtype."""
+    if values.dtype.kind in "fc":
+        return np.isnan(values)
+    if values.dtype.kind == "O":
+        return np.array([_is_missing(v) for v in values], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def _is_missing(value):
+    """Tell whether one value is None, NaN or the NA of a data frame."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA will not say whether it differs from itself
+        return True
+    except ValueError:  # an array: of the wrong type, but there
+        return False
+
+
+def _uniform(values, name):
+    """Return an array of objects as one of strings or of numbers."""
+    for kinds in (str, bytes, (Real, np.bool_)):
+        if all(isinstance(value, kinds) for value in values):
+            return np.array(values.tolist())
+    types = sorted({type(value).__name__ for value in values})
+    raise ValueError(
+        f"{name} holds values of type {', '.join(types)}, which cannot be sorted as "
+        "labels; use all strings or all numbers."
+    )
+
+
+def check_per_trial(values, n_trials, name):
+    """Return a 1-D array with one non-missing value per trial."""
+    # A list as objects: NaN among strings would become the string 'nan'.
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is masked for {np.ma.count_masked(values)} of {n_trials} trials; "
+            "drop these trials first."
+        )
+    values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    if values.ndim != 1 or len(values) != n_trials:
+        raise ValueError(
+            f"{name} must hold one value per trial, shape ({n_trials},); got shape "
+            f"{values.shape}."
+        )
+    missing = _missing(values)
+    if missing.any():
+        raise ValueError(
+            f"{name} is missing (None or NaN) for {missing.sum()} of {n_trials} "
+            "trials; drop these trials first."
+        )
+    if values.dtype.kind == "O":
+        values = _uniform(values, name)
+    if values.dtype.kind == "S":
+        values = _decoded(values, name)
+    return values.astype(str) if values.dtype.kind == "T" else values
+
+
+def _decoded(values, name):
+    """Return bytes as strings."""
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{name} holds bytes that are no UTF-8 text; give strings or numbers."
+        ) from None
+
+
+def check_labels(y, n_trials, name="y"):
+    """Return the sorted classes and each trial's integer code into them."""
+    y = check_per_trial(y, n_trials, name)
+    whole = y.dtype.kind not in "fc" or np.isfinite(y) & (y == np.rint(y))
+    if y.dtype.kind == "c" or not np.all(whole):
+        raise ValueError(
+            f"{name} looks continuous ({len(np.unique(y))} distinct values); class "
+            "labels are strings, whole numbers or booleans."
+        )
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} holds one class only ({classes[0].item()!r}); decoding needs two "
+            "or more."
+        )
+    if len(classes) == n_trials:
+        raise ValueError(
+            f"{name} holds a different label for each of the {n_trials} trials; every "
+            "class needs two or more trials."
+        )
+    return classes, codes.astype(np.intp)
+
+
+def draw_seed(random_state):
+    """Return a whole number that redraws the same permutations."""
+    if random_state is None:
+        random_state = np.random.default_rng()
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, Integral):
+        return check_count("random_state", random_state)
+    raise TypeError(
+        f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a whole "
+        "number, or a NumPy Generator or RandomState."
+    )
+
+
+def generator(random_state):
+    """Return a random generator of a seed, or the generator itself."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a "
+            "whole number of at least 0 or a numpy.random.Generator."
+        ) from None

@@ -1,0 +1,275 @@
+"""The same function of many items: here, in workers of this machine, or on a cluster.
+
+What the calls share may be large, so it reaches every worker once and not with every
+call. Every call runs with one BLAS thread: the matrices of a position are too small to
+share, and sums in another order would make the last digits depend on the workers.
+"""
+
+import ctypes
+import os
+import sys
+import threading
+import warnings
+from contextlib import closing, suppress
+from functools import cache
+
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import (
+    LokyBackend,
+    MultiprocessingBackend,
+    ThreadingBackend,
+    get_active_backend,
+)
+from threadpoolctl import ThreadpoolController
+
+from .checks import warn
+
+#: Backends whose workers are on this machine. Their subclasses may be clusters.
+_LOCAL = (LokyBackend, MultiprocessingBackend, ThreadingBackend)
+
+#: Bytes from which joblib hands an array over as a file in shared memory, written once.
+_SHARED_FROM = 10_000
+
+#: Calls per worker in one go, where a backend returns results only all at once.
+_CALLS_AT_ONCE = 4
+
+#: How often in a row a cluster may lose the shared data without finishing an item.
+_MAX_LOSSES = 3
+
+#: Parameters of glibc's mallopt, and their values in bytes: how much free memory at the
+#: end of the heap a process keeps, and from what size an array has pages of its own,
+#: which go back with it. The latter is the most that every glibc takes.
+_MALLOC_OPTIONS = {-1: 2**30, -3: 2**25}
+
+_NO_SCHEDULER = (
+    "The connection to the scheduler of the Dask cluster was lost. Start a cluster and "
+    "run again."
+)
+_ALL_KILLED = (
+    "The workers of the Dask cluster died one after the other at the same work. Most "
+    "often they are killed for using too much memory, or because their time is over: "
+    "see their logs, and give them more of it."
+)
+
+
+@cache
+def _thread_pools():
+    """Return what controls the loaded BLAS; to look for it takes milliseconds."""
+    return ThreadpoolController()
+
+
+class _OneBlasThread:
+    """A context in which BLAS has one thread; any number of threads may be inside.
+
+    The threads of a process share its BLAS. If each restored the limit that it found,
+    the first one out would lift it for the others; here the last one out does.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._first = None
+
+    def __enter__(self):
+        with self._lock:
+            # Set by everyone: a limit may hold for the thread that set it only.
+            limits = _thread_pools().limit(limits=1, user_api="blas")
+            if self._inside == 0:
+                self._first = limits
+            self._inside += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._first.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
+def run_in_parallel(function, shared, items, n_jobs=None):
+    """Yield ``function(*shared, item)`` of every item, in the order of the items.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module, which workers can import.
+    shared : tuple
+        The first arguments, the same in every call. Workers may get arrays in them
+        as read-only ones, wherever in the objects these are.
+    items : iterable
+        The last argument, one for each call.
+    n_jobs : int | None
+        Workers, as in joblib; None is 1 unless in a ``joblib.parallel_config``. 1 is a
+        plain loop. On this machine there are never more workers than processors; a
+        warning says so. In ``joblib.parallel_config(backend="dask")`` any number but
+        1 stands for all workers of the cluster, also those that join later.
+
+    Yields
+    ------
+    result : object
+        The next result, as soon as it and all before it are there. Values do not
+        depend on n_jobs. Closing the generator stops the workers; close it, with
+        ``contextlib.closing``, where an error in the loop's body would keep it alive.
+
+    Raises
+    ------
+    RuntimeError
+        If the workers of a cluster die and no others take over.
+
+    Examples
+    --------
+    >>> from mvpa_kfda.utils.parallel import run_in_parallel
+    >>> list(run_in_parallel(pow, (2,), [1, 2, 3]))
+    [2, 4, 8]
+    """
+    items = list(items)
+    backend, _ = get_active_backend()
+    with one_blas_thread:
+        if n_jobs != 1 and type(backend).__name__ == "DaskDistributedBackend":
+            yield from _on_cluster(backend, function, shared, items)
+        elif (n_workers := _n_workers(backend, n_jobs)) == 1:
+            yield from (function(*shared, item) for item in items)
+        else:
+            calls = [delayed(_call)(function, shared, item) for item in items]
+            yield from _in_workers(calls, n_workers)
+
+
+def _n_workers(backend, n_jobs):
+    """Return the number of workers; on this machine not more than processors.
+
+    More would share the processors, and each is an interpreter that loads everything.
+    """
+    n_workers = effective_n_jobs(n_jobs)
+    if type(backend) not in _LOCAL or n_workers <= (most := cpu_count()):
+        return n_workers
+    if n_jobs is not None:  # a number in parallel_config is not for this call only
+        warn(
+            f"n_jobs={n_jobs} asks for more workers than there are processors for this "
+            f"process, {most}, so {most} will work. Give {most} or less, or -1 for all "
+            "processors.",
+            UserWarning,
+        )
+    return most
+
+
+def _call(function, shared, item):
+    """Call the function in a worker."""
+    with one_blas_thread:
+        return function(*shared, item)
+
+
+def _in_workers(calls, n_workers):
+    """Yield the results of joblib's workers, as they come where the backend can."""
+    try:
+        pool = Parallel(n_workers, max_nbytes=_SHARED_FROM, return_as="generator")
+    except ValueError:  # this backend, multiprocessing for one, returns all at once
+        with Parallel(n_workers, max_nbytes=_SHARED_FROM) as pool:
+            step = _CALLS_AT_ONCE * n_workers
+            for start in range(0, len(calls), step):
+                yield from pool(calls[start : start + step])
+        return
+    results = pool(calls)
+    try:
+        # Not the results themselves: "yield from" would close them in its own way.
+        yield from (result for result in results)
+    finally:
+        with warnings.catch_warnings():
+            # joblib counts the results that are not wanted any more.
+            warnings.simplefilter("ignore")
+            results.close()
+
+
+def _on_cluster(backend, function, shared, items):
+    """Yield the results of a Dask cluster, whose workers may die and join at any time.
+
+    joblib's own dispatch to Dask is not used. It sends what hides in objects with every
+    call, and scatters each larger array to one worker only; a run fails with it.
+    """
+    from distributed import CancelledError, KilledWorker
+
+    job, ready, n_done, n_losses = (function, shared, items), {}, 0, 0
+    with backend.retrieval_context():
+        while n_done < len(items):
+            missing = [i for i in range(n_done, len(items)) if i not in ready]
+            try:
+                with closing(_submit(backend, job, missing)) as results:
+                    for number, result in results:
+                        ready[number], n_losses = result, 0
+                        while n_done in ready:
+                            yield ready.pop(n_done)
+                            n_done += 1
+            except CancelledError as error:
+                if backend.client.status != "running":
+                    raise RuntimeError(_NO_SCHEDULER) from error
+                # The last worker that had the shared data died; they are still here.
+                n_losses += 1
+                if n_losses > _MAX_LOSSES:
+                    raise RuntimeError(_ALL_KILLED) from error
+            except KilledWorker as error:
+                raise RuntimeError(_ALL_KILLED) from error
+
+
+def _submit(backend, job, numbers):
+    """Ship a job to a cluster; yield the numbers of its items and results, any first.
+
+    A task is a reference to the job and a number. A worker that joins later gets the
+    job from another one.
+    """
+    from distributed import CancelledError, as_completed
+
+    backend.effective_n_jobs(-1)  # wakes an adaptive cluster, or says that none comes
+    # A list, because scatter takes each of its elements for a piece of data. Without
+    # hashes, which take as long as sending and mix up equal jobs of two runs.
+    (data,) = backend.client.scatter([job], broadcast=True, hash=False)
+    futures = backend.client.map(
+        _call_on_cluster, numbers, job=data, pure=False, **backend.submit_kwargs
+    )
+    number_of = dict(zip(futures, numbers, strict=True))
+    del futures  # a worker may forget a result that has come
+    done = as_completed(
+        number_of, loop=backend.client.loop, with_results=True, raise_errors=False
+    )
+    try:
+        for future, outcome in done:
+            if isinstance(outcome, CancelledError):
+                raise outcome
+            if isinstance(outcome, tuple):  # of a call that failed
+                raise outcome[1].with_traceback(outcome[2])
+            yield number_of.pop(future), outcome[0]
+    finally:
+        if backend.client.status == "running":
+            backend.client.cancel(list(number_of))
+
+
+def _call_on_cluster(number, job):
+    """Return a list of one result, which cannot be mistaken for an error of Dask."""
+    _keep_freed_memory()
+    function, shared, items = job
+    return [_call(function, shared, items[number])]
+
+
+@cache
+def _keep_freed_memory():
+    """Let this process use the memory of dropped arrays again; once is enough.
+
+    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which also stops glibc
+    from learning that large arrays come and go. Every temporary array would be unmapped
+    when it is dropped, and the pages of the next one faulted in again, which takes
+    longer than the sums. Other systems than glibc know no mallopt and need none.
+    """
+    if sys.platform != "linux":
+        return
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, n_bytes in _MALLOC_OPTIONS.items():
+            mallopt(option, n_bytes)
+
+
+def physical_memory():
+    """Return the machine's memory in bytes, None where it does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -1,0 +1,319 @@
+"""Figures beside the scores: tuned penalties, predicted numbers, ROC curves.
+
+Matplotlib is imported by the helpers only, so that decoding never loads it.
+"""
+
+import numpy as np
+
+from ..metrics import make_roc
+from .common import SCORE_COLOR, axes_or_new, finish, sample_edges, shown
+
+#: What is minimised, by the name of the criterion.
+CRITERION_LABELS = {
+    "squared_error": "Squared error",
+    "accuracy": "Share of errors",
+    "log_loss": "Log loss",
+}
+
+#: Characters of a line of the legend that leave room for another one beside it.
+HALF_LINE = 45
+
+
+def plot_tuning(result, *, ax=None, show=False):
+    """Plot the criterion over the grid of penalties.
+
+    Shows, for every kernel, the criterion inside the training set of each fold as a
+    thin line and the mean over folds as a thick one, and marks what each fold chose.
+    The penalties are relative, as `reg` is: lambda / (trace(K_c) / n).
+    The lower the better. A lambda that was skipped as unstable interrupts the line of
+    the fold, and that of the mean.
+
+    Parameters
+    ----------
+    result : DecodingResult
+        A result whose penalty was tuned.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the penalty was not tuned.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import cross_validate
+    >>> from mvpa_kfda.viz.diagnostics import plot_tuning
+    >>> X, y = load_iris(return_X_y=True)
+    >>> plot_tuning(cross_validate(X, y, reg="tuned")).get_ylabel()
+    'Squared error in training sets'
+    """
+    penalty = result.penalty
+    if "criterion" not in penalty:
+        reg = result.parameters.get("reg", "a fixed penalty")
+        raise ValueError(
+            f"The penalty of this result was not tuned (reg: {reg}), so there is no "
+            "criterion to plot. Run the analysis again with reg='tuned'."
+        )
+    criterion = np.asarray(penalty["criterion"])  # (n_folds, n_kernels, L)
+    scale = np.asarray(penalty.get("scale", 1.0))  # not in results of old
+    grid = np.asarray(penalty["grid"]) / scale.reshape(-1, 1)
+    kernels = np.asarray(penalty["kernel"])
+    several = len(grid) > 1
+    names = result.parameters.get("kernels") if several else ["mean over folds"]
+    ax = axes_or_new(ax, figsize=(6.5, 4.4))
+    for k, (lambdas, name) in enumerate(zip(grid, names, strict=True)):
+        style = {"color": COLORS[k % len(COLORS)]}
+        style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
+        ax.plot(lambdas, criterion[:, k].T, lw=0.6, alpha=0.45, **style)
+        mean = criterion[:, k].mean(axis=0)
+        ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **style)
+    lambdas = np.asarray(penalty["lambda"]) / np.resize(scale, len(grid))[kernels]
+    chosen = np.abs(np.log(grid[kernels] / lambdas[:, None])).argmin(axis=1)
+    symbol = "reg" if "scale" in penalty else "λ"
+    ax.plot(
+        grid[kernels, chosen],
+        criterion[np.arange(len(kernels)), kernels, chosen],
+        ls="",
+        marker="o",
+        ms=5,
+        mfc="white",
+        mec="black",
+        zorder=4,
+        label=f"chosen: {symbol} = {np.median(lambdas):.3g}"
+        + _word_ends(grid, kernels, chosen),
+    )
+    name = result.parameters.get("criterion")
+    ax.set(
+        xscale="log",
+        xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
+        ylabel=f"{CRITERION_LABELS.get(name, name)} in training sets",
+    )
+    labels = ax.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, labels)) > HALF_LINE else 2
+    return finish(ax, result, show, columns=columns)
+
+
+def _word_ends(grid, kernels, chosen):
+    """Word how many folds chose the smallest or the largest penalty of the grid."""
+    n, L = len(chosen), grid.shape[1]
+    n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
+    where = f"at the end of the grid in {n_ends} of {n} folds"
+    return f" (median; {where})" if L > 2 and n_ends else " (median)"
+
+
+def plot_flexibility(result, *, ax=None, show=False):
+    """Plot the degrees of freedom of the model over time.
+
+    A tuned penalty leaves each fold its own number, a thin line; the thick one is the
+    mean over folds. It says how flexible the models are, not how much they know.
+
+    Parameters
+    ----------
+    result : TimeResult or TimeRegressionResult
+        The result to draw.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mvpa_kfda import decode_epochs, simulate_epochs
+    >>> from mvpa_kfda.viz.diagnostics import plot_flexibility
+    >>> result = decode_epochs(simulate_epochs(n_trials=30), step=0.1, reg="tuned")
+    >>> plot_flexibility(result).get_ylabel()
+    'Degrees of freedom'
+    """
+    df = np.asarray(result.degrees_of_freedom)
+    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    label = "the same in all folds"
+    if df.ndim > 1:
+        ax.plot(result.times, df, color=COLORS[0], lw=0.6, alpha=0.45)
+        df, label = df.mean(axis=1), "mean over folds"
+    marker = "o" if len(result.times) == 1 else None
+    ax.plot(
+        result.times, df, color=COLORS[0], lw=2.2, zorder=3, marker=marker, label=label
+    )
+    if result.times[0] <= 0 <= result.times[-1]:
+        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
+    left, right = sample_edges(result.times)[[0, -1]]
+    ax.set(xlabel="Time (s)", ylabel="Degrees of freedom", xlim=(left, right))
+    return finish(ax, result, show)
+
+
+def plot_predictions(result, *, ax=None, show=False):
+    """Plot the predicted values against the observed ones.
+
+    Each point is a trial, predicted by models that it was left out of. On the dashed
+    line both are equal. Ridge regression draws predictions towards the mean, so that
+    the points are less steep than the line.
+
+    Parameters
+    ----------
+    result : RegressionResult
+        The result to draw.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import regress
+    >>> from mvpa_kfda.viz.diagnostics import plot_predictions
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> plot_predictions(regress(X, X[:, 0])).get_xlabel()
+    'Observed'
+    """
+    ax = axes_or_new(ax, figsize=(5.0, 5.0))
+    predictions = result.predictions
+    tested = np.isfinite(predictions)
+    observed, predictions = result.y[tested], predictions[tested]
+    ax.axline(
+        [observed.mean()] * 2,
+        slope=1,
+        color="black",
+        lw=1.1,
+        ls=(0, (5, 3)),
+        zorder=1,
+        label="predicted = observed",
+    )
+    ax.plot(
+        observed,
+        predictions,
+        "o",
+        color=SCORE_COLOR,
+        ms=4,
+        alpha=0.6,
+        mew=0,
+        label=f"trials, correlation {_correlation(observed, predictions):.2f}",
+    )
+    ax.set(xlabel="Observed", ylabel="Predicted")
+    ax.set_aspect("equal", adjustable="datalim")
+    return finish(ax, result, show)
+
+
+def _correlation(one, other):
+    """Return the correlation of two vectors, 0 if one is constant."""
+    if min(np.ptp(one), np.ptp(other)) == 0:
+        return 0.0
+    return np.corrcoef(one, other)[0, 1]
+
+
+#: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
+COLORS = (
+    SCORE_COLOR,
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
+STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
+
+#: Inches of a figure's height that the curves and a line of text take.
+CURVES_HEIGHT, LINE_HEIGHT = 4.5, 0.21
+
+#: Characters of a line of the legend that leave room for another one beside it.
+HALF_ROC_LINE = 26
+
+
+def plot_roc(result, *, positive=None, ax=None, show=False):
+    """Plot ROC curves, one for each class if there are more than two.
+
+    Parameters
+    ----------
+    result : DecodingResult
+        The result to draw.
+    positive : label or None
+        The positive class. None: the second of two classes, otherwise each class
+        against the rest.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        As :func:`mvpa_kfda.metrics.make_roc`.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import cross_validate
+    >>> from mvpa_kfda.viz.diagnostics import plot_roc
+    >>> X, y = load_iris(return_X_y=True)
+    >>> plot_roc(cross_validate(X, y)).get_ylabel()
+    'True positive rate'
+    """
+    wanted = [positive]
+    if positive is None and len(result.classes) > 2:
+        wanted = result.classes.tolist()
+    curves = [make_roc(result, label) for label in wanted]
+    own = ax is None
+    ax = axes_or_new(ax, figsize=(4.6, 5.0))
+    for i, roc in enumerate(curves):
+        ax.plot(
+            roc.fpr,
+            roc.tpr,
+            color=COLORS[i % len(COLORS)],
+            ls=STYLES[i // len(COLORS) % len(STYLES)],
+            lw=1.8,
+            zorder=3,
+            clip_on=False,
+            label=f"{_word_class(roc.positive)}, AUC = {roc.auc:.3f}",
+        )
+    ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="False positive rate", ylabel="True positive rate")
+    labels = ax.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, labels)) > HALF_ROC_LINE else 2
+    note = "Scores of all folds pooled"
+    finish(ax, result, show=False, note=note, columns=columns)
+    if own:
+        n_lines = -(-len(labels) // columns) + ax.get_title(loc="left").count("\n") + 1
+        height = CURVES_HEIGHT + LINE_HEIGHT * n_lines
+        ax.figure.set_size_inches(4.6, height)
+        for _ in range(3):  # the layout of square Axes settles step by step
+            ax.figure.draw_without_rendering()
+    return shown(ax, show)
+
+
+def _word_class(label):
+    """Word a class: by its name, or as class 7."""
+    return label if isinstance(label, str) else f"class {label}"

@@ -1,0 +1,376 @@
+"""Figures of group results and of comparisons.
+
+Maps are drawn by the functions that draw the maps of single subjects. Time courses and
+single numbers show the subjects, too. Matplotlib is imported inside the functions.
+"""
+
+import inspect
+
+import numpy as np
+
+from ..inference.null import against_maximum
+from .brains import plot_volume
+from .common import (
+    BOUND,
+    LEGEND,
+    NO_BOUND,
+    NULL_COLOR,
+    SCORE_COLOR,
+    SIGNIFICANT_COLOR,
+    axes_or_new,
+    check_request,
+    difference_label,
+    draw_bars,
+    draws_of,
+    finish,
+    histogram_edges,
+    is_difference,
+    label_of,
+    marking,
+    score_label,
+    set_title,
+    shown,
+    with_null,
+)
+from .maps import plot_generalization, plot_sensors, plot_time_frequency
+from .time import (
+    draw_bound,
+    draw_differences,
+    draw_dots,
+    draw_groups,
+    draw_map_curve,
+    draw_pair,
+    draw_two_dots,
+    finish_times,
+)
+
+
+def plot_group(
+    result, *, metric=None, correction=None, alpha=None, show=False, **options
+):
+    r"""Plot the result of a group, or of a comparison.
+
+    Over time, the subjects are thin lines, and their mean a thick one with its 95 %
+    interval of Student's t, :math:`\bar x \pm t_{0.975, S-1} s / \sqrt S`, which is one
+    of each time point alone and drawn as far as scores go: accuracies end at 1. Bars
+    below mark where p <= alpha, of the global null hypothesis if the method is
+    "prevalence" [1]_; a second panel then has the prevalence bound :math:`\gamma_0`,
+    and a dotted line where the majority begins.
+
+    Two lists of results have their means in the upper panel and their difference in the
+    lower one, where bars mark that it is significant. Two conditions of the same
+    subjects: the subjects' differences are thin lines, with the t interval of their
+    mean. Two groups: the difference of the means, with its t interval of the pooled
+    variance. Of a comparison, the panels have both time courses and their difference.
+
+    Single numbers: one dot per subject, the mean and its t interval. Maps and
+    brains are drawn by `plot_generalization`, `plot_time_frequency`, `plot_sensors`
+    and `VolumeResult.plot`, with an outline around what is significant; of the
+    prevalence bound, around the majority, in colors from 0 to 1.
+
+    Parameters
+    ----------
+    result : GroupResult or ComparisonResult
+        The result to draw.
+    metric : str or None
+        Name of the map, one of ``result.scoring``: the metric of the scores,
+        "statistic" for what was tested or, of "prevalence", "gamma_0" for the
+        prevalence bound. None takes the scores.
+    correction : str or None
+        Correction of the p-values for testing many positions; None takes the one that
+        was asked for. The prevalence bound is always that of the result.
+    alpha : float or None
+        Positions with p <= alpha are marked; None takes ``result.alpha``.
+    show : bool
+        Show the figure at once.
+    **options
+        What else the figures of such maps take. ``ax`` (Axes to draw into): single
+        numbers, time, time generalization and time-frequency; over time, only the
+        scores are drawn then, without a second panel. ``vlim`` and ``cmap``: maps and
+        brains. ``times`` of the topomaps: sensors. ``kind``, ``views``,
+        ``cut_coords``, ``bg_img`` and ``threshold``: as in `VolumeResult.plot`.
+
+    Returns
+    -------
+    drawn : matplotlib Axes or Figure
+        The Axes, or the Figure if it has several: two panels, sensors, and brains.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not between 0 and 1, if there is no such map or no such p-value,
+        or if an option is not valid.
+    TypeError
+        If such figures do not take an option.
+
+    References
+    ----------
+    .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
+       inference for information-based imaging: From the second-level t-test to
+       prevalence inference. NeuroImage, 141, 378-392.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays, group_inference
+    >>> from mvpa_kfda.viz.group import plot_group
+    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> results = [
+    ...     decode_arrays(rng.normal(size=(20, 4, 3)), y, n_permutations=20)
+    ...     for subject in range(8)
+    ... ]
+    >>> group = group_inference(results, random_state=0)
+    >>> [ax.get_ylabel() for ax in plot_group(group).axes]
+    ['Accuracy', 'Bound γ₀']
+    """
+    draw = _DRAW[tuple(result.axes)]
+    allowed = [*inspect.signature(draw).parameters][1:]
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise TypeError(
+            f"Figures of {result.places.describe()} do not take: {', '.join(unknown)}. "
+            f"Allowed: {', '.join(allowed)}."
+        )
+    if metric == BOUND and "vlim" in allowed:
+        options = _BOUND_COLORS | options
+    return draw(
+        result,
+        metric=metric,
+        correction=result._correction(correction),
+        alpha=result.alpha if alpha is None else alpha,
+        show=show,
+        **options,
+    )
+
+
+def plot_null_max(result, *, ax=None, show=False, alpha=None):
+    """Plot the largest statistic on the histogram of that of the permutations.
+
+    Every second-level permutation counts with its most extreme statistic over all
+    positions. Above the dashed line are the statistics with p <= alpha, corrected by
+    the maximum over positions [1]_.
+
+    Parameters
+    ----------
+    result : GroupResult or ComparisonResult
+        The result to draw.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+    alpha : float or None
+        The level of the dashed line; None takes ``result.alpha``.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the test needed no permutations, or if `alpha` is not between 0 and 1.
+
+    References
+    ----------
+    .. [1] Nichols, T. E., & Holmes, A. P. (2002). Nonparametric permutation tests for
+       functional neuroimaging. Human Brain Mapping, 15(1), 1-25.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays, group_inference
+    >>> from mvpa_kfda.viz.group import plot_null_max
+    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> results = [decode_arrays(rng.normal(size=(20, 4, 3)), y) for _ in range(6)]
+    >>> group = group_inference(results, "sign-flip", random_state=0)
+    >>> plot_null_max(group).get_xlabel()
+    't over subjects, maximum over positions'
+    """
+    alpha = result.alpha if alpha is None else alpha
+    check_request(result, None, "none", alpha)
+    null = result.null_max
+    if len(null) == 0:
+        raise ValueError(
+            "There is no null distribution to plot: this result has p-values of a "
+            f"known distribution only. Run {result.made_by} again with "
+            "correction='max', which needs permutations."
+        )
+    observed, p = result.observed_max, _p_of_maximum(result)
+    drawn = draws_of(result)
+    ax = axes_or_new(ax, figsize=(6.0, 4.0))
+    ax.hist(
+        null,
+        bins=histogram_edges(null),
+        color=NULL_COLOR,
+        edgecolor="white",
+        lw=0.4,
+        label=drawn,
+    )
+    _draw_quantile(ax, result, alpha)
+    ax.axvline(
+        observed,
+        color=SCORE_COLOR,
+        lw=2.2,
+        label=with_null(result, f"observed, {observed:.3g} (p = {p:.2g})"),
+    )
+    label = label_of(result, "statistic")
+    if result.alternative == "less":
+        label = f"minus {label}"
+    elif result.alternative == "two-sided":
+        label = f"|{label}|"
+    over = ", maximum over positions" if result.axes else ""
+    ax.set(xlabel=f"{label}{over}", ylabel=drawn.capitalize())
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    return finish(ax, result, show)
+
+
+def _p_of_maximum(result):
+    """Return the p-value of the most extreme statistic over positions."""
+    # Of "both" tests, the kept one is the larger, and the null that of one of them.
+    if "max" in result.p_maps and result.method != "both":
+        return float(np.nanmin(result.p_maps["max"]))
+    null = result.null_max
+    return float(against_maximum(result.observed_max, null, null.dtype))
+
+
+def _draw_quantile(ax, result, alpha):
+    """Draw the value that a statistic must surpass to have p <= alpha."""
+    null = result.null_max
+    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
+    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
+    if b < 0:
+        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {draws_of(result)}"
+        ax.plot([], [], " ", label=with_null(result, label))
+        return
+    bound = np.sort(null)[::-1][b]
+    label = f"p ≤ {alpha:g} above {bound:.3g}"
+    style = {"color": SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
+    ax.axvline(bound, label=with_null(result, label), **style)
+
+
+# ------------------------------------------------------------------------ time courses
+
+
+def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
+    """Plot a time course, in two panels where there is more than the scores to show."""
+    metric, correction = check_request(result, metric, correction, alpha)
+    marks = marking(result, metric, correction, alpha, "time point")
+    if ax is None and metric == result.metric:
+        if BOUND in result.metrics:
+            return _plot_with_bound(result, marks, show)
+        if is_difference(result):
+            return _plot_pair(result, marks, show)
+    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    _draw_time(ax, result, metric, marks)
+    finish_times([ax], result.times)
+    return finish(ax, result, show)
+
+
+def _draw_time(ax, result, metric, marks):
+    """Draw one map over time with bars where it is significant."""
+    if metric == BOUND:
+        draw_bound(ax, result)
+        return
+    if metric == result.metric and hasattr(result, "subject_scores"):
+        draw_groups(ax, result)
+        ax.set_ylabel(score_label(result))
+    else:
+        draw_map_curve(ax, result, metric)
+        ax.set_ylabel(label_of(result, metric))
+    draw_bars(ax, result.times, *marks)
+
+
+def _plot_with_bound(result, marks, show):
+    """Plot the scores above the prevalence bound."""
+    figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
+    _draw_time(upper, result, result.metric, marks)
+    draw_bound(lower, result)
+    return _finish_panels(figure, result, show)
+
+
+def _plot_pair(result, marks, show):
+    """Plot the time courses of two lists or results above their difference."""
+    figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
+    upper.set_ylabel(score_label(result))
+    if hasattr(result, "scores_b"):
+        draw_pair(upper, result)
+        draw_map_curve(lower, result, result.metric)
+    else:
+        draw_groups(upper, result)
+        draw_differences(lower, result)
+    lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
+    draw_bars(lower, result.times, *marks)
+    return _finish_panels(figure, result, show)
+
+
+def _two_panels(figsize, heights):
+    """Make a figure with two Axes, one above the other, that share their times."""
+    from matplotlib.pyplot import subplots
+
+    return subplots(
+        2,
+        sharex=True,
+        figsize=figsize,
+        height_ratios=heights,
+        layout="constrained",
+    )
+
+
+def _finish_panels(figure, result, show):
+    """Add the title, the axis of times, and one legend of both panels."""
+    finish_times(figure.axes, result.times)
+    set_title(figure.axes[0], result)
+    handles = [
+        handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
+    return shown(figure, show)
+
+
+# --------------------------------------------------------------------- single numbers
+
+
+def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
+    """Plot the scores of the subjects at the only position there is."""
+    metric, correction = check_request(result, metric, correction, alpha)
+    if metric != result.metric:
+        raise ValueError(
+            f"There is one position only, so {metric!r} is a number and not a map: "
+            f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
+        )
+    ax = axes_or_new(ax, figsize=(5.0, 4.4))
+    pair = hasattr(result, "scores_b")
+    (draw_two_dots if pair else draw_dots)(ax, result)
+    ax.plot([], [], " ", label=_worded_p(result, correction))
+    if BOUND in result.metrics:
+        bound = float(result.metrics[BOUND])
+        words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
+        ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
+    return finish(ax, result, show, columns=1)
+
+
+def _worded_p(result, correction):
+    """Word the p-value of a single position."""
+    p = float(result._p_for_plot(correction, result.metric))
+    if is_difference(result):
+        return f"difference {float(result.scores):.3g}, p = {p:.2g}"
+    return with_null(result, f"p = {p:.2g}")
+
+
+#: Light where there is hardly a bound, as no bound is not drawn at all.
+_BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
+
+#: How maps are drawn, by the fields of their axes.
+_DRAW = {
+    (): _plot_single,
+    ("times",): _plot_time,
+    ("train_times", "test_times"): plot_generalization,
+    ("freqs", "times"): plot_time_frequency,
+    ("ch_names", "times"): plot_sensors,
+    ("positions",): plot_volume,
+}
