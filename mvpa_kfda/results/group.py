@@ -9,15 +9,7 @@ import numpy as np
 from ..inference.corrections import ADJUSTMENTS, adjust, check_correction
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option
-from ..viz.common import (
-    LEGEND,
-    SCORE_COLOR,
-    SIGNIFICANT_COLOR,
-    axes_or_new,
-    draw_chance,
-    metric_label,
-    sample_edges,
-)
+from ..viz.group import plot_latency
 from .base import OfTest, Saved, plain
 from .images import image_of_p, peak_table
 from .places import Places, unpack_places
@@ -766,12 +758,6 @@ class ComparisonResult(OfTest, TestedMap):
         return self._worded_difference(self.metric)
 
 
-#: Colors of the bands of onset and peak, other than that of the course.
-BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
-
-OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
-
-
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Latency(Saved):
     """Onset and peak of a group's time course, see `bootstrap_latency`.
@@ -905,69 +891,9 @@ class Latency(Saved):
         -------
         ax : matplotlib Axes
         """
-        ax = axes_or_new(ax, figsize=(7.0, 4.2))
-        courses = self.parts or (self,)
-        if self.parts:
-            for course, color, name in zip(
-                courses,
-                (SCORE_COLOR, SIGNIFICANT_COLOR),
-                ("first: ", "second: "),
-                strict=True,
-            ):
-                course._draw(ax, color, dict.fromkeys(BANDS, color), name)
-        else:
-            self._draw(ax, SCORE_COLOR, BANDS, "")
-        draw_chance(ax.axhline, self.chance, self.metric)
-        edges = np.concatenate([sample_edges(course.times) for course in courses])
-        ax.set_xlim(edges.min(), edges.max())
-        if edges.min() <= 0 <= edges.max():
-            ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
-        courses[0]._draw_window(ax)
-        ax.set(xlabel="Time (s)", ylabel=metric_label(self.metric))
-        what = "Difference: " if self.parts else ""
-        ax.set_title(what + ", ".join(self._worded()), fontsize="medium", loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
-        below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
-        ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
-        if show:
-            import matplotlib.pyplot as plt
+        return plot_latency(self, ax=ax, show=show)
 
-            plt.show()
-        return ax
-
-    def _draw(self, ax, color, bands, name):
-        """Draw the course, its latencies, and bands over their intervals."""
-        label = f"{name}mean of {self.n_subjects} subjects"
-        ax.plot(self.times, self.mean, color=color, lw=1.8, label=label, zorder=3)
-        level = f"{100 * self.confidence:g} % interval"
-        for which, marker, edge in (("onset", "o", "-"), ("peak", "D", "--")):
-            time, (low, high) = getattr(self, which), getattr(self, f"{which}_interval")
-            if np.isnan(time):
-                continue
-            height = np.interp(time, self.times, self.mean)
-            shade = bands[which]
-            style = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
-            ax.plot([time], [height], marker, **style)
-            # The edges show an interval of any width, also of none.
-            band = {"fc": (shade, 0.2), "ec": shade, "ls": edge, "lw": 0.8}
-            ax.axvspan(low, high, label=f"{name}{which}, {level}", zorder=1.5, **band)
-
-    def _draw_window(self, ax):
-        """Gray out what was not searched."""
-        if self.window is None:
-            return
-        (left, right), (first, last) = ax.get_xlim(), self.window
-        label = f"not searched (window {first:g} to {last:g} s)"
-        outside = (
-            (left, first, first > self.times[0]),
-            (last, right, last < self.times[-1]),
-        )
-        for start, end, holds_samples in outside:
-            if holds_samples:
-                ax.axvspan(start, end, fc=OUTSIDE_COLOR, lw=0, zorder=0.5, label=label)
-                label = None  # once in the legend
-
-    def _worded(self):
+    def worded(self):
         """Word the latencies and their intervals."""
         parts = []
         for which in ("onset", "peak"):
@@ -979,5 +905,5 @@ class Latency(Saved):
 
     def __repr__(self):
         """Describe the latencies in one line."""
-        parts = [*self._worded(), f"{self.n_subjects} subjects"]
+        parts = [*self.worded(), f"{self.n_subjects} subjects"]
         return f"<{'Difference in ' * bool(self.parts)}Latency: {' | '.join(parts)}>"

@@ -21,12 +21,15 @@ from .common import (
     check_request,
     difference_label,
     draw_bars,
+    draw_chance,
     draws_of,
     finish,
     histogram_edges,
     is_difference,
     label_of,
     marking,
+    metric_label,
+    sample_edges,
     score_label,
     set_title,
     shown,
@@ -374,3 +377,93 @@ _DRAW = {
     ("ch_names", "times"): plot_sensors,
     ("positions",): plot_volume,
 }
+
+
+#: Colors of the bands of onset and peak, other than that of the course.
+BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
+OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
+
+
+def plot_latency(latency, *, ax=None, show=False):
+    """Plot a mean over subjects, with the intervals of onset and peak as bands.
+
+    Onset and peak are marked on the course. Times outside of the window that was
+    searched are gray. A difference shows both courses with the intervals of each
+    in its color; its own are in the title.
+
+    Parameters
+    ----------
+    latency : Latency
+        What `bootstrap_latency` returns.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    courses = latency.parts or (latency,)
+    if latency.parts:
+        for course, color, name in zip(
+            courses,
+            (SCORE_COLOR, SIGNIFICANT_COLOR),
+            ("first: ", "second: "),
+            strict=True,
+        ):
+            _draw_course(ax, course, color, dict.fromkeys(BANDS, color), name)
+    else:
+        _draw_course(ax, latency, SCORE_COLOR, BANDS, "")
+    draw_chance(ax.axhline, latency.chance, latency.metric)
+    edges = np.concatenate([sample_edges(course.times) for course in courses])
+    ax.set_xlim(edges.min(), edges.max())
+    if edges.min() <= 0 <= edges.max():
+        ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
+    _draw_window(ax, courses[0])
+    ax.set(xlabel="Time (s)", ylabel=metric_label(latency.metric))
+    what = "Difference: " if latency.parts else ""
+    ax.set_title(what + ", ".join(latency.worded()), fontsize="medium", loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
+    below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
+    ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
+    if show:
+        import matplotlib.pyplot as plt
+
+        plt.show()
+    return ax
+
+
+def _draw_course(ax, course, color, bands, name):
+    """Draw the course, its latencies, and bands over their intervals."""
+    label = f"{name}mean of {course.n_subjects} subjects"
+    ax.plot(course.times, course.mean, color=color, lw=1.8, label=label, zorder=3)
+    level = f"{100 * course.confidence:g} % interval"
+    for which, marker, edge in (("onset", "o", "-"), ("peak", "D", "--")):
+        time, (low, high) = getattr(course, which), getattr(course, f"{which}_interval")
+        if np.isnan(time):
+            continue
+        height = np.interp(time, course.times, course.mean)
+        shade = bands[which]
+        style = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
+        ax.plot([time], [height], marker, **style)
+        # The edges show an interval of any width, also of none.
+        band = {"fc": (shade, 0.2), "ec": shade, "ls": edge, "lw": 0.8}
+        ax.axvspan(low, high, label=f"{name}{which}, {level}", zorder=1.5, **band)
+
+
+def _draw_window(ax, course):
+    """Gray out what was not searched."""
+    if course.window is None:
+        return
+    (left, right), (first, last) = ax.get_xlim(), course.window
+    label = f"not searched (window {first:g} to {last:g} s)"
+    outside = (
+        (left, first, first > course.times[0]),
+        (last, right, last < course.times[-1]),
+    )
+    for start, end, holds_samples in outside:
+        if holds_samples:
+            ax.axvspan(start, end, fc=OUTSIDE_COLOR, lw=0, zorder=0.5, label=label)
+            label = None  # once in the legend
