@@ -30,7 +30,7 @@ from mvpa_kfda import (
     load_result,
     searchlight,
 )
-from mvpa_kfda.decoding.positions import SubsetSource
+from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.kfda.direct import DenseInverse, LowRankInverse, apply, prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram
@@ -364,7 +364,7 @@ def test_landmarks_by_chance_are_the_same_everywhere():
 def test_landmarks_in_maps_are_one_position_at_a_time():
     n = 50_000
     kernel, _ = resolve_method("rbf", 0.3, Nystrom(50))
-    source = SubsetSource(np.zeros((1, n)), np.zeros(1000), None, kernel, 0.3)
+    source = SubsetPositions(np.zeros((1, n)), np.zeros(1000), None, kernel, 0.3)
     assert source.block_length == 4
 
 

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda.utils.parallel import (
     _call,
-    _keep_freed_memory,
+    _set_malloc,
     one_blas_thread,
     run_in_parallel,
 )
@@ -311,7 +311,7 @@ def test_other_systems_know_no_mallopt(broken, monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", load)
     if broken == "platform":
         monkeypatch.setattr("sys.platform", "win32")
-    _keep_freed_memory.__wrapped__()
+    _set_malloc.__wrapped__()
 
 
 def test_runs_inside_dask_tasks(dask):

@@ -17,7 +17,7 @@ from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, Tuned, cross_validate, load_result
-from mvpa_kfda.decoding.positions import WindowSource
+from mvpa_kfda.decoding.positions import WindowPositions
 from mvpa_kfda.decoding.regression import regress, regress_windows
 from mvpa_kfda.decoding.run import run
 from mvpa_kfda.inference.permutation import permute_labels
@@ -591,7 +591,7 @@ def make_windows(width=1, mode="mean", kernel=None, reg=0.3, n=40):
     data[3:5] += 3 * X
     starts = np.arange(0, 7 - width)
     times = 0.1 * starts
-    return y, WindowSource(data, starts, width, mode, times, kernel or Linear(), reg)
+    return y, WindowPositions(data, starts, width, mode, times, kernel or Linear(), reg)
 
 
 @pytest.mark.parametrize("mode", ["mean", "concatenate"])

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding import run as search
-from mvpa_kfda.decoding.positions import FeatureSource, WindowSource
+from mvpa_kfda.decoding.positions import FeaturePositions, WindowPositions
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
@@ -47,7 +47,7 @@ def make_source(width=1, step=1, mode="concatenate", kernel=None, data=None, reg
     data = make_data() if data is None else data
     starts = np.arange(0, len(data) - width + 1, step)
     times = (starts + (width - 1) / 2) / 100
-    return WindowSource(data, starts, width, mode, times, kernel or Linear(), reg)
+    return WindowPositions(data, starts, width, mode, times, kernel or Linear(), reg)
 
 
 def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
@@ -86,7 +86,7 @@ def same(one, other):
 
 def test_feature_source_is_one_position_without_axes():
     X = make_data()[0]
-    source = FeatureSource(X, Linear(), 0.3)
+    source = FeaturePositions(X, Linear(), 0.3)
     assert source.shape == ()
     assert source.blocks() == [range(1)]
     assert source.where(0) == ""
@@ -183,7 +183,7 @@ def test_a_large_sample_leaves_nothing_behind(kernel):
             assert_allclose(inner, X @ X.T, rtol=0, atol=1e-12 * np.abs(X @ X.T).max())
     outcome = run(source, TASK, 1, False)
     for position in range(6, 11):
-        one = FeatureSource(features(source, position), kernel, 0.3)
+        one = FeaturePositions(features(source, position), kernel, 0.3)
         expected = run(one, TASK, 1, False)
         assert_array_equal(outcome.predicted[position], expected.predicted)
 
@@ -261,7 +261,7 @@ def test_a_source_may_have_any_axes(n_jobs):
     assert outcome.predicted.shape == (2, 3, N)
     assert outcome.class_scores.shape == (2, 3, N, 3)
     for i, cell in enumerate(np.ndindex(2, 3)):
-        one = run(FeatureSource(X[i], Linear(), 0.3), task, 1, False)
+        one = run(FeaturePositions(X[i], Linear(), 0.3), task, 1, False)
         assert outcome.metrics["accuracy"][cell] == one.metrics["accuracy"]
         assert_array_equal(
             outcome.metrics["confusion_matrix"][cell], one.metrics["confusion_matrix"]
@@ -309,10 +309,10 @@ def test_trials_in_several_test_sets_are_averaged_and_others_marked():
     pairs = [(np.setdiff1d(rows, test), test) for test in tests]
     folds = make_folds(pairs, CODES)
     task = replace(TASK, folds=folds, labels=CODES[None], scoring=["accuracy"])
-    outcome = run(FeatureSource(X, Linear(), Ridge(3.0)), task, 1, False)
+    outcome = run(FeaturePositions(X, Linear(), Ridge(3.0)), task, 1, False)
     parts = [
         run(
-            FeatureSource(X, Linear(), Ridge(3.0)),
+            FeaturePositions(X, Linear(), Ridge(3.0)),
             replace(task, folds=make_folds([pair], CODES)),
             1,
             False,
@@ -487,7 +487,7 @@ def test_an_error_of_the_users_kernel_keeps_its_traceback():
         raise ValueError("inside the kernel")
 
     X = np.random.default_rng(0).standard_normal((N, 4))
-    source = FeatureSource(X, Callable(broken), 0.3)
+    source = FeaturePositions(X, Callable(broken), 0.3)
     with pytest.raises(ValueError, match="inside the kernel") as caught:
         run(source, TASK, verbose=False)
     assert isinstance(caught.value.__cause__, ValueError)

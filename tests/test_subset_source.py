@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding import positions as subset_source
-from mvpa_kfda.decoding.positions import SubsetSource
+from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference import corrections as inference
 from mvpa_kfda.inference.null import summarize_null
@@ -51,7 +51,7 @@ def make_subsets(n_features, sizes, seed=0):
 
 def make_source(data, sizes, kernel=None, reg=0.3, **options):
     subsets = make_subsets(len(data), sizes)
-    return SubsetSource(data, *subsets, kernel or Linear(), reg, **options)
+    return SubsetPositions(data, *subsets, kernel or Linear(), reg, **options)
 
 
 def features(source, position):
@@ -227,7 +227,7 @@ def test_a_stack_equals_its_plans(scoring):
     source = make_source(data, [3, 12, 1, 25])
     outcome = run(source, task, 1, False)
     for position in range(4):
-        one = SubsetSource(
+        one = SubsetPositions(
             data,
             np.array([0, source.indptr[position + 1] - source.indptr[position]]),
             source.indices[source.indptr[position] : source.indptr[position + 1]],
@@ -308,7 +308,7 @@ def test_an_error_names_its_position(n_jobs):
     data, task = make_problem((12, 12))
     data[7] = 1.0
     indptr, indices = np.array([0, 3, 5, 6, 9]), np.array([0, 1, 2, 3, 4, 7, 8, 9, 10])
-    source = SubsetSource(
+    source = SubsetPositions(
         data, indptr, indices, Linear(), 0.3, name="voxel ({}, 0, 0)".format
     )
     with joblib.parallel_config(backend="threading"):
@@ -337,7 +337,7 @@ def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
 
 def test_memory_of_a_block_is_bounded():
     for n in (50, 500, 5000):
-        source = SubsetSource(np.zeros((1, n)), np.zeros(1000), None, None, None)
+        source = SubsetPositions(np.zeros((1, n)), np.zeros(1000), None, None, None)
         assert 1 <= source.block_length <= 64
         assert source.block_length == 1 or source.block_length * 2 * 8 * n**2 <= 2**26
 
@@ -345,8 +345,8 @@ def test_memory_of_a_block_is_bounded():
 def test_overlapping_test_sets_make_blocks_shorter():
     n = 200
     overlapping = make_folds(ms.ShuffleSplit(40, test_size=0.5), np.arange(n) % 2)
-    assert SubsetSource(np.zeros((1, n)), *[None] * 4).block_length == 64
-    source = SubsetSource(np.zeros((1, n)), *[None] * 4, folds=overlapping)
+    assert SubsetPositions(np.zeros((1, n)), *[None] * 4).block_length == 64
+    source = SubsetPositions(np.zeros((1, n)), *[None] * 4, folds=overlapping)
     assert source.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19
 
 

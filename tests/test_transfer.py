@@ -24,10 +24,10 @@ from sklearn.metrics.pairwise import (
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding.positions import (
-    GeneralizationSource,
+    GeneralizationPositions,
     _Chunks,
     cut_windows,
-    window_source,
+    window_positions,
 )
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
@@ -119,12 +119,12 @@ class Problem:
         train = test = self._row(self.data)
         if self.data_test is not None:
             test = self._row(self.data_test)
-        return GeneralizationSource(train, test, self.true)
+        return GeneralizationPositions(train, test, self.true)
 
     def _row(self, data):
         windows = cut_windows(np.arange(len(data)), 1.0, self.width, self.step)
         arguments = (windows, self.mode, self.kernel, self.reg)
-        return window_source(data + self.offset, *arguments)
+        return window_positions(data + self.offset, *arguments)
 
     def features(self, data):
         """Return the windows' features, put together sample by sample."""
@@ -204,7 +204,7 @@ def assert_equals_oracle(problem, rtol=1e-8, atol=1e-9):
 
 def force_route(monkeypatch, features):
     """Take weights on features, or kernels between times, whatever is cheaper."""
-    monkeypatch.setattr(GeneralizationSource, "_uses_features", lambda *_: features)
+    monkeypatch.setattr(GeneralizationPositions, "_uses_features", lambda *_: features)
 
 
 both_routes = pytest.mark.parametrize("features", [True, False], ids=["weights", "K"])

@@ -54,7 +54,7 @@ from mvpa_kfda import KernelFDA, Linear, Ridge, searchlight
 from mvpa_kfda.data.images import process_positions, read_images
 from mvpa_kfda.data.neighbours import sphere_members
 from mvpa_kfda.decoding.analysis import make_analysis
-from mvpa_kfda.decoding.positions import SubsetSource
+from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.decoding.run import run
 
 RESULTS = Path(__file__).with_name("results_searchlight.rst")
@@ -185,7 +185,7 @@ def our_decoding(problem, images, n_permutations, centres, dtype):
         dtype=dtype,
     )
     data = np.ascontiguousarray(read.X.T)
-    source = SubsetSource(data, spheres.indptr, spheres.indices, Linear(), 0.3)
+    source = SubsetPositions(data, spheres.indptr, spheres.indices, Linear(), 0.3)
     task = analysis.for_positions("full", None)
     return lambda: run(source, task, verbose=False)
 

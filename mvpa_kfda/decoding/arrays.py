@@ -17,7 +17,7 @@ from ..utils.checks import (
     word_bytes,
 )
 from .analysis import make_analysis
-from .positions import FeatureSource, cut_windows, window_source
+from .positions import FeaturePositions, cut_windows, window_positions
 from .regression import check_task, regress_windows
 from .run import run
 
@@ -176,7 +176,7 @@ def cross_validate(
     )
     n_features = X.shape[1]
     X, kernel = analysis.average(X, kernel)
-    outcome = run(FeatureSource(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
+    outcome = run(FeaturePositions(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
     return analysis.result(
         DecodingResult,
         outcome,
@@ -308,7 +308,7 @@ def decode_arrays(
     parameters = record_windows(windows, sfreq, window_mode, data)
     if check_task(task, n_components=n_components, average=average) == "regression":
         return regress_windows(
-            window_source(data, windows, window_mode, kernel, reg),
+            window_positions(data, windows, window_mode, kernel, reg),
             y,
             data.shape[1],
             groups=groups,
@@ -338,7 +338,7 @@ def decode_arrays(
         average=average,
     )
     averaged, kernel = analysis.average(data, kernel, axis=1)
-    source = window_source(averaged, windows, window_mode, kernel, reg)
+    source = window_positions(averaged, windows, window_mode, kernel, reg)
     source.check_not_flat()
     outcome = run(source, analysis.task, n_jobs, verbose)
     return analysis.result(

@@ -22,7 +22,7 @@ from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
 from ..utils.checks import check_jobs, check_option
 from .analysis import make_analysis
-from .positions import WindowSource, cut_windows
+from .positions import WindowPositions, cut_windows
 from .regression import check_task, regress_windows
 from .run import check_memory, run
 
@@ -221,7 +221,7 @@ def decode_epochs(
     if analysis:
         data, kernel = analysis.average(data, kernel, axis=1)
     cut = {"width": windows.width, "mode": window_mode, "times": windows.times}
-    source = WindowSource(data=data, kernel=kernel, reg=reg, **cut, **rows)
+    source = WindowPositions(data=data, kernel=kernel, reg=reg, **cut, **rows)
     parameters = _record(info, scale, windows, window_mode, sfreq)
     if analysis is None:
         options |= {"n_jobs": n_jobs, "verbose": progress, "parameters": parameters}

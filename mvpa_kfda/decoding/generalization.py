@@ -21,7 +21,7 @@ from ..results.patterns import pack_info
 from ..utils.checks import check_finite, check_jobs, check_option
 from .analysis import make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
-from .positions import GeneralizationSource, cut_windows, window_source
+from .positions import GeneralizationPositions, cut_windows, window_positions
 from .run import check_null, run
 
 
@@ -34,7 +34,7 @@ def generalize(
     ----------
     analysis : Analysis
         The checked arguments.
-    train, test : WindowSource
+    train, test : WindowPositions
         Training and test windows; the data may be one array. It is used up.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permutations' maps.
@@ -64,7 +64,7 @@ def generalize(
     )
     if train.kernel.shift_free:
         _centre(train.data, test.data)
-    source = GeneralizationSource(train, test, analysis.true)
+    source = GeneralizationPositions(train, test, analysis.true)
     outcome = run(source, analysis.for_map(null), n_jobs, verbose)
     undo = undo or (lambda patterns: patterns)
     return analysis.result(
@@ -292,8 +292,8 @@ def generalize_arrays(
     data, data_test = average_both(analysis, data, data_test, kernel)
     return generalize(
         analysis,
-        window_source(data, windows, window_mode, kernel, reg),
-        window_source(data_test, windows_test, window_mode, kernel, reg),
+        window_positions(data, windows, window_mode, kernel, reg),
+        window_positions(data_test, windows_test, window_mode, kernel, reg),
         null=null,
         n_jobs=n_jobs,
         verbose=verbose,
@@ -507,8 +507,8 @@ def generalize_epochs(
     data, data_test = average_both(analysis, data, data_test, kernel)
     return generalize(
         analysis,
-        window_source(data, windows, window_mode, kernel, reg),
-        window_source(data_test, windows_test, window_mode, kernel, reg),
+        window_positions(data, windows, window_mode, kernel, reg),
+        window_positions(data_test, windows_test, window_mode, kernel, reg),
         null=null,
         n_jobs=n_jobs,
         verbose=progress,

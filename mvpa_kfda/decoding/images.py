@@ -34,7 +34,7 @@ from ..utils.checks import check_jobs, check_option, warn
 from ..utils.files import versions
 from ..utils.parallel import one_blas_thread, physical_memory
 from .analysis import make_analysis
-from .positions import SubsetSource
+from .positions import SubsetPositions
 from .run import NULLS, check_null, run
 
 #: With fewer changes of the label in random order, chance may leave next to none.
@@ -196,7 +196,7 @@ def decode_positions(
         if standardize:
             _warn_of_flat_runs(X, usable, find_runs(groups, codes))
         data, kernel = analysis.average(X, kernel)
-        source = SubsetSource(
+        source = SubsetPositions(
             np.ascontiguousarray(data.T),
             members.indptr,
             members.indices,

@@ -1,24 +1,33 @@
 """What is decoded where: the positions of every kind of map.
 
-A position is a time point, a window, a sensor's neighbourhood in a window. What an
-adapter makes of its data is a source: it knows the map's shape, cuts the positions
-into blocks that never depend on how many workers there are, and yields each position's
-model, which predicts any number of label vectors. The run loop
-(:mod:`mvpa_kfda.decoding.run`) knows nothing else about positions.
+A position is a time point, a window, a sensor's neighbourhood in a window, a sphere, a
+region. What a decoding function makes of its data are `Positions`: they know the map's
+shape, are cut into blocks that never depend on how many workers there are, and yield
+each position's model, which predicts any number of label vectors. The run loop
+(:mod:`mvpa_kfda.decoding.run`) knows nothing else about them. A map of a new kind is a
+class with these parts.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
 from ..kfda.hat import make_hat, prefers_features
 from ..kfda.kernels import Linear
-from ..kfda.models import Stack, kernels_of, plan_of_features, plan_of_inner
+from ..kfda.models import (
+    Stack,
+    check_size,
+    kernels_of,
+    plan_of_features,
+    plan_of_inner,
+)
 from ..kfda.penalties import Tuned
 from ..kfda.transfer import Transfer, chunk_length, feature_expansion, kernel_expansion
 from ..kfda.tuning import TunedPlan
@@ -28,6 +37,37 @@ from .averaging import AveragedKernel
 
 class PositionError(ValueError):
     """An error whose message names the position already."""
+
+
+class Positions(Protocol):
+    """What the run loop, and what surrounds it, ask of the positions of a map."""
+
+    #: Positions along every axis of the map; () for a single one.
+    shape: tuple
+    #: The cells of the map that every position fills; () for one.
+    row: tuple
+    #: What makes the map smaller, for messages.
+    fewer: str
+    #: Which cells that are run touch, a sparse matrix; None: those next on the map.
+    adjacency: sparse.sparray | None
+
+    def describe(self):
+        """Word the size of the map."""
+
+    def check(self):
+        """Refuse data that cannot be decoded anywhere, before anything is computed."""
+
+    def blocks(self):
+        """Return the positions that are run, cut into sequences of numbers."""
+
+    def models(self, block, task):
+        """Yield the models of a block, each of one position or of several in a row."""
+
+    def where(self, position):
+        """Return how to begin a message about a position."""
+
+    def signal(self, position):
+        """Return what activation patterns are patterns of, (n, p)."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +131,7 @@ def cut_windows(times, sfreq, window, step):
 
 
 @dataclass(frozen=True)
-class FeatureSource:
+class FeaturePositions:
     """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
 
     X: np.ndarray
@@ -99,7 +139,21 @@ class FeatureSource:
     reg: object
 
     #: A map of no dimensions.
-    shape = ()
+    shape = row = ()
+    fewer = "fewer trials"
+    adjacency = None
+
+    def describe(self):
+        """Word the size of the map."""
+        return "1 position"
+
+    def check(self):
+        """Refuse a kernel for other features."""
+        check_size(self.kernel, self.X.shape[1])
+
+    def signal(self, position):
+        """Return the features, (n, p)."""
+        return self.X
 
     def blocks(self):
         """Return the one block."""
@@ -116,7 +170,7 @@ class FeatureSource:
 
 
 @dataclass(frozen=True)
-class WindowSource:
+class WindowPositions:
     """Windows of consecutive samples, one row of them or several.
 
     Several rows are the frequencies of a time-frequency decomposition, one behind the
@@ -156,6 +210,9 @@ class WindowSource:
     #: Positions per task: long enough to outweigh sending it, fixed so that sums over
     #: neighbouring windows are formed alike whatever the number of workers.
     block_length = 4
+    row = ()
+    fewer = "fewer times (step=, crop or decimate)"
+    adjacency = None
 
     @property
     def shape(self):
@@ -166,6 +223,12 @@ class WindowSource:
     def n_windows(self):
         """The number of windows in a row."""
         return self.starts.shape[-1]
+
+    def describe(self):
+        """Word the size of the map."""
+        if self.starts.ndim == 1:
+            return f"{self.n_windows} times"
+        return f"{' x '.join(map(str, self.shape))} positions"
 
     def blocks(self):
         """Return the positions cut into ranges, none of them across rows."""
@@ -182,8 +245,9 @@ class WindowSource:
         name = f"{self.names[row]}, " if self.names else ""
         return f"At {name}{self.times[window]:.3f} s: "
 
-    def check_not_flat(self):
-        """Refuse windows in which all trials are alike, before anything is computed."""
+    def check(self):
+        """Refuse a kernel for other channels, and windows in which trials are alike."""
+        check_size(self.kernel, self.data.shape[2])
         flat = (self.data == self.data[:, :1]).all(axis=(1, 2))
         for position, start in enumerate(self.starts.flat):
             if flat[start : start + self.width].all():
@@ -280,9 +344,9 @@ class WindowSource:
         return X @ X.T
 
 
-def window_source(data, windows, mode, kernel, reg):
-    """Return the source of one row of windows of data (n_samples, n_trials, p)."""
-    return WindowSource(
+def window_positions(data, windows, mode, kernel, reg):
+    """Return the positions of one row of windows of data (n_samples, n_trials, p)."""
+    return WindowPositions(
         data, windows.starts, windows.width, mode, windows.times, kernel, reg
     )
 
@@ -300,7 +364,7 @@ def _by_number(position):
 
 
 @dataclass(frozen=True)
-class SubsetSource:
+class SubsetPositions:
     """A map whose positions are decoded from some columns of one array each.
 
     Positions without any column are left out of the blocks, and so of the run.
@@ -317,6 +381,10 @@ class SubsetSource:
         ``name(position) -> str``, what a position is called in messages.
     folds : Folds | None
         The test sets of the run, whose blocks take memory; None: of a partition.
+    adjacency : sparse matrix | None
+        Which of the positions with features touch; None: those next on the map.
+    words : str
+        What the positions are, in messages.
     """
 
     data: np.ndarray
@@ -326,11 +394,28 @@ class SubsetSource:
     reg: object
     name: Callable = _by_number
     folds: Folds | None = None
+    adjacency: sparse.sparray | None = None
+    words: str = "positions"
+
+    row = ()
+    fewer = "a smaller mask or process_mask_img"
 
     @property
     def shape(self):
         """The shape of the map."""
         return (len(self.indptr) - 1,)
+
+    def describe(self):
+        """Word the size of the map."""
+        return self.words
+
+    def check(self):
+        """Refuse a kernel for other features."""
+        check_size(self.kernel, len(self.data))
+
+    def signal(self, position):
+        """Return the features of a position, (n, p)."""
+        return self.data[self._columns(position)].T
 
     @property
     def block_length(self):
@@ -374,7 +459,7 @@ class SubsetSource:
 
     def _plan(self, position, task):
         """Return the plan of a single position."""
-        X, kernel = self.data[self._columns(position)].T, self._kernel(position)
+        X, kernel = self.signal(position), self._kernel(position)
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return plan_of_features(X, kernel, self.reg, task)
 
@@ -415,27 +500,38 @@ class SubsetSource:
 
 
 @dataclass(frozen=True)
-class GeneralizationSource:
+class GeneralizationPositions:
     """Training windows as positions, each tested in all windows of other data.
 
     Attributes
     ----------
-    train : WindowSource
+    train : WindowPositions
         One row of training windows.
-    test : WindowSource
+    test : WindowPositions
         One row of test windows; their kernel and penalty do not matter.
     true : ndarray of int, shape (n_test,) | None
         The labels to be predicted; None: those trained with.
     """
 
-    train: WindowSource
-    test: WindowSource
+    train: WindowPositions
+    test: WindowPositions
     true: np.ndarray | None = None
+
+    fewer = WindowPositions.fewer
+    adjacency = None
 
     @property
     def shape(self):
         """The shape of the leading part of the map: every position fills a row."""
         return self.train.shape
+
+    def describe(self):
+        """Word the size of the map."""
+        return f"{self.train.n_windows} x {self.test.n_windows} times"
+
+    def check(self):
+        """Refuse what the training windows refuse."""
+        self.train.check()
 
     @property
     def width(self):

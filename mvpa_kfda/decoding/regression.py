@@ -37,7 +37,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .analysis import check_run, make_inner_folds, record_method, record_run
-from .positions import FeatureSource
+from .positions import FeaturePositions
 from .run import Task, check_memory, run
 
 _ADVICE = (
@@ -463,7 +463,7 @@ def regress(
         dtype=dtype,
         batch_size=batch_size,
     )
-    outcome = run(FeatureSource(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
+    outcome = run(FeaturePositions(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
     return analysis.result(RegressionResult, outcome, {"n_features": X.shape[1]})
 
 
@@ -514,7 +514,7 @@ def regress_windows(
     Parameters
     ----------
     source : source
-        One row of windows, see :class:`mvpa_kfda.decoding.positions.WindowSource`: any
+        One row of windows, see :class:`mvpa_kfda.decoding.positions.WindowPositions`: any
         source that has ``times`` and knows its ``kernel`` and ``reg``.
     y : array_like, shape (n_trials,)
         The number to predict for every trial, the same at all times.
@@ -561,10 +561,10 @@ def regress_windows(
     >>> import numpy as np
     >>> from mvpa_kfda.kfda.kernels import Linear
     >>> from mvpa_kfda.decoding.regression import regress_windows
-    >>> from mvpa_kfda.decoding.positions import WindowSource
+    >>> from mvpa_kfda.decoding.positions import WindowPositions
     >>> rng = np.random.default_rng(0)
     >>> data = rng.normal(size=(3, 50, 8))  # samples, trials, channels
-    >>> source = WindowSource(
+    >>> source = WindowPositions(
     ...     data, np.arange(3), 1, "mean", np.arange(3) / 10, Linear(), 0.3
     ... )
     >>> result = regress_windows(source, data[1, :, 0], 50)

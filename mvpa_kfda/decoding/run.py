@@ -1,11 +1,10 @@
 """The run loop: the same decoding at every position of a map.
 
-What to decode at a position is its source's business
-(:mod:`mvpa_kfda.decoding.positions`), and how label vectors are predicted there its
-model's. The loop scores the observed labels and the permuted ones, block by block, and
-gathers the results. A model stands for one position or for several of a block's, and
-one that tests at other positions than its own fills a whole row of the map. The cells
-of a map are numbered in C order.
+What to decode where is said by the map's positions (:mod:`mvpa_kfda.decoding.positions`),
+and how label vectors are predicted there by their models. The loop scores the observed
+labels and the permuted ones, block by block, and gathers the results. A model stands for
+one position or for several of a block's, and one that tests at other positions than its
+own fills a whole row of the map. The cells of a map are numbered in C order.
 """
 
 import shutil
@@ -14,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 from tqdm import tqdm
 
 from ..inference.null import FullNull, NullSummary, summarize_null
@@ -22,233 +20,8 @@ from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import class_patterns
 from ..metrics import METRICS, evaluate, needs_class_scores
 from ..utils.checks import check_option, word_bytes
-from ..utils.parallel import physical_memory, run_in_parallel
+from ..utils.parallel import keep_freed_memory, physical_memory, run_in_parallel
 from .positions import PositionError
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Scores and predictions over a map.
-
-    Positions that the source leaves out are NaN, and -1 in `predicted`; summaries are
-    of the others.
-
-    Attributes
-    ----------
-    metrics : dict of str to ndarray
-        The observed scores, (*shape,) or (*shape, c, c).
-    nulls : dict of str to ndarray
-        Scores of the permuted labels, (P, *shape), of the single-number metrics.
-    summaries : dict of str to NullSummary
-        What is left of the nulls that were not kept.
-    second_nulls, second_summaries : dict
-        The same of the scores against the task's second labels.
-    predicted : ndarray of int, shape (*shape, n)
-        Predicted classes of the observed labels, -1 for trials never tested.
-    class_scores : ndarray, shape (*shape, n, c) | None
-        Class scores of the observed labels, averaged over the folds that test a trial;
-        NaN for trials never tested. None unless the task keeps them.
-    patterns : dict of str to ndarray
-        Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
-    penalty : dict of str to ndarray
-        What is recorded of the penalties, (*shape, ...), by name.
-    """
-
-    metrics: dict
-    nulls: dict
-    summaries: dict
-    second_nulls: dict
-    second_summaries: dict
-    predicted: np.ndarray
-    class_scores: np.ndarray | None
-    patterns: dict
-    penalty: dict
-
-
-def reduce_null(kind, observed, null):
-    """Return what :class:`NullStore` keeps of some cells' scores.
-
-    Parameters
-    ----------
-    kind : str
-        What is kept.
-    observed : ndarray, shape (cells,)
-        Scores of the observed labels.
-    null : ndarray, shape (P, cells)
-        Scores of permuted labels.
-
-    Returns
-    -------
-    kept : dict of str to ndarray
-        ``null``, or ``exceedances`` (cells,) and ``maximum`` (P,).
-    """
-    if kind == "max":
-        kept = FullNull(observed, null)
-        return {"exceedances": kept.exceedances, "maximum": kept.maximum}
-    return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
-
-
-class NullStore:
-    """What is kept of the scores under permuted labels, filled part by part.
-
-    Parameters
-    ----------
-    kind : str
-        "all": every score, in double precision. "full": the same in single precision.
-        "max": of every permutation the largest score, of every cell how many
-        permutations reach the observed score. "stream": as "max" and the largest
-        cluster and TFCE score too, by way of a temporary file of all scores.
-    n_permutations : int
-        P.
-    adjacency : sparse matrix, shape (n_run, n_run) | None
-        Which of the cells that are run are neighbours, for "stream"; None: those next
-        to each other on the map.
-    shape : tuple of int
-        The map's.
-    run : ndarray of int
-        The numbers of the cells that are run, in ascending order. Scores of the others
-        are NaN, and summaries leave them out.
-    """
-
-    def __init__(self, kind, n_permutations, adjacency, shape, run):
-        self._kind, self._adjacency, self._run = kind, adjacency, run
-        n_cells = int(np.prod(shape))
-        self._shape = shape
-        # Of a map without gaps a summary has its shape, else one axis of the cells run.
-        self._summarised = shape if len(run) == n_cells else run.shape
-        self._observed = np.empty(len(run))
-        if kind == "max":
-            self._exceedances = np.zeros(len(run), np.int64)
-            self._maximum = np.full(n_permutations, -np.inf)
-        elif kind == "stream":
-            self._file = tempfile.TemporaryFile(prefix="mvpa_kfda")
-            shape = n_permutations, len(run)
-            self._null = np.memmap(self._file, np.float32, "w+", shape=shape)
-        else:
-            dtype = np.float64 if kind == "all" else np.float32
-            self._null = np.empty((n_permutations, n_cells), dtype)
-            if len(run) < n_cells:
-                self._null[:] = np.nan
-
-    def add(self, cells, observed, kept):
-        """Take in cells' observed scores and what `reduce_null` kept of the others."""
-        at = np.searchsorted(self._run, cells)
-        self._observed[at] = observed
-        if self._kind == "max":
-            self._exceedances[at] = kept["exceedances"]
-            np.maximum(self._maximum, kept["maximum"], out=self._maximum)
-        else:
-            self._null[:, at if self._kind == "stream" else cells] = kept["null"]
-
-    def result(self):
-        """Return the whole null or None, and its summary or None."""
-        if self._kind in ("all", "full"):
-            return self._null.reshape((len(self._null), *self._shape)), None
-        shape = self._summarised
-        if self._kind == "max":
-            exceedances = self._exceedances.reshape(shape)
-            return None, NullSummary(len(self._maximum), exceedances, self._maximum)
-        with self._file:
-            return None, summarize_null(
-                self._observed.reshape(shape),
-                self._null.reshape((-1, *shape)),
-                with_clusters=True,
-                adjacency=self._adjacency,
-            )
-
-
-class Gathered:
-    """The cells of a map, filled block by block in any order.
-
-    Parameters
-    ----------
-    shape, row : tuple of int
-        The map's positions, and the cells that each of them fills, () for one.
-    blocks : list of sequence of int
-        The positions that are run.
-    null : str
-        What is kept of the null, see :class:`NullStore`.
-    n_permutations : int
-        P.
-    adjacency : sparse matrix | None
-        See :class:`NullStore`.
-    """
-
-    def __init__(self, shape, row, blocks, null, n_permutations, adjacency=None):
-        self._positions, self._shape = shape, (*shape, *row)
-        self._width, self._n_cells = int(np.prod(row)), int(np.prod(self._shape))
-        self._null = null, n_permutations, adjacency
-        run = np.concatenate([np.asarray(block) for block in blocks])
-        self._run = np.sort(self._cells(run))
-        self._arrays, self._nulls = {}, {}
-
-    def _cells(self, block):
-        """Return the numbers of the cells of some positions."""
-        block = np.asarray(block)
-        if self._width == 1:
-            return block
-        return (block[:, None] * self._width + np.arange(self._width)).ravel()
-
-    def add(self, block, part):
-        """Take in the part of some positions, see :mod:`mvpa_kfda.decoding.run`."""
-        cells, nulls = self._cells(block), {}
-        for key, values in part.items():
-            kind, _, name = key.partition("/")
-            if kind in ("nulls", "second"):
-                name, _, what = name.partition("/")
-                nulls.setdefault((kind, name), {})[what] = values
-            elif kind in ("patterns", "penalty"):
-                positions = int(np.prod(self._positions))
-                self._array(key, values, positions)[block] = values
-            else:
-                self._array(key, values, self._n_cells)[cells] = values
-        for (kind, name), kept in nulls.items():
-            if (kind, name) not in self._nulls:
-                store = NullStore(*self._null, self._shape, self._run)
-                self._nulls[kind, name] = store
-            observed = part[f"metrics/{name}"]
-            self._nulls[kind, name].add(cells, observed, kept)
-
-    def _array(self, key, values, length):
-        """Return the array of all cells for some cells' values, made if need be."""
-        if key not in self._arrays:
-            empty = np.nan if values.dtype.kind == "f" else -1
-            self._arrays[key] = np.full(
-                (length, *values.shape[1:]), empty, values.dtype
-            )
-        return self._arrays[key]
-
-    def outcome(self):
-        """Return the map."""
-        packed = {key: null.result() for key, null in self._nulls.items()}
-        found = {"metrics": {}, "patterns": {}, "penalty": {}}
-        for key, values in self._arrays.items():
-            kind, _, name = key.partition("/")
-            each = kind in ("patterns", "penalty")
-            shape = self._positions if each else self._shape
-            values = values.reshape((*shape, *values.shape[1:]))
-            if name:
-                found[kind][name] = values
-            else:
-                found[kind] = values
-
-        def pick(kind, part):
-            both = {
-                name: value[part] for (k, name), value in packed.items() if k == kind
-            }
-            return {name: value for name, value in both.items() if value is not None}
-
-        return Outcome(
-            metrics=found["metrics"],
-            nulls=pick("nulls", 0),
-            summaries=pick("nulls", 1),
-            second_nulls=pick("second", 0),
-            second_summaries=pick("second", 1),
-            predicted=found["predicted"],
-            class_scores=found.get("class_scores"),
-            patterns=found["patterns"],
-            penalty=found["penalty"],
-        )
 
 
 #: Seconds after which a run that was not told to be quiet shows a progress bar.
@@ -257,7 +30,7 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked at every position, the same everywhere.
+    """What is asked at every position, the same everywhere: to decode classes.
 
     Attributes
     ----------
@@ -277,7 +50,7 @@ class Task:
         Whether the outcome is to hold the class scores.
     null : str
         What is kept of the null: "all" (double precision), "full" (single precision),
-        "max" or "stream", see :class:`mvpa_kfda.decoding.run.NullStore`.
+        "max" or "stream", see `NullStore`.
     with_patterns : bool
         Whether to compute activation patterns.
     second : ndarray of int, shape (1 | P + 1, n) | None
@@ -287,9 +60,6 @@ class Task:
         How many discriminants to classify by; None: all.
     inner : InnerFolds | None
         The folds within the training sets, where the penalty is tuned.
-    adjacency : sparse matrix, shape (n_cells, n_cells) | None
-        Which cells are neighbours, of those that are not left out, for null="stream";
-        None: those next to each other on the map.
     """
 
     labels: np.ndarray
@@ -304,7 +74,9 @@ class Task:
     second: np.ndarray | None = None
     rank: int | None = None
     inner: InnerFolds | None = None
-    adjacency: sparse.sparray | None = None
+
+    #: Bytes of the prediction of a trial.
+    prediction_bytes = 1
 
     @property
     def kept_null(self):
@@ -316,14 +88,22 @@ class Task:
         """What a model needs to know before it sees labels."""
         return self.folds, self.dtype, self.rank
 
+    def n_scalar(self):
+        """Return how many of the metrics are one number in each cell."""
+        return sum(METRICS[name].scalar for name in self.scoring)
 
-def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
+    def decode(self, model):
+        """Score and predict with one model; return the parts that `_run_block` names."""
+        return _decode_classes(self, model)
+
+
+def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     """Decode at every position.
 
     Parameters
     ----------
-    source : source
-        The positions, see :mod:`mvpa_kfda.decoding.positions`.
+    positions : Positions
+        What is decoded where, see :mod:`mvpa_kfda.decoding.positions`.
     task : Task
         What to do at each.
     n_jobs : int | None
@@ -338,15 +118,8 @@ def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
     outcome : Outcome
         The map. It does not depend on n_jobs.
     """
-    blocks = source.blocks()
-    gathered = Gathered(
-        source.shape,
-        getattr(source, "row", ()),
-        blocks,
-        task.kept_null,
-        len(task.labels) - 1,
-        task.adjacency,
-    )
+    blocks = positions.blocks()
+    store = MapStore(positions, blocks, task)
     finished = checkpoint.finished if checkpoint else ()
     waiting = [i for i in range(len(blocks)) if i not in finished]
     with tqdm(
@@ -356,44 +129,41 @@ def run(source, task, n_jobs=None, verbose=None, checkpoint=None):
         unit="position",
     ) as bar:
         for i in sorted(finished):
-            gathered.add(blocks[i], checkpoint.load(i))
+            store.add(blocks[i], checkpoint.load(i))
             bar.update(len(blocks[i]))
         items = [blocks[i] for i in waiting]
         # Closed even where an error keeps the loop alive in its traceback.
         with closing(
-            run_in_parallel(_run_block, (source, task), items, n_jobs)
+            run_in_parallel(_run_block, (positions, task), items, n_jobs)
         ) as parts:
             for i, part in zip(waiting, parts, strict=True):
                 if checkpoint:
                     checkpoint.save(i, part)
-                gathered.add(blocks[i], part)
+                store.add(blocks[i], part)
                 bar.update(len(blocks[i]))
-    return gathered.outcome()
+    return store.outcome()
 
 
-def _run_block(source, task, block):
+def _run_block(positions, task, block):
     """Decode the positions of one block.
 
-    Returns
-    -------
-    part : dict of str to ndarray
-        ``metrics/NAME`` (cells, ...), ``nulls/NAME/...`` and ``second/NAME/...`` from
-        `reduce_null`, ``predicted`` (cells, n), ``class_scores`` (cells, n, c) if they
-        are kept, ``patterns/KIND`` (positions, ., n_features) if they are wanted,
-        ``penalty/NAME`` (positions, ...).
+    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``nulls/NAME/...`` and
+    ``second/NAME/...`` from `reduce_null`, ``predicted`` (cells, n), ``class_scores``
+    (cells, n, c) if they are kept, ``patterns/KIND`` (positions, ., n_features) if they
+    are wanted, ``penalty/NAME`` (positions, ...).
     """
-    _keep_freed_memory()
-    models, parts, done = source.models(block, task), [], 0
+    keep_freed_memory()
+    models, parts, done = positions.models(block, task), [], 0
     while done < len(block):
         try:
             model = next(models)
         except PositionError as error:
             raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
-            raise ValueError(f"{source.where(block[done])}{error}") from error
-        positions = block[done : done + getattr(model, "n_positions", 1)]
-        parts.append(_run_positions(model, source, task, positions))
-        done += len(positions)
+            raise ValueError(f"{positions.where(block[done])}{error}") from error
+        numbers = block[done : done + model.n_positions]
+        parts.append(_run_model(model, positions, task, numbers))
+        done += len(numbers)
     joined = {
         key: np.concatenate([part[key] for part in parts], axis=_axis(key))
         for key in parts[0]
@@ -401,25 +171,24 @@ def _run_block(source, task, block):
     return _reduce(joined, task.kept_null)
 
 
-def _run_positions(model, source, task, positions):
-    """Decode with one model and say where something is wrong."""
+def _run_model(model, positions, task, numbers):
+    """Decode with one model, and say at which of its positions something is wrong."""
     try:
-        # A task that asks for something else than classes brings its own way to score.
-        run_model = getattr(task, "run_model", None)
-        part = run_model(model) if run_model else _run_model(model, task)
-        plan = getattr(model, "plan", model)  # a transfer has one to train
-        record = plan.penalty(task.labels[:1], task.n_classes)
+        part = task.decode(model)
+        record = model.plan.penalty(task.labels[:1], task.n_classes)
         part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
-            signal = source.signal(positions[0])
-            found = class_patterns(plan, task.labels[0], task.n_classes, signal)
-            part |= {f"patterns/{kind}": maps[None] for kind, maps in found.items()}
+            signal = positions.signal(numbers[0])
+            patterns = class_patterns(
+                model.plan, task.labels[0], task.n_classes, signal
+            )
+            part |= {f"patterns/{kind}": maps[None] for kind, maps in patterns.items()}
         return part
     except ValueError as error:  # a lambda too small
-        if len(positions) > 1:
-            for one, position in zip(model.split(), positions, strict=True):
-                _run_positions(one, source, task, [position])
-        raise ValueError(f"{source.where(positions[0])}{error}") from error
+        if len(numbers) > 1:
+            for single, number in zip(model.split(), numbers, strict=True):
+                _run_model(single, positions, task, [number])
+        raise ValueError(f"{positions.where(numbers[0])}{error}") from error
 
 
 def _axis(key):
@@ -437,17 +206,7 @@ def _reduce(part, kind):
     return reduced
 
 
-def _keep_freed_memory():
-    """Have the C library reuse memory instead of returning it after every step.
-
-    The GNU allocator adapts to the largest array freed so far (up to 32 MiB). In a new
-    worker that is a small one, and half the time would go into handing the same
-    megabytes back and forth. The array is never touched, so it costs nothing.
-    """
-    np.empty(2**24, np.uint8)
-
-
-def _run_model(model, task):
+def _decode_classes(task, model):
     """Decode with one model; the observed labels have a block of their own."""
     once = np.bincount(model.rows).max() == 1
     want_scores = task.keep_class_scores or not once
@@ -548,6 +307,207 @@ def _winners(class_scores):
     return np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """Scores and predictions over a map.
+
+    Positions that the source leaves out are NaN, and -1 in `predicted`; summaries are
+    of the others.
+
+    Attributes
+    ----------
+    metrics : dict of str to ndarray
+        The observed scores, (*shape,) or (*shape, c, c).
+    nulls : dict of str to ndarray
+        Scores of the permuted labels, (P, *shape), of the single-number metrics.
+    summaries : dict of str to NullSummary
+        What is left of the nulls that were not kept.
+    second_nulls, second_summaries : dict
+        The same of the scores against the task's second labels.
+    predicted : ndarray of int, shape (*shape, n)
+        Predicted classes of the observed labels, -1 for trials never tested.
+    class_scores : ndarray, shape (*shape, n, c) | None
+        Class scores of the observed labels, averaged over the folds that test a trial;
+        NaN for trials never tested. None unless the task keeps them.
+    patterns : dict of str to ndarray
+        Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
+    penalty : dict of str to ndarray
+        What is recorded of the penalties, (*shape, ...), by name.
+    """
+
+    metrics: dict
+    nulls: dict
+    summaries: dict
+    second_nulls: dict
+    second_summaries: dict
+    predicted: np.ndarray
+    class_scores: np.ndarray | None
+    patterns: dict
+    penalty: dict
+
+
+def reduce_null(kind, observed, null):
+    """Return what `NullStore` keeps of scores (cells,) and permuted ones (P, cells).
+
+    That is ``null``, or ``exceedances`` (cells,) and ``maximum`` (P,).
+    """
+    if kind == "max":
+        kept = FullNull(observed, null)
+        return {"exceedances": kept.exceedances, "maximum": kept.maximum}
+    return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
+
+
+class NullStore:
+    """What is kept of the scores under permuted labels, filled part by part.
+
+    Parameters
+    ----------
+    kind : str
+        "all": every score, in double precision. "full": the same in single precision.
+        "max": of every permutation the largest score, of every cell how many
+        permutations reach the observed score. "stream": as "max" and the largest
+        cluster and TFCE score too, by way of a temporary file of all scores.
+    n_permutations : int
+        P.
+    adjacency : sparse matrix, shape (n_run, n_run) | None
+        Which of the cells that are run are neighbours, for "stream"; None: those next
+        to each other on the map.
+    shape : tuple of int
+        The map's.
+    run : ndarray of int
+        The numbers of the cells that are run, in ascending order. Scores of the others
+        are NaN, and summaries leave them out.
+    """
+
+    def __init__(self, kind, n_permutations, adjacency, shape, run):
+        self._kind, self._adjacency, self._run = kind, adjacency, run
+        n_cells = int(np.prod(shape))
+        self._shape = shape
+        # Of a map without gaps a summary has its shape, else one axis of the cells run.
+        self._summarised = shape if len(run) == n_cells else run.shape
+        self._observed = np.empty(len(run))
+        if kind == "max":
+            self._exceedances = np.zeros(len(run), np.int64)
+            self._maximum = np.full(n_permutations, -np.inf)
+        elif kind == "stream":
+            self._file = tempfile.TemporaryFile(prefix="mvpa_kfda")
+            shape = n_permutations, len(run)
+            self._null = np.memmap(self._file, np.float32, "w+", shape=shape)
+        else:
+            dtype = np.float64 if kind == "all" else np.float32
+            self._null = np.empty((n_permutations, n_cells), dtype)
+            if len(run) < n_cells:
+                self._null[:] = np.nan
+
+    def add(self, cells, observed, kept):
+        """Take in cells' observed scores and what `reduce_null` kept of the others."""
+        at = np.searchsorted(self._run, cells)
+        self._observed[at] = observed
+        if self._kind == "max":
+            self._exceedances[at] = kept["exceedances"]
+            np.maximum(self._maximum, kept["maximum"], out=self._maximum)
+        else:
+            self._null[:, at if self._kind == "stream" else cells] = kept["null"]
+
+    def result(self):
+        """Return the whole null or None, and its summary or None."""
+        if self._kind in ("all", "full"):
+            return self._null.reshape((len(self._null), *self._shape)), None
+        shape = self._summarised
+        if self._kind == "max":
+            exceedances = self._exceedances.reshape(shape)
+            return None, NullSummary(len(self._maximum), exceedances, self._maximum)
+        with self._file:
+            return None, summarize_null(
+                self._observed.reshape(shape),
+                self._null.reshape((-1, *shape)),
+                with_clusters=True,
+                adjacency=self._adjacency,
+            )
+
+
+class MapStore:
+    """The cells of a map, filled block by block in any order."""
+
+    def __init__(self, positions, blocks, task):
+        self._positions = positions.shape
+        self._shape = (*positions.shape, *positions.row)
+        self._width = int(np.prod(positions.row))
+        self._n_cells = int(np.prod(self._shape))
+        self._null = task.kept_null, len(task.labels) - 1, positions.adjacency
+        run = np.concatenate([np.asarray(block) for block in blocks])
+        self._run = np.sort(self._cells(run))
+        self._arrays, self._nulls = {}, {}
+
+    def _cells(self, block):
+        """Return the numbers of the cells of some positions."""
+        block = np.asarray(block)
+        if self._width == 1:
+            return block
+        return (block[:, None] * self._width + np.arange(self._width)).ravel()
+
+    def add(self, block, part):
+        """Take in the part of some positions, see `_run_block`."""
+        cells, nulls = self._cells(block), {}
+        for key, values in part.items():
+            kind, _, name = key.partition("/")
+            if kind in ("nulls", "second"):
+                name, _, what = name.partition("/")
+                nulls.setdefault((kind, name), {})[what] = values
+            elif kind in ("patterns", "penalty"):
+                positions = int(np.prod(self._positions))
+                self._array(key, values, positions)[block] = values
+            else:
+                self._array(key, values, self._n_cells)[cells] = values
+        for (kind, name), kept in nulls.items():
+            if (kind, name) not in self._nulls:
+                store = NullStore(*self._null, self._shape, self._run)
+                self._nulls[kind, name] = store
+            observed = part[f"metrics/{name}"]
+            self._nulls[kind, name].add(cells, observed, kept)
+
+    def _array(self, key, values, length):
+        """Return the array of all cells for some cells' values, made if need be."""
+        if key not in self._arrays:
+            empty = np.nan if values.dtype.kind == "f" else -1
+            self._arrays[key] = np.full(
+                (length, *values.shape[1:]), empty, values.dtype
+            )
+        return self._arrays[key]
+
+    def outcome(self):
+        """Return the map."""
+        packed = {key: null.result() for key, null in self._nulls.items()}
+        found = {"metrics": {}, "patterns": {}, "penalty": {}}
+        for key, values in self._arrays.items():
+            kind, _, name = key.partition("/")
+            each = kind in ("patterns", "penalty")
+            shape = self._positions if each else self._shape
+            values = values.reshape((*shape, *values.shape[1:]))
+            if name:
+                found[kind][name] = values
+            else:
+                found[kind] = values
+
+        def pick(kind, part):
+            both = {
+                name: value[part] for (k, name), value in packed.items() if k == kind
+            }
+            return {name: value for name, value in both.items() if value is not None}
+
+        return Outcome(
+            metrics=found["metrics"],
+            nulls=pick("nulls", 0),
+            summaries=pick("nulls", 1),
+            second_nulls=pick("second", 0),
+            second_summaries=pick("second", 1),
+            predicted=found["predicted"],
+            class_scores=found.get("class_scores"),
+            patterns=found["patterns"],
+            penalty=found["penalty"],
+        )
+
+
 #: With null="auto", permutations' maps up to this many bytes are kept in full.
 FULL_NULL_BYTES = 2**30
 
@@ -555,40 +515,26 @@ FULL_NULL_BYTES = 2**30
 NULLS = ("auto", "full", "max", "stream")
 
 
-def check_null(null, analysis, n_cells, *, size, fewer, n_nulls=1):
+def check_null(null, task, positions, n_tested):
     """Return what to keep of the permutations' maps; refuse what cannot be held.
 
-    Parameters
-    ----------
-    null : "auto" | "full" | "max" | "stream"
-        What the user wants to keep.
-    analysis : Analysis
-        What is computed in each cell of the map.
-    n_cells, n_nulls : int
-        The number of cells, and of nulls of each.
-    size, fewer : str
-        How to word the size of the map, and what makes it smaller.
-
-    Returns
-    -------
-    null : "full" | "max" | "stream"
-        What is kept.
-
-    Raises
-    ------
-    ValueError
-        If the map or its permutations do not fit into memory, or on disk.
+    Of `null`, "auto" is decided, "all" (in double precision) is all that is refused, not
+    changed. `n_tested` trials are predicted in every cell.
     """
-    check_option("null", null, NULLS)
-    n_permutations = analysis.permutations.n_permutations
-    scalar = sum(METRICS[name].scalar for name in analysis.task.scoring)
-    full = 4 * n_nulls * scalar * n_permutations * n_cells
+    if null != "all":
+        check_option("null", null, NULLS)
+    n_permutations, n_nulls = len(task.labels) - 1, 1 + (task.second is not None)
+    n_cells = int(np.prod((*positions.shape, *positions.row)))
+    size, less = positions.describe(), positions.fewer
+    full = 4 * n_nulls * task.n_scalar() * n_permutations * n_cells
     if null == "auto":
         null = "full" if full <= FULL_NULL_BYTES else "max"
-    less = fewer
     if null == "full":
         less += ", fewer permutations or null='max' instead of 'full'"
-    check_memory(analysis, n_cells, full if null == "full" else 0, size, less)
+    elif null == "all":
+        less += " or fewer permutations"
+    kept = {"all": 2 * full, "full": full}.get(null, 0)
+    _check_memory(task, n_cells, n_tested, kept, f"A map of {size}", less)
     if null == "stream":
         folder = tempfile.gettempdir()
         free = shutil.disk_usage(folder).free
@@ -596,32 +542,21 @@ def check_null(null, analysis, n_cells, *, size, fewer, n_nulls=1):
             raise ValueError(
                 f"null='stream' writes {word_bytes(full)} for {size} and "
                 f"{n_permutations} permutations into {folder}, which has "
-                f"{word_bytes(free)} left. Use {fewer}, fewer permutations, another "
-                "folder (the environment variable TMPDIR), or null='max'."
+                f"{word_bytes(free)} left. Use {positions.fewer}, fewer permutations, "
+                "another folder (the environment variable TMPDIR), or null='max'."
             )
     return null
 
 
-def check_memory(analysis, n_cells, null_bytes, size, less):
-    """Refuse a map that does not fit into memory, before anything is computed.
-
-    Parameters
-    ----------
-    analysis : Analysis
-        What is computed in each of the `n_cells` cells.
-    n_cells, null_bytes : int
-        The number of cells, and the bytes of all that is kept of the null.
-    size, less : str
-        How to word the size of the map, and what makes it smaller.
-    """
-    task = analysis.task
-    cell = len(analysis.tested) + 8 * len(task.scoring)
+def _check_memory(task, n_cells, n_tested, null_bytes, what, less):
+    """Refuse a map that does not fit into memory, before anything is computed."""
+    cell = task.prediction_bytes * n_tested + 8 * len(task.scoring)
     if "confusion_matrix" in task.scoring:
         cell += 8 * task.n_classes**2
     needed, available = n_cells * cell + null_bytes, physical_memory()
     if available is not None and needed > available:
         raise ValueError(
-            f"A map of {size} needs {word_bytes(needed)} with {len(task.labels) - 1} "
+            f"{what} needs {word_bytes(needed)} with {len(task.labels) - 1} "
             f"permutations; this machine has {word_bytes(available)} of memory. Use "
             f"{less}."
         )

@@ -13,6 +13,7 @@ import warnings
 from contextlib import closing, suppress
 from functools import cache
 
+import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.parallel import (
     LokyBackend,
@@ -245,13 +246,13 @@ def _submit(backend, job, numbers):
 
 def _call_on_cluster(number, job):
     """Return a list of one result, which cannot be mistaken for an error of Dask."""
-    _keep_freed_memory()
+    _set_malloc()
     function, shared, items = job
     return [_call(function, shared, items[number])]
 
 
 @cache
-def _keep_freed_memory():
+def _set_malloc():
     """Let this process use the memory of dropped arrays again; once is enough.
 
     Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which also stops glibc
@@ -265,6 +266,16 @@ def _keep_freed_memory():
         mallopt = ctypes.CDLL(None).mallopt
         for option, n_bytes in _MALLOC_OPTIONS.items():
             mallopt(option, n_bytes)
+
+
+def keep_freed_memory():
+    """Have the C library reuse memory instead of returning it after every step.
+
+    The GNU allocator adapts to the largest array freed so far (up to 32 MiB). In a new
+    worker that is a small one, and half the time would go into handing the same
+    megabytes back and forth. The array is never touched, so it costs nothing.
+    """
+    np.empty(2**24, np.uint8)
 
 
 def physical_memory():
