@@ -93,7 +93,7 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
         "--alpha",
         0.01,
     ]
-    options += ["--threshold", 0.2, "--seed", 3, "--jobs", 1, "--paired", "--resample"]
+    options += ["--threshold", 0.2, "--seed", 3, "--paired", "--resample"]
     out = ["--out", tmp_path / "out"]
     assert run("group", *files[:3], *options, "--other", *files[3:], *out) == 0
     names = [str(path) for path in files]
@@ -108,10 +108,8 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
         "alpha": 0.01,
         "threshold": 0.2,
         "random_state": 3,
-        "n_jobs": 1,
         "paired": True,
         "resample": True,
-        "verbose": False,
     }
 
 
@@ -183,7 +181,6 @@ def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys
     assert "Invalid value for --alpha: 5.0" in error_of(*files, "--alpha", 5)
     text = error_of(*files, "--method", "t", "--threshold", 3.1)
     assert "Invalid value for --threshold: 3.1" in text
-    assert "Invalid value for --jobs: 0" in error_of(*files, "--jobs", 0)
     text = error_of(*files, "--permutations", 0)
     assert "Invalid value for --permutations: 0" in text
     assert "Invalid value for --metric: 'f1'" in error_of(*files, "--metric", "f1")

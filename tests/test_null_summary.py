@@ -15,12 +15,7 @@ from mvpa_kfda.inference.corrections import (
     p_values,
     p_values_from_summary,
 )
-from mvpa_kfda.inference.null import (
-    FullNull,
-    NullCollector,
-    NullSummary,
-    summarize_null,
-)
+from mvpa_kfda.inference.null import FullNull, NullSummary, summarize_null
 from mvpa_kfda.utils.files import read_result_file, write_result_file
 
 #: What a summary can tell, if it has clusters.
@@ -239,61 +234,6 @@ def test_no_temporary_is_as_large_as_the_null(correction, kind, tmp_path, monkey
     tracemalloc.stop()
     # As booleans alone, the null would take 315 kB.
     assert peak < 300_000
-
-
-# ------------------------------------------------------------------ built in parts
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@shapes
-def test_collector_equals_the_summary_of_the_whole(shape, dtype):
-    observed, null = accuracies(shape)
-    null = null.astype(dtype)
-    collector = NullCollector(shape, len(null))
-    # From the last to the first; then the rest at once.
-    places = [*reversed(range(shape[0])[2:]), np.s_[:2]] if shape else [()]
-    for place in places:
-        where = place if isinstance(place, tuple) else (place,)
-        collector.add(place, observed[place], null[(slice(None), *where)])
-    summary, whole = collector.summary(), summarize_null(observed, null)
-    assert_array_equal(summary.exceedances, whole.exceedances)
-    assert_array_equal(summary.maximum, whole.maximum)
-    assert summary.maximum.dtype == whole.maximum.dtype == dtype
-    assert summary.n_permutations == whole.n_permutations
-    for correction in ("none", "max", "fdr", "fdr-by", "bonferroni"):
-        p = p_values_from_summary(observed, summary, correction)
-        assert_array_equal(p, corrected_p_values(observed, null, correction))
-
-
-def test_collector_refuses():
-    observed, null = accuracies((3, 4))
-    with pytest.raises(
-        ValueError, match=r"'n_permutations': 0\. Allowed: a whole numb"
-    ):
-        NullCollector((3, 4), 0)
-    collector = NullCollector((3, 4), 60)
-    with pytest.raises(ValueError, match="12 of 12 positions were not added yet"):
-        collector.summary()
-    collector.add(0, observed[0], null[:, 0])
-    with pytest.raises(ValueError, match="8 of 12 positions were not added yet"):
-        collector.summary()
-    with pytest.raises(
-        ValueError, match=r"part slice\(None, 2, .*\) were added before"
-    ):
-        collector.add(np.s_[:2], observed[:2], null[:, :2])
-    with pytest.raises(ValueError, match=r"part 1 must have shape \(60, 4\); got \(59"):
-        collector.add(1, observed[1], null[1:, 1])
-    with pytest.raises(ValueError, match=r"shape \(60, 4\); got \(60,\)"):
-        collector.add(1, observed[1, 0], null[:, 1, 0])
-    with pytest.raises(ValueError, match="part 1 is float32, the parts before were fl"):
-        collector.add(1, observed[1], null[:, 1].astype(np.float32))
-    with pytest.raises(ValueError, match="NaN or infinite"):
-        collector.add(1, observed[1], np.full((60, 4), np.nan))
-    # What was refused has left no trace.
-    collector.add(np.s_[1:], observed[1:], null[:, 1:])
-    expected = summarize_null(observed, null)
-    assert_array_equal(collector.summary().exceedances, expected.exceedances)
-    assert_array_equal(collector.summary().maximum, expected.maximum)
 
 
 # ------------------------------------------------------------------ kept in a file

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda.group.recombined import Recombined, draw_recombinations
+from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.corrections import correct, corrected_p_values
 from mvpa_kfda.inference.null import FullNull
 from mvpa_kfda.inference.prevalence import largest_bound, prevalence_bound, prevalence_p
@@ -78,7 +78,7 @@ def test_rows_equal_a_loop(statistic, reduce, dtype):
     nulls = [null.astype(dtype) for null in nulls]
     draws = draw_recombinations([4, 2, 6], 30, random_state=0)
     assert (draws == 0).any()
-    null = Recombined(scores, nulls, draws, statistic)
+    null = RecombinedNull(scores, nulls, draws, statistic)
     rows = null[:]
     assert rows.dtype == null.dtype == dtype
     assert null.shape == rows.shape == (30, 6)
@@ -101,7 +101,7 @@ def test_rows_do_not_depend_on_what_is_read_with_them(statistic, dtype, monkeypa
     rng = np.random.default_rng(1)
     nulls = [rng.normal(size=(7, 11)).astype(dtype) for _ in range(5)]
     draws = draw_recombinations([8] * 5, 40, random_state=1)
-    null = Recombined(rng.normal(size=(5, 11)), nulls, draws, statistic)
+    null = RecombinedNull(rng.normal(size=(5, 11)), nulls, draws, statistic)
     whole = null[:]
     assert_array_equal(np.concatenate([null[:1], null[1:9], null[9:]]), whole)
     assert_array_equal(null[5:25, 3:8], whole[5:25, 3:8])
@@ -115,7 +115,7 @@ def test_observed_scores_are_as_precise_as_the_nulls():
     scores = np.array([[0.7], [0.7]])
     nulls = [np.array([[0.7]], dtype=np.float32), np.array([[0.7]])]
     for statistic in ("min", "mean"):
-        null = Recombined(scores, nulls, draw_recombinations([2, 2], 9), statistic)
+        null = RecombinedNull(scores, nulls, draw_recombinations([2, 2], 9), statistic)
         assert null.dtype == np.float32  # the least precise null decides what ties
         assert corrected_p_values(null.observed, null[:]) == 1
         assert_array_equal(null.observed, np.float32([0.7]).astype(float))
@@ -126,7 +126,7 @@ def test_observed_scores_are_as_precise_as_the_nulls():
 def test_p_values_without_the_whole_null(statistic, correction):
     scores, nulls = subjects((9, 7, 8), n_positions=15)
     draws = draw_recombinations([10, 8, 9], 200, random_state=4)
-    null = Recombined(scores, nulls, draws, statistic)
+    null = RecombinedNull(scores, nulls, draws, statistic)
     lazy = correct(FullNull(null.observed, null), correction)
     assert_array_equal(lazy, corrected_p_values(null.observed, null[:], correction))
 
@@ -136,16 +136,16 @@ def test_the_neutral_row_is_the_observed_one(statistic):
     rng = np.random.default_rng(2)
     scores = rng.random((7, 50))
     nulls = [rng.random((2, 50), dtype=np.float32) for _ in scores]
-    null = Recombined(scores, nulls, np.zeros((1, 7), dtype=int), statistic)
+    null = RecombinedNull(scores, nulls, np.zeros((1, 7), dtype=int), statistic)
     assert_array_equal(null[:][0], null.observed)
 
 
 def test_nulls_in_another_order_of_memory_and_of_bytes():
     scores, nulls = subjects()
     draws = draw_recombinations([4] * 3, 63)
-    plain = Recombined(scores, nulls, draws, "min")
+    plain = RecombinedNull(scores, nulls, draws, "min")
     swapped = [np.asfortranarray(null).astype(">f8") for null in nulls]
-    assert_array_equal(Recombined(scores, swapped, draws, "min")[:], plain[:])
+    assert_array_equal(RecombinedNull(scores, swapped, draws, "min")[:], plain[:])
 
 
 def test_unknown_statistic():
@@ -153,7 +153,7 @@ def test_unknown_statistic():
     with pytest.raises(
         ValueError, match=r"'statistic': 'median'\. Allowed: 'min', 'mea"
     ):
-        Recombined(scores, nulls, draw_recombinations([4] * 3, 9), "median")
+        RecombinedNull(scores, nulls, draw_recombinations([4] * 3, 9), "median")
 
 
 # ---------------------------------------------------------------------- combinations
@@ -200,7 +200,7 @@ def test_every_combination(n_permutations, gamma):
     n_maps = [len(null) + 1 for null in nulls]
     draws = draw_recombinations(n_maps, 1000)
     assert len(draws) == math.prod(n_maps) - 1
-    null = Recombined(scores, nulls, draws, "min")
+    null = RecombinedNull(scores, nulls, draws, "min")
     u = corrected_p_values(null.observed, null[:])
     c = corrected_p_values(null.observed, null[:], "max")
     got = {
@@ -258,7 +258,9 @@ def test_largest_bound():
     assert math.isnan(largest_bound(12, 19, ALPHA))
     assert largest_bound(12, 10**6) > largest_bound(12, 10**4)
     # No data can give more: every subject's observed map stands out.
-    null = Recombined(np.ones((3, 2)), [np.zeros((4, 2))] * 3, [[0, 0, 1]] * 60, "min")
+    null = RecombinedNull(
+        np.ones((3, 2)), [np.zeros((4, 2))] * 3, [[0, 0, 1]] * 60, "min"
+    )
     u = corrected_p_values(null.observed, null[:])
     c = corrected_p_values(null.observed, null[:], "max")
     best = largest_bound(3, 60)
@@ -290,7 +292,7 @@ def rejections(n_runs, n_positions, statistic, seed):
         # Few permutations, in which the observed map must count as one of the maps.
         maps = rng.normal(size=(4, 6, n_positions))
         draws = draw_recombinations([6] * 4, 199, rng)
-        null = Recombined(maps[:, 0], maps[:, 1:], draws, statistic)
+        null = RecombinedNull(maps[:, 0], maps[:, 1:], draws, statistic)
         alone = corrected_p_values(null.observed, null[:])[0]
         corrected = corrected_p_values(null.observed, null[:], "max").min()
         hits += alone <= ALPHA, corrected <= ALPHA
@@ -315,7 +317,7 @@ def test_bound_covers_the_prevalence():
         maps = rng.normal(size=(6, 30, 1))
         maps[:, 0] += 20 * (rng.random((6, 1)) < 0.5)
         draws = draw_recombinations([30] * 6, 499, rng)
-        null = Recombined(maps[:, 0], maps[:, 1:], draws, "min")
+        null = RecombinedNull(maps[:, 0], maps[:, 1:], draws, "min")
         p = corrected_p_values(null.observed, null[:])
         above += np.nan_to_num(prevalence_bound(p, 6)[0]) > 0.5
     deviation = 4 * math.sqrt(ALPHA * (1 - ALPHA) / n_runs)

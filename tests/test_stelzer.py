@@ -9,7 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import false_discovery_control
 
-from mvpa_kfda.group.recombined import Recombined, cluster_size_p, draw_recombinations
+from mvpa_kfda.group.recombined import (
+    RecombinedNull,
+    cluster_size_p,
+    draw_recombinations,
+)
 
 
 def group(n_positions, n_permutations=199, seed=0, effect=(), dtype=float, trials=None):
@@ -23,7 +27,7 @@ def group(n_positions, n_permutations=199, seed=0, effect=(), dtype=float, trial
         maps = rng.binomial(trials, 0.5, (5, 10, n_positions)) / trials
     maps[:, 0, list(effect)] += 0.3
     draws = draw_recombinations([10] * 5, n_permutations, rng)
-    return Recombined(maps[:, 0], maps[:, 1:].astype(dtype), draws, "mean")
+    return RecombinedNull(maps[:, 0], maps[:, 1:].astype(dtype), draws, "mean")
 
 
 def plain_clusters(above, neighbours):
@@ -184,6 +188,6 @@ def test_noise_groups_rarely_have_a_cluster():
         noise = rng.normal(size=(5, 10, 64))
         maps = np.apply_along_axis(np.convolve, 2, noise, kernel, "valid")
         draws = draw_recombinations([10] * 5, 499, rng)
-        null = Recombined(maps[:, 0], maps[:, 1:], draws, "mean")
+        null = RecombinedNull(maps[:, 0], maps[:, 1:], draws, "mean")
         hits += cluster_size_p(null, 0.01).p_values.min() <= 0.05
     assert hits / n_runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / n_runs)

@@ -11,8 +11,8 @@ each. Accuracies of 40 trials are noise that is smooth over voxels, single preci
     and bootstrap, in a process of its own whose peak memory includes the libraries.
     Against it, the plain way of a second-level permutation: take a map of each subject,
     and their minimum; timed on some permutations and extrapolated.
-(b) 1,000 sign flips, by this package's own layer (as ``method="t"`` makes them), by
-    MNE-Python on a graph of voxels, and by nilearn's ``permuted_ols`` on the volume.
+(b) 1,000 sign flips, by this package (as ``method="t"`` makes them), by MNE-Python on a
+    graph of voxels, and by nilearn's ``permuted_ols`` on the volume.
 (c) The corrections of one map, observed and 1,000 permuted ones of 30,000 voxels, on
     the lattice and on a graph.
 """

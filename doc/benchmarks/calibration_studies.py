@@ -132,8 +132,8 @@ TESTS = {
     "paired, sign-flip": ("sign-flip", "paired"),
 }
 RECOMBINED = ("prevalence", "bootstrap")
-#: Those that are slow, as MNE-Python flips the signs.
-BY_LIBRARY = ("sign-flip", "paired, sign-flip")
+#: Those that are done with one metric only.
+ONE_METRIC = ("sign-flip", "paired, sign-flip")
 
 
 def find_in_group(first, second, tests, names, where=None, **options):
@@ -164,7 +164,7 @@ def group_noise(front, back, metric):
     """Test groups of noise; the back sensors are the other group or condition."""
     found, tests = new(), list(TESTS)
     if metric != "accuracy":
-        tests = [name for name in tests if name not in BY_LIBRARY]
+        tests = [name for name in tests if name not in ONE_METRIC]
     for one, two in zip(in_groups(front), in_groups(back), strict=True):
         columns = find_in_group(one, two, tests, tuple(CORRECTIONS), metric=metric)
         collect(found, columns)

@@ -5,7 +5,7 @@ import glob
 import time
 from pathlib import Path
 
-from .common import add_options, add_out, check_out, progress
+from .common import add_options, add_out, check_out
 
 METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
 CORRECTIONS = (
@@ -34,7 +34,6 @@ GROUP_OPTIONS = (
         "p-level that forms clusters (default: 0.001 for images, else 0.05)",
     ),
     ("--seed", "S", int, 0, "seed of the permutations"),
-    ("--jobs", "N", int, None, "number of parallel jobs of sign flips; else 1"),
 )
 
 #: Peaks and time spans are printed up to this many.
@@ -122,8 +121,6 @@ def _run_group(arguments):
         threshold=arguments.threshold,
         resample=arguments.resample,
         random_state=arguments.seed,
-        n_jobs=arguments.jobs,
-        verbose=bool(progress()),
     )
     stem = f"group_{arguments.method}"
     written = _write(result, arguments.out, stem)

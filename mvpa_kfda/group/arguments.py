@@ -47,10 +47,6 @@ class Request:
         Second-level permutations, at most.
     seed : int
         What they are drawn from.
-    n_jobs : int or None
-        Processes for the libraries that take some.
-    verbose : bool
-        Whether these report their progress.
     """
 
     corrections: tuple
@@ -58,8 +54,6 @@ class Request:
     threshold: float
     n_permutations: int
     seed: int
-    n_jobs: int | None
-    verbose: bool
 
     @property
     def level(self):
@@ -126,21 +120,7 @@ def check_alpha(alpha):
 
 
 def check_threshold(threshold, dof=None):
-    """Return a p-level that forms clusters.
-
-    Parameters
-    ----------
-    threshold : object
-        What was given.
-    dof : int or None
-        Degrees of freedom of the t-test that forms the clusters, or None if they are
-        formed of normal deviates.
-
-    Returns
-    -------
-    threshold : float
-        Above 0 and below 0.5: at 0.5 everything above the middle is in a cluster.
-    """
+    """Return a p-level that forms clusters of t with `dof`, or of normal deviates."""
     real = isinstance(threshold, Real) and not isinstance(threshold, bool)
     if real and 0 < threshold < 0.5:
         return float(threshold)

@@ -278,22 +278,7 @@ class Flips:
 
 
 def count_right(a, b, true):
-    """Return for every prediction whether either result is right, (2, positions..., n).
-
-    Parameters
-    ----------
-    a, b : array of int, shape (positions..., n)
-        Predicted classes, -1 for none.
-    true : array of int, shape (n,)
-        The classes.
-
-    Returns
-    -------
-    right : array of bool, shape (2, positions..., n)
-        False where either has no prediction.
-    n_both : array of int, shape (positions...)
-        Number of trials that both have predictions for.
-    """
+    """Return where a, b (..., n) are right, (2, ..., n), and how many both have."""
     both = (a >= 0) & (b >= 0)
     return np.stack([(a == true) & both, (b == true) & both]), both.sum(axis=-1)
 

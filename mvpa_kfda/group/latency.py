@@ -72,35 +72,7 @@ def draw_subjects(rng, n_subjects, n_bootstraps):
 
 
 def locate(times, scores, chance, counts, rule):
-    """Find onsets and peaks of the means of resampled subjects.
-
-    Parameters
-    ----------
-    times : ndarray, shape (T,)
-        Time points in seconds.
-    scores : ndarray, shape (S, T)
-        Scores of every subject.
-    chance : float
-        What heights are measured from without a baseline.
-    counts : ndarray of int, shape (m, S)
-        How often every subject is in every resample.
-    rule : Rule
-        What an onset is.
-
-    Returns
-    -------
-    onsets, peaks : ndarray, shape (m,)
-        Latencies in seconds; NaN for a mean without an onset.
-    early : ndarray of bool, shape (m,)
-        Where noise may be the onset: the mean is above the level from the start of the
-        window on or, with the criterion "peak-fraction", at times before the window
-        and before 0 s.
-
-    Raises
-    ------
-    ValueError
-        If the window or the baseline has too few samples.
-    """
+    """Return onsets, peaks, and where noise may be the onset, (m,) each."""
     tie = _TIE * np.abs(scores).max()
     if rule.baseline is not None:  # of each subject, so that errors are those of both
         base = _within("baseline", times, rule.baseline)
@@ -117,6 +89,8 @@ def locate(times, scores, chance, counts, rule):
         stays = _stays(excess[:, window] > tie, n_stay)
         onsets[rows] = _first_stay(excess[:, window], stays, times[window])
         peaks[rows] = times[window][(mean[:, window] >= top - tie).argmax(axis=1)]
+        # Noise may be the onset where the mean is above the level from the start of the
+        # window on, or at times before the window and before 0 s.
         early[rows] = stays[:, 0]
         if rule.criterion == "peak-fraction":
             early[rows] |= _stays(excess[:, before] > tie, n_stay).any(axis=1)

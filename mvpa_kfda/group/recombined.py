@@ -1,4 +1,21 @@
-"""Second-level permutations: one first-level map of every subject, taken together."""
+"""Second-level permutations: one first-level map of every subject, taken together.
+
+The procedure of Stelzer, Chen and Turner (2013, NeuroImage 65), on n = P + 1 group
+maps, the mean over subjects of one map each:
+
+1. At every position v a height of its own: the largest score that more than
+   `threshold` of the n maps reach. A position is in a cluster where its score is
+   larger; hence no more than this share of the maps passes there.
+2. With n_s clusters of size s in all n maps, a cluster of size S has the p-value
+   sum(n_s for s >= S) / sum(n_s).
+3. The p-values of the observed clusters are adjusted with the procedure of Benjamini
+   and Hochberg.
+
+In the paper group maps are made of permuted maps only. Here the observed map of a
+subject is among its maps that are drawn, and the observed group map counts among the
+group maps: without an effect it is a map like any other, also with few first-level
+permutations, and no p-value is zero.
+"""
 
 import math
 from dataclasses import dataclass
@@ -17,67 +34,16 @@ from ..inference.null import (
 from ..utils.checks import check_option, generator
 
 
-class Recombined:
-    r"""Group maps under second-level permutations, worked out whenever they are read.
+class RecombinedNull:
+    """Group maps (P, C) under second-level permutations, worked out when they are read.
 
     Nothing of the size of all group maps is ever held: what is asked for is made of the
-    first-level maps, in parts that fit the processor's cache.
-
-    Parameters
-    ----------
-    scores : array, shape (S, C)
-        Observed scores of S subjects at C positions: map 0 of each subject.
-    nulls : sequence of S arrays, shape (P_s, C)
-        Scores under P_s label permutations: maps 1 to P_s of subject s.
-    draws : array of int, shape (P, S)
-        Which map of each subject goes into each second-level permutation, see
-        :func:`draw_recombinations`.
-    statistic : {"min", "mean"}
-        What is made of the subjects' scores at a position.
-
-    Attributes
-    ----------
-    observed : array, shape (C,)
-        The statistic of the observed scores.
-    shape : tuple of int
-        (P, C), as if it were an array.
-    ndim : int
-        2.
-    dtype : dtype
-        float32 if any of the nulls is, otherwise float64. It tells which scores are
-        ties: those of the least precise null decide. A mean is worked out in float64.
-
-    Notes
-    -----
-    With :math:`a_{sj}` map j of subject s, and :math:`j_{is}` what was drawn, row i is
-
-    .. math:: m_i = \min_s a_{s j_{is}} \quad \text{or} \quad
-              m_i = \frac{1}{S} \sum_s a_{s j_{is}}
-
-    the minimum statistic of prevalence inference [1]_ or the group mean [2]_. Subjects
-    are taken one after the other, so a row does not depend on which are read with it.
-
-    References
-    ----------
-    .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
-       inference for information-based imaging: From the second-level t-test to
-       prevalence inference. NeuroImage, 141, 378-392.
-    .. [2] Stelzer, J., Chen, Y., & Turner, R. (2013). Statistical inference and
-       multiple testing correction in classification-based multi-voxel pattern analysis
-       (MVPA): Random permutations and cluster size control. NeuroImage, 65, 69-82.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.array([[0.9, 0.5], [0.8, 0.6]])
-    >>> nulls = np.array([[0.4, 0.7]]), np.array([[0.6, 0.3]])
-    >>> null = Recombined(scores, nulls, draw_recombinations([2, 2], 10), "min")
-    >>> null.observed
-    array([0.8, 0.5])
-    >>> null[:]
-    array([[0.6, 0.3],
-           [0.4, 0.6],
-           [0.4, 0.3]])
+    first-level maps, in parts that fit the processor's cache. Map 0 of subject s is its
+    row of `scores` (S, C), maps 1 to P_s are `nulls[s]` (P_s, C), and `draws` (P, S)
+    are those that go into each second-level permutation. The `statistic` over subjects
+    is "min", that of prevalence inference, or "mean". `dtype` is float32 if any of the
+    nulls is: those of the least precise null decide which scores are ties. Subjects are
+    taken one after the other, so a row does not depend on which are read with it.
     """
 
     ndim = 2
@@ -135,54 +101,9 @@ class Recombined:
 
 
 def draw_recombinations(n_maps, n_permutations, random_state=None):
-    r"""Draw which first-level map of each subject goes into each group map.
-
-    Parameters
-    ----------
-    n_maps : sequence of S int
-        Number of maps :math:`P_s + 1` of each subject, the observed one and those of
-        its label permutations.
-    n_permutations : int
-        Number of second-level permutations.
-    random_state : int, Generator or None, default=None
-        Seed or generator, as `numpy.random.default_rng` takes it.
-
-    Returns
-    -------
-    draws : array of int, shape (P, S)
-        Map numbers from 0, the observed one, to P_s. If there are at most
-        n_permutations of them, P of the list of all
-        :math:`\prod_s (P_s + 1)` combinations but the neutral one, which takes the
-        observed map of every subject; the test is exact then. Otherwise n_permutations
-        random ones.
-
-    Notes
-    -----
-    The observed map is one of those drawn, in every subject: under the null hypothesis
-    it is a map like the others. With b of the P group maps at least as large as the
-    observed one, p = (1 + b) / (1 + P): the neutral combination is always counted [1]_.
-    This is the sum over :math:`P_2 = P + 1` second-level permutations, the neutral one
-    first, in Eq. 24 and 26 of [2]_.
-
-    References
-    ----------
-    .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
-       zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
-    .. [2] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
-       inference for information-based imaging: From the second-level t-test to
-       prevalence inference. NeuroImage, 141, 378-392.
-
-    Examples
-    --------
-    >>> draw_recombinations([2, 3], 10)
-    array([[0, 1],
-           [0, 2],
-           [1, 0],
-           [1, 1],
-           [1, 2]])
-    >>> draw_recombinations([101, 101, 101], 10000, random_state=0).shape
-    (10000, 3)
-    """
+    """Draw which of the `n_maps` (S,) of subjects go together, 0 observed: (P, S)."""
+    # The observed map of a subject is one of those drawn: without an effect it is a map
+    # like the others. Only the observed maps of all subjects together are left out.
     n_maps = [int(number) for number in n_maps]
     n_others = math.prod(n_maps) - 1
     if n_others <= n_permutations:
@@ -196,19 +117,10 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
 class ClusterSizes:
     """Clusters of a group map and their p-values.
 
-    Attributes
-    ----------
-    p_values : array, shape (C,)
-        Adjusted p-value of the cluster that a position is in, 1 outside of clusters.
-    labels : array of int, shape (C,)
-        Number of the cluster of each position, from 1; 0 is no cluster.
-    sizes : array of int, shape (n_clusters,)
-        Number of positions of each cluster.
-    cluster_p : array, shape (n_clusters,)
-        p-value of each cluster, not adjusted for the number of clusters.
-    n_null_clusters : int
-        Number of clusters that they were compared with: those of all group maps, the
-        observed one included.
+    `p_values` (C,) are adjusted, and 1 outside of clusters; `labels` (C,) count
+    clusters from 1, with 0 for none; `sizes` (n_clusters,) are numbers of positions and
+    `cluster_p` (n_clusters,) not adjusted. `n_null_clusters` is the number of clusters
+    they were compared with: those of all group maps, the observed one included.
     """
 
     p_values: np.ndarray
@@ -219,82 +131,7 @@ class ClusterSizes:
 
 
 def cluster_size_p(null, threshold=0.001, adjacency=None, shape=None):
-    r"""Cluster-size inference on the group mean, with a threshold per position.
-
-    Parameters
-    ----------
-    null : Recombined
-        Group means under P second-level permutations, and the observed one.
-    threshold : float, default=0.001
-        p-level that a position passes to be in a cluster. The default is the paper's.
-    adjacency : sparse matrix, shape (C, C) or None, default=None
-        Which of the C positions are neighbours. None: those on the lattice of `shape`.
-    shape : tuple of int or None, default=None
-        Shape of the lattice, of C positions; not used with an adjacency. None, or ()
-        for a single position: all of them in one line.
-
-    Returns
-    -------
-    found : ClusterSizes
-        The clusters of the observed map and their p-values.
-
-    Raises
-    ------
-    ValueError
-        If the threshold is not a p-level, if so few group maps cannot pass it, if a
-        score is NaN or infinite, or if the adjacency is not valid.
-
-    Notes
-    -----
-    The procedure of [1]_, on n = P + 1 group maps, the observed one included:
-
-    1. A group map is the mean over subjects of one map each. The paper has 100
-       permuted maps per subject and makes 100,000 group maps of them.
-    2. At every position v a height :math:`h_v` of its own: the largest score that more
-       than `threshold` of the n maps reach. A position is in a cluster where its score
-       is larger; hence no more than this share of the maps passes there.
-    3. With :math:`n_s` the number of clusters of size s in all n maps, a cluster of
-       size S has
-
-       .. math:: p = \sum_{s \ge S} n_s \Big/ \sum_s n_s
-
-    4. The p-values of the observed clusters are adjusted with the procedure of
-       Benjamini and Hochberg, as the paper takes 0.05 for the level of the false
-       discovery rate.
-
-    We differ from the paper in one thing. There, group maps are made of permuted maps
-    only. Here the observed map of a subject is among its maps that are drawn, and the
-    observed group map counts among the group maps. Under the null hypothesis the
-    observed map is then a map like any other, also with few first-level permutations,
-    and no p-value is zero [2]_.
-
-    What this aims at is the false discovery rate of clusters: of the clusters with
-    p <= 0.05, one in twenty is expected to be false. It says nothing about single
-    positions, and a family-wise error is not controlled; for that, take the correction
-    "cluster-size".
-
-    References
-    ----------
-    .. [1] Stelzer, J., Chen, Y., & Turner, R. (2013). Statistical inference and
-       multiple testing correction in classification-based multi-voxel pattern analysis
-       (MVPA): Random permutations and cluster size control. NeuroImage, 65, 69-82.
-    .. [2] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
-       zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda.group.recombined import Recombined, draw_recombinations
-    >>> maps = np.random.default_rng(0).uniform(0.4, 0.6, (5, 20, 8))
-    >>> maps[:, 0, 2:5] += 0.2
-    >>> draws = draw_recombinations([20] * 5, 999, random_state=0)
-    >>> null = Recombined(maps[:, 0], maps[:, 1:], draws, "mean")
-    >>> found = cluster_size_p(null, threshold=0.01)
-    >>> found.sizes
-    array([3])
-    >>> found.p_values.round(3)
-    array([1.   , 1.   , 0.042, 0.042, 0.042, 1.   , 1.   , 1.   ])
-    """
+    """Return `ClusterSizes` of a null of means, with a height for each position."""
     n_positions = null.shape[1]
     lattice = shape if adjacency is None and shape else (n_positions,)
     heights = _heights(null, check_level(threshold))

@@ -9,7 +9,7 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, correct, smallest_p_value
 from ..inference.null import FullNull
 from ..results.group import NULLS, GroupResult
-from ..utils.checks import check_count, check_jobs, draw_seed, warn
+from ..utils.checks import check_count, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
     CLUSTER_FDR,
@@ -25,8 +25,7 @@ from .arguments import (
     choose_n_permutations,
     join_lists,
 )
-from .library import flip_with_mne, flip_with_nilearn
-from .recombined import Recombined, cluster_size_p, draw_recombinations
+from .recombined import RecombinedNull, cluster_size_p, draw_recombinations
 from .statistics import (
     LabelExchange,
     OnLattice,
@@ -37,18 +36,14 @@ from .statistics import (
 )
 from .subjects import gather_subjects
 
-#: What the field's libraries do themselves for sign flips. The maximum comes from the
-#: flips that give the uncorrected p-values, so that no corrected one is smaller.
-_LIBRARY = ("cluster", "tfce")
-
 #: Metrics that rise above their chance level when a classifier prefers large classes,
 #: and from which ratio of the largest class to the smallest this matters.
 _PREFERRING, _UNBALANCED = ("accuracy", "recall"), 1.2
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What a method found.
+class GroupTest:
+    """What a method of group inference found.
 
     Attributes
     ----------
@@ -69,29 +64,14 @@ class Tested:
 
 
 def recombine(subjects, request, statistic):
-    """Test against first-level permutations, recombined over subjects.
-
-    Parameters
-    ----------
-    subjects : Subjects
-        Scores and nulls of the subjects.
-    request : Request
-        What is asked for.
-    statistic : {"min", "mean"}
-        What is computed over subjects.
-
-    Returns
-    -------
-    tested : Tested
-        Where a map has two nulls, its p-values are the larger ones.
-    """
+    """Test the "min" or "mean" over subjects against recombined permutations."""
     n_maps = np.array([1 + len(null) for null in subjects.nulls])
     draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
-    null = Recombined(subjects.scores, subjects.nulls, draws, statistic)
+    null = RecombinedNull(subjects.scores, subjects.nulls, draws, statistic)
     tested = _test(null, subjects, request, {"none", "max"})
     if not subjects.second_nulls:
         return tested
-    second = Recombined(subjects.scores, subjects.second_nulls, draws, statistic)
+    second = RecombinedNull(subjects.scores, subjects.second_nulls, draws, statistic)
     other = _test(second, subjects, request, {"none", "max"})
     p = {
         name: np.maximum(each, np.where(subjects.exempt, 0.0, other.p[name]))
@@ -99,75 +79,31 @@ def recombine(subjects, request, statistic):
     }
     null_max = np.maximum(tested.null_max, other.null_max)
     observed_max = max(tested.observed_max, other.observed_max)
-    return Tested(tested.statistic, p, null_max, observed_max)
+    return GroupTest(tested.statistic, p, null_max, observed_max)
 
 
-def one_sample(subjects, differences, request, statistic, library):
-    """Test differences by flipping their signs, or by their distribution.
-
-    Parameters
-    ----------
-    subjects : Subjects
-        Where the differences are.
-    differences : array, shape (S, C)
-        Scores minus chance, or of one condition minus another.
-    request : Request
-        What is asked for.
-    statistic : {"t", "wilcoxon"}
-        Student's t, or the standardised signed-rank sum.
-    library : bool
-        Sign flips by MNE-Python or nilearn; otherwise uncorrected p-values are those
-        of the distribution, and signs are flipped for the other corrections.
-
-    Returns
-    -------
-    tested : Tested
-        What was found.
-    """
+def one_sample(subjects, differences, request, statistic, exchange):
+    """Test differences (S, C) by flipping their signs, or by their distribution."""
     signs = draw_signs(len(differences), request.n_permutations, request.seed)
     null = SignFlips(differences, signs, statistic)
-    by_library = set(_LIBRARY) & set(request.corrections) if library else set()
-    parametric = None if library else (differences,)
     height = _height(statistic, len(differences) - 1, request.level)
-    tested = _test(null, subjects, request, {"none"}, by_library, height, parametric)
-    for name in sorted(by_library):
-        tested.p[name] = _flip_by_library(subjects, differences, request, name)
-    return tested
+    parametric = None if exchange else (differences,)
+    return _test(null, subjects, request, {"none"}, height, parametric)
 
 
 def two_samples(subjects, scores, others, request, statistic, exchange):
-    """Test the difference of two groups by exchanging who belongs to which.
-
-    Parameters
-    ----------
-    subjects : Subjects
-        Where the scores are.
-    scores, others : array, shape (S, C) and (S2, C)
-        Scores of the two groups.
-    request : Request
-        What is asked for.
-    statistic : {"t", "wilcoxon"}
-        Student's t, or the standardised rank sum.
-    exchange : bool
-        Uncorrected p-values by exchange, too; otherwise those of the distribution.
-
-    Returns
-    -------
-    tested : Tested
-        What was found.
-    """
+    """Test groups (S, C) and (S2, C) by exchanging who belongs to which."""
     n, n_others = len(scores), len(others)
     labels = draw_labels(n, n_others, request.n_permutations, request.seed)
     null = LabelExchange(np.concatenate([scores, others]), labels, statistic)
     height = _height(statistic, n + n_others - 2, request.level)
     parametric = None if exchange else (scores, others)
-    return _test(null, subjects, request, {"none"}, set(), height, parametric)
+    return _test(null, subjects, request, {"none"}, height, parametric)
 
 
-def _test(null, subjects, request, always, never=(), height=None, parametric=None):
+def _test(null, subjects, request, always, height=None, parametric=None):
     """Compute the p-values that a lazy null gives."""
-    asked = {name for name in request.corrections if name not in ADJUSTMENTS}
-    names = (asked | always) - set(never)
+    names = always | {name for name in request.corrections if name not in ADJUSTMENTS}
     adjacency = subjects.places.adjacency(subjects.counted)
     shape = null.observed.shape
     if adjacency is None:
@@ -193,26 +129,7 @@ def _test(null, subjects, request, always, never=(), height=None, parametric=Non
         )
         p |= {name: correct(full, name).reshape(-1) for name in sorted(names)}
         null_max, observed_max = full.maximum, float(full.values.max())
-    return Tested(null.observed, p, null_max, observed_max)
-
-
-def _flip_by_library(subjects, differences, request, correction):
-    """Return the p-values of sign flips by MNE-Python or, for voxels, nilearn."""
-    options = {
-        "threshold": request.threshold,
-        "alternative": request.alternative,
-        "n_permutations": request.n_permutations,
-        "random_state": request.seed,
-        "n_jobs": request.n_jobs,
-        "verbose": request.verbose,
-    }
-    places = subjects.places
-    if places.in_voxels:
-        where = places.geometry, subjects.counted
-        return flip_with_nilearn(differences, *where, correction, **options)[0]
-    adjacency = places.adjacency(subjects.counted)
-    where = places.shape if adjacency is None else adjacency
-    return flip_with_mne(differences, where, correction, **options)[0]
+    return GroupTest(null.observed, p, null_max, observed_max)
 
 
 def _height(statistic, df, level):
@@ -238,15 +155,7 @@ def warn_if_unbalanced(subjects):
 
 
 def warn_if_out_of_reach(result, majority):
-    """Warn if no p-value can be as small as alpha, whatever the scores.
-
-    Parameters
-    ----------
-    result : GroupResult
-        What came out.
-    majority : float
-        The prevalence of a majority.
-    """
+    """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, alpha = result.n_permutations, result.alpha
     of_permutations = f" and {n} second-level permutations" if n else ""
     sizes = f"With {result.n_subjects} subjects{of_permutations} the"
@@ -332,8 +241,6 @@ def group_inference(
     subjects=None,
     resample=False,
     random_state=None,
-    n_jobs=None,
-    verbose=False,
 ):
     r"""Test the scores of a group of subjects at every position of their maps.
 
@@ -389,11 +296,6 @@ def group_inference(
     random_state : int, Generator, RandomState or None
         Seed of the second-level permutations. None makes p differ from call to call;
         give a number, such as 0, and report it.
-    n_jobs : int or None
-        Number of processes for the sign flips of MNE-Python and nilearn. Results do not
-        depend on it.
-    verbose : bool
-        Whether these report their progress.
 
     Returns
     -------
@@ -442,14 +344,11 @@ def group_inference(
     which keeps the test exact with few label permutations.
 
     *sign-flip*: Student's t over subjects of score minus chance, with the null of
-    random signs. "cluster" and "tfce" are computed by
-    :func:`mne.stats.permutation_cluster_1samp_test` and, for voxels, "cluster" by what
-    :func:`nilearn.glm.second_level.non_parametric_inference` rests on, whose mass of a
-    cluster is the part above the threshold. Its TFCE divides a map by its own maximum,
-    which hides weak effects beside strong ones, so that of voxels is this package's, as
-    are "max", which shares the flips of the uncorrected p-values, and all p-values
-    where every flip can be listed. It needs neither label permutations nor normal
-    scores, but, like the next two, it is about the mean.
+    random signs. All corrections share one set of flips. Clusters are formed where t
+    passes the quantile of Student's distribution that `threshold` stands for, and the
+    mass of a cluster is the sum of t over its positions, as in
+    :func:`mne.stats.permutation_cluster_1samp_test`. It needs neither label
+    permutations nor normal scores, but, like the next two, it is about the mean.
 
     *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with
     the p-values of their distributions; where a correction needs a null, it is that of
@@ -510,7 +409,6 @@ def group_inference(
     alternative = check_alternative(alternative, method, corrections, other is not None)
     check_other(other, paired, method)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
-    check_jobs(n_jobs)
     if n_permutations is not None:
         check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired)
@@ -537,8 +435,6 @@ def group_inference(
             n_permutations, method, corrections, int(group.counted.sum())
         ),
         seed=draw_seed(random_state),
-        n_jobs=n_jobs,
-        verbose=verbose,
     )
     tested, chance = _run(method, group, n_first, paired, request)
     second = {"paired": bool(paired), "labels": labels}

@@ -12,8 +12,7 @@ import numpy as np
 from scipy import stats
 from scipy.stats import rankdata
 
-from ..inference.corrections import correct
-from ..inference.null import ALTERNATIVES, FullNull, count_p, level_of_side
+from ..inference.null import ALTERNATIVES, FullNull, count_p
 from ..utils.checks import check_count, check_option, generator
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
@@ -32,22 +31,11 @@ _UNITS = 1e12
 class Exchange:
     """A null whose row p is a function of the correlations of weights and values.
 
-    Parameters
-    ----------
-    values : array, shape (S, C)
-        Values of the subjects, as `tidied`, or their ranks.
-    weights : array, shape (P, S)
-        Weight of each subject in each exchange.
-    observed_weights : array, shape (S,)
-        The weights of the data as they are.
-    centre, norm : array, shape (C,)
-        The correlation is the weighted sum minus the centre, divided by the norm.
-    dof : int
-        Degrees of freedom of t.
-    factor : float
-        What makes a unit normal deviate of the correlation of ranks.
-    statistic : {"t", "wilcoxon"}
-        Which statistic the rows are.
+    `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
+    (P, S) are those of the exchanges and `observed_weights` (S,) those of the data as
+    they are. The correlation is the weighted sum minus `centre` (C,), divided by `norm`
+    (C,). `dof` is that of t; `factor` makes a unit normal deviate of the correlation of
+    ranks.
     """
 
     def __init__(
@@ -62,7 +50,7 @@ class Exchange:
         factor,
         statistic,
     ):
-        self.values, self._weights, self._centre = values, weights, centre
+        self._values, self._weights, self._centre = values, weights, centre
         self._dof, self._factor, self.statistic = dof, factor, statistic
         self._norm = np.where(norm > 0, norm, np.inf)  # the statistic of zeros is 0
         self.shape = (len(weights), values.shape[1])
@@ -79,10 +67,7 @@ class Exchange:
         return self._rows(self._weights[rows])
 
     def _rows(self, weights):
-        return self.of_sums(np.asarray(weights, dtype=float) @ self.values)
-
-    def of_sums(self, sums):
-        """Return the statistics of weighted sums of the values over subjects."""
+        sums = np.asarray(weights, dtype=float) @ self._values
         r = (sums - self._centre) / self._norm
         if self.statistic == "wilcoxon":
             return r * self._factor
@@ -95,31 +80,8 @@ class Exchange:
 
 
 class SignFlips(Exchange):
-    r"""One-sample statistics when subjects' differences change their signs.
+    r"""One-sample statistics (P, C) of differences (S, C) that change signs (P, S).
 
-    Parameters
-    ----------
-    differences : array, shape (S, C)
-        Difference of each subject from chance, or between two conditions.
-    signs : array, shape (P, S)
-        1 or -1 for each subject in each permutation, see :func:`draw_signs`.
-    statistic : {"t", "wilcoxon"}, default="t"
-        Student's t of the mean, or the signed-rank statistic as a normal deviate.
-
-    Attributes
-    ----------
-    observed : array, shape (C,)
-        The statistic of the differences as they are.
-    shape, ndim, dtype : tuple, int, dtype
-        Those of the array (P, C) that the object stands for.
-
-    Raises
-    ------
-    ValueError
-        If the statistic is not known.
-
-    Notes
-    -----
     A flip changes the sum over subjects and leaves the sum of squares as it is. With
     :math:`r = \sum_i s_i d_i / \sqrt{S \sum_i d_i^2}`,
 
@@ -128,25 +90,10 @@ class SignFlips(Exchange):
     where :math:`1 - r^2` is at least 1e-5, so that t is finite where all subjects have
     the same difference. It is 0 where all differences are.
 
-    The signed-rank statistic replaces d by its signed midrank, zeros left out. Its
-    mean over flips is 0 and its variance the sum of squared ranks, ties or not, so
-    :math:`z = r \sqrt S` [1]_. Differences that agree to 12 digits of the largest one
-    are ties.
-
-    References
-    ----------
-    .. [1] Wilcoxon, F. (1945). Individual comparisons by ranking methods. Biometrics
-       Bulletin, 1(6), 80-83.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> differences = np.array([[0.1, 0.2], [0.3, -0.1], [0.2, 0.3]])
-    >>> flips = SignFlips(differences, draw_signs(3, 100))
-    >>> flips.shape, flips.observed.round(3)
-    ((7, 2), array([3.464, 1.109]))
-    >>> flips[:1].round(3)
-    array([[1.109, 0.   ]])
+    The signed-rank statistic replaces d by its signed midrank, zeros left out. Its mean
+    over flips is 0 and its variance the sum of squared ranks, ties or not, so
+    :math:`z = r \sqrt S` [Wilcoxon, 1945]. Differences that agree to 12 digits of the
+    largest one are ties.
     """
 
     def __init__(self, differences, signs, statistic="t"):
@@ -168,55 +115,20 @@ class SignFlips(Exchange):
 
 
 class LabelExchange(Exchange):
-    r"""Two-sample statistics when subjects change their groups.
+    r"""Two-sample statistics (P, C) when subjects, values (S, C), change their groups.
 
-    Parameters
-    ----------
-    values : array, shape (S, C)
-        Value of each subject, the first group's subjects first.
-    labels : array of bool, shape (P, S)
-        True for the subjects that are in the first group in each permutation, see
-        :func:`draw_labels`. All rows have as many.
-    statistic : {"t", "wilcoxon"}, default="t"
-        Student's t with equal variances, or the rank-sum statistic as a normal
-        deviate. Both are large where the first group has the larger values.
-
-    Attributes
-    ----------
-    observed : array, shape (C,)
-        The statistic of the groups as they are.
-    shape, ndim, dtype : tuple, int, dtype
-        Those of the array (P, C) that the object stands for.
-
-    Raises
-    ------
-    ValueError
-        If the statistic is not known.
-
-    Notes
-    -----
-    With the values centred over all subjects, the sum of the first group is all that
-    changes. Let :math:`r` be the correlation of the values with the labels; then
+    `labels` (P, S) are True for who is in the first group, which comes first in
+    `values`; all rows have as many. The statistic is large where the first group has
+    the larger values. With the values centred over all subjects, the sum of the first
+    group is all that changes. Let :math:`r` be the correlation of the values with the
+    labels; then
 
     .. math:: t = r \sqrt{(S - 2) / (1 - r^2)}
 
     is the t of equal variances; :math:`1 - r^2` is at least 1e-5. With midranks in
     place of the values, :math:`z = r \sqrt{S - 1}` is the rank sum minus its mean,
-    divided by its standard deviation over all relabellings, ties included [1]_.
-
-    References
-    ----------
-    .. [1] Mann, H. B., & Whitney, D. R. (1947). On a test of whether one of two random
-       variables is stochastically larger than the other. Annals of Mathematical
-       Statistics, 18(1), 50-60.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> values = np.array([[0.9], [0.8], [0.5], [0.6]])
-    >>> exchange = LabelExchange(values, draw_labels(2, 2, 100))
-    >>> exchange.shape, exchange.observed.round(3)
-    ((5, 1), array([4.243]))
+    divided by its standard deviation over all relabellings, ties included [Mann and
+    Whitney, 1947].
     """
 
     def __init__(self, values, labels, statistic="t"):
@@ -241,6 +153,24 @@ class LabelExchange(Exchange):
         )
 
 
+class OnLattice:
+    """A lazy null (P, C) as one of shape (P, lattice...)."""
+
+    def __init__(self, null, lattice):
+        self._null, self._lattice = null, lattice
+        self.shape, self.dtype = (len(null), *lattice), null.dtype
+        self.ndim = len(self.shape)
+
+    def __len__(self):
+        """Return the number of permutations."""
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        """Return the maps of some permutations."""
+        rows = self._null[rows]
+        return rows.reshape(len(rows), *self._lattice)
+
+
 def tidied(values):
     """Return values as whole numbers, the largest 10^12.
 
@@ -262,40 +192,7 @@ def signed_ranks(values):
 
 
 def draw_signs(n_subjects, n_permutations, random_state=None):
-    """Return signs of subjects: all that differ from the data's, or as many as asked.
-
-    Parameters
-    ----------
-    n_subjects : int
-        Number of subjects S.
-    n_permutations : int
-        Number of permutations P.
-    random_state : int, Generator or None, default=None
-        Seed, as taken by :func:`numpy.random.default_rng`.
-
-    Returns
-    -------
-    signs : array of int, shape (P, S)
-        1 or -1, no two rows the same and none of them all 1, which is the data as it
-        is. Fewer rows, 2^S - 1, if there are no more; the test is then exact.
-
-    Raises
-    ------
-    ValueError
-        If a number is not valid, or if random_state is not.
-
-    Notes
-    -----
-    In a two-sided test the flip of all subjects is always a tie with the data, so an
-    exact p is then never below 2 / 2^S.
-
-    Examples
-    --------
-    >>> draw_signs(2, 10)
-    array([[-1,  1],
-           [ 1, -1],
-           [-1, -1]], dtype=int8)
-    """
+    """Return P different signs (P, S), none the data's, or all there are if fewer."""
     n = check_count("n_subjects", n_subjects, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     if 2**n - 1 <= n_permutations:
@@ -308,35 +205,7 @@ def draw_signs(n_subjects, n_permutations, random_state=None):
 
 
 def draw_labels(n_first, n_second, n_permutations, random_state=None):
-    """Return groups of subjects: all that differ from the data's, or as many as asked.
-
-    Parameters
-    ----------
-    n_first, n_second : int
-        Number of subjects in each group.
-    n_permutations : int
-        Number of permutations P.
-    random_state : int, Generator or None, default=None
-        Seed, as taken by :func:`numpy.random.default_rng`.
-
-    Returns
-    -------
-    labels : array of bool, shape (P, n_first + n_second)
-        True for the subjects in the first group, no two rows the same and none of them
-        the data's, where the first group comes first. Fewer rows if there are no more;
-        the test is then exact.
-
-    Raises
-    ------
-    ValueError
-        If a number is not valid, or if random_state is not.
-
-    Examples
-    --------
-    >>> draw_labels(1, 2, 10)
-    array([[False,  True, False],
-           [False, False,  True]])
-    """
+    """Return P different groups (P, S), True for the first, or all if fewer."""
     n_first = check_count("n_first", n_first, minimum=1)
     n = n_first + check_count("n_second", n_second, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
@@ -370,100 +239,6 @@ def _distinct(draw, n_rows, observed):
     return np.array(rows)
 
 
-#: Where a null keeps the largest values that a correction compares with.
-MAXIMA = {
-    "max": "maximum",
-    "cluster": "cluster_maximum",
-    "cluster-size": "cluster_size_maximum",
-    "tfce": "tfce_maximum",
-}
-
-
-def flip_here(
-    differences,
-    neighbours,
-    correction,
-    *,
-    threshold=0.05,
-    alternative="greater",
-    n_permutations=10000,
-    random_state=None,
-):
-    """Test the mean difference at every position by sign flips of this package.
-
-    Parameters
-    ----------
-    differences : array, shape (S, C)
-        Difference of each subject at each position.
-    neighbours : sparse matrix, shape (C, C), or tuple of int
-        Which positions are neighbours, or the shape of the lattice that they are.
-    correction : {"max", "cluster", "cluster-size", "tfce"}
-        Correction for the number of positions.
-    threshold : float, default=0.05
-        p-level of t that forms clusters, one half on each side if two-sided.
-    alternative : {"greater", "less", "two-sided"}, default="greater"
-        Which differences are the interesting ones.
-    n_permutations : int, default=10000
-        Number of sign flips. All 2^S - 1 if there are no more than that.
-    random_state : int, Generator or None, default=None
-        Seed of the flips.
-
-    Returns
-    -------
-    p : array, shape (C,)
-        Family-wise p-values; of a cluster at all its positions, and 1 elsewhere.
-    null_max : array, shape (P,)
-        Largest statistic of each flip.
-
-    Raises
-    ------
-    ValueError
-        If the correction, the alternative or the threshold is not valid.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> differences = rng.normal([0.0, 2.0, 2.0, 0.0], 0.5, (6, 4))
-    >>> flip_here(differences, (4,), "cluster")[0].round(3)
-    array([1.   , 0.016, 0.016, 1.   ])
-    """
-    check_option("correction", correction, MAXIMA)
-    signs = draw_signs(len(differences), n_permutations, random_state)
-    flips = SignFlips(differences, signs)
-    observed, adjacency = flips.observed, neighbours
-    if isinstance(neighbours, tuple):
-        observed, flips = observed.reshape(neighbours), OnLattice(flips, neighbours)
-        adjacency = None
-    check_option("alternative", alternative, ALTERNATIVES)
-    height = height_of_t(threshold, alternative, len(differences))
-    null = FullNull(observed, flips, adjacency, alternative=alternative, height=height)
-    return np.ravel(correct(null, correction)), getattr(null, MAXIMA[correction])
-
-
-class OnLattice:
-    """A lazy null (P, C) as one of shape (P, lattice...)."""
-
-    def __init__(self, null, lattice):
-        self._null, self._lattice = null, lattice
-        self.shape, self.dtype = (len(null), *lattice), null.dtype
-        self.ndim = len(self.shape)
-
-    def __len__(self):
-        """Return the number of permutations."""
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        """Return the maps of some permutations."""
-        rows = self._null[rows]
-        return rows.reshape(len(rows), *self._lattice)
-
-
-def height_of_t(threshold, alternative, n_subjects):
-    """Return the t at which clusters are formed."""
-    return stats.t.isf(level_of_side(threshold, alternative), n_subjects - 1)
-
-
 #: Up to so many subjects the signed-rank test is exact: without ties by its known
 #: distribution, with ties by listing the signs. SciPy's bounds.
 _EXACT, _LISTED = 50, 13
@@ -473,48 +248,7 @@ _EXACT_GROUP = 8
 
 
 def parametric_p(first, second=None, statistic="t", alternative="greater"):
-    """Return p-values of a test at every position, one by one.
-
-    Parameters
-    ----------
-    first : array, shape (S, C)
-        Differences of subjects from 0, or the values of the first group.
-    second : array, shape (S2, C), or None, default=None
-        The values of the second group.
-    statistic : {"t", "wilcoxon"}, default="t"
-        Student's t-test for one group or, with equal variances, for two; or Wilcoxon's
-        signed-rank test for one group and the rank-sum test of Mann and Whitney for
-        two.
-    alternative : {"greater", "less", "two-sided"}, default="greater"
-        Whether the differences are above 0, or the first group above the second.
-
-    Returns
-    -------
-    p : array, shape (C,)
-        p-values, not corrected for the number of positions; 1 where all differences
-        are 0, or all values the same.
-
-    Raises
-    ------
-    ValueError
-        If the statistic or the alternative is not known.
-
-    Notes
-    -----
-    The signed-rank test leaves zeros out. It is exact up to 50 subjects without ties
-    and zeros, up to 13 with them, and else by the normal approximation. The rank-sum
-    test is exact without ties if a group has at most 8 subjects, and else by the normal
-    approximation with continuity correction. These are the choices of
-    :func:`scipy.stats.wilcoxon` and :func:`scipy.stats.mannwhitneyu`, made for each
-    position by itself. t is finite where all differences are the same, see
-    :class:`SignFlips`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> parametric_p(np.array([[0.1, 0.0], [0.3, 0.0], [0.2, 0.0]])).round(4)
-    array([0.0371, 1.    ])
-    """
+    """Return p-values (C,) of values (S, C), against 0 or (S2, C), by distribution."""
     check_option("statistic", statistic, STATISTICS)
     check_option("alternative", alternative, ALTERNATIVES)
     n, values = len(first), first

@@ -28,36 +28,8 @@ from ..utils.checks import quoted, warn
 
 
 def nearest_voxels(space, onto):
-    """Find the voxel of a space that is nearest to each voxel of another space.
-
-    Parameters
-    ----------
-    space : VolumeSpace
-        The voxels that have values, V of them.
-    onto : VolumeSpace
-        The voxels that are to get values, W of them.
-
-    Returns
-    -------
-    nearest : array of int, shape (W,)
-        Index of the voxel of `space` whose cell of the grid holds the voxel of `onto`;
-        -1 where the grid of `space` ends, or where its mask is empty.
-
-    Notes
-    -----
-    One image, of the voxels' numbers, is resampled to its nearest neighbours by
-    :func:`nilearn.image.resample_to_img`. Taking the values of these voxels is the
-    same as resampling every map.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> space = VolumeSpace(np.ones((3, 1, 1)), np.diag([3.0, 3.0, 3.0, 1.0]))
-    >>> shifted = np.diag([3.0, 3.0, 3.0, 1.0])
-    >>> shifted[0, 3] = 4.0  # mm; the grids are one voxel and a third apart
-    >>> nearest_voxels(space, VolumeSpace(np.ones((3, 1, 1)), shifted))
-    array([ 1,  2, -1])
-    """
+    """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
+    # One image, of the voxels' numbers, is resampled in place of every map.
     # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
     # grid's last voxel, be it by rounding only. An empty voxel all around mends that.
     affine = space.affine.copy()
@@ -75,27 +47,7 @@ def nearest_voxels(space, onto):
 
 
 def take_voxels(values, nearest):
-    """Return the values at other voxels.
-
-    Parameters
-    ----------
-    values : array of float, shape (..., V)
-        Values of the voxels of a space.
-    nearest : array of int, shape (W,)
-        From :func:`nearest_voxels`.
-
-    Returns
-    -------
-    taken : array, shape (..., W)
-        Of the same type; NaN where there is no voxel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> take_voxels(np.array([[0.5, 0.7], [0.4, 0.6]]), np.array([1, -1]))
-    array([[0.7, nan],
-           [0.6, nan]])
-    """
+    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
     taken = np.take(values, nearest, axis=-1, mode="wrap")
     taken[..., nearest < 0] = np.nan
     return taken
@@ -150,17 +102,7 @@ def recorded(result):
 
 
 def tell_differences(words, analyses, n_first):
-    """Warn of subjects that were analysed differently from the first of their list.
-
-    Parameters
-    ----------
-    words : sequence of str
-        How to word each subject at the start of a sentence.
-    analyses : sequence of dict
-        From `recorded`.
-    n_first : int
-        How many are in the first list; all others are in the second.
-    """
+    """Warn of subjects that were analysed otherwise than the first of their list."""
     found = {}
     for k, (who, analysis) in enumerate(zip(words, analyses, strict=True)):
         first = analyses[0 if k < n_first else n_first]
@@ -434,25 +376,12 @@ class Subjects:
     unbalanced: float = 1.0
 
     def expand(self, values, fill=np.nan):
-        """Put values of the positions that count into the shape of the map.
-
-        Parameters
-        ----------
-        values : array, shape (..., C)
-            Values of the positions that count.
-        fill : float or bool
-            The value of all others.
-
-        Returns
-        -------
-        maps : array, shape (..., positions...)
-            The values in place.
-        """
+        """Put values (..., C) of the positions that count into the shape of the map."""
         return self.places.expand(values, self.counted, fill)
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _SubjectMaps:
     """What is kept of the result of one subject, at all positions of its map."""
 
     places: Places
@@ -477,63 +406,7 @@ def gather_subjects(
     resample=False,
     n_first=None,
 ):
-    """Gather the results of several subjects.
-
-    Parameters
-    ----------
-    results : sequence of result or path
-        A result, or the file of a saved one, for every subject; two or more.
-    metric : str or None
-        The metric to gather; None takes the first metric of the first result.
-    subjects : sequence of str or None
-        Names of the subjects, all different. None takes them from the paths: the part
-        "sub-..." if it tells them apart, else the end of the path; or counts.
-    need_nulls : bool
-        Gather the scores under permuted labels as well.
-    resample : bool
-        Bring searchlight maps of voxels onto the grid of the first subject, nearest
-        neighbour, and keep the voxels that every subject has.
-    n_first : int or None
-        Number of results of a first list, which the results of a second one follow;
-        their analyses may differ. None: there is one list.
-
-    Returns
-    -------
-    gathered : Subjects
-        The scores of all subjects at the positions of the first.
-
-    Raises
-    ------
-    TypeError
-        If `results` is no list, or holds anything but results and paths.
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If a file is damaged, if a subject comes twice, or if what the subjects have
-        differs: the kind of map, its positions, the metric, or its chance level; if
-        permutations are missing, if no position is left that all subjects have, or if
-        one is missing of a lattice, such as times.
-
-    Warns
-    -----
-    RuntimeWarning
-        If subjects have scores at different positions, or were analysed differently.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda import decode_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 10)
-    >>> data = rng.normal(size=(3, 20, 4, 6))  # subjects, trials, features, times
-    >>> options = {"n_permutations": 20, "random_state": 0}
-    >>> results = [decode_arrays(X, y, **options) for X in data]
-    >>> gathered = gather(results, need_nulls=True)
-    >>> gathered.names
-    ('subject 1', 'subject 2', 'subject 3')
-    >>> gathered.scores.shape, gathered.nulls[0].shape
-    ((3, 6), (20, 6))
-    """
+    """Return the `Subjects` of results or paths, at the positions of the first."""
     entries = list_entries(results)
     names = name_subjects(subjects, entries)
     words = [word_subject(*each) for each in zip(names, entries, strict=True)]
@@ -561,7 +434,7 @@ def _keep(entry, who, first, metric, need_nulls, resample, seen):
     scores = np.ravel(result.metrics[metric]).astype(np.float64)
     chance, exempt = result.chances[metric], exempt.ravel()
     one_sided = bool(result.parameters.get("larger_of_two"))
-    kept = _Kept(
+    kept = _SubjectMaps(
         places,
         mode,
         metric,

@@ -19,7 +19,7 @@ _BATCH = 500_000
 
 
 #: Values that are above a height of TFCE by less than this, relative to it, lie on it.
-ON_HEIGHT = 1e-9
+_ON_HEIGHT = 1e-9
 
 
 def batches(n_maps, n_values):
@@ -154,22 +154,7 @@ def find_clusters(maps, threshold, adjacency=None):
 
 
 def largest_clusters(maps, threshold, graph):
-    """Return the largest mass and the largest size of a cluster of each map.
-
-    Parameters
-    ----------
-    maps : array, shape (m, positions...)
-        Statistic maps.
-    threshold : float
-        Positions with a larger value are in a cluster.
-    graph : Graph
-        Neighbouring positions.
-
-    Returns
-    -------
-    largest : array, shape (2, m)
-        The mass and the number of positions, 0 for maps without clusters.
-    """
+    """Return the largest mass and size of a cluster of each map (m, ...), (2, m)."""
     nodes, label, *values = _clusters_above(maps, threshold, graph)
     owner = np.empty(len(values[0]), dtype=np.intp)
     owner[label] = nodes // maps[0].size
@@ -307,7 +292,7 @@ def _from_the_top(maps, graph, heights):
     flat, steps = maps.ravel(), np.arange(len(heights))
     # What lies on a height but for rounding is not above it. Scores of few trials often
     # do, as their t is a round number, and rounding may differ between equal scores.
-    heights = heights * (1 + ON_HEIGHT)
+    heights = heights * (1 + _ON_HEIGHT)
     nodes = np.flatnonzero(flat > heights[0])
     depth = len(heights) - np.searchsorted(heights, flat[nodes])
     depth = depth.astype(np.min_scalar_type(len(heights)))  # short ones sort quickly
@@ -325,22 +310,7 @@ def _from_the_top(maps, graph, heights):
 
 
 def adjacency_among(pairs, n_positions, chosen):
-    """Return the adjacency matrix of some positions.
-
-    Parameters
-    ----------
-    pairs : array of int, shape (2, n_pairs)
-        Neighbouring positions, each pair once.
-    n_positions : int
-        Number of all positions.
-    chosen : array of int, shape (n_chosen,)
-        The positions that the matrix is of.
-
-    Returns
-    -------
-    adjacency : csr_array of bool, shape (n_chosen, n_chosen)
-        True for neighbours.
-    """
+    """Return the adjacency of the chosen positions by pairs (2, n_pairs) of all."""
     marks = np.ones(pairs.shape[1], dtype=bool), tuple(pairs)
     one_way = sparse.csr_array(marks, shape=(n_positions, n_positions))
     return (one_way + one_way.T)[chosen][:, chosen]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import norm
 
-from ..utils.checks import check_count, check_option, check_positive, word_bytes
+from ..utils.checks import check_option, check_positive, word_bytes
 from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
@@ -26,7 +26,7 @@ TIES = {
 ALTERNATIVES = ("greater", "less", "two-sided")
 
 
-class Compared:
+class Null:
     """Observed scores and how they are compared with permuted ones.
 
     Parameters
@@ -109,10 +109,10 @@ class Compared:
         return np.maximum(np.abs(self.values), np.abs(self.maximum).max())
 
 
-class FullNull(Compared):
+class FullNull(Null):
     """A null at hand: what a NullSummary keeps, worked out when it is asked for.
 
-    Parameters as those of :class:`Compared`; `null`, shape (P, positions...), is an
+    Parameters as those of :class:`Null`; `null`, shape (P, positions...), is an
     array or a lazy null.
     """
 
@@ -318,9 +318,9 @@ def check_level(threshold):
 class NullSummary:
     """What stays of a permutation null that is too large to keep.
 
-    Made by :func:`summarize_null` or a :class:`NullCollector`, used by
-    :func:`p_values_from_summary`. The last three arrays are needed for "cluster" and
-    "tfce" only, and are None unless they were asked for.
+    Made by :func:`summarize_null`, used by :func:`p_values_from_summary`. The last
+    three arrays are needed for "cluster" and "tfce" only, and are None unless they were
+    asked for.
 
     Attributes
     ----------
@@ -440,7 +440,7 @@ class NullSummary:
         return cls(**arrays)
 
 
-class SummarisedNull(Compared):
+class SummarisedNull(Null):
     """A summary with its observed scores: what corrections take for a `FullNull`.
 
     Parameters
@@ -558,90 +558,3 @@ def summarize_null(
         **{name: getattr(null, name) for name in names},
         threshold=threshold,
     )
-
-
-class NullCollector:
-    """Summarize a null whose positions come in parts, all permutations at once.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the map of positions.
-    n_permutations : int
-        Number of permutations P.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> collector = NullCollector((2, 3), 99)
-    >>> for row in range(2):
-    ...     collector.add(row, np.full(3, 0.5), rng.uniform(size=(99, 3)))
-    >>> collector.summary().exceedances
-    array([[56, 53, 53],
-           [54, 55, 52]])
-    """
-
-    def __init__(self, shape, n_permutations):
-        self.n_permutations = check_count("n_permutations", n_permutations, 1)
-        self._exceedances = np.full(shape, -1)  # -1: not added yet
-        self._maximum = None
-
-    def add(self, index, observed, null):
-        """Take in a part of the map.
-
-        Parameters
-        ----------
-        index : int, slice or tuple of these
-            Where in the map the part is.
-        observed : array, shape (part...)
-            Observed scores of the part.
-        null : array, shape (P, part...)
-            Its scores under the permutations, the same ones and in the same order for
-            every part.
-
-        Raises
-        ------
-        ValueError
-            If the scores are not valid, do not fit the place or have another dtype
-            than those before, or if a part of the place was added before.
-        """
-        part, place = FullNull(observed, null), self._exceedances[index]
-        if part.null.shape != (self.n_permutations, *place.shape):
-            raise ValueError(
-                f"The null of part {index!r} must have shape "
-                f"{(self.n_permutations, *place.shape)}; got {part.null.shape}."
-            )
-        if (place >= 0).any():
-            raise ValueError(f"Scores of part {index!r} were added before.")
-        if self._maximum is None:
-            self._maximum = np.full(self.n_permutations, -np.inf, part.null.dtype)
-        if self._maximum.dtype != part.null.dtype:
-            raise ValueError(
-                f"The null of part {index!r} is {part.null.dtype}, the parts before "
-                f"were {self._maximum.dtype}. Give all parts as one dtype."
-            )
-        self._exceedances[index] = part.exceedances
-        np.maximum(self._maximum, part.maximum, out=self._maximum)
-
-    def summary(self):
-        """Return the summary of the whole map, without clusters.
-
-        Returns
-        -------
-        summary : NullSummary
-            The same as :func:`summarize_null` gives for the whole null.
-
-        Raises
-        ------
-        ValueError
-            If parts of the map were not added yet.
-        """
-        missing = np.count_nonzero(self._exceedances < 0)
-        if missing or self._maximum is None:
-            raise ValueError(
-                f"{missing} of {self._exceedances.size} positions were not added yet."
-            )
-        return NullSummary(
-            self.n_permutations, self._exceedances.copy(), self._maximum.copy()
-        )

@@ -41,14 +41,7 @@ import numpy as np
 
 from .folds import FoldBatch, Layout, lay_out
 from .hat import Hat, invert_blocks
-from .rules import (
-    RuleTerms,
-    best_classes,
-    best_of_two,
-    class_rule,
-    contrasts,
-    discriminant_axes,
-)
+from .rules import RuleTerms, best_classes, best_of_two, class_rule, contrasts
 
 
 @dataclass(frozen=True)
@@ -596,47 +589,3 @@ def apply_targets(plan, targets, want_scores=False):
         predicted[batch.rows] = best.reshape(-1, n_columns)
         true[batch.rows] = some.codes.reshape(-1, targets.n_labels)
     return Scored(true, predicted, scores)
-
-
-def discriminant_scores(plan, labels, n_classes):
-    r"""Return the discriminant scores of every test row for one label vector.
-
-    Optimal scoring turns regression scores into discriminant scores by the generalised
-    eigenproblem :math:`M \theta = \alpha^2 D_\pi \theta` of each fold, here in contrast
-    space, where the trivial pair is gone:
-    :math:`(C - A) v = \alpha^2 C v`, with C the centred cross-product of the training
-    labels. Columns are scaled so that :math:`W^\top (S_w + \lambda I) W = I`.
-
-    Parameters
-    ----------
-    plan : Plan
-        From :func:`prepare`.
-    labels : ndarray of int, shape (n,)
-        Class codes 0..c-1.
-    n_classes : int
-        The number of classes c.
-
-    Returns
-    -------
-    scores : ndarray, shape (n_test, c - 1)
-        In the order of ``plan.rows``; the most discriminant column first. Each fold
-        has axes of its own, up to their sign. Columns without any class difference
-        (as when a class is absent from the training fold) are zero.
-
-    References
-    ----------
-    .. [1] Hastie, Buja & Tibshirani (1995). Penalized discriminant analysis. Annals of
-       Statistics 23(1), 73-102.
-    .. [2] Treder (2018). Direct calculation of out-of-sample predictions in multi-class
-       kernel FDA. ESANN. Its scaling D and its training scores are misprinted.
-    """
-    targets = make_targets(np.asarray(labels)[None], n_classes, plan.layout, plan.dtype)
-    Q, found = contrasts(n_classes), []
-    for model in plan.fold_models(targets):
-        fitted = (model.targets.T - model.residuals)[..., 0].transpose(1, 2, 0)
-        counts = model.targets.terms.counts[:, :, 0].T
-        for fold in range(model.batch.k):
-            axes = discriminant_axes(model.A[:, :, fold, 0], counts[fold], Q)
-            mean = counts[fold] @ Q / counts[fold].sum()
-            found.append((fitted[fold] - mean) @ axes)
-    return np.concatenate(found)

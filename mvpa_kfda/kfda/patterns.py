@@ -73,8 +73,8 @@ def class_patterns(plan, codes, n_classes, signal):
         mean, and a class that no fold trains on is NaN. Without folds, the same as
         ``"class"``. ``"discriminant"`` (c - 1, p): the columns of A for the
         discriminant scores of the full-data model, in the unit of `signal` per unit of
-        the score, as scaled in `mvpa_kfda.kfda.direct.discriminant_scores`. The sign
-        is free; the largest absolute entry is made positive. Discriminants without any
+        the score; :math:`W^\top (S_w + \lambda I) W = I` scales the scores. The sign is
+        free; the largest absolute entry is made positive. Discriminants without any
         class difference are zero.
 
     Raises
