@@ -2,19 +2,28 @@
 
 import re
 import textwrap
-from dataclasses import fields
+import zlib
+from contextlib import ExitStack
+from dataclasses import fields, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import h5py
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from nibabel import Nifti1Image
 from numpy.testing import assert_array_equal
+from test_results import PARAMETERS, assert_identical
 
 from mvpa_kfda import decode_arrays, group_inference, searchlight
-from mvpa_kfda.results.load import RESULTS
+from mvpa_kfda.results.load import RESULTS, load_result
 from mvpa_kfda.utils import files as hdf5
 
 PAGE = Path(__file__).parents[1] / "doc" / "file_format.rst"
+OF_EVERY_KIND = {**PARAMETERS, "objects": np.array(["a", 1], dtype=object)}
 BLOCK = r"\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)"
 
 
@@ -27,17 +36,27 @@ def page():
 def shown(page, tmp_path, monkeypatch):
     """Return a function that saves a result and runs the code of the page on it."""
     monkeypatch.chdir(tmp_path)
-    reader, use = (textwrap.dedent(code) for code in re.findall(BLOCK, page))
+    (reader,) = (textwrap.dedent(code) for code in re.findall(BLOCK, page))
 
-    def run(result, with_use=False):
+    def run(result):
         result.save("result.h5")
         names = {}
         exec(reader, names)
-        if with_use:
-            exec(use, names)
         return names
 
     return run
+
+
+@pytest.fixture
+def as_hdf5(tmp_path):
+    """Return a function that saves a result and opens its file by h5py alone."""
+    with ExitStack() as stack:
+
+        def save(result):
+            result.save(tmp_path / "result.h5")
+            return stack.enter_context(h5py.File(tmp_path / "result.h5", "r"))
+
+        yield save
 
 
 def simulate(n_times=5, seed=0):
@@ -45,27 +64,30 @@ def simulate(n_times=5, seed=0):
     return rng.normal(size=(40, 3, n_times)), np.tile(["face", "house"], 20)
 
 
+def decode(**options):
+    """Decode a few times with a few permutations."""
+    options = {"n_permutations": 7, "random_state": 0, **options}
+    return decode_arrays(*simulate(), sfreq=50, tmin=-0.02, **options)
+
+
 def test_reader_on_time_course(shown):
-    X, y = simulate()
-    options = {"n_permutations": 7, "random_state": 0, "sfreq": 50, "tmin": -0.02}
-    result = decode_arrays(X, y, scoring=["roc_auc", "accuracy"], **options)
-
-    names = shown(result, with_use=True)
-
+    result = decode(scoring=["roc_auc", "accuracy"])
+    names = shown(result)
     assert names["class_name"] == "TimeResult"
     assert names["metric"] == "roc_auc"  # the first that was asked for
     assert_array_equal(names["scores"], result.scores)
     assert_array_equal(names["null"], result.null)
     assert_array_equal(names["times"], result.times)
+    assert_array_equal(names["p"], result.pvalues())
+    assert names["kernel"] == result.parameters["kernel"]
     assert names["null"].shape == (7, 5)
 
 
-def test_reader_without_permutations(shown):
-    names = shown(decode_arrays(*simulate()), with_use=True)
-    assert names["null"] is None
+def test_reader_without_permutations(as_hdf5):
+    assert list(as_hdf5(decode(n_permutations=0))["nulls"]) == []
 
 
-def test_reader_on_image(shown):
+def test_reader_on_image(as_hdf5):
     rng = np.random.default_rng(0)
     _, y = simulate()
     affine = np.diag([4.0, 4.0, 4.0, 1.0])
@@ -82,58 +104,162 @@ def test_reader_on_image(shown):
         random_state=0,
     )
 
-    names = shown(result)
-    class_name, found = names["read"]("result.h5")
+    file = as_hdf5(result)
 
-    assert class_name == "VolumeResult"
-    assert_array_equal(found["metrics"]["accuracy"], result.scores)
-    assert_array_equal(found["nulls"]["accuracy"], result.null)
-    assert found["nulls"]["accuracy"].dtype == np.float32
-    assert found["classes"] == list(result.classes)
-    ends = np.cumsum(found["tests"]["sizes"])[:-1]
+    assert file.attrs["class_name"] == b"VolumeResult"
+    assert_array_equal(file["metrics/accuracy"], result.scores)
+    assert_array_equal(file["nulls/accuracy"], result.null)
+    assert file["nulls/accuracy"].dtype == np.float32
+    assert file["classes"].asstr()[()].tolist() == list(result.classes)
+    ends = np.cumsum(file["tests/sizes"])[:-1]
     for rows, test in zip(
-        np.split(found["tests"]["rows"], ends), result.tests, strict=True
+        np.split(file["tests/rows"][()], ends), result.tests, strict=True
     ):
         assert_array_equal(rows, test)
     # As the page says: position k is the k-th true voxel of the mask.
     image = np.zeros(mask.shape)
-    image[found["space"]["mask"]] = found["metrics"]["accuracy"]
+    image[file["space/mask"][()]] = file["metrics/accuracy"]
     assert_array_equal(np.float32(image), result.to_img().get_fdata())
-    assert_array_equal(found["space"]["affine"], affine)
+    assert_array_equal(file["space/affine"], affine)
 
 
-def test_reader_on_group(shown):
+def test_reader_on_group(as_hdf5):
     results = [decode_arrays(*simulate(seed=k)) for k in range(6)]
     group = group_inference(results, "sign-flip", ["max", "cluster"], random_state=0)
 
-    names = shown(group)
-    class_name, found = names["read"]("result.h5")
+    file = as_hdf5(group)
 
-    assert class_name == "GroupResult"
-    assert found["correction"] == ["max", "cluster"]
-    assert found["subjects"] == list(group.subjects)
-    assert_array_equal(found["subject_scores"].mean(axis=0), group.scores)
-    assert_array_equal(found["places"]["coordinates"]["times"], group.times)
-    assert list(found["p_maps"]) == list(group.p_maps)
+    assert file.attrs["class_name"] == b"GroupResult"
+    assert file["correction"].asstr()[()].tolist() == ["max", "cluster"]
+    assert file["subjects"].asstr()[()].tolist() == list(group.subjects)
+    assert_array_equal(file["subject_scores"][()].mean(axis=0), group.scores)
+    assert_array_equal(file["places/coordinates/times"], group.times)
+    assert list(file["p_maps"]) == list(group.p_maps)
     for name, p in group.p_maps.items():
-        assert_array_equal(found["p_maps"][name], p)
-    assert_array_equal(found["null_max"], group.null_max)
+        assert_array_equal(file["p_maps"][name], p)
+    assert_array_equal(file["null_max"], group.null_max)
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_all_fields_are_described(page, name):
     described = set(re.findall(r"``(\w+)``|~mvpa_kfda\.(\w+)`", page))
-    described = {one or other for one, other in described}
-    missing = {name, *(each.name for each in fields(RESULTS[name]))} - described
+    described = {code or link for code, link in described}
+    missing = {name, *(field.name for field in fields(RESULTS[name]))} - described
     assert not missing
 
 
-def test_layout_is_described(page):
-    source = Path(hdf5.__file__).read_text("utf-8")
-    tags = set(re.findall(r'"(__[a-z]+__)"', source))
-    assert len(tags) == 7
-    assert tags == set(re.findall(r'\{"(__[a-z]+__)":', page))
-    assert all(f"key_{key}" in page for key in hdf5.HEADER_KEYS)
+def test_layout_is_described(page, as_hdf5):
+    file = as_hdf5(replace(decode(), parameters=OF_EVERY_KIND))
+    nodes = []
+    file.visititems(lambda name, node: nodes.append(node))
+    kinds = {node.attrs["kind"].decode() for node in nodes}
+    table = page.split("* - ``kind``")[1].split("\n\n")[0]
+    rows = re.findall(r"\* - (.*)\n", table)
+    assert kinds == set(re.findall(r'``"(\w+)"``', " ".join(rows)))
+    assert hdf5.VERSION_NAME in page
+    assert file.attrs[hdf5.VERSION_NAME] == hdf5.FORMAT_VERSION
     versions = page.split("\nVersions\n")[1].split("\nSecurity\n")[0]
     numbers = re.findall(r"\* - (\d+)\n", versions)
     assert numbers == [str(k + 1) for k in range(hdf5.FORMAT_VERSION)]
+    for node in nodes:
+        assert set(node.attrs) == {"kind", "crc32"} - (
+            {"crc32"} if isinstance(node, h5py.Group) else set()
+        )
+        if isinstance(node, h5py.Dataset):
+            assert node.chunks is None
+            assert node.attrs["crc32"] == zlib.crc32(node[...].tobytes())
+
+
+# ------------------------------------------------------------------------- round trips
+
+NUMBERS = arrays(
+    dtype=st.sampled_from([bool, "i1", "i4", "u8", "f2", "<f4", ">f8"]),
+    shape=array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
+)
+TEXTS = st.text(max_size=5).filter(lambda value: not value.endswith("\0"))
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXTS
+    | st.floats().map(np.float64)
+    | TEXTS.map(np.str_)
+    | st.dates().map(lambda day: np.datetime64(day))
+)
+KEYS = TEXTS | st.integers() | st.booleans() | st.tuples(TEXTS, st.integers())
+VALUES = st.recursive(
+    SCALARS
+    | NUMBERS
+    | st.lists(TEXTS, max_size=4).map(lambda items: np.array(items, dtype=str))
+    | st.lists(SCALARS, max_size=4).map(lambda items: np.fromiter(items, object)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(KEYS, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100, database=None)
+@given(value=VALUES)
+def test_nested_values_survive_a_file(value):
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "values.h5"
+        hdf5.write_result_file(path, "Values", {"value": value})
+        class_name, restored = hdf5.read_result_file(path)
+    assert class_name == "Values"
+    assert list(restored) == ["value"]
+    assert_identical(restored["value"], value)
+    assert hdf5.same_content(restored["value"], value)
+
+
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_damage_is_noticed(tmp_path, start):
+    """Files with a few other bytes, or cut short, are refused or read alike."""
+    path = tmp_path / "result.h5"
+    result = decode()
+    result.save(path)
+    data = np.fromfile(path, np.uint8)
+    refused = 0
+    for seed in range(start, start + 50):
+        rng = np.random.default_rng(seed)
+        damaged = data.copy()
+        if seed % 4 == 0:
+            damaged = damaged[: rng.integers(len(data))]
+        else:
+            where = rng.integers(len(data), size=rng.integers(1, 4))
+            damaged[where] ^= rng.integers(1, 256, size=len(where), dtype=np.uint8)
+        damaged.tofile(path)
+        try:
+            assert load_result(path) == result
+        except ValueError as error:
+            assert str(error).startswith(f"{path} is ")  # noqa: PT017
+            refused += 1
+    assert refused > 40
+
+
+def test_kinds_that_do_not_fit_are_noticed(tmp_path):
+    """Whatever else a file says of a value, it is another value or refused."""
+    path = tmp_path / "result.h5"
+    result = replace(decode(), parameters=OF_EVERY_KIND)
+    result.save(path)
+    with h5py.File(path, "r") as file:
+        names = []
+        file.visit(names.append)
+    kinds = (
+        "none array scalar objects list tuple bool int float str dict items rows time"
+    )
+    rng = np.random.default_rng(0)
+    refused = 0
+    for name in names[::2]:
+        result.save(path, overwrite=True)
+        with h5py.File(path, "r+") as file:
+            file[name].attrs["kind"] = np.bytes_(rng.choice(kinds.split()))
+        try:
+            assert type(load_result(path)) is type(result)
+        except ValueError as error:
+            assert str(error).startswith(f"{path} ")  # noqa: PT017
+            refused += 1
+    assert 10 < refused < len(names[::2])

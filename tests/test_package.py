@@ -33,7 +33,7 @@ ROOMS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILE
 }
 #: The numeric rooms, and what they must do without.
 CORE = ("inference", "kfda", "metrics")
-HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5py", "h5io"}
+HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5py"}
 PUBLIC = sorted(mvpa_kfda.__all__)
 
 #: What numpydoc checks in every docstring: it exists, its sections are in order, and

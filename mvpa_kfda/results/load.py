@@ -50,7 +50,8 @@ def load_result(path):
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is not a result file, is damaged, or comes from a newer version.
+        If the file is not a result file, is damaged, or is of another version of the
+        file format, older or newer.
 
     Examples
     --------
@@ -73,7 +74,8 @@ def load_result(path):
         )
     try:
         return RESULTS[name](**content)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    # What fields of other types or shapes make of the class.
+    except Exception as error:
         raise ValueError(
             f"{path} is damaged: its entries do not make a {name} ({error})."
         ) from error

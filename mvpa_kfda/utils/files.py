@@ -1,40 +1,42 @@
 """Result files: a flat, fixed HDF5 layout, and the versions recorded in it.
 
-h5io restores any Python object: on reading it imports the modules that a file names,
-calls ``__setstate__`` of their classes, evaluates the text of a ``timezone`` entry and
-unpickles pandas tables. So none of these types is ever written here, and
-a file is walked before h5io sees it: anything but the layout below is refused. ::
+A dict is a group, any other value a dataset of numbers or of text, under its own name.
+The attribute `kind` says what Python makes of it. h5py, MATLAB and R read the values
+without this package; doc/file_format.rst describes them all. ::
 
-    /mvpa_kfda                          dict
-        key_format_version              int
-        key_class_name                  unicode
-        key_header                      unicode: all plain values, as JSON
-        key_arrays                      dict
-            key_<name>                  ndarray: numbers or booleans
+    /                     attributes mvpa_kfda_format (the version), class_name
+        metrics           group, kind "dict"
+            accuracy      dataset, kind "array", with its checksum `crc32`
+        ...
 
-JSON keeps what h5io loses: the order of dict keys, booleans, empty strings. The type of
-an entry is its TITLE attribute, as h5io has it, but of fixed length.
+Nothing is of variable length: such data lie in a heap, where damage can hang the HDF5
+library.
 """
 
-import json
+import math
 import os
 import platform
 import re
 import uuid
+import zlib
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import h5io
 import h5py
 import numpy as np
 
-TITLE = "mvpa_kfda"
-#: The layout as a whole; 2 has the arrays of penalties and of averaging.
-FORMAT_VERSION = 2
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
+#: The attribute of the file that says it is a result file, and of which format.
+VERSION_NAME = "mvpa_kfda_format"
+#: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON.
+FORMAT_VERSION = 3
+MAX_DEPTH = 32
+#: Every group and dataset takes more than that, in bytes.
+HEADER_SIZE = 64
+#: Longest value of an attribute, in bytes; ours are short names and single numbers.
+MAX_ATTRIBUTE = 64
+PLAIN = {kind.__name__: kind for kind in (bool, int, float, str)}
 TIME_TYPE = re.compile(r"[mM]8(\[\d*[a-zA-Z]{1,2}\])?")
-HEADER_KEYS = ("format_version", "class_name", "header", "arrays")
 
 
 class _RefusedError(ValueError):
@@ -42,31 +44,12 @@ class _RefusedError(ValueError):
 
 
 def write_result_file(path, class_name, fields, *, overwrite=False):
-    """Write the fields of a result to an HDF5 file.
+    """Write the fields of a result, values by name, to an HDF5 file.
 
     The file is written beside its target under a temporary name and moved into place
-    at the end, so a crash leaves neither half a file nor a destroyed old one.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file to write; ``.h5`` is the usual ending.
-    class_name : str
-        Name of the result's class.
-    fields : dict
-        Field name -> array, number, string, boolean, None, or a dict, list or tuple
-        of these.
-    overwrite : bool
-        Replace an existing file.
-
-    Raises
-    ------
-    FileExistsError
-        If the file exists and `overwrite` is false.
-    FileNotFoundError
-        If the folder of the file does not exist.
-    TypeError
-        If a field holds anything else; nothing is written then.
+    at the end, so a crash leaves neither half a file nor a destroyed old one. Fields
+    are arrays, numbers, strings, booleans, None, or dicts, lists and tuples of these;
+    anything else is a TypeError, and leaves no file either.
     """
     # A link is followed, so that the link itself survives the move at the end.
     target = Path(os.path.realpath(path))
@@ -82,21 +65,15 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             f"The folder {target.parent} does not exist; make it first, or save "
             "somewhere else."
         )
-    header, arrays = _flatten(fields)
-    content = {
-        "format_version": FORMAT_VERSION,
-        "class_name": class_name,
-        "header": header,
-        "arrays": arrays,
-    }
     # Not tempfile: its files are readable by their owner only, and stay so when moved.
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        # The format of HDF5 1.10 has checksums, which find most damage on reading.
+        # The format of HDF5 1.10 has checksums of the structure.
         with h5py.File(draft, "x", libver="v110") as file:
-            # Uncompressed, so that a reader can check sizes before it allocates.
-            h5io.write_hdf5(file, content, title=TITLE, compression=0)
-            file.visititems(_fix_title_length)
+            file.attrs[VERSION_NAME] = FORMAT_VERSION
+            file.attrs["class_name"] = np.bytes_(class_name)
+            for name, value in fields.items():
+                _write(file, name, value, name)
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(draft, target)
@@ -105,206 +82,156 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
 
 
 def read_result_file(path):
-    """Read a file of `write_result_file`, without ever executing what it holds.
+    """Return the class name and the fields of a file, without executing any of it.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file to read.
-
-    Returns
-    -------
-    class_name : str
-        Name of the result's class.
-    fields : dict
-        The fields as they were written.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is not a result file, is damaged or cut short, comes from a newer
-        version, or holds anything that a result file never holds.
+    A ValueError if the file is not a result file, is damaged or cut short, has another
+    version of the format, or holds anything that a result file never holds.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
-        _check_signature(path)
+        if os.access(path, os.R_OK) and not (path.is_file() and h5py.is_hdf5(path)):
+            raise _RefusedError(
+                "is not an HDF5 file (it is empty, a folder, or of another kind); "
+                "load_result reads files that .save() of a result wrote."
+            )
         with h5py.File(path, "r") as file:
-            _check_layout(file)
-            content = h5io.read_hdf5(file, title=TITLE)
-        header = json.loads(content["header"])
-        return content["class_name"], _decode(header, content["arrays"])
+            class_name = _check_root(file)
+            return class_name, _Reader(path.stat().st_size).children(file)
     except _RefusedError as error:
         raise ValueError(f"{path} {error}") from None
-    except PermissionError:
+    except (PermissionError, MemoryError):
         raise
-    # What a broken file makes of h5py, JSON and UTF-8: all of it means "damaged".
-    except (OSError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    # What a broken file makes of h5py, NumPy and UTF-8: all of it means "damaged".
+    except Exception as error:
         raise ValueError(
-            f"{path} is an HDF5 file but damaged or cut short; save it again or take "
-            f"it from a backup ({error})."
+            f"{path} is damaged or cut short; save it again, or take it from a backup "
+            f"({error})."
         ) from error
 
 
-def same_content(fields, others):
-    """Tell whether two results would be written alike; NaN equals NaN."""
-    (header, arrays), (other_header, other_arrays) = _flatten(fields), _flatten(others)
-    # Equal headers name the same arrays. Unpickled ones may have another byte order.
-    return header == other_header and all(
-        array.dtype.newbyteorder("=") == other_arrays[name].dtype.newbyteorder("=")
-        and np.array_equal(array, other_arrays[name], equal_nan=True)
-        for name, array in arrays.items()
-    )
-
-
-def _flatten(fields):
-    """Return the fields as JSON text, and the arrays that it refers to."""
-    arrays = {}
-    return json.dumps(_encode(fields, "", arrays)), arrays
-
-
-def _fix_title_length(_, node):
-    """Move a type's name out of the heap, where damage can hang the HDF5 library."""
-    node.attrs["TITLE"] = np.bytes_(node.attrs["TITLE"])
-
-
-def _check_signature(path):
-    """Tell folders, empty files and files of other kinds apart."""
-    if not path.is_file():
-        raise _RefusedError("is not a file; give the name of a saved result.")
-    with path.open("rb") as file:
-        start = file.read(len(SIGNATURE))
-    if not start:
-        raise _RefusedError(
-            "is empty, 0 bytes; it was never written or its copy failed."
+def same_content(value, other):
+    """Tell whether two values would be written alike; NaN equals NaN."""
+    (kind, content), (other_kind, others) = _encode(value), _encode(other)
+    if kind != other_kind or type(content) is not type(others):
+        return False
+    if isinstance(content, dict):
+        # The order counts: the first metric is the one that a result shows.
+        return list(content) == list(others) and all(
+            same_content(item, others[key]) for key, item in content.items()
         )
-    if start != SIGNATURE:
-        raise _RefusedError(
-            "is not an HDF5 file; load_result reads files written by .save() of a "
-            "result."
-        )
+    # Unpickled arrays may have another byte order.
+    types = {array.dtype.newbyteorder("=") for array in (content, others)}
+    equal_nan = content.dtype.kind == "f"
+    return len(types) == 1 and np.array_equal(content, others, equal_nan=equal_nan)
 
 
-def _check_layout(file):
-    """Refuse everything that differs from what `write_result_file` makes."""
-    root = _children(file, "/")
-    if TITLE not in root:
-        found = ", ".join(repr(name) for name in list(root)[:5]) or "nothing"
-        raise _RefusedError(
-            f"is an HDF5 file but holds no {TITLE} result; it holds {found}."
-        )
-    # The version comes before the rest: a newer layout may differ in all of it.
-    top = _children(_check_node(root[TITLE], "dict"), TITLE)
-    entries = {f"key_{name}" for name in HEADER_KEYS}
-    if "key_format_version" not in top:
-        raise _RefusedError(
-            f"is an HDF5 file but its {TITLE} entry has no format version; it was "
-            "not written by .save() of a result."
-        )
-    version = int(_check_node(top["key_format_version"], "int")[0])
-    if version > FORMAT_VERSION:
-        raise _RefusedError(
-            f"was saved by a newer version of {TITLE} (file format {version}; this "
-            f"one reads up to {FORMAT_VERSION}); update {TITLE} to read it."
-        )
-    if set(top) != entries or len(root) > 1:
-        names = {f"/{name}" for name in root if name != TITLE} | (set(top) ^ entries)
-        raise _RefusedError(
-            f"does not have the entries of a {TITLE} result file; missing or not "
-            f"allowed: {', '.join(sorted(names)[:5])}. It is refused."
-        )
-    _check_node(top["key_class_name"], "unicode")
-    _check_node(top["key_header"], "unicode")
-    for array in _children(_check_node(top["key_arrays"], "dict"), "arrays").values():
-        _check_node(array, "ndarray")
+# ----------------------------------------------------------------------------- writing
 
 
-def _children(group, where):
-    """Map names to the nodes of a group, having refused links before following them."""
-    nodes = {}
-    for name in group:
-        link = group.get(name, getlink=True)
-        if not isinstance(link, h5py.HardLink):
-            raise _RefusedError(
-                f"holds a link out of its own data ({where}: {name}), which a result "
-                "file never holds. It is refused."
-            )
-        nodes[name] = group[name]
-    return nodes
+def _write(group, name, value, where, depth=1):
+    """Write a value under its name: a group with its parts, or a dataset."""
+    try:
+        kind, content = _encode(value)
+        if depth > MAX_DEPTH:
+            raise TypeError(f"nested more than {MAX_DEPTH} deep")
+    except TypeError as error:
+        raise TypeError(f"Cannot save {where}: {error}.") from None
+    if isinstance(content, dict):
+        node = group.create_group(name, track_order=True)
+        for key, item in content.items():
+            _write(node, key, item, f"{where}.{key}", depth + 1)
+    else:
+        node = group.create_dataset(name, data=content)
+        node.attrs["crc32"] = np.uint32(zlib.crc32(np.ascontiguousarray(content)))
+    node.attrs["kind"] = np.bytes_(kind)
 
 
-def _check_node(node, kind):
-    """Return a node if it is plain data of the one expected type."""
-    title = None
-    if "TITLE" in node.attrs:
-        stored = node.attrs.get_id("TITLE")
-        if stored.dtype.kind == "S" and stored.shape == ():
-            title = node.attrs["TITLE"].decode()
-    wanted = h5py.Group if kind == "dict" else h5py.Dataset
-    if title != kind or not isinstance(node, wanted):
-        raise _RefusedError(
-            f"holds an entry of type {title!r} at {node.name}, where a result file "
-            f"has {kind!r}. It is refused: loading it could run foreign code."
-        )
-    if kind != "dict":
-        _check_dataset(node, {"int": "i", "unicode": "u"}.get(kind, "biuf"))
-        if kind != "ndarray" and node.ndim != 1:
-            raise _RefusedError(f"is damaged: {node.name} has the wrong shape.")
-    return node
-
-
-def _check_dataset(node, kinds):
-    """Refuse datasets that are not plain numbers stored inside the file itself."""
-    plain = (
-        node.dtype.kind in kinds
-        and node.dtype.subdtype is None
-        and node.shape is not None
-        and not node.external
-        and not node.is_virtual
-        # A filter may load a plugin, and lets a small file ask for endless memory.
-        and node.id.get_create_plist().get_nfilters() == 0
-    )
-    if not plain:
-        raise _RefusedError(
-            f"holds data at {node.name} that is not plain numbers stored in the file "
-            f"itself (type {node.dtype}). It is refused."
-        )
-    if node.id.get_storage_size() < node.size * node.dtype.itemsize:
-        raise _RefusedError(
-            f"is damaged: {node.name} claims more data than the file holds."
-        )
-
-
-def _encode(value, where, arrays):
-    """Turn a value into JSON; arrays of numbers go to `arrays` under their name."""
+def _encode(value):
+    """Return the kind of a value, and its array or a dict of its parts."""
     # NumPy first: np.float64 and np.str_ are also Python floats and strings.
     if isinstance(value, np.generic):
-        return {"__scalar__": _encode(np.asarray(value), where, arrays)}
-    if isinstance(value, np.ndarray):
-        return _encode_array(value, where, arrays)
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if type(value) is list:
-        return [_encode(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
+        return _encode_array("scalar", np.asarray(value))
+    if type(value) is np.ndarray:
+        return _encode_array("array", value)
+    kind = type(value).__name__
+    if value is None:
+        return "none", np.empty(0)
+    if type(value) in PLAIN.values():
+        packed = _pack([value])
+        if packed is None and type(value) is int:  # more than 64 bits are written out
+            packed = _pack([str(value)])
+        if packed is not None:
+            return kind, packed.reshape(())
     if type(value) is tuple and _are_rows(value):
         # Leave-one-out has thousands of test sets: two arrays instead of thousands.
         sizes = np.array([len(rows) for rows in value])
-        joined = {"rows": np.concatenate(value), "sizes": sizes}
-        return {"__rows__": _encode(joined, where, arrays)}
-    if type(value) is tuple:
-        return {"__tuple__": _encode(list(value), where, arrays)}
+        return "rows", {"rows": np.concatenate(value), "sizes": sizes}
+    if type(value) in (list, tuple):
+        packed = _pack(value)
+        return kind, _numbered(value) if packed is None else packed
     if type(value) is dict:
-        if all(type(k) is str and not k.startswith("__") for k in value):
-            return {k: _encode(v, f"{where}.{k}", arrays) for k, v in value.items()}
-        return {"__dict__": _encode([list(kv) for kv in value.items()], where, arrays)}
+        if all(map(_is_name, value)):
+            return "dict", value
+        return "items", {"keys": list(value), "values": list(value.values())}
     raise TypeError(
-        f"Cannot save {where.strip('.') or 'the result'}: {value!r} of type "
-        f"{type(value).__name__}. Allowed: numbers, strings, booleans, None, arrays "
-        "of these, and dicts, lists and tuples of them."
+        f"{value!r} of type {kind}. Allowed: numbers, texts that do not end in NUL, "
+        "booleans, None, arrays of these, and dicts, lists and tuples of them"
     )
+
+
+def _encode_array(kind, array):
+    """Return the kind of an array or NumPy scalar, and what of it HDF5 can hold."""
+    if array.dtype.kind in "biuf":
+        return kind, array
+    if array.dtype.kind == "U":
+        return kind, _utf8(array)
+    if array.dtype.kind in "mM":  # e.g. session dates
+        native = array.astype(array.dtype.newbyteorder("="))
+        counts = native.view(np.int64)
+        counts = counts[()] if kind == "scalar" else counts
+        return "time", {"counts": counts, "unit": native.dtype.str[1:]}
+    if array.dtype.kind == "O":
+        items = array.ravel().tolist()
+        packed = _pack(items)
+        if packed is not None:
+            return "objects", packed.reshape(array.shape)
+        if array.ndim == 1:
+            return "objects", _numbered(items)
+    raise TypeError(
+        f"an array of dtype {array.dtype}. Allowed: plain arrays of numbers, booleans, "
+        "texts or dates, and of Python objects of one type or along one axis"
+    )
+
+
+def _pack(items):
+    """Return one array of values that are all of one plain type, or None."""
+    kinds = set(map(type, items))
+    if len(kinds) > 1 or not kinds <= set(PLAIN.values()):
+        return None
+    array = np.array(items)
+    if kinds == {str}:  # NumPy loses NUL at the end
+        return _utf8(array) if array.tolist() == list(items) else None
+    return None if kinds == {int} and array.dtype.kind not in "iu" else array
+
+
+def _numbered(items):
+    """Return items by their number, a text."""
+    return {str(i): item for i, item in enumerate(items)}
+
+
+def _utf8(array):
+    """Return texts as UTF-8 of the fixed length that the longest of them has."""
+    # surrogatepass: names of files may hold halves of characters.
+    encoded = [text.encode("utf-8", "surrogatepass") for text in array.flat]
+    dtype = h5py.string_dtype("utf-8", max([1, *map(len, encoded)]))
+    return np.array(encoded, dtype).reshape(array.shape)
+
+
+def _is_name(key):
+    """Tell whether HDF5 takes a key of a dict for a name."""
+    return type(key) is str and not re.search(r"^\.?$|[/\0\ud800-\udfff]", key)
 
 
 def _are_rows(values):
@@ -317,69 +244,129 @@ def _are_rows(values):
     )
 
 
-def _encode_array(array, where, arrays):
-    """Store numbers as an HDF5 dataset; h5py cannot store text, so JSON has it."""
-    if type(array) is np.ndarray and array.dtype.kind in "biuf":
-        # Letters, digits, underscore, dot: "/" would make a group of it.
-        base = name = re.sub(r"[^\w.]", "_", where.strip(".")) or "array"
-        count = 1
-        while name in arrays:
-            count += 1
-            name = f"{base}_{count}"
-        arrays[name] = array
-        return {"__array__": name}
-    if type(array) is np.ndarray and array.dtype.kind in "UO":
-        items = array.ravel().tolist()
-        # Not the width of the type, which may be that of strings left out before.
-        width = max([1, *map(len, items)]) if array.dtype.kind == "U" else None
-        return {
-            "__text__": _encode(items, where, arrays),
-            "shape": list(array.shape),
-            "width": width,
-        }
-    if type(array) is np.ndarray and array.dtype.kind in "mM":  # e.g. session dates
-        native = array.astype(array.dtype.newbyteorder("="))
-        whole = _encode(native.view(np.int64), where, arrays)
-        return {"__time__": native.dtype.str[1:], "count": whole}
-    raise TypeError(
-        f"Cannot save {where.strip('.') or 'the result'}: an array of type "
-        f"{type(array).__name__} and dtype {array.dtype}. Allowed: plain arrays of "
-        "numbers, booleans, strings or dates."
-    )
+# ----------------------------------------------------------------------------- reading
 
 
-def _decode(value, arrays):
-    """Invert `_encode`."""
-    if isinstance(value, list):
-        return [_decode(v, arrays) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "__array__" in value:
-        return arrays[value["__array__"]]
-    if "__text__" in value:
-        width, items = value["width"], _decode(value["__text__"], arrays)
-        # numpy's own text is never wider than four times its longest item.
-        if width is not None and width > 4 * max(1, *map(len, items), 1):
-            raise ValueError("its text is wider than its strings")
-        array = np.empty(len(items), dtype=object if width is None else f"U{width:d}")
-        for i, item in enumerate(items):  # one by one: an item may be a list itself
-            array[i] = item
-        return array.reshape(value["shape"])
-    if "__time__" in value:
+def _check_root(file):
+    """Refuse files of others and of other versions; return the name of the class."""
+    if VERSION_NAME not in file.attrs:
+        if "mvpa_kfda" in file:
+            raise _RefusedError(
+                "is a result file of an older format (1 or 2; this version reads "
+                f"{FORMAT_VERSION}), which is no longer read; run the analysis again, "
+                "or load it with the version of mvpa_kfda that saved it."
+            )
+        names = ", ".join(map(repr, list(file)[:5])) or "nothing"
+        raise _RefusedError(f"holds no result of mvpa_kfda; it holds {names}.")
+    version = _attribute(file, VERSION_NAME, "i")
+    if version != FORMAT_VERSION:
+        raise _RefusedError(
+            f"was saved by a newer version of mvpa_kfda (file format {version}; this "
+            f"one reads {FORMAT_VERSION}); update mvpa_kfda to read it."
+        )
+    return _attribute(file, "class_name", "S")
+
+
+def _attribute(node, name, kind):
+    """Return an attribute of one short value; never look into a heap for it."""
+    stored = node.attrs.get_id(name)
+    short = stored.shape == () and stored.dtype.itemsize <= MAX_ATTRIBUTE
+    if not short or stored.dtype.kind != kind:
+        raise ValueError(f"the attribute {name} of {node.name} is of another type")
+    value = node.attrs[name]
+    return value.decode() if kind == "S" else value
+
+
+class _Reader:
+    """Reads the values in a file of some size, refusing what `_write` never writes."""
+
+    def __init__(self, size):
+        self._left = size
+
+    def children(self, group, depth=1):
+        """Map the names in a group to their values."""
+        return {name: self._value(group, name, depth) for name in group}
+
+    def _value(self, group, name, depth):
+        """Return the value that a name in a group stands for."""
+        self._spend(name, HEADER_SIZE)
+        # A link to elsewhere is not even followed.
+        own = isinstance(group.get(name, getlink=True), h5py.HardLink)
+        node = group[name] if own else None
+        is_group = isinstance(node, h5py.Group) and depth < MAX_DEPTH
+        if not (is_group or _is_plain(node)):
+            raise _RefusedError(
+                f"has at {group.name}: {name} what no result file has, a link, deeply "
+                "nested groups, or other data than plain numbers and text of its own. "
+                "It is refused."
+            )
+        kind = _attribute(node, "kind", "S")
+        if is_group:
+            return _join(kind, self.children(node, depth + 1))
+        # Checked before memory is taken for it.
+        n_bytes = math.prod(node.shape) * node.dtype.itemsize
+        self._spend(name, n_bytes)
+        if node.id.get_storage_size() < n_bytes:
+            raise ValueError(f"the data of {name} are not there")
+        array = node[...]
+        if _attribute(node, "crc32", "u") != zlib.crc32(np.ascontiguousarray(array)):
+            raise ValueError(f"the checksum of {name} is wrong")
+        return _restore(kind, array)
+
+    def _spend(self, name, n_bytes):
+        """Count what is read; circles of links, and lies, exceed what the file has."""
+        self._left -= n_bytes
+        if self._left < 0:
+            raise _RefusedError(f"claims more data at {name!r} than the file holds.")
+
+
+def _is_plain(node):
+    """Tell datasets of numbers or text that lie in one piece in their own file."""
+    if not isinstance(node, h5py.Dataset) or node.shape is None:
+        return False
+    plan = node.id.get_create_plist()
+    # Neither virtual nor chunked, so without filters, which may load a plugin.
+    in_one_piece = plan.get_layout() == h5py.h5d.CONTIGUOUS
+    plain = node.dtype.kind in "biufS"
+    return plain and in_one_piece and plan.get_external_count() == 0
+
+
+def _restore(kind, array):
+    """Return the value of a dataset; inverts what `_encode` makes an array of."""
+    if array.dtype.kind == "S":
+        texts = [text.decode("utf-8", "surrogatepass") for text in array.flat]
+        array = np.array(texts, dtype=str).reshape(array.shape)
+    elif array.dtype == bool:  # a byte that is neither 0 nor 1 would mislead NumPy
+        array = array.view(np.uint8).astype(bool)
+    restored = {
+        "none": lambda: None,
+        "array": lambda: array,
+        "scalar": lambda: array[()],
+        "objects": lambda: array.astype(object),
+        "list": array.tolist,
+        "tuple": lambda: tuple(array.tolist()),
+        **{name: lambda: PLAIN[kind](array.item()) for name in PLAIN},
+    }
+    return restored[kind]()
+
+
+def _join(kind, parts):
+    """Return the value of a group; inverts what `_encode` makes a dict of."""
+    if kind == "dict":
+        return parts
+    if kind == "items":
+        return dict(zip(parts["keys"], parts["values"], strict=True))
+    if kind == "rows":
+        return tuple(np.split(parts["rows"], np.cumsum(parts["sizes"])[:-1]))
+    if kind == "time":
         # Only ever a type of time: memory must not be read as anything else.
-        if not TIME_TYPE.fullmatch(value["__time__"]):
-            raise ValueError(f"{value['__time__']!r} is no type of time")
-        return arrays[value["count"]["__array__"]].view(value["__time__"])
-    if "__scalar__" in value:
-        return _decode(value["__scalar__"], arrays)[()]
-    if "__rows__" in value:
-        joined = _decode(value["__rows__"], arrays)
-        return tuple(np.split(joined["rows"], np.cumsum(joined["sizes"])[:-1]))
-    if "__tuple__" in value:
-        return tuple(_decode(value["__tuple__"], arrays))
-    if "__dict__" in value:
-        return {key: item for key, item in _decode(value["__dict__"], arrays)}
-    return {k: _decode(v, arrays) for k, v in value.items()}
+        if not TIME_TYPE.fullmatch(parts["unit"]):
+            raise ValueError(f"{parts['unit']!r} is no type of time")
+        return parts["counts"].view(parts["unit"])
+    items = [parts[str(i)] for i in range(len(parts))]
+    if kind == "objects":
+        return np.fromiter(items, dtype=object)
+    return {"list": list, "tuple": tuple}[kind](items)
 
 
 #: What a result records the versions of; all of it bears on the numbers.
