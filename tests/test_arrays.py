@@ -29,7 +29,6 @@ from mvpa_kfda import (
     Tuned,
     cross_validate,
 )
-from mvpa_kfda.decoding import arrays
 from mvpa_kfda.kfda.kernels import check_kernel
 from mvpa_kfda.metrics import METRICS
 
@@ -864,7 +863,7 @@ def test_corrections_are_checked_by_name():
 
 
 def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
-    monkeypatch.setattr(arrays, "_MANY", 59)
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis._MANY", 59)
     several = [Linear(), RBF(0.1)]
     for options in ({"kernel": "rbf"}, {"kernel": several, "reg": Tuned([1.0])}):
         with pytest.warns(UserWarning, match=r"60 trials takes 28\.8 kB.*Nystrom\(n_c"):
@@ -874,7 +873,7 @@ def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
         cross_validate(GOOD_X, GOOD_Y)
         cross_validate(GOOD_X, GOOD_Y, kernel="rbf", approx=Nystrom(9, random_state=0))
         cross_validate(GOOD_X @ GOOD_X.T, GOOD_Y, kernel="precomputed")
-        monkeypatch.setattr(arrays, "_MANY", 60)
+        monkeypatch.setattr("mvpa_kfda.decoding.analysis._MANY", 60)
         cross_validate(GOOD_X, GOOD_Y, kernel="rbf")
 
 

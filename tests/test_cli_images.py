@@ -905,7 +905,7 @@ def test_stop_before_anything_is_finished(inside, tmp_path, capsys, monkeypatch)
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mvpa_kfda.decoding.images.run", stop)
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis.run", stop)
     assert main([*LONG, "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
     assert list(tmp_path.iterdir()) == []

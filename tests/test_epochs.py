@@ -1037,7 +1037,7 @@ def test_flat_times_are_found_before_anything_is_computed(monkeypatch):
     def compute(*_, **__):
         raise AssertionError("computed something")
 
-    monkeypatch.setattr("mvpa_kfda.decoding.epochs.run", compute)
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis.run", compute)
     with pytest.raises(
         ValueError, match=r"At 0\.700 s: The trials do not differ.*crop"
     ):

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel
 
 from mvpa_kfda import RBF, Ridge, generalize_arrays, generalize_epochs
-from mvpa_kfda.decoding import generalization as _generalization
+from mvpa_kfda.decoding import analysis
 from mvpa_kfda.decoding import run as _memory
 from mvpa_kfda.utils.parallel import physical_memory
 
@@ -467,9 +467,7 @@ def test_unknown_options(epochs, arrays):
 
 
 def test_flat_training_times_are_found_first(epochs, monkeypatch):
-    monkeypatch.setattr(
-        _generalization, "run", lambda *_: pytest.fail("it has started")
-    )
+    monkeypatch.setattr(analysis, "run", lambda *_: pytest.fail("it has started"))
     flat = epochs.get_data()
     flat[:, :, 4] = 0.0
     refused(r"^At 0\.040 s: The trials do not differ", replaced(epochs, flat))
@@ -550,9 +548,7 @@ def test_other_objects(epochs, others, arrays):
 
 def test_maps_too_large_for_memory(epochs, arrays, monkeypatch):
     """The size, what is there and what to do, before anything is computed."""
-    monkeypatch.setattr(
-        _generalization, "run", lambda *_: pytest.fail("it has started")
-    )
+    monkeypatch.setattr(analysis, "run", lambda *_: pytest.fail("it has started"))
     monkeypatch.setattr(_memory, "physical_memory", lambda: 10**5)
     message = (
         r"^A map of 5 x 5 times needs 201 kB with 1000 permutations; this "

@@ -17,8 +17,9 @@ from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, Tuned, cross_validate, load_result
+from mvpa_kfda.decoding.analysis import decode
 from mvpa_kfda.decoding.positions import WindowPositions
-from mvpa_kfda.decoding.regression import regress, regress_windows
+from mvpa_kfda.decoding.regression import TIME_RESULTS, make_task_analysis, regress
 from mvpa_kfda.decoding.run import run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
@@ -584,6 +585,24 @@ def test_bad_features_are_refused():
 # ----------------------------------------------------------------------- over windows
 
 
+def regress_windows(positions, y, n_trials, *, parameters=None, **options):
+    """Predict numbers at every window, as the decoding functions do."""
+    decoding = {name: options.pop(name, None) for name in ("n_jobs", "verbose")}
+    asked = {
+        **dict.fromkeys(("groups", "cv", "random_state")),
+        **{"scoring": "r2", "n_permutations": 0, "permute": "auto"},
+        **{"kernel": positions.kernel, "reg": positions.reg, "dtype": "float64"},
+    }
+    return decode(
+        positions,
+        make_task_analysis("regression", y, n_trials, **(asked | options)),
+        TIME_RESULTS["regression"],
+        parameters=parameters or {},
+        times=positions.times,
+        **decoding,
+    )
+
+
 def make_windows(width=1, mode="mean", kernel=None, reg=0.3, n=40):
     """Values that show at samples 3 and 4 of 6, and a source of such windows."""
     X, y = make_data(n=n, p=5, noise=0.3)
@@ -629,11 +648,11 @@ def test_workers_do_not_matter():
 
 
 def test_workers_and_progress_are_passed_on(monkeypatch):
-    def watch(source, task, n_jobs, verbose):
-        assert (n_jobs, verbose) == (3, True)
-        return run(source, task, verbose=False)
+    def watch(positions, task, n_jobs, verbose, checkpoint):
+        assert (n_jobs, verbose, checkpoint) == (3, True, None)
+        return run(positions, task, verbose=False)
 
-    monkeypatch.setattr("mvpa_kfda.decoding.regression.run", watch)
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis.run", watch)
     y, source = make_windows()
     assert regress_windows(source, y, 40, n_jobs=3, verbose=True).shape == (6,)
 
@@ -659,7 +678,7 @@ def test_windows_refuse_bad_input():
 
 def test_windows_that_do_not_fit_into_memory_are_refused(monkeypatch):
     y, source = make_windows()
-    monkeypatch.setattr("mvpa_kfda.utils.parallel.physical_memory", lambda: 6000)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.physical_memory", lambda: 6000)
     with pytest.raises(ValueError, match=r"6 times needs .*with 99 permut.*decimate"):
         regress_windows(source, y, 40, n_permutations=99)
     assert regress_windows(source, y, 40).shape == (6,)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding import run as search
-from mvpa_kfda.decoding.positions import FeaturePositions, WindowPositions
+from mvpa_kfda.decoding.positions import FeaturePositions, Positions, WindowPositions
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
@@ -231,7 +231,7 @@ def test_maps_equal_single_positions(mode):
 
 
 @dataclass(frozen=True)
-class GridSource:
+class GridPositions(Positions):
     """A map of two axes, as a user may write one."""
 
     X: np.ndarray
@@ -253,7 +253,7 @@ class GridSource:
 def test_a_source_may_have_any_axes(n_jobs):
     X = make_data()[:6]
     task = make_task(["accuracy", "confusion_matrix"])
-    outcome = run(GridSource(X), task, n_jobs=n_jobs, verbose=False)
+    outcome = run(GridPositions(X), task, n_jobs=n_jobs, verbose=False)
     assert outcome.metrics["accuracy"].shape == (2, 3)
     assert outcome.metrics["confusion_matrix"].shape == (2, 3, 3, 3)
     assert outcome.nulls.keys() == {"accuracy"}
@@ -421,7 +421,7 @@ def test_every_kind_of_error_names_the_position():
     with pytest.raises(ValueError, match=r"^At 0\.000 s: lambda = .* is too small"):
         run(source, TASK, n_jobs=1, verbose=False)
     with pytest.raises(ValueError, match=r"^At cell .*: The trials do not differ"):
-        run(GridSource(np.ones((6, N, 2))), TASK, n_jobs=1, verbose=False)
+        run(GridPositions(np.ones((6, N, 2))), TASK, n_jobs=1, verbose=False)
 
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=None), Polynomial()], ids=repr)

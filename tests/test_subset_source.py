@@ -288,8 +288,8 @@ def test_streamed_clusters_follow_the_adjacency():
         (np.ones(5), (np.arange(5), (np.arange(5) + 2) % 5)), (5, 5)
     )
     adjacency = (ring + ring.T).astype(bool)
-    data, task = make_problem((12, 12), null="stream", adjacency=adjacency)
-    source = make_source(data, [4, 9, 7, 20, 3])
+    data, task = make_problem((12, 12), null="stream")
+    source = make_source(data, [4, 9, 7, 20, 3], adjacency=adjacency)
     streamed = run(source, task, 1, False)
     kept = run(source, make_problem((12, 12), null="full")[1], 1, False)
     expected = summarize_null(

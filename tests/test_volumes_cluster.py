@@ -59,7 +59,7 @@ def test_a_cluster_gives_the_same_result(client, compute):
 def test_a_killed_worker_loses_nothing(
     client, compute, monkeypatch, tmp_path, with_checkpoint
 ):
-    add, killed = outcome.Gathered.add, []
+    add, killed = outcome.MapStore.add, []
 
     def add_and_kill(gathered, block, part):
         if not killed:
@@ -69,7 +69,7 @@ def test_a_killed_worker_loses_nothing(
 
     expected = compute(n_jobs=1)
     client.wait_for_workers(2, timeout=30)
-    monkeypatch.setattr(outcome.Gathered, "add", add_and_kill)
+    monkeypatch.setattr(outcome.MapStore, "add", add_and_kill)
     path = tmp_path / "run" if with_checkpoint else None
     with parallel_config(backend="dask"):
         assert compute(checkpoint=path) == expected

@@ -1,79 +1,55 @@
-"""What every decoding function does before and after the run loop."""
+"""What every decoding function does: check, draw, run, and pack.
+
+A decoding function reads its input, has the arguments that are not about data checked
+(`make_analysis`, for numbers `make_regression_analysis`), lays out positions, and hands
+both to `decode`.
+"""
 
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 
 import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
-from ..kfda.models import kernels_of
+from ..kfda.kernels import needs_gram
+from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
 from ..metrics import chance_level, check_scoring
 from ..utils.checks import (
+    check_array,
     check_components,
     check_count,
     check_dtype,
+    check_gram,
     check_labels,
     check_per_trial,
     draw_seed,
+    warn,
+    word_bytes,
 )
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
-from .run import Task
+from .run import Task, check_null, run
+
+#: Trials above which an exact kernel matrix is worth a word.
+_MANY = 10_000
 
 
-def check_run(dtype, n_permutations, batch_size):
-    """Check what says how label vectors are processed; return the precision."""
-    check_count("n_permutations", n_permutations)
-    if batch_size is not None:
-        check_count("batch_size", batch_size, minimum=1)
-    return check_dtype(dtype)
-
-
-def make_inner_folds(reg, codes, groups, folds, permutations):
-    """Return the folds within training sets, made now so that errors come early."""
-    if not isinstance(reg, Tuned):
-        return None
-    if permutations.n_permutations and sees_labels(reg.cv):
-        raise ValueError(
-            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
-            "are tuned with the same folds, and so would not be treated alike. "
-            "Use a number of random folds, as Tuned(cv=5), or None."
+def read_features(X, kernel, reg, approx):
+    """Return checked features (n, p), or a kernel matrix, with kernel and penalty."""
+    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
+    X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
+    if len(X) > _MANY and any(exact) and not needs_gram(kernel):
+        size = word_bytes(8 * len(X) ** 2)
+        warn(
+            f"The kernel matrix of {len(X)} trials takes {size}, several times, and "
+            "time grows with the cube of the trials. approx=Nystrom(n_components=500) "
+            "approximates it at a fraction of that; see its documentation.",
+            UserWarning,
         )
-    inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
-    try:
-        _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
-    except ValueError as error:
-        if groups is None and "'groups' parameter" in str(error):
-            raise ValueError(
-                f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
-                "there are none. Give groups=, one for each trial."
-            ) from error
-        raise
-    return inner
-
-
-def record_method(kernel, reg, n_components=None, average=None):
-    """Return what a result records about the method."""
-    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
-    recorded |= {"n_components": n_components, "average": average}
-    if isinstance(reg, Tuned):
-        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
-        recorded["criterion"] = reg.criterion
-    return recorded
-
-
-def record_run(task, permutations, seed):
-    """Return what a result records about folds, scores and permutations."""
-    return {
-        "n_folds": 0 if task.folds is None else len(task.folds.tests),
-        "scoring": task.scoring,
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "random_state": seed,
-        "dtype": task.dtype.name,
-    }
+    return X, kernel, reg
 
 
 @dataclass(frozen=True)
@@ -124,19 +100,17 @@ class Analysis:
         same = self.folds is not None and np.array_equal(self.tested, self.codes)
         return None if same else self.tested
 
-    def for_map(self, null):
-        """Return the task of a generalization map that keeps so much of its null.
+    def task_for(self, positions):
+        """Return the task of some positions.
 
-        In cross-validation, predictions are scored twice: where the first null has the
-        tested labels move along with the trained ones, the second has them stay, and
-        the other way round.
+        Where a model is tested at other positions than its own, predictions are scored
+        twice in cross-validation: where the first null has the tested labels move along
+        with the trained ones, the second has them stay, and the other way round.
         """
+        if not positions.row:
+            return self.task
         second = self.tested[None] if self.true is None else self.moved
-        return replace(self.task, null=null, second=second)
-
-    def for_positions(self, null, adjacency):
-        """Return the task of a map whose null is kept so, and whose cells touch so."""
-        return replace(self.task, null=null, adjacency=adjacency)
+        return replace(self.task, second=second)
 
     def average(self, data, kernel, axis=0):
         """Return data and kernel of pseudo-trials, if trials are to be averaged.
@@ -149,7 +123,7 @@ class Analysis:
             return self.averaging.apply(data, axis), kernel
         return data, self.averaging.kernel(kernel)
 
-    def result(self, kind, outcome, **fields):
+    def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         return kind(
             metrics=outcome.metrics,
@@ -165,6 +139,7 @@ class Analysis:
             tests=(np.arange(len(self.tested)),)
             if self.folds is None
             else self.folds.tests,
+            parameters={**self.parameters, **parameters},
             versions=versions(),
             penalty=outcome.penalty,
             members=None if self.averaging is None else self.averaging.members,
@@ -359,3 +334,122 @@ def _some(labels, most=10):
     """List labels for a message."""
     names = ", ".join(repr(label) for label in labels[:most].tolist())
     return names + (", ..." if len(labels) > most else "")
+
+
+def check_run(dtype, n_permutations, batch_size):
+    """Check what says how label vectors are processed; return the precision."""
+    check_count("n_permutations", n_permutations)
+    if batch_size is not None:
+        check_count("batch_size", batch_size, minimum=1)
+    return check_dtype(dtype)
+
+
+def make_inner_folds(reg, codes, groups, folds, permutations):
+    """Return the folds within training sets, made now so that errors come early."""
+    if not isinstance(reg, Tuned):
+        return None
+    if permutations.n_permutations and sees_labels(reg.cv):
+        raise ValueError(
+            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
+            "are tuned with the same folds, and so would not be treated alike. "
+            "Use a number of random folds, as Tuned(cv=5), or None."
+        )
+    inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
+    try:
+        _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
+    except ValueError as error:
+        if groups is None and "'groups' parameter" in str(error):
+            raise ValueError(
+                f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
+                "there are none. Give groups=, one for each trial."
+            ) from error
+        raise
+    return inner
+
+
+def record_method(kernel, reg, n_components=None, average=None):
+    """Return what a result records about the method."""
+    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
+    recorded |= {"n_components": n_components, "average": average}
+    if isinstance(reg, Tuned):
+        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
+        recorded["criterion"] = reg.criterion
+    return recorded
+
+
+def record_run(task, permutations, seed):
+    """Return what a result records about folds, scores and permutations."""
+    return {
+        "n_folds": 0 if task.folds is None else len(task.folds.tests),
+        "scoring": task.scoring,
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "random_state": seed,
+        "dtype": task.dtype.name,
+    }
+
+
+def decode(
+    positions,
+    analysis,
+    kind,
+    /,
+    *,
+    null="all",
+    n_jobs=1,
+    verbose=False,
+    checkpoint=None,
+    parameters,
+    undo=None,
+    **fields,
+):
+    """Decode at all positions: what every decoding function does with its input.
+
+    Parameters
+    ----------
+    positions : Positions
+        What is decoded where.
+    analysis : Analysis | RegressionAnalysis
+        The checked arguments.
+    kind : type
+        The class of the result.
+    null : "all" | "auto" | "full" | "max" | "stream"
+        What to keep of the permutations' maps; "all" is in double precision.
+    n_jobs, verbose, checkpoint
+        As in :func:`mvpa_kfda.decoding.run.run`.
+    parameters : dict
+        What the result records, on top of what `analysis` does.
+    undo : callable | None
+        Returns activation patterns (..., n_features) in the data's own units.
+    **fields
+        Further fields of the result.
+
+    Returns
+    -------
+    result
+        An object of class `kind`.
+    """
+    positions.check()
+    task = analysis.task_for(positions)
+    null = check_null(null, task, positions, len(analysis.tested))
+    task = replace(task, null=null)
+    outcome = run(positions, task, n_jobs, verbose, checkpoint)
+    maps = outcome.patterns
+    extra = {
+        "class_scores": outcome.class_scores,
+        "pattern_maps": {name: undo(maps[name]) for name in maps} if undo else maps,
+        "null_summaries": _as_arrays(outcome.summaries),
+        "second_nulls": outcome.second_nulls,
+        "second_summaries": _as_arrays(outcome.second_summaries),
+    }
+    names = {field.name for field in dataclass_fields(kind)}
+    fields |= {name: value for name, value in extra.items() if name in names}
+    if null != "all":
+        parameters = {"null": null} | parameters
+    return analysis.result(kind, outcome, parameters, **fields)
+
+
+def _as_arrays(summaries):
+    """Return summaries of nulls as a result keeps them."""
+    return {name: summary.to_arrays() for name, summary in summaries.items()}

@@ -2,27 +2,18 @@
 
 import numpy as np
 
-from ..kfda.kernels import needs_gram
-from ..kfda.models import kernels_of, resolve_method
+from ..kfda.models import resolve_method
 from ..results.decoding import DecodingResult
-from ..results.epochs import TimeResult
 from ..utils.checks import (
     check_array,
     check_finite,
-    check_gram,
     check_jobs,
     check_option,
     check_positive,
-    warn,
-    word_bytes,
 )
-from .analysis import make_analysis
+from .analysis import decode, make_analysis, read_features
 from .positions import FeaturePositions, cut_windows, window_positions
-from .regression import check_task, regress_windows
-from .run import run
-
-#: Trials above which an exact kernel matrix is worth a word.
-_MANY = 10_000
+from .regression import TIME_RESULTS, make_task_analysis
 
 
 def cross_validate(
@@ -154,9 +145,7 @@ def cross_validate(
     >>> result.pvalues()
     0.001
     """
-    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
-    X = check_gram(X) if needs_gram(kernel) else check_array(X)
-    _warn_of_size(kernel, len(X))
+    X, kernel, reg = read_features(X, kernel, reg, approx)
     analysis = make_analysis(
         y,
         len(X),
@@ -176,26 +165,11 @@ def cross_validate(
     )
     n_features = X.shape[1]
     X, kernel = analysis.average(X, kernel)
-    outcome = run(FeaturePositions(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
-    return analysis.result(
+    return decode(
+        FeaturePositions(X, kernel, reg),
+        analysis,
         DecodingResult,
-        outcome,
-        class_scores=outcome.class_scores,
-        parameters={**analysis.parameters, "n_features": n_features},
-    )
-
-
-def _warn_of_size(kernel, n_trials):
-    """Warn of a kernel matrix that is slow, where landmarks would do."""
-    exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
-    if n_trials <= _MANY or needs_gram(kernel) or not any(exact):
-        return
-    size = word_bytes(8 * n_trials**2)
-    warn(
-        f"The kernel matrix of {n_trials} trials takes {size}, several times, and time "
-        "grows with the cube of the trials. approx=Nystrom(n_components=500) "
-        "approximates it at a fraction of that; see its documentation.",
-        UserWarning,
+        parameters={"n_features": n_features},
     )
 
 
@@ -306,23 +280,8 @@ def decode_arrays(
     data = array_samples_first(X, "X")
     windows = cut_array(data, sfreq, tmin, window, step, window_mode)
     parameters = record_windows(windows, sfreq, window_mode, data)
-    if check_task(task, n_components=n_components, average=average) == "regression":
-        return regress_windows(
-            window_positions(data, windows, window_mode, kernel, reg),
-            y,
-            data.shape[1],
-            groups=groups,
-            cv=cv,
-            scoring=scoring,
-            n_permutations=n_permutations,
-            permute=permute,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            dtype=dtype,
-            verbose=verbose,
-            parameters=parameters,
-        )
-    analysis = make_analysis(
+    analysis = make_task_analysis(
+        task,
         y,
         data.shape[1],
         groups=groups,
@@ -337,15 +296,15 @@ def decode_arrays(
         n_components=n_components,
         average=average,
     )
-    averaged, kernel = analysis.average(data, kernel, axis=1)
-    source = window_positions(averaged, windows, window_mode, kernel, reg)
-    source.check_not_flat()
-    outcome = run(source, analysis.task, n_jobs, verbose)
-    return analysis.result(
-        TimeResult,
-        outcome,
+    data, kernel = analysis.average(data, kernel, axis=1)
+    return decode(
+        window_positions(data, windows, window_mode, kernel, reg),
+        analysis,
+        TIME_RESULTS[task],
+        n_jobs=n_jobs,
+        verbose=verbose,
+        parameters=parameters,
         times=windows.times,
-        parameters={**analysis.parameters, **parameters},
     )
 
 

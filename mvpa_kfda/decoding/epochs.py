@@ -17,14 +17,13 @@ from ..data.epochs import (
     sampling_rate,
     scale_name,
 )
-from ..kfda.models import check_size, for_channels, resolve_method
-from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
+from ..kfda.models import for_channels, resolve_method
+from ..results.epochs import SensorTimeResult, TimeFrequencyResult
 from ..results.patterns import pack_info
 from ..utils.checks import check_jobs, check_option
-from .analysis import make_analysis
+from .analysis import decode
 from .positions import WindowPositions, cut_windows
-from .regression import check_task, regress_windows
-from .run import check_memory, run
+from .regression import TIME_RESULTS, make_task_analysis
 
 
 def decode_epochs(
@@ -187,55 +186,56 @@ def decode_epochs(
     sensors = None if sensors is False else sensors
     epochs = check_epochs(epochs, power=True)
     check_map(epochs, sensors, scale)
-    options = {
-        "groups": per_epoch(epochs, groups, "groups"),
-        "cv": cv,
-        "scoring": scoring,
-        "n_permutations": n_permutations,
-        "permute": permute,
-        "random_state": random_state,
-        "dtype": dtype,
-    }
-    analysis = None
-    if _is_classification(task, epochs, y, sensors, n_components, average):
-        analysis = make_analysis(
-            per_epoch(epochs, y, "y"),
-            len(epochs),
-            kernel=kernel,
-            reg=reg,
-            with_patterns=kernel.is_linear and sensors is None,
-            n_components=n_components,
-            average=average,
-            **options,
-        )
+    if task == "regression":
+        _check_regression(epochs, y)
+    analysis = make_task_analysis(
+        task,
+        per_epoch(epochs, y, "y"),
+        len(epochs),
+        groups=per_epoch(epochs, groups, "groups"),
+        kernel=kernel,
+        reg=reg,
+        cv=cv,
+        scoring=scoring,
+        n_permutations=n_permutations,
+        permute=permute,
+        random_state=random_state,
+        dtype=dtype,
+        with_patterns=kernel.is_linear and sensors is None,
+        sensors=sensors,
+        n_components=n_components,
+        average=average,
+    )
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)
     picks = pick_channels(epochs.info, picks)
     info = mne.pick_info(epochs.info, picks)
-    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts)
+    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, task)
     data = samples_first(epochs, picks)
     scaling = fit_scaling(info, data, scale, kernel)
     data = scaling.apply(data).reshape(-1, *data.shape[-2:])
-    kernel = for_channels(kernel, info["ch_names"])
-    check_size(kernel, len(picks))
-    if analysis:
-        data, kernel = analysis.average(data, kernel, axis=1)
-    cut = {"width": windows.width, "mode": window_mode, "times": windows.times}
-    source = WindowPositions(data=data, kernel=kernel, reg=reg, **cut, **rows)
-    parameters = _record(info, scale, windows, window_mode, sfreq)
-    if analysis is None:
-        options |= {"n_jobs": n_jobs, "verbose": progress, "parameters": parameters}
-        return regress_windows(
-            source, per_epoch(epochs, y, "y"), len(epochs), **options
-        )
-    _check_source(source, analysis)
-    outcome = run(source, analysis.task, n_jobs, progress)
-    if sensors is None:
-        undone = {name: scaling.undo(maps) for name, maps in outcome.patterns.items()}
-        coordinates["pattern_maps"] = undone
-    parameters = {**analysis.parameters, **parameters}
-    coordinates |= {"times": windows.times, "info_fif": pack_info(info)}
-    return analysis.result(kind, outcome, parameters=parameters, **coordinates)
+    data, kernel = analysis.average(
+        data, for_channels(kernel, info["ch_names"]), axis=1
+    )
+    return decode(
+        WindowPositions(
+            data=data,
+            kernel=kernel,
+            reg=reg,
+            width=windows.width,
+            mode=window_mode,
+            times=windows.times,
+            **rows,
+        ),
+        analysis,
+        kind,
+        n_jobs=n_jobs,
+        verbose=progress,
+        parameters=_record(info, scale, windows, window_mode, sfreq),
+        undo=scaling.undo,
+        times=windows.times,
+        **coordinates,
+    )
 
 
 def _record(info, scale, windows, window_mode, sfreq):
@@ -250,11 +250,8 @@ def _record(info, scale, windows, window_mode, sfreq):
     }
 
 
-def _is_classification(task, epochs, y, sensors, n_components, average):
-    """Tell whether classes are decoded; refuse what regression does not have."""
-    refused = {"sensors": sensors, "n_components": n_components, "average": average}
-    if check_task(task, **refused) == "classification":
-        return True
+def _check_regression(epochs, y):
+    """Refuse what regression over time has not: power, and class names."""
     if isinstance(epochs, EpochsTFR):
         raise ValueError(
             "task='regression' is for epochs, not for power at several frequencies. "
@@ -265,41 +262,20 @@ def _is_classification(task, epochs, y, sensors, n_components, average):
             "task='regression' needs the values to predict: y=, one number for each "
             "epoch or the name of a column of epochs.metadata."
         )
-    return False
 
 
-def _check_source(source, analysis):
-    """Refuse flat data, and maps too large for memory with all their permutations."""
-    source.check_not_flat()
-    n_scores = len(analysis.task.scoring) * analysis.permutations.n_permutations
-    n_cells = source.starts.size
-    size = f"{' x '.join(map(str, source.shape))} positions"
-    less = "fewer times (step=, crop or decimate) or fewer permutations"
-    check_memory(analysis, n_cells, 8 * n_scores * n_cells, size, less)
-
-
-def _lay_out(epochs, info, sensors, starts):
-    """Return a map's class of result, how a source reads it, and its coordinates.
-
-    Parameters
-    ----------
-    epochs : mne.Epochs | EpochsTFR
-        What is decoded.
-    info : mne.Info
-        Of the picked channels.
-    sensors : None | "adjacency" | matrix | tuple
-        As in :func:`decode_epochs`.
-    starts : ndarray of int, shape (n_windows,)
-        The windows' first samples in an epoch.
-    """
+def _lay_out(epochs, info, sensors, starts, task):
+    """Return a map's class of result, fields of its positions, and its coordinates."""
+    kept = {"info_fif": pack_info(info)}
     if isinstance(epochs, EpochsTFR):
         # One frequency after the other along the samples.
         first = len(epochs.times) * np.arange(len(epochs.freqs))[:, np.newaxis]
         names = tuple(f"{freq:g} Hz" for freq in epochs.freqs)
         rows = {"starts": first + starts, "names": names}
-        return TimeFrequencyResult, rows, {"freqs": epochs.freqs}
+        return TimeFrequencyResult, rows, kept | {"freqs": epochs.freqs}
     if sensors is None:
-        return TimeResult, {"starts": starts}, {}
+        of_classes = task == "classification"
+        return TIME_RESULTS[task], {"starts": starts}, kept if of_classes else {}
     pairs = find_neighbours(info, sensors)
     near = np.eye(len(info["ch_names"]), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
@@ -308,4 +284,5 @@ def _lay_out(epochs, info, sensors, starts):
         "names": tuple(f"sensor {name}" for name in info["ch_names"]),
         "channels": tuple(np.flatnonzero(row) for row in near),
     }
-    return SensorTimeResult, rows, {"ch_names": info["ch_names"], "adjacency": pairs}
+    kept |= {"ch_names": info["ch_names"], "adjacency": pairs}
+    return SensorTimeResult, rows, kept

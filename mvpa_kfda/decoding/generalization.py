@@ -19,74 +19,40 @@ from ..kfda.models import for_channels, resolve_method
 from ..results.epochs import GeneralizationResult
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite, check_jobs, check_option
-from .analysis import make_analysis
+from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .positions import GeneralizationPositions, cut_windows, window_positions
-from .run import check_null, run
 
 
 def generalize(
-    analysis, train, test, *, null, n_jobs, verbose, parameters, undo=None, **fields
+    analysis, train, test, window_mode, kernel, reg, *, parameters, **options
 ):
-    """Run time generalization between two rows of windows.
+    """Train in windows of some data and test in windows of others.
 
-    Parameters
-    ----------
-    analysis : Analysis
-        The checked arguments.
-    train, test : WindowPositions
-        Training and test windows; the data may be one array. It is used up.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permutations' maps.
-    n_jobs, verbose
-        As in :func:`mvpa_kfda.decoding.run.run`.
-    parameters : dict
-        What the result records, on top of what `analysis` does.
-    undo : callable | None
-        Returns activation patterns (..., n_features) in the data's own units.
-    **fields
-        Further fields of the result.
-
-    Returns
-    -------
-    result : GeneralizationResult
-        The map.
+    `train` and `test` are each data (n_samples, n_trials, p), maybe the same array, and
+    windows. The data are used up; `options` are those of `decode`.
     """
-    train.check_not_flat()
-    shape = (train.n_windows, test.n_windows)
-    null = check_null(
-        null,
+    (data, windows), (data_test, windows_test) = train, test
+    data, data_test = _average_both(analysis, data, data_test, kernel)
+    if kernel.shift_free:
+        _centre(data, data_test)
+    return decode(
+        GeneralizationPositions(
+            window_positions(data, windows, window_mode, kernel, reg),
+            window_positions(data_test, windows_test, window_mode, kernel, reg),
+            analysis.true,
+        ),
         analysis,
-        int(np.prod(shape)),
-        n_nulls=1 if analysis.folds is None else 2,
-        size=f"{shape[0]} x {shape[1]} times",
-        fewer="fewer times (step=, crop or decimate)",
-    )
-    if train.kernel.shift_free:
-        _centre(train.data, test.data)
-    source = GeneralizationPositions(train, test, analysis.true)
-    outcome = run(source, analysis.for_map(null), n_jobs, verbose)
-    undo = undo or (lambda patterns: patterns)
-    return analysis.result(
         GeneralizationResult,
-        outcome,
-        train_times=train.times,
-        test_times=test.times,
-        y_test=analysis.tested,
-        null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
-        second_nulls=outcome.second_nulls,
-        second_summaries={
-            m: s.to_arrays() for m, s in outcome.second_summaries.items()
-        },
-        pattern_maps={kind: undo(maps) for kind, maps in outcome.patterns.items()},
         parameters={
-            **analysis.parameters,
-            "null": null,
             "n_trained": len(analysis.codes),
-            "mode": _mode(analysis, test.data is train.data),
+            "mode": _mode(analysis, data_test is data),
             **parameters,
         },
-        **fields,
+        train_times=windows.times,
+        test_times=windows_test.times,
+        y_test=analysis.tested,
+        **options,
     )
 
 
@@ -110,7 +76,7 @@ def _centre(data, data_test):
         data_test -= mean
 
 
-def average_both(analysis, data, data_test, kernel):
+def _average_both(analysis, data, data_test, kernel):
     """Return training and test data (n_samples, n_trials, p) of pseudo-trials."""
     if analysis.averaging is None:
         return data, data_test
@@ -288,16 +254,17 @@ def generalize_arrays(
         n_components=n_components,
         average=average,
     )
-    parameters = record_windows(windows, sfreq, window_mode, data)
-    data, data_test = average_both(analysis, data, data_test, kernel)
     return generalize(
         analysis,
-        window_positions(data, windows, window_mode, kernel, reg),
-        window_positions(data_test, windows_test, window_mode, kernel, reg),
+        (data, windows),
+        (data_test, windows_test),
+        window_mode,
+        kernel,
+        reg,
         null=null,
         n_jobs=n_jobs,
         verbose=verbose,
-        parameters=parameters,
+        parameters=record_windows(windows, sfreq, window_mode, data),
     )
 
 
@@ -504,11 +471,13 @@ def generalize_epochs(
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
     kernel = for_channels(kernel, sets.info["ch_names"])
-    data, data_test = average_both(analysis, data, data_test, kernel)
     return generalize(
         analysis,
-        window_positions(data, windows, window_mode, kernel, reg),
-        window_positions(data_test, windows_test, window_mode, kernel, reg),
+        (data, windows),
+        (data_test, windows_test),
+        window_mode,
+        kernel,
+        reg,
         null=null,
         n_jobs=n_jobs,
         verbose=progress,

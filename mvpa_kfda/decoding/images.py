@@ -27,15 +27,15 @@ from ..data.volumes import find_runs, flat_within_runs, usable_columns
 from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
 from ..kfda.kernels import RBF, Linear, Polynomial
-from ..kfda.models import check_size, kernels_of, resolve_method
+from ..kfda.models import kernels_of, resolve_method
 from ..results.images import VolumeResult
 from ..utils.checkpoint import Checkpoint, digest
 from ..utils.checks import check_jobs, check_option, warn
 from ..utils.files import versions
 from ..utils.parallel import one_blas_thread, physical_memory
-from .analysis import make_analysis
+from .analysis import decode, make_analysis
 from .positions import SubsetPositions
-from .run import NULLS, check_null, run
+from .run import NULLS, check_null
 
 #: With fewer changes of the label in random order, chance may leave next to none.
 _FEW_CHANGES = 10
@@ -48,8 +48,8 @@ _NAMED = (Linear, RBF, Polynomial)
 
 
 @dataclass(frozen=True)
-class Positions:
-    """What is decoded where.
+class Geometry:
+    """Where the positions are, and what is decoded at each.
 
     Attributes
     ----------
@@ -130,23 +130,22 @@ def find_members(space, centres, own, radius, adjacency, distance):
     return members, touching(centres)
 
 
-def _leave_out_useless(images, positions, usable):
+def _leave_out_useless(images, geometry, usable):
     """Return the members that can be used; count what is left out, and the gaps."""
-    members, said = keep_usable(positions.members, usable, positions.own), []
-    left_out, where = np.count_nonzero(~usable), positions.space.describe()
+    members, said = keep_usable(geometry.members, usable, geometry.own), []
+    left_out, where = np.count_nonzero(~usable), geometry.space.describe()
     gaps = np.count_nonzero(np.diff(members.indptr) == 0)
-    if gaps == positions.space.n_positions:
+    if gaps == geometry.space.n_positions:
         raise ValueError(
             f"Nothing can be decoded: none of {where} has a usable "
             f"{images.space.noun} in reach. Check radius, mask_img and the affines."
         )
-    alike = gaps == left_out and positions.space == images.space
+    alike = gaps == left_out and geometry.space == images.space
     if left_out:
         said.append(
             f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
             "are constant over images or within all groups, and are left out"
-            + " and NaN on the map"
-            * alike
+            + (" and NaN on the map" if alike else "")
         )
     if gaps and not alike:
         said.append(f"{gaps} of {where} have nothing to decode and are NaN on the map")
@@ -155,9 +154,9 @@ def _leave_out_useless(images, positions, usable):
     return members
 
 
-def decode_positions(
+def _decode_geometry(
     images,
-    positions,
+    geometry,
     labels,
     *,
     parameters,
@@ -171,8 +170,8 @@ def decode_positions(
     checkpoint,
     **options,
 ):
-    """Standardize, run and pack. The data of the images are overwritten."""
-    space = positions.space
+    """Standardize the images, which are overwritten, lay out positions, decode."""
+    space = geometry.space
     with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
         if kept and kept.description and random_state is None:
             random_state = kept.description["random_state"]
@@ -185,42 +184,46 @@ def decode_positions(
             random_state=random_state,
             **options,
         )
-        size, fewer = space.describe(), "a smaller mask or process_mask_img"
-        null = check_null(null, analysis, space.n_positions, size=size, fewer=fewer)
-        parameters |= {"standardize": standardize, "null": null} | analysis.parameters
-        check_size(kernel, images.X.shape[1])
         codes, groups = analysis.single
         X = z_score(images.X, groups, codes, standardize)
         usable = images.usable & usable_columns(X)  # now also within the groups
-        members = _leave_out_useless(images, positions, usable)
+        members = _leave_out_useless(images, geometry, usable)
         if standardize:
             _warn_of_flat_runs(X, usable, find_runs(groups, codes))
         data, kernel = analysis.average(X, kernel)
-        source = SubsetPositions(
+        filled = np.flatnonzero(np.diff(members.indptr))
+        positions = SubsetPositions(
             np.ascontiguousarray(data.T),
             members.indptr,
             members.indices,
             kernel,
             reg,
-            partial(_word_position, space),
-            analysis.folds,
+            name=partial(_word_position, space),
+            folds=analysis.folds,
+            adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
+            words=space.describe(),
         )
         _warn_of_blocks(analysis)
+        null = check_null(null, analysis.task, positions, len(analysis.tested))
+        parameters |= {"standardize": standardize, "null": null}
         if kept:
-            kept.start(_describe_run(source, analysis, parameters))
-        near = adjacency_among(positions.pairs, space.n_positions, source.filled)
-        task = analysis.for_positions(null, near)
-        outcome = run(source, task, n_jobs, verbose, kept)
-    return analysis.result(
-        VolumeResult,
-        outcome,
-        positions=np.arange(space.n_positions),
-        space=space.pack(),
-        adjacency=positions.pairs,
-        n_features=np.diff(members.indptr),
-        null_summaries={m: s.to_arrays() for m, s in outcome.summaries.items()},
-        parameters=parameters,
-    )
+            kept.start(
+                _describe_run(positions, analysis, parameters | analysis.parameters)
+            )
+        return decode(
+            positions,
+            analysis,
+            VolumeResult,
+            null=null,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            checkpoint=kept,
+            parameters=parameters,
+            positions=np.arange(space.n_positions),
+            space=space.pack(),
+            adjacency=geometry.pairs,
+            n_features=np.diff(members.indptr),
+        )
 
 
 def _warn_of_flat_runs(X, usable, runs):
@@ -273,16 +276,16 @@ def _word_position(space, position):
     return f"the {space.noun} at {', '.join(where)}"
 
 
-def _describe_run(source, analysis, parameters):
+def _describe_run(positions, analysis, parameters):
     """Return all that a checkpoint's parts depend on, by the names of arguments."""
     groups = [] if analysis.groups is None else analysis.groups
     packages = {f"version of {k}": v for k, v in versions().items()}
     values = {}
-    kernels = [getattr(each, "kernel", each) for each in kernels_of(source.kernel)]
+    kernels = [getattr(each, "kernel", each) for each in kernels_of(positions.kernel)]
     if not all(isinstance(each, _NAMED) for each in kernels):
         # What others make of some data tells them apart, not how they are called.
-        first = source.indices[slice(*source.indptr[source.filled[0] :][:2])]
-        X = source.data[first].T
+        first = positions.indices[slice(*positions.indptr[positions.filled[0] :][:2])]
+        X = positions.data[first].T
         with one_blas_thread:  # as in the run, so that no digit depends on it
             values["the kernel's values"] = digest(
                 *(each.take(first).fit(X)(X) for each in kernels)
@@ -290,8 +293,8 @@ def _describe_run(source, analysis, parameters):
     return {
         **parameters,
         **_without_addresses(parameters),
-        "imgs": digest(source.data),
-        "spheres or regions": digest(source.indptr, source.indices),
+        "imgs": digest(positions.data),
+        "spheres or regions": digest(positions.indptr, positions.indices),
         "y": digest(analysis.classes, analysis.codes),
         "groups": digest(groups),
         "cv's folds": digest(*analysis.folds.tests),
@@ -519,9 +522,9 @@ def searchlight(
     near = {"radius": None if adjacency is not None else float(radius)}
     if adjacency is None and isinstance(centres, SurfaceSpace):
         near["distance"] = distance
-    return decode_positions(
+    return _decode_geometry(
         images,
-        Positions(name_features(centres, adjacency), members, pairs, own),
+        Geometry(name_features(centres, adjacency), members, pairs, own),
         read_labels(y, groups),
         parameters=near,
         cv=cv,
@@ -658,9 +661,9 @@ def decode_regions(
     images, regions = read_regions(imgs, labels_img, mask_img, lut)
     members = region_members(regions.labels, regions.ids)
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
-    return decode_positions(
+    return _decode_geometry(
         images,
-        Positions(regions, members, touching(regions), own),
+        Geometry(regions, members, touching(regions), own),
         read_labels(y, groups),
         parameters={},
         cv=cv,

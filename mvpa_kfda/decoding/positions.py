@@ -45,14 +45,15 @@ class Positions(Protocol):
     #: Positions along every axis of the map; () for a single one.
     shape: tuple
     #: The cells of the map that every position fills; () for one.
-    row: tuple
-    #: What makes the map smaller, for messages.
-    fewer: str
+    row: tuple = ()
     #: Which cells that are run touch, a sparse matrix; None: those next on the map.
-    adjacency: sparse.sparray | None
+    adjacency: sparse.sparray | None = None
+    #: What makes the map smaller, for messages.
+    fewer: str = "fewer positions"
 
     def describe(self):
         """Word the size of the map."""
+        return f"{' x '.join(map(str, self.shape))} positions"
 
     def check(self):
         """Refuse data that cannot be decoded anywhere, before anything is computed."""
@@ -131,7 +132,7 @@ def cut_windows(times, sfreq, window, step):
 
 
 @dataclass(frozen=True)
-class FeaturePositions:
+class FeaturePositions(Positions):
     """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
 
     X: np.ndarray
@@ -139,9 +140,8 @@ class FeaturePositions:
     reg: object
 
     #: A map of no dimensions.
-    shape = row = ()
+    shape = ()
     fewer = "fewer trials"
-    adjacency = None
 
     def describe(self):
         """Word the size of the map."""
@@ -170,7 +170,7 @@ class FeaturePositions:
 
 
 @dataclass(frozen=True)
-class WindowPositions:
+class WindowPositions(Positions):
     """Windows of consecutive samples, one row of them or several.
 
     Several rows are the frequencies of a time-frequency decomposition, one behind the
@@ -210,9 +210,7 @@ class WindowPositions:
     #: Positions per task: long enough to outweigh sending it, fixed so that sums over
     #: neighbouring windows are formed alike whatever the number of workers.
     block_length = 4
-    row = ()
     fewer = "fewer times (step=, crop or decimate)"
-    adjacency = None
 
     @property
     def shape(self):
@@ -228,7 +226,7 @@ class WindowPositions:
         """Word the size of the map."""
         if self.starts.ndim == 1:
             return f"{self.n_windows} times"
-        return f"{' x '.join(map(str, self.shape))} positions"
+        return super().describe()
 
     def blocks(self):
         """Return the positions cut into ranges, none of them across rows."""
@@ -364,7 +362,7 @@ def _by_number(position):
 
 
 @dataclass(frozen=True)
-class SubsetPositions:
+class SubsetPositions(Positions):
     """A map whose positions are decoded from some columns of one array each.
 
     Positions without any column are left out of the blocks, and so of the run.
@@ -397,7 +395,6 @@ class SubsetPositions:
     adjacency: sparse.sparray | None = None
     words: str = "positions"
 
-    row = ()
     fewer = "a smaller mask or process_mask_img"
 
     @property
@@ -500,7 +497,7 @@ class SubsetPositions:
 
 
 @dataclass(frozen=True)
-class GeneralizationPositions:
+class GeneralizationPositions(Positions):
     """Training windows as positions, each tested in all windows of other data.
 
     Attributes
@@ -518,7 +515,6 @@ class GeneralizationPositions:
     true: np.ndarray | None = None
 
     fewer = WindowPositions.fewer
-    adjacency = None
 
     @property
     def shape(self):

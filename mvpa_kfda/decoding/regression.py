@@ -21,24 +21,29 @@ from sklearn import model_selection as ms
 
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds, sees_labels
-from ..kfda.kernels import needs_gram
-from ..kfda.models import resolve_method
 from ..kfda.penalties import Tuned
 from ..metrics import REGRESSION_METRICS, check_regression_scoring, evaluate_regression
 from ..results.decoding import RegressionResult, TimeRegressionResult
+from ..results.epochs import TimeResult
 from ..utils.checks import (
-    check_array,
     check_count,
-    check_gram,
     check_option,
     check_per_trial,
     draw_seed,
     warn,
 )
 from ..utils.files import versions
-from .analysis import check_run, make_inner_folds, record_method, record_run
+from .analysis import (
+    check_run,
+    decode,
+    make_analysis,
+    make_inner_folds,
+    read_features,
+    record_method,
+    record_run,
+)
 from .positions import FeaturePositions
-from .run import Task, check_memory, run
+from .run import Task
 
 _ADVICE = (
     "For class labels use cross_validate, or decode_epochs and decode_arrays with "
@@ -125,14 +130,15 @@ class RegressionTask(Task):
     mean: float
     scale: float
 
-    def run_model(self, model):
-        """Predict with one model.
+    #: Bytes of the prediction of a trial.
+    prediction_bytes = 8
 
-        Returns
-        -------
-        part : dict of str to ndarray
-            ``metrics/NAME`` (1,), ``nulls/NAME`` (P, 1) and ``predicted`` (1, n).
-        """
+    def n_scalar(self):
+        """Return how many of the metrics are one number in each cell."""
+        return len(self.scoring)
+
+    def decode(self, model):
+        """Score and predict with one model; return the parts of a single cell."""
         true, predicted = self._predict(model, slice(0, 1))
         part = {
             f"metrics/{name}": scores
@@ -216,6 +222,14 @@ class RegressionAnalysis:
     def tested(self):
         """The values to be predicted, (n,)."""
         return self.values.given
+
+    def task_for(self, positions):
+        """Return the task of any positions."""
+        return self.task
+
+    def average(self, data, kernel, axis=0):
+        """Return data and kernel as they are: values are not averaged."""
+        return data, kernel
 
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
@@ -447,8 +461,7 @@ def regress(
     >>> result.pvalues(metric="pearsonr")
     0.001
     """
-    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
-    X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    X, kernel, reg = read_features(X, kernel, reg, approx)
     analysis = make_regression_analysis(
         y,
         len(X),
@@ -463,139 +476,44 @@ def regress(
         dtype=dtype,
         batch_size=batch_size,
     )
-    outcome = run(FeaturePositions(X, kernel, reg), analysis.task, n_jobs=1, verbose=False)
-    return analysis.result(RegressionResult, outcome, {"n_features": X.shape[1]})
+    return decode(
+        FeaturePositions(X, kernel, reg),
+        analysis,
+        RegressionResult,
+        parameters={"n_features": X.shape[1]},
+    )
 
 
-def check_task(task, **refused):
-    """Return the task of a decoding function; refuse what regression does not have.
+#: What decoding over time results in, by task.
+TIME_RESULTS = {"classification": TimeResult, "regression": TimeRegressionResult}
 
-    Parameters
-    ----------
-    task : "classification" | "regression"
-        What to predict.
-    **refused
-        Arguments of the decoding function that regression does not have.
 
-    Returns
-    -------
-    task : str
-        The task.
+def make_task_analysis(
+    task,
+    *data,
+    sensors=None,
+    with_patterns=False,
+    n_components=None,
+    average=None,
+    **options,
+):
+    """Return the analysis of classes, or of numbers, which has not all options.
+
+    The default of the decoding functions, "accuracy", is r2 for numbers.
     """
-    check_option("task", task, ("classification", "regression"))
+    check_option("task", task, tuple(TIME_RESULTS))
+    of_classes = {"n_components": n_components, "average": average}
+    if task == "classification":
+        return make_analysis(
+            *data, with_patterns=with_patterns, **of_classes, **options
+        )
+    refused = {"sensors": sensors, **of_classes}
     given = [name for name, value in refused.items() if value is not None]
-    if task == "regression" and given:
+    if given:
         raise ValueError(
             f"task='regression' has no {' and no '.join(given)}. Leave "
             f"{'it' if len(given) == 1 else 'them'} out."
         )
-    return task
-
-
-def regress_windows(
-    source,
-    y,
-    n_trials,
-    *,
-    groups=None,
-    cv=None,
-    scoring="r2",
-    n_permutations=0,
-    permute="auto",
-    random_state=None,
-    n_jobs=None,
-    batch_size=None,
-    dtype="float64",
-    verbose=None,
-    parameters=None,
-):
-    """Predict numbers at every window of a source, without retraining.
-
-    Parameters
-    ----------
-    source : source
-        One row of windows, see :class:`mvpa_kfda.decoding.positions.WindowPositions`: any
-        source that has ``times`` and knows its ``kernel`` and ``reg``.
-    y : array_like, shape (n_trials,)
-        The number to predict for every trial, the same at all times.
-    n_trials : int
-        The number of trials in the source.
-    groups : array_like, shape (n_trials,) | None
-        See :func:`regress`, as for the next five.
-    cv : None | int | splitter | iterable of (train, test)
-        The folds, the same at all times.
-    scoring : str | list of str
-        Metric names; ``"accuracy"``, the default of the decoding functions, is r2.
-    n_permutations : int
-        Permutations P of the values, the same at all times.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations.
-    n_jobs : int | None
-        Workers over blocks of windows, as in joblib. The result does not depend on it.
-    batch_size : int | None
-        Permutations processed at a time.
-    dtype : "float64" | "float32"
-        Precision in which values are processed.
-    verbose : bool | None
-        True shows a progress bar, False none, None only on runs of more than a few
-        seconds.
-    parameters : dict | None
-        What the result records beside these arguments.
-
-    Returns
-    -------
-    result : TimeRegressionResult
-        ``.scores`` of the first metric at every time, ``.metrics``, ``.null``
-        (P, n_times), ``.predictions`` (n_times, n_trials), ``.times``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On data that is flat at some time, results that do not fit into memory, and all
-        that :func:`regress` refuses.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda.kfda.kernels import Linear
-    >>> from mvpa_kfda.decoding.regression import regress_windows
-    >>> from mvpa_kfda.decoding.positions import WindowPositions
-    >>> rng = np.random.default_rng(0)
-    >>> data = rng.normal(size=(3, 50, 8))  # samples, trials, channels
-    >>> source = WindowPositions(
-    ...     data, np.arange(3), 1, "mean", np.arange(3) / 10, Linear(), 0.3
-    ... )
-    >>> result = regress_windows(source, data[1, :, 0], 50)
-    >>> result.times[result.scores > 0.5]
-    array([0.1])
-    """
-    analysis = make_regression_analysis(
-        y,
-        n_trials,
-        groups=groups,
-        kernel=source.kernel,
-        reg=source.reg,
-        cv=cv,
-        scoring="r2" if scoring == "accuracy" else scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        batch_size=batch_size,
-    )
-    source.check_not_flat()
-    n_windows = len(source.times)
-    n_scores = len(analysis.task.scoring) * analysis.permutations.n_permutations
-    check_memory(
-        analysis,
-        n_windows,
-        8 * n_windows * (n_scores + n_trials),
-        f"{n_windows} times",
-        "fewer times (step=, crop or decimate) or fewer permutations",
-    )
-    outcome = run(source, analysis.task, n_jobs, verbose)
-    return analysis.result(
-        TimeRegressionResult, outcome, parameters or {}, times=source.times
-    )
+    if options["scoring"] == "accuracy":
+        options["scoring"] = "r2"
+    return make_regression_analysis(*data, **options)

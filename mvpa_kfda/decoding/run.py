@@ -1,10 +1,11 @@
 """The run loop: the same decoding at every position of a map.
 
-What to decode where is said by the map's positions (:mod:`mvpa_kfda.decoding.positions`),
-and how label vectors are predicted there by their models. The loop scores the observed
-labels and the permuted ones, block by block, and gathers the results. A model stands for
-one position or for several of a block's, and one that tests at other positions than its
-own fills a whole row of the map. The cells of a map are numbered in C order.
+What to decode where is said by the map's positions
+(:mod:`mvpa_kfda.decoding.positions`), and how label vectors are predicted there by
+their models. The loop scores the observed labels and the permuted ones, block by block,
+and gathers the results. A model stands for one position or for several of a block's,
+and one that tests at other positions than its own fills a whole row of the map. The
+cells of a map are numbered in C order.
 """
 
 import shutil
@@ -22,7 +23,6 @@ from ..metrics import METRICS, evaluate, needs_class_scores
 from ..utils.checks import check_option, word_bytes
 from ..utils.parallel import keep_freed_memory, physical_memory, run_in_parallel
 from .positions import PositionError
-
 
 #: Seconds after which a run that was not told to be quiet shows a progress bar.
 _PATIENCE = 5.0
@@ -93,7 +93,7 @@ class Task:
         return sum(METRICS[name].scalar for name in self.scoring)
 
     def decode(self, model):
-        """Score and predict with one model; return the parts that `_run_block` names."""
+        """Score and predict with one model; return parts as `_run_block` names them."""
         return _decode_classes(self, model)
 
 
@@ -161,7 +161,7 @@ def _run_block(positions, task, block):
             raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
             raise ValueError(f"{positions.where(block[done])}{error}") from error
-        numbers = block[done : done + model.n_positions]
+        numbers = block[done : done + getattr(model, "n_positions", 1)]
         parts.append(_run_model(model, positions, task, numbers))
         done += len(numbers)
     joined = {
@@ -175,13 +175,12 @@ def _run_model(model, positions, task, numbers):
     """Decode with one model, and say at which of its positions something is wrong."""
     try:
         part = task.decode(model)
-        record = model.plan.penalty(task.labels[:1], task.n_classes)
+        plan = getattr(model, "plan", model)
+        record = plan.penalty(task.labels[:1], task.n_classes)
         part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
             signal = positions.signal(numbers[0])
-            patterns = class_patterns(
-                model.plan, task.labels[0], task.n_classes, signal
-            )
+            patterns = class_patterns(plan, task.labels[0], task.n_classes, signal)
             part |= {f"patterns/{kind}": maps[None] for kind, maps in patterns.items()}
         return part
     except ValueError as error:  # a lambda too small
@@ -518,8 +517,8 @@ NULLS = ("auto", "full", "max", "stream")
 def check_null(null, task, positions, n_tested):
     """Return what to keep of the permutations' maps; refuse what cannot be held.
 
-    Of `null`, "auto" is decided, "all" (in double precision) is all that is refused, not
-    changed. `n_tested` trials are predicted in every cell.
+    "auto" is decided; "all", in double precision, is for maps that are never reduced.
+    `n_tested` trials are predicted in every cell.
     """
     if null != "all":
         check_option("null", null, NULLS)

@@ -458,6 +458,7 @@ def p_values_from_summary(
     >>> import numpy as np
     >>> observed = np.array([0.5, 0.9, 0.9])
     >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
+    >>> from mvpa_kfda.inference.null import summarize_null
     >>> p_values_from_summary(observed, summarize_null(observed, null), "max")
     array([0.92, 0.01, 0.01])
     """
