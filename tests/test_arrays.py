@@ -8,6 +8,7 @@ has to be checked, and the rest is what a user meets.
 import inspect
 import warnings
 
+import build
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,17 +37,9 @@ NAMES = np.array(["cat", "dog", "house"])
 PENALTY = Ridge(4.0)
 
 
-def make_data(n=60, p=5, n_classes=3, seed=0):
-    """Overlapping classes in random order, away from the origin."""
-    rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.arange(n) % n_classes)
-    means = rng.standard_normal((n_classes, p))
-    return 2.0 + means[codes] + rng.standard_normal((n, p)), codes
-
-
 @pytest.fixture(scope="module")
 def data():
-    return make_data()
+    return build.features(build.balanced(60, 3), 5, separation=1.0)
 
 
 def same(one, other):
@@ -146,7 +139,7 @@ def test_labels_of_many_types_name_the_same_classes(data, labels, classes):
 
 
 def test_boolean_labels_are_two_classes():
-    X, codes = make_data(n_classes=2)
+    X, codes = build.features(build.balanced(60, 2), 5, separation=1.0)
     result = cross_validate(X, codes == 1)
     assert result.classes.tolist() == [False, True]
     assert result.predictions.dtype == bool
@@ -226,7 +219,7 @@ def test_precomputed_equals_kernel(data, kernel, gram):
 
 @pytest.mark.parametrize("p", [5, 80])
 def test_relative_penalty_is_of_the_mean_squared_norm(p):
-    X, codes = make_data(p=p)
+    X, codes = build.features(build.balanced(60, 3), p, separation=1.0)
     scale = np.square(X - X.mean(axis=0)).sum() / len(X)
     relative = cross_validate(X, codes, reg=0.7)
     absolute = cross_validate(X, codes, reg=Ridge(0.7 * scale))
@@ -251,7 +244,7 @@ def test_a_tiny_penalty_is_fine_where_the_features_allow_it(data):
 @pytest.mark.parametrize("n_classes", [2, 3, 9])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_batch_size_never_changes_anything(scoring, n_classes, dtype):
-    X, codes = make_data(n=108, n_classes=n_classes)
+    X, codes = build.features(build.balanced(108, n_classes), 5, separation=1.0)
     options = {"n_permutations": 66, "random_state": 0, "scoring": scoring}
     options["dtype"] = dtype
     expected = cross_validate(X, codes, **options)
@@ -265,7 +258,7 @@ def test_batch_size_never_changes_anything(scoring, n_classes, dtype):
 @pytest.mark.parametrize("p", [5, 90])
 def test_float32_is_close(kernel, p):
     """Measured over 8 seeds: scores within 3e-5 of the largest, one null trial off."""
-    X, codes = make_data(n=90, p=p)
+    X, codes = build.features(build.balanced(90, 3), p, separation=1.0)
     options = {"n_permutations": 100, "random_state": 0, "kernel": kernel}
     double = cross_validate(X, codes, **options)
     single = cross_validate(X, codes, dtype="float32", **options)
@@ -527,7 +520,7 @@ def test_what_auto_shuffles_is_recorded(data, cv, groups, scheme):
 
 
 def test_few_permutations_are_all_used():
-    X, codes = make_data(n=8, n_classes=2)
+    X, codes = build.features(build.balanced(8, 2), 5, separation=1.0)
     cv = ms.StratifiedKFold(2)
     one = cross_validate(X, codes, cv=cv, n_permutations=100, random_state=1)
     two = cross_validate(X, codes, cv=cv, n_permutations=1000, random_state=2)
@@ -599,7 +592,7 @@ def test_global_random_state_is_left_alone(data):
 @pytest.mark.parametrize("p", [3, 50])
 def test_no_score_is_ever_nan(y, cv, permute, p):
     """Classes missing from training or test sets, observed and permuted."""
-    X, _ = make_data(n=40, p=p)
+    X, _ = build.features(build.balanced(40, 3), p, separation=1.0)
     result = cross_validate(
         X,
         y,
@@ -618,7 +611,7 @@ def test_no_score_is_ever_nan(y, cv, permute, p):
 
 
 def test_a_class_absent_from_training_is_never_predicted():
-    X, _ = make_data(n=40)
+    X, _ = build.features(build.balanced(40, 3), 5, separation=1.0)
     y = np.array(["a"] * 20 + ["b"] * 19 + ["c"])
     result = cross_validate(X, y, cv=ms.LeaveOneOut())
     assert_array_equal(result.class_scores[39] == -np.inf, [False, False, True])
@@ -628,7 +621,7 @@ def test_a_class_absent_from_training_is_never_predicted():
 
 # -------------------------------------------------------------------------- bad input
 
-GOOD_X, GOOD_Y = make_data()
+GOOD_X, GOOD_Y = build.features(build.balanced(60, 3), 5, separation=1.0)
 GRAM = GOOD_X @ GOOD_X.T
 
 
@@ -723,7 +716,7 @@ def test_bad_labels(y, match):
             "must be a symmetric kernel matrix; .*",
         ),
         (with_value(GRAM, np.nan), "X holds 1 NaN or infinite"),
-        (GRAM - 5 * np.eye(60), "not positive definite.*not positive semi-definite"),
+        (GRAM - 9 * np.eye(60), "not positive definite.*not positive semi-definite"),
         (np.ones((60, 60)), "The trials do not differ"),
         (np.zeros((60, 60)), "The trials do not differ"),
         (GRAM * 1j, "X holds complex data"),

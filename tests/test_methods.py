@@ -1,6 +1,6 @@
 """Averages, landmarks and reduced rank, at every entry alike."""
 
-import mne
+import build
 import numpy as np
 import pytest
 import reference
@@ -40,7 +40,7 @@ from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
 
 N, P, T = 36, 5, 3
-CODES = np.random.default_rng(1).permutation(np.arange(N) % 3)
+DATA, CODES = build.trials((12, 12, 12), P, T, offset=3.0)
 NAMES = np.array(["cat", "dog", "house"])[CODES]
 GROUPS = np.arange(N) // 12
 CV = StratifiedKFold(3)
@@ -48,23 +48,6 @@ NEIGHBOURS = (np.eye(P, k=1) + np.eye(P, k=-1) + np.eye(P)) > 0
 CHAIN = GraphSmooth(NEIGHBOURS & ~np.eye(P, dtype=bool))
 REGIONS = np.array([1, 1, 2, 2, 2])
 TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)], cv=4)
-
-
-def make_data(seed=0):
-    """Return (n, p, n_times); classes differ, in other ways at other times."""
-    rng = np.random.default_rng(seed)
-    means = 0.7 * rng.standard_normal((3, P, T))
-    means += means.mean(axis=2, keepdims=True)
-    return 3.0 + means[CODES] + rng.standard_normal((N, P, T))
-
-
-DATA = make_data()
-
-
-def as_epochs(X):
-    """Return EEG epochs with a sample every tenth of a second."""
-    info = mne.create_info([f"EEG{i}" for i in range(P)], 10.0, "eeg")
-    return mne.EpochsArray(X, info, tmin=0.0, verbose=False)
 
 
 def array_searchlight(X, y, **options):
@@ -84,7 +67,9 @@ def side_by_side(X, y, **options):
 
 
 def sensors(X, y, **options):
-    return decode_epochs(as_epochs(X), y, sensors=NEIGHBOURS, **options)
+    return decode_epochs(
+        build.epochs(X, units={}, sfreq=10.0), y, sensors=NEIGHBOURS, **options
+    )
 
 
 #: Every entry, given data (n, p, n_times).
@@ -92,11 +77,13 @@ ENTRIES = {
     "cross_validate": lambda X, y, **options: cross_validate(X[:, :, 0], y, **options),
     "decode_arrays": decode_arrays,
     "windows": side_by_side,
-    "decode_epochs": lambda X, y, **options: decode_epochs(as_epochs(X), y, **options),
+    "decode_epochs": lambda X, y, **options: decode_epochs(
+        build.epochs(X, units={}, sfreq=10.0), y, **options
+    ),
     "sensors": sensors,
     "generalize_arrays": generalize_arrays,
     "generalize_epochs": lambda X, y, **options: generalize_epochs(
-        as_epochs(X), y, **options
+        build.epochs(X, units={}, sfreq=10.0), y, **options
     ),
     "searchlight": array_searchlight,
     "decode_regions": array_regions,
@@ -248,7 +235,7 @@ def test_landmarks_for_a_list_of_kernels(entry):
 
 def test_landmarks_know_channels_by_name():
     # The graph's channels are in another order than those of the data.
-    epochs, order = as_epochs(DATA), np.array([3, 0, 4, 2, 1])
+    epochs, order = build.epochs(DATA, units={}, sfreq=10.0), np.array([3, 0, 4, 2, 1])
     adjacency = NEIGHBOURS[np.ix_(order, order)]
     kernel = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
     options = {"kernel": kernel, "reg": Ridge(1.0), "cv": CV}
@@ -258,7 +245,7 @@ def test_landmarks_know_channels_by_name():
 
 
 def test_empirical_maps_know_channels_by_name():
-    epochs, order = as_epochs(DATA), np.array([3, 0, 4, 2, 1])
+    epochs, order = build.epochs(DATA, units={}, sfreq=10.0), np.array([3, 0, 4, 2, 1])
     adjacency = NEIGHBOURS[np.ix_(order, order)]
     named = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
     in_order = GraphSmooth(NEIGHBOURS, 5.0)

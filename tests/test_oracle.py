@@ -7,6 +7,7 @@ scikit-learn's pairwise functions, folds from scikit-learn's splitters.
 
 from functools import partial
 
+import build
 import numpy as np
 import pytest
 import reference
@@ -21,19 +22,9 @@ from sklearn.metrics.pairwise import (
 )
 
 import mvpa_kfda
-from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 
 SEED = 11
-
-
-def make_data(counts, p, seed=0, separation=0.6):
-    """Gaussian classes away from the origin, rows in random order."""
-    rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    means = separation * rng.standard_normal((len(counts), p))
-    X = 1.0 + means[codes] + rng.standard_normal((len(codes), p))
-    return X, codes
 
 
 def penalty(reg, K):
@@ -88,7 +79,7 @@ def assert_equals_oracle(
     for pair, (train, test) in zip(ours.pairs, folds, strict=True):
         assert_array_equal(np.sort(pair[0]), np.sort(train))
         assert_array_equal(np.sort(pair[1]), np.sort(test))
-    labels = permute_labels(codes, n_permutations, folds=ours, **shared).labels
+    labels = build.permuted(codes, n_permutations, meant or cv, groups, SEED, permute)
     assert_array_equal(labels[0], codes)
     assert len(labels) > 1
     run = reference.reference_cross_validate(K, codes, folds, penalty(reg, K), labels)
@@ -141,7 +132,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels(name, p):
     """Every kernel, fewer and more features than trials."""
-    X, codes = make_data((15, 12, 10), p)
+    X, codes = build.features((15, 12, 10), p)
     kernel, gram = KERNELS[name]
     cv = ms.KFold(4, shuffle=True, random_state=0)
     assert_equals_oracle(X, codes, cv, kernel=kernel, gram=gram)
@@ -151,7 +142,7 @@ def test_kernels(name, p):
 @pytest.mark.parametrize("p", [1, 2, 15, 16, 17, 18, 19, 33, 35, 36, 37, 300])
 def test_feature_counts(p, reg):
     """Linear kernel of 36 trials around every size where a shortcut may switch."""
-    X, codes = make_data((12, 14, 10), p)
+    X, codes = build.features((12, 14, 10), p)
     assert_equals_oracle(X, codes, ms.StratifiedKFold(4), reg=reg)
 
 
@@ -159,7 +150,7 @@ def test_feature_counts(p, reg):
 @pytest.mark.parametrize("c", range(2, 11))
 def test_class_counts(c, p):
     """Two to ten classes, also more classes than features."""
-    X, codes = make_data([6] * c, p)
+    X, codes = build.features([6] * c, p)
     cv = ms.StratifiedKFold(3, shuffle=True, random_state=0)
     assert_equals_oracle(X, codes, cv)
     assert_equals_oracle(X, codes, cv, kernel="rbf", gram=rbf_median)
@@ -172,7 +163,7 @@ def test_class_counts(c, p):
 @pytest.mark.parametrize("cv", [ms.StratifiedKFold(3), ms.KFold(3)], ids=repr)
 def test_unbalanced_classes(cv, counts, p):
     """Class sizes far apart, in any order."""
-    X, codes = make_data(counts, p)
+    X, codes = build.features(counts, p)
     assert_equals_oracle(X, codes, cv)
     assert_equals_oracle(X, codes, cv, kernel="rbf", gram=rbf_median)
 
@@ -207,7 +198,7 @@ settings = pytest.mark.parametrize(("kernel", "p"), SETTINGS.values(), ids=SETTI
 @pytest.mark.parametrize("name", SPLITTERS)
 def test_splitters(name, kernel, p):
     """scikit-learn's splitters with permutations by the default scheme."""
-    X, codes = make_data((15, 12, 10), p)
+    X, codes = build.features((15, 12, 10), p)
     groups = GROUPS if name in NEED_GROUPS else None
     _, run = assert_equals_oracle(X, codes, SPLITTERS[name], groups=groups, **kernel)
     if name == "ShuffleSplit":  # the case is meant to overlap and to miss rows
@@ -226,7 +217,7 @@ HOLD_OUTS = {
 @pytest.mark.parametrize("name", HOLD_OUTS)
 def test_hold_out(name, kernel, p):
     """A single (train, test) pair."""
-    X, codes = make_data((15, 12, 10), p)
+    X, codes = build.features((15, 12, 10), p)
     assert_equals_oracle(X, codes, HOLD_OUTS[name], permute="free", **kernel)
 
 
@@ -240,7 +231,7 @@ STRATIFIED = {
 @pytest.mark.parametrize("name", STRATIFIED)
 def test_stratified_overlapping_splitters(name, kernel, p):
     """The numbers hold even where the null is biased and the user is told so."""
-    X, codes = make_data((15, 12, 10), p)
+    X, codes = build.features((15, 12, 10), p)
     with pytest.warns(RuntimeWarning, match="biased"):
         assert_equals_oracle(X, codes, STRATIFIED[name], permute="free", **kernel)
 
@@ -248,7 +239,7 @@ def test_stratified_overlapping_splitters(name, kernel, p):
 @settings
 def test_leave_p_out(kernel, p):
     """All 91 pairs of 14 trials: each row is tested 13 times."""
-    X, codes = make_data((6, 4, 4), p)
+    X, codes = build.features((6, 4, 4), p)
     _, run = assert_equals_oracle(X, codes, ms.LeavePOut(2), n_permutations=3, **kernel)
     assert len(run.rows) == 182
 
@@ -256,7 +247,7 @@ def test_leave_p_out(kernel, p):
 @settings
 def test_default_and_integer_cv(kernel, p):
     """Without cv: ten stratified folds, or groups one by one; an int: stratified."""
-    X, codes = make_data((15, 12, 10), p)
+    X, codes = build.features((15, 12, 10), p)
     assert_equals_oracle(X, codes, None, meant=ms.StratifiedKFold(10), **kernel)
     assert_equals_oracle(X, codes, 4, meant=ms.StratifiedKFold(4), **kernel)
     meant = ms.LeaveOneGroupOut()
@@ -270,7 +261,7 @@ PENALTIES = [0.01, 1.0, 30.0, *map(mvpa_kfda.Ridge, (0.05, 3.0, 400.0))]
 @pytest.mark.parametrize("reg", PENALTIES, ids=repr)
 def test_penalties(reg, kernel, p):
     """A number is relative to all centred rows, Ridge(lam) is lambda itself."""
-    X, codes = make_data((12, 11, 13), p)
+    X, codes = build.features((12, 11, 13), p)
     assert_equals_oracle(X, codes, ms.KFold(4), reg=reg, **kernel)
 
 
@@ -278,7 +269,7 @@ def test_penalties(reg, kernel, p):
 @pytest.mark.parametrize("p", [6, 70])
 def test_units(p, unit):
     """Volts, tesla and large numbers: no absolute threshold is hidden anywhere."""
-    X, codes = make_data((12, 11, 13), p)
+    X, codes = build.features((12, 11, 13), p)
     assert_equals_oracle(unit * X, codes, ms.KFold(4))
 
 
@@ -286,7 +277,7 @@ def test_units(p, unit):
 @pytest.mark.parametrize("permute", ["within_folds", "within_groups", "free"])
 def test_permutation_schemes(permute, kernel, p):
     """The null of every scheme that moves single trials."""
-    X, codes = make_data((15, 12, 10), p)
+    X, codes = build.features((15, 12, 10), p)
     groups = GROUPS if permute == "within_groups" else None
     cv = ms.KFold(3) if groups is None else ms.LeaveOneGroupOut()
     options = {"groups": groups, "permute": permute, "n_permutations": 12}
@@ -298,7 +289,7 @@ def test_permuted_groups(kernel, p):
     """A factor between groups: whole groups change label."""
     groups = np.repeat(np.arange(9), [3, 4, 5, 3, 4, 6, 3, 5, 4])
     codes = np.repeat([0, 1, 2, 0, 1, 2, 0, 1, 2], [3, 4, 5, 3, 4, 6, 3, 5, 4])
-    X = make_data((N,), p)[0] + 0.3 * codes[:, np.newaxis]
+    X = build.features((N,), p)[0] + 0.3 * codes[:, np.newaxis]
     options = {"groups": groups, "permute": "groups", "n_permutations": 12}
     assert_equals_oracle(X, codes, ms.GroupKFold(3), **options, **kernel)
 
@@ -314,7 +305,7 @@ def training_class_counts(run, folds):
 @pytest.mark.parametrize("cv", [ms.KFold(3), ms.KFold(2), ms.LeaveOneOut()], ids=repr)
 def test_permutation_without_a_class_in_training(cv, kernel, p):
     """Rare classes drop out of training folds; they are never predicted there."""
-    X, codes = make_data((9, 1, 2, 3), p, seed=4)
+    X, codes = build.features((9, 1, 2, 3), p, seed=4)
     options = {"permute": "free", "n_permutations": 40}
     _, run = assert_equals_oracle(X, codes, cv, **options, **kernel)
     counts = training_class_counts(run, explicit_folds(cv, X, codes, None))
@@ -324,7 +315,7 @@ def test_permutation_without_a_class_in_training(cv, kernel, p):
 @settings
 def test_permutation_with_one_class_in_training(kernel, p):
     """A training fold of one class: that class is predicted."""
-    X, _ = make_data((8,), p)
+    X, _ = build.features((8,), p)
     codes = np.array([0, 1, 0, 0, 0, 0, 1, 0])
     options = {"permute": "free", "n_permutations": 25}
     cv = ms.KFold(2)
@@ -337,7 +328,7 @@ def test_permutation_with_one_class_in_training(kernel, p):
 @settings
 def test_overlapping_folds_without_a_class_in_training(kernel, p):
     """Means over folds of which some cannot score a class."""
-    X, codes = make_data((10, 2, 3), p, seed=2)
+    X, codes = build.features((10, 2, 3), p, seed=2)
     cv = ms.ShuffleSplit(12, test_size=0.4, random_state=0)
     options = {"permute": "free", "n_permutations": 20}
     _, run = assert_equals_oracle(X, codes, cv, **options, **kernel)
@@ -347,7 +338,7 @@ def test_overlapping_folds_without_a_class_in_training(kernel, p):
 @settings
 def test_class_of_one_group(kernel, p):
     """Observed labels: a class that only the left-out group has."""
-    X, codes = make_data((15, 16, 6), p)
+    X, codes = build.features((15, 16, 6), p)
     codes = np.where(GROUPS == 5, 2, codes % 2)
     options = {"groups": GROUPS, "permute": "within_groups"}
     result, _ = assert_equals_oracle(
@@ -369,7 +360,7 @@ LABELS = {
 def test_kinds_of_labels(name):
     """Predictions come back in the user's own labels; classes are sorted."""
     values = LABELS[name]
-    X, drawn = make_data([11] * len(values), 6)
+    X, drawn = build.features([11] * len(values), 6)
     y = values[drawn]
     classes, codes = np.unique(y, return_inverse=True)
     result, _ = assert_equals_oracle(X, codes, ms.KFold(4), y=y, classes=classes)
@@ -382,13 +373,13 @@ def test_kinds_of_labels(name):
 )
 def test_batches(name, batch_size):
     """Permutations in blocks of any size."""
-    X, codes = make_data((15, 12, 10), 6)
+    X, codes = build.features((15, 12, 10), 6)
     options = {"n_permutations": 12, "batch_size": batch_size}
     assert_equals_oracle(X, codes, SPLITTERS[name], **options)
 
 
 def test_two_classes_many_permutations():
     """A longer null, two classes, one feature more than half the trials."""
-    X, codes = make_data((13, 12), 13)
+    X, codes = build.features((13, 12), 13)
     _, run = assert_equals_oracle(X, codes, ms.KFold(5), n_permutations=150)
     assert len(np.unique(run.accuracy())) > 5

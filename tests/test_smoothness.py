@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import build
 import mne
 import numpy as np
 import pytest
@@ -14,14 +15,6 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from mvpa_kfda import KernelFDA, Ridge, cross_validate
 from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
-
-
-def make_data(n=40, p=9, n_classes=3, seed=0):
-    """Gaussian classes away from the origin."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % n_classes
-    means = rng.standard_normal((n_classes, p))
-    return 3.0 + means[y] + rng.standard_normal((n, p)), y
 
 
 def definite(p, seed=1):
@@ -56,7 +49,10 @@ def factored(request, monkeypatch):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.coo_matrix])
 def test_penalty_is_the_kernel_of_the_inverse(make, factored):
-    (X, _), Omega = make_data(), definite(9)
+    (X, _), Omega = (
+        build.features(build.balanced(40, 3), 9, separation=1.0),
+        definite(9),
+    )
     kernel = Penalty(make(Omega))
     inverse = np.linalg.inv(Omega)
     tolerance = {"rtol": 1e-9, "atol": 1e-9}
@@ -80,7 +76,7 @@ def test_penalty_is_the_kernel_of_the_inverse(make, factored):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_repeated_is_block_diagonal(make, factored):
-    X, _ = make_data(p=12)
+    X, _ = build.features(build.balanced(40, 3), 12, separation=1.0)
     Omega = definite(4)
     blocks = np.kron(np.eye(3), Omega)
     one, three = Penalty(make(Omega)), Penalty(make(Omega)).repeated(3)
@@ -149,13 +145,16 @@ def test_adjacencies_of_all_kinds():
 
 
 def test_without_strength_it_is_a_ridge():
-    X, _ = make_data()
+    X, _ = build.features(build.balanced(40, 3), 9, separation=1.0)
     kernel = GraphSmooth(lattice(3), strength=0.0, eps=2.0)
     assert_allclose(kernel(X), X @ X.T / 2, rtol=1e-12, atol=0)
 
 
 def test_take():
-    X, Omega = make_data(p=16)[0], definite(16)
+    X, Omega = (
+        build.features(build.balanced(40, 3), 16, separation=1.0)[0],
+        definite(16),
+    )
     index = np.array([3, 0, 7, 8])
     part = Penalty(Omega).take(index)
     assert_allclose(part.Omega, Omega[np.ix_(index, index)], rtol=0, atol=0)
@@ -246,7 +245,7 @@ def test_representation_and_equality():
 
 
 def test_copies_and_pickles(factored):
-    X, _ = make_data()
+    X, _ = build.features(build.balanced(40, 3), 9, separation=1.0)
     for kernel in (GraphSmooth(lattice(3)), Penalty(sparse.csr_array(definite(9)))):
         K = kernel(X)  # its factors are there now
         for other in (pickle.loads(pickle.dumps(kernel)), copy.deepcopy(kernel)):
@@ -274,7 +273,7 @@ def penalised_discriminants(X, y, Omega, lam):
 @pytest.mark.parametrize("p", [9, 64])
 @pytest.mark.parametrize("kind", ["penalty", "graph"])
 def test_discriminants_are_hasties(kind, p, factored):
-    X, y = make_data(n=60, p=p, n_classes=4)
+    X, y = build.features(build.balanced(60, 4), p, separation=1.0)
     if kind == "penalty":
         kernel = Penalty(sparse.csr_array(definite(p)))
         Omega = definite(p)
@@ -293,7 +292,7 @@ def test_discriminants_are_hasties(kind, p, factored):
 
 @pytest.mark.parametrize("p", [9, 64])
 def test_cross_validated_as_any_kernel(p):
-    X, y = make_data(n=66, p=p)
+    X, y = build.features(build.balanced(66, 3), p, separation=1.0)
     kernel = GraphSmooth(lattice(int(p**0.5)), strength=3.0)
     reg, cv = Ridge(1.5), StratifiedKFold(4)
     result = cross_validate(X, y, kernel=kernel, reg=reg, cv=cv)
@@ -308,7 +307,7 @@ def test_cross_validated_as_any_kernel(p):
 
 
 def test_weights_come_out_smooth():
-    X, y = make_data(n=60, p=64)
+    X, y = build.features(build.balanced(60, 3), 64, separation=1.0)
     A = lattice(8)
     laplacian = np.diag(A.sum(axis=1)) - A
 
@@ -383,7 +382,7 @@ def test_bad_graphs(params, error, match):
 
 
 def test_wrong_size():
-    X, y = make_data(p=10)
+    X, y = build.features(build.balanced(40, 3), 10, separation=1.0)
     match = "is for 9 features, and the data have 10 in all"
     for call in (
         lambda kernel: kernel(X),

@@ -1,0 +1,225 @@
+"""Small data, images, results and subjects: the one place where tests make them.
+
+Data are features (n, p) or trials (n, p, n_times) with class codes 0, 1, ...; whatever
+else holds data (epochs, power, images) is made of such arrays.
+"""
+
+import mne
+import numpy as np
+import pandas as pd
+from mne.time_frequency import EpochsTFRArray
+from nibabel import Nifti1Image
+from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
+
+from mvpa_kfda import (
+    bootstrap_latency,
+    compare,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    group_inference,
+    regress,
+    searchlight,
+)
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.folds import make_folds
+
+#: Names of classes, in sorted order.
+NAMES = np.array(
+    ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
+)
+AFFINE = np.array([[3.0, 0, 0, -9], [0, 3.0, 0, -30], [0, 0, 4.0, 10], [0, 0, 0, 1]])
+#: What one unit of data is in the unit of a channel type.
+UNITS = {"eeg": 1e-6, "mag": 1e-13, "grad": 1e-12, "eog": 1e-4}
+
+
+# ------------------------------------------------------------------------------ arrays
+
+
+def balanced(n, n_classes):
+    """Return class sizes that differ by one at most and sum to n."""
+    return [(n + k) // n_classes for k in reversed(range(n_classes))]
+
+
+def codes_of(counts, seed=0):
+    """Return class codes (n,) in random order, so many of each class."""
+    rng = np.random.default_rng(seed)
+    return rng.permutation(np.repeat(np.arange(len(counts)), counts))
+
+
+def features(counts=(12, 12, 12), p=5, seed=0, separation=0.6, offset=1.0):
+    """Return Gaussian classes (n, p) away from the origin, and their codes."""
+    # A single time is its own mean, which `trials` adds.
+    X, codes = trials(counts, p, 1, seed, separation / 2, offset)
+    return X[:, :, 0], codes
+
+
+def trials(counts=(12, 12, 12), p=5, n_times=3, seed=0, separation=0.7, offset=1.0):
+    """Return trials (n, p, n_times) and codes; classes differ anew at every time."""
+    codes, rng = codes_of(counts, seed), np.random.default_rng([seed, 1])
+    means = separation * rng.standard_normal((len(counts), p, n_times))
+    means += means.mean(axis=2, keepdims=True)
+    return offset + means[codes] + rng.standard_normal((len(codes), p, n_times)), codes
+
+
+def values_of(X, seed=0, noise=1.0):
+    """Return numbers (n,) that X predicts, in a unit of their own."""
+    signal = X.reshape(len(X), -1)[:, 0]
+    noise = noise * np.random.default_rng(seed).standard_normal(len(X))
+    return 7.0 + 3.0 * (signal + noise)
+
+
+def groups_of(n, n_groups=4):
+    """Return groups of neighbouring trials (n,), such as runs."""
+    return np.arange(n) * n_groups // n
+
+
+def chain(n):
+    """Return which of n features in a row are neighbours, (n, n) of bool."""
+    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
+
+
+def permuted(codes, n_permutations, cv, groups=None, seed=0, permute="auto"):
+    """Return the label vectors of an analysis (P + 1, n), observed first.
+
+    `cv` None stands for a test on other trials.
+    """
+    folds = None if cv is None else make_folds(cv, codes, groups)
+    options = {"groups": groups, "permute": permute, "random_state": seed}
+    return permute_labels(codes, n_permutations, folds=folds, **options).labels
+
+
+# ------------------------------------------------------------------------------ epochs
+
+
+def info_of(types, sfreq=100.0):
+    """Return an Info of channels named by type and number: EEG0, EEG1, ..."""
+    names = [f"{kind.upper()}{i}" for i, kind in enumerate(types)]
+    return mne.create_info(names, sfreq, list(types))
+
+
+def about(codes, **metadata):
+    """Return events, names of events and metadata of epochs."""
+    n = len(codes)
+    samples = 1000 * np.arange(n)
+    return {
+        "events": np.column_stack([samples, np.zeros(n, int), codes + 1]),
+        "event_id": {NAMES[k]: int(k) + 1 for k in np.unique(codes)},
+        "metadata": pd.DataFrame(
+            {"word": NAMES[codes], "run": groups_of(n), **metadata}
+        ),
+    }
+
+
+def epochs(X, codes=None, types="eeg", sfreq=100.0, tmin=0.0, units=UNITS, **metadata):
+    """Return epochs of trials (n, p, n_times), in the units of their channel types."""
+    types = [types] * X.shape[1] if isinstance(types, str) else types
+    codes = np.zeros(len(X), int) if codes is None else codes
+    scale = np.array([units.get(kind, 1.0) for kind in types])[:, np.newaxis]
+    return mne.EpochsArray(
+        X * scale,
+        info_of(types, sfreq),
+        tmin=tmin,
+        verbose=False,
+        **about(codes, **metadata),
+    )
+
+
+def power(X, codes=None, freqs=(8.0, 16.0), sfreq=100.0, **metadata):
+    """Return power (n, p, n_freqs, n_times) of trials, another at each frequency."""
+    codes = np.zeros(len(X), int) if codes is None else codes
+    shifted = np.arange(len(freqs))[:, np.newaxis]
+    return EpochsTFRArray(
+        info_of(["eeg"] * X.shape[1], sfreq),
+        (X[:, :, np.newaxis] + shifted) ** 2,
+        np.arange(X.shape[2]) / sfreq,
+        np.array(freqs),
+        **about(codes, **metadata),
+    )
+
+
+# ------------------------------------------------------------------------------ images
+
+
+def volume(X, affine=AFFINE):
+    """Return an image of data (n, x, y, z), or of a single one (x, y, z)."""
+    data = np.moveaxis(X, 0, -1) if X.ndim == 4 else X
+    kind = data.dtype if data.dtype.kind == "c" else np.float64
+    return Nifti1Image(np.asarray(data, dtype=kind), affine)
+
+
+def mask(where, affine=AFFINE):
+    """Return an image of where something is True, or of the numbers of regions."""
+    return Nifti1Image(np.asarray(where, dtype=np.uint8), affine)
+
+
+def surface(left, right):
+    """Return maps (n_maps, n_vertices), or one (n_vertices,), on strips of triangles.
+
+    Vertices are neighbours of the next two.
+    """
+    meshes, data = {}, {"left": np.asarray(left).T, "right": np.asarray(right).T}
+    for part, values in data.items():
+        i = np.arange(len(values))
+        faces = np.stack([i[:-2], i[1:-1], i[2:]], axis=1)
+        meshes[part] = InMemoryMesh(np.stack([i * 3.0, i % 2, 0 * i], axis=1), faces)
+    return SurfaceImage(PolyMesh(**meshes), data)
+
+
+# ---------------------------------------------------------------- results and subjects
+
+
+def result(kind="TimeResult", seed=0, n_permutations=9, **options):
+    """Return a small result of a kind, by the name of its class; "regions" too."""
+    X, codes = trials((8, 8), 4, 3, seed)
+    y, values = NAMES[codes], values_of(X, seed)
+    cube = np.moveaxis(X, 2, 1).reshape(16, 3, 2, 2)
+    place = {"mask_img": mask(np.ones((3, 2, 2))), "null": "full"}
+    options |= {"cv": 4, "n_permutations": n_permutations, "random_state": 0}
+    return {
+        "DecodingResult": lambda: cross_validate(X[:, :, 0], y, **options),
+        "RegressionResult": lambda: regress(X[:, :, 0], values, **options),
+        "TimeResult": lambda: decode_epochs(epochs(X, codes), y, **options),
+        "TimeRegressionResult": lambda: decode_arrays(
+            X, values, task="regression", **options
+        ),
+        "TimeFrequencyResult": lambda: decode_epochs(power(X, codes), y, **options),
+        "SensorTimeResult": lambda: decode_epochs(
+            epochs(X, codes), y, sensors=chain(4), **options
+        ),
+        "GeneralizationResult": lambda: generalize_arrays(X, y, **options),
+        "VolumeResult": lambda: searchlight(
+            volume(cube), y, radius=4.0, **place, **options
+        ),
+        "regions": lambda: decode_regions(
+            volume(cube),
+            y,
+            labels_img=mask(np.arange(12).reshape(3, 2, 2) // 4 + 1),
+            **place,
+            **options,
+        ),
+    }[kind]()
+
+
+def subjects(kind="TimeResult", n=6, **options):
+    """Return the results of several subjects."""
+    return [result(kind, seed, **options) for seed in range(n)]
+
+
+def group(kind="TimeResult", n=6, method="sign-flip", **options):
+    """Return the second-level result of several subjects."""
+    return group_inference(subjects(kind, n), method, random_state=0, **options)
+
+
+def comparison(kind="TimeResult", **options):
+    """Return the comparison of two results of the same trials."""
+    one, other = (result(kind, n_permutations=39, reg=reg) for reg in (0.3, 30.0))
+    return compare(one, other, random_state=0, **options)
+
+
+def latency(n=6, **options):
+    """Return the latency of the peak of several subjects."""
+    options = {"n_bootstraps": 100, "min_duration": 0.01, "random_state": 0} | options
+    return bootstrap_latency(subjects(n=n), **options)

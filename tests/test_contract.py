@@ -1,0 +1,1037 @@
+"""What holds at every entry point alike.
+
+A new entry is one line in ENTRIES, a new argument that must be refused one line in
+REFUSED. The oracle of `reference` trains anew for every position, fold and labelling.
+"""
+
+import inspect
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import build
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import brentq
+from scipy.spatial.distance import pdist
+from sklearn.covariance import ledoit_wolf_shrinkage, oas
+from sklearn.metrics import r2_score
+from sklearn.metrics.pairwise import (
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from mvpa_kfda import (
+    RBF,
+    DegreesOfFreedom,
+    EmpiricalMap,
+    GraphSmooth,
+    Nystrom,
+    Penalty,
+    Polynomial,
+    Ridge,
+    Shrinkage,
+    TimeResult,
+    Tuned,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    generalize_epochs,
+    load_result,
+    regress,
+    searchlight,
+)
+
+N, P, T, SEED = 36, 5, 3, 4
+DATA, CODES = build.trials((12, 12, 12), P, T)
+NAMES, VALUES = build.NAMES[CODES], build.values_of(DATA)
+OTHERS, OTHER_CODES = build.trials((5, 7, 6), P, 2, seed=1)
+OTHER_NAMES = build.NAMES[OTHER_CODES]
+NEAR = build.chain(P) | np.eye(P, dtype=bool)
+REGIONS = np.array([1, 1, 2, 2, 2])
+
+
+# ------------------------------------------------------------- data, as entries take it
+
+
+def as_it_is(X):
+    return X
+
+
+def first_time(X):
+    return X[:, :, 0]
+
+
+def epochs(X):
+    return build.epochs(X, units={})
+
+
+def on_a_grid(X):
+    """Return an image with the trials in its first slice and zeros in the second."""
+    return build.volume(np.stack([X, np.zeros_like(X)], axis=3))
+
+
+def on_a_mesh(X):
+    return build.surface(X[:, :, 0], X[:, :, 1])
+
+
+IN_MASK = build.mask(np.stack([np.ones((P, T)), np.zeros((P, T))], axis=2))
+LABELS = np.repeat([[1, 2, 2]], P, axis=0)
+ATLAS = build.mask(np.stack([LABELS, np.zeros((P, T))], axis=2))
+
+
+# ---------------------------------------- positions, by hand: what is decoded at each
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Features (n, p) that a position is trained with, and (n_test, p) to be tested.
+
+    Columns number the features, so that a graph links those whose numbers differ by 1.
+    """
+
+    X: np.ndarray
+    X_test: np.ndarray
+    columns: np.ndarray = field(default_factory=lambda: np.arange(P))
+
+
+def same(X, columns=None):
+    columns = np.arange(X.shape[1]) if columns is None else np.asarray(columns)
+    return Cell(X, X, columns)
+
+
+def one_cell(X):
+    return {(): same(X[:, :, 0])}
+
+
+def times(X):
+    return {(t,): same(X[:, :, t]) for t in range(X.shape[2])}
+
+
+def windows(X):
+    columns = np.append(np.arange(P), 10 + np.arange(P))
+    pairs = [np.hstack([X[:, :, t], X[:, :, t + 1]]) for t in range(X.shape[2] - 1)]
+    return {(t,): same(pair, columns) for t, pair in enumerate(pairs)}
+
+
+def pairs_of_times(X, X_test=None):
+    X_test = X if X_test is None else X_test
+    shape = X.shape[2], X_test.shape[2]
+    return {(t, u): Cell(X[:, :, t], X_test[:, :, u]) for t, u in np.ndindex(shape)}
+
+
+def other_times(X):
+    return pairs_of_times(X, OTHERS)
+
+
+def bands(X):
+    power = build.power(X).data
+    return {(f, t): same(power[:, :, f, t]) for f, t in np.ndindex(power.shape[2:])}
+
+
+def sensors_and_times(X):
+    near = [np.flatnonzero(row) for row in NEAR]
+    shape = P, X.shape[2]
+    return {(i, t): same(X[:, near[i], t], near[i]) for i, t in np.ndindex(shape)}
+
+
+def at_each(table, members):
+    """Return a cell of some columns (p,) for each row of `members` (cells, p)."""
+    columns = [np.flatnonzero(row) for row in members]
+    return {(i,): same(table[:, at], at) for i, at in enumerate(columns)}
+
+
+def neighbours(X):
+    return at_each(X[:, :, 0], NEAR)
+
+
+def regions(X):
+    return at_each(X[:, :, 0], REGIONS == [[1], [2]])
+
+
+def z_scored(X):
+    X = X.reshape(len(X), -1)
+    return (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+
+
+def spheres(X):
+    """Return the voxels at most 3 mm away: those that share a face."""
+    at = np.argwhere(np.ones(X.shape[1:]))
+    return at_each(z_scored(X), np.abs(at[:, None] - at).sum(axis=2) <= 1)
+
+
+def paths(X):
+    """Return the vertices an edge away, in each hemisphere."""
+    near = np.abs(np.subtract.outer(np.arange(P), np.arange(P))) <= 2
+    both = np.hstack([X[:, :, 0], X[:, :, 1]])
+    return at_each(z_scored(both), np.kron(np.eye(2), near))
+
+
+def slabs(X):
+    return at_each(z_scored(X), LABELS.ravel() == [[1], [2]])
+
+
+# ------------------------------------------------------------------------- the registry
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """An entry point: a function, data as it takes them, and its positions by hand."""
+
+    function: Callable
+    convert: Callable
+    cells: Callable
+    options: dict = field(default_factory=dict)
+    predicts: str = "classes"
+    lacks: tuple = ()  # arguments of the function that mean nothing here
+
+    def __call__(self, X=DATA, y=None, **options):
+        y = self.y if y is None else y
+        options = {"cv": self.cv} | self.options | options
+        if self.tests_others:
+            del options["cv"]  # there are no folds
+        return self.function(self.convert(X), y, **options)
+
+    def has(self, argument):
+        """Tell whether the entry has an argument, and a use for it."""
+        known = inspect.signature(self.function).parameters
+        return argument in known and argument not in self.lacks
+
+    @property
+    def y(self):
+        return NAMES if self.predicts == "classes" else VALUES
+
+    @property
+    def cv(self):
+        return StratifiedKFold(3) if self.predicts == "classes" else KFold(3)
+
+    @property
+    def tests_others(self):
+        return "y_test" in self.options
+
+    @property
+    def holder(self):
+        """What holds the data: "array", "table" of features, "epochs" or "image"."""
+        if self.convert in (as_it_is, first_time):
+            images = self.function in (searchlight, decode_regions)
+            return "table" if images else "array"
+        return "epochs" if self.convert in (epochs, build.power) else "image"
+
+    @property
+    def n_features(self):
+        """How many features a penalty on their weights is for."""
+        images = {on_a_grid: P * T, on_a_mesh: 2 * P}
+        return images.get(self.convert, P)
+
+
+WIDE = {"window": 2, "window_mode": "concatenate"}
+RAW = {"scale": None}
+REGRESS = {"task": "regression"}
+NO_CLASSES = ("n_components", "average", "sensors")
+OTHER = {"y_test": OTHER_NAMES, "same_trials": False}
+OTHER_ARRAYS, OTHER_EPOCHS = {"X_test": OTHERS}, {"test_epochs": epochs(OTHERS)}
+NO_FOLDS = ("cv", "average")
+TABLE = {"standardize": False}
+NO_PLACES = ("radius", "process_mask_img", "mask_img")
+BALLS, EDGES = {"mask_img": IN_MASK, "radius": 3}, {"radius": 1, "distance": "edges"}
+ENTRIES = {
+    "cross_validate": Entry(cross_validate, first_time, one_cell),
+    "regress": Entry(regress, first_time, one_cell, {}, "numbers"),
+    "arrays": Entry(decode_arrays, as_it_is, times),
+    "windows": Entry(decode_arrays, as_it_is, windows, WIDE),
+    "values": Entry(decode_arrays, as_it_is, times, REGRESS, "numbers", NO_CLASSES),
+    "epochs": Entry(decode_epochs, epochs, times, RAW),
+    "rated": Entry(decode_epochs, epochs, times, RAW | REGRESS, "numbers", NO_CLASSES),
+    "power": Entry(decode_epochs, build.power, bands, RAW, lacks=("sensors",)),
+    "sensors": Entry(decode_epochs, epochs, sensors_and_times, RAW | {"sensors": NEAR}),
+    "map": Entry(generalize_arrays, as_it_is, pairs_of_times),
+    "map of epochs": Entry(generalize_epochs, epochs, pairs_of_times, RAW),
+    "others": Entry(
+        generalize_arrays, as_it_is, other_times, OTHER | OTHER_ARRAYS, lacks=NO_FOLDS
+    ),
+    "other epochs": Entry(
+        generalize_epochs,
+        epochs,
+        other_times,
+        OTHER | OTHER_EPOCHS | RAW,
+        lacks=NO_FOLDS,
+    ),
+    "table": Entry(
+        searchlight,
+        first_time,
+        neighbours,
+        TABLE | {"adjacency": NEAR},
+        lacks=NO_PLACES,
+    ),
+    "voxels": Entry(searchlight, on_a_grid, spheres, BALLS),
+    "vertices": Entry(searchlight, on_a_mesh, paths, EDGES),
+    "regions": Entry(
+        decode_regions, first_time, regions, TABLE | {"labels_img": REGIONS}
+    ),
+    "atlas": Entry(decode_regions, on_a_grid, slabs, {"labels_img": ATLAS}),
+}
+everywhere = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+
+
+def entries_with(argument):
+    """Parametrise by the entries that have an argument."""
+    chosen = {name: entry for name, entry in ENTRIES.items() if entry.has(argument)}
+    return pytest.mark.parametrize("entry", chosen.values(), ids=chosen)
+
+
+# ------------------------------------------------------- kernels and penalties by hand
+
+
+@dataclass(frozen=True)
+class Method:
+    """Options, and kernel matrices k(A, B) by hand given the trials (n, p) of a cell.
+
+    `lam` are the penalties, the largest first, given (X, K).
+    """
+
+    options: Callable  # of the entry
+    kernels: tuple
+    lam: Callable = lambda X, K: [0.3 * scale_of(K)]
+
+
+def scale_of(K):
+    return np.trace(K - K.mean(axis=0)) / len(K)
+
+
+def linear(X, columns):
+    return linear_kernel
+
+
+def rbf(gamma=None):
+    def fit(X, columns):
+        width = 1 / np.median(pdist(X, "sqeuclidean")) if gamma is None else gamma
+        return lambda A, B: rbf_kernel(A, B, gamma=width)
+
+    return fit
+
+
+def by_sklearn(function, **options):
+    return lambda X, columns: lambda A, B: function(A, B, **options)
+
+
+def weighted(omega_of):
+    def fit(X, columns):
+        inverse = np.linalg.inv(omega_of(columns))
+        return lambda A, B: A @ inverse @ B.T
+
+    return fit
+
+
+def links(columns):
+    return (np.abs(np.subtract.outer(columns, columns)) == 1).astype(float)
+
+
+def laplacian(columns):
+    """Return the penalty of differences between neighbours, for a graph that is cut."""
+    A = links(columns)
+    return 2.0 * (np.diag(A.sum(axis=1)) - A) + 0.5 * np.eye(len(A))
+
+
+def banded(columns):
+    return 2.0 * np.eye(len(columns)) + 0.5 * links(columns)
+
+
+def map_of_trials(X, columns):
+    k = by_sklearn(rbf_kernel, gamma=0.05)(X, columns)
+    return lambda A, B: k(A, X) @ k(X, B)
+
+
+def kernel(*kernels, **options):
+    """Return a method of the same options at every entry."""
+    return Method(lambda entry: options, kernels)
+
+
+def penalty(reg, lam):
+    return Method(lambda entry: {"reg": reg}, (linear,), lam)
+
+
+def shrunk(gamma, X):
+    """Return the penalty of a share, which is bounded where an estimated one is 1."""
+    scale = np.square(X - X.mean(axis=0)).sum()
+    return scale * min(gamma / max(1 - gamma, 1e-9) / X.shape[1], 1e3 / len(X))
+
+
+def solve_df(df, K):
+    s = np.linalg.eigvalsh(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
+    return np.exp(brentq(lambda log: 1 + (s / (s + np.exp(log))).sum() - df, -20, 20))
+
+
+TUNING = [3.0, 0.3, 0.03]
+METHODS = {
+    "linear": kernel(linear),
+    "rbf": kernel(rbf(), kernel="rbf"),
+    "RBF(0.05)": kernel(rbf(0.05), kernel=RBF(0.05)),
+    "polynomial": kernel(
+        by_sklearn(polynomial_kernel, degree=2, gamma=0.1, coef0=2.0),
+        kernel=Polynomial(2, 0.1, 2.0),
+    ),
+    "function": kernel(by_sklearn(laplacian_kernel), kernel=laplacian_kernel),
+    "empirical map": kernel(map_of_trials, kernel=EmpiricalMap(RBF(0.05))),
+    "landmarks": kernel(rbf(0.05), kernel=RBF(0.05), approx=Nystrom(N)),
+    "graph": Method(
+        lambda entry: {"kernel": GraphSmooth(build.chain(entry.n_features), 2.0, 0.5)},
+        (weighted(laplacian),),
+    ),
+    "weights": Method(
+        lambda entry: {"kernel": Penalty(banded(np.arange(entry.n_features)))},
+        (weighted(banded),),
+    ),
+    "Ridge": penalty(Ridge(7.0), lambda X, K: [7.0]),
+    "Shrinkage": penalty(Shrinkage(0.2), lambda X, K: [shrunk(0.2, X)]),
+    "df": penalty(DegreesOfFreedom(2.5), lambda X, K: [solve_df(2.5, K)]),
+    "ledoit_wolf": penalty(
+        "ledoit_wolf", lambda X, K: [shrunk(ledoit_wolf_shrinkage(X), X)]
+    ),
+    "oas": penalty("oas", lambda X, K: [shrunk(oas(X)[1], X)]),
+    "tuned": Method(
+        lambda entry: {"kernel": ["linear", RBF(0.05)], "reg": Tuned(TUNING, cv=3)},
+        (linear, rbf(0.05)),
+        lambda X, K: [reg * scale_of(K) for reg in TUNING],
+    ),
+}
+
+
+# --------------------------------------------------------------------------- the oracle
+
+
+def loss(K, y, train, test, lam):
+    """Return the squared error of regression, summed over test rows."""
+    predicted = reference.regress(
+        K[np.ix_(train, train)], K[np.ix_(test, train)], y[train, None], lam
+    )
+    return np.sum((predicted[:, 0] - y[test]) ** 2)
+
+
+def pick(kernels, lambdas, y, train, predicts):
+    """Return number and penalty of the kernel that is best within the training set."""
+    if np.size(lambdas) == 1:
+        return 0, lambdas[0][0]
+    splits = list(KFold(3, shuffle=True, random_state=0).split(train))
+    if predicts == "classes":
+        return reference.choose(
+            kernels, lambdas, y, train, splits, "squared_error", len(np.unique(y))
+        )[:2]
+    losses = [
+        (sum(loss(K, y, train[a], train[b], lam) for a, b in splits), i, lam)
+        for i, K in enumerate(kernels)
+        for lam in lambdas[i]
+    ]
+    return min(losses)[1:]
+
+
+def predict(K, K_test, y, lam, predicts):
+    """Train on (n, n), predict (n_test, n): predictions, and scores of classes."""
+    if predicts == "numbers":
+        return reference.regress(K, K_test, y[:, None], lam)[:, 0], None
+    model = reference.fit(K, y, lam, y.max() + 1)
+    return model.predict(K_test), len(K) * model.class_scores(K_test)
+
+
+def area(codes, scores):
+    """Return the mean area under the ROC curve of each class against the rest."""
+    if len(np.unique(codes)) < scores.shape[1] or not np.isfinite(scores).all():
+        return np.nan
+    areas = []
+    for k in range(scores.shape[1]):
+        others = np.delete(scores, k, axis=1)
+        odds = scores[:, k] - np.logaddexp.reduce(others, axis=1)
+        above = np.subtract.outer(odds[codes == k], odds[codes != k])
+        areas.append(np.mean(above > 0) + np.mean(above == 0) / 2)
+    return np.mean(areas)
+
+
+def refit(cell, method, labels, truth, folds, predicts):
+    """Return predictions (n_test,) of the observed labels, and all scores (P + 1,).
+
+    `labels` (P + 1, n) are trained with, `truth` (P + 1, n_test) is to be predicted.
+    """
+    fitted = [fit(cell.X, cell.columns) for fit in method.kernels]
+    grams = [k(cell.X, cell.X) for k in fitted]
+    crosses = [k(cell.X_test, cell.X) for k in fitted]
+    lambdas = [method.lam(cell.X, K) for K in grams]
+    predicted, areas = np.full(truth.shape, np.nan), []
+    for y, true, row in zip(labels, truth, predicted, strict=True):
+        for train, test in folds:
+            i, lam = pick(grams, lambdas, y, train, predicts)
+            K, K_test = grams[i][np.ix_(train, train)], crosses[i][np.ix_(test, train)]
+            row[test], scores = predict(K, K_test, y[train], lam, predicts)
+            if predicts == "classes":
+                areas.append(area(true[test], scores))
+    if predicts == "numbers":
+        pairs = zip(truth, predicted, strict=True)
+        return predicted[0], {"r2": np.array([r2_score(*pair) for pair in pairs])}
+    return predicted[0], {
+        "accuracy": np.mean(predicted == truth, axis=1),
+        "roc_auc": np.reshape(areas, (len(labels), -1)).mean(axis=1),
+    }
+
+
+def assert_equals_oracle(result, entry, method):
+    """Assert predictions, scores and nulls of some positions, from first to last."""
+    levels, codes = np.unique(entry.y, return_inverse=True)
+    if entry.tests_others:
+        folds = [(np.arange(N), np.arange(len(OTHERS)))]
+        labels = build.permuted(codes, 2, None, seed=SEED)
+        truth = np.tile(OTHER_CODES, (3, 1))
+    else:
+        folds = list(entry.cv.split(codes, codes))
+        labels = build.permuted(codes, 2, entry.cv, seed=SEED)
+        truth = labels = levels[labels] if entry.predicts == "numbers" else labels
+    nulls = [(result.nulls, truth)]
+    if getattr(result, "second_nulls", {}):  # scored against the observed labels
+        nulls.append((result.second_nulls, np.tile(labels[0], (3, 1))))
+    cells = list(entry.cells(DATA).items())
+    assert len(cells) == np.size(result.scores)
+    for i in {0, len(cells) // 3, 2 * len(cells) // 3, len(cells) - 1}:
+        index, cell = cells[i]
+        for null, true in nulls:
+            ours = refit(cell, method, labels, true, folds, entry.predicts)
+            assert_allclose(result.predicted[index], ours[0], rtol=1e-7, atol=0)
+            for name, scores in ours[1].items():
+                observed = np.asarray(result.metrics[name])[index]
+                assert_allclose(observed, scores[0], rtol=1e-7, atol=1e-9)
+                permuted = null[name][(slice(None), *index)]
+                assert_allclose(permuted, scores[1:], rtol=1e-6, atol=1e-6)
+
+
+SCORING = {"classes": ["accuracy", "roc_auc"], "numbers": ["r2"]}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@everywhere
+def test_refitting_gives_the_same(entry, method):
+    options = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
+    result = entry(scoring=SCORING[entry.predicts], **options)
+    assert_equals_oracle(result, entry, method)
+
+
+@pytest.mark.parametrize("name", ["cross_validate", "regress"])
+def test_a_kernel_matrix_is_as_good_as_features(name):
+    entry, K = ENTRIES[name], rbf_kernel(DATA[:, :, 0], gamma=0.05)
+    options = {"kernel": "precomputed", "scoring": SCORING[entry.predicts]}
+    options |= {"n_permutations": 2, "random_state": SEED, "cv": entry.cv}
+    result = entry.function(K, entry.y, **options)
+    assert_equals_oracle(result, entry, METHODS["RBF(0.05)"])
+
+
+@settings(derandomize=True, max_examples=25, deadline=None)
+@given(
+    counts=st.lists(st.integers(3, 12), min_size=2, max_size=10),
+    p=st.integers(1, 60),
+    name=st.sampled_from(["linear", "rbf", "polynomial", "weights", "tuned"]),
+    seed=st.integers(0, 99),
+)
+def test_refitting_gives_the_same_for_any_shape(counts, p, name, seed):
+    X, codes = build.features(counts, p, seed)
+    method, cell = METHODS[name], same(X)
+    options = {"kernel": Penalty(banded(np.arange(p)))} if name == "weights" else {}
+    options = method.options(ENTRIES["cross_validate"]) | options
+    options |= {"permute": "free", "n_permutations": 2, "random_state": seed}
+    result = cross_validate(X, codes, cv=KFold(3), **options)
+    labels = build.permuted(codes, 2, KFold(3), seed=seed, permute="free")
+    folds = list(KFold(3).split(X))
+    predicted, scores = refit(cell, method, labels, labels, folds, "classes")
+    assert_array_equal(result.predicted, predicted)
+    assert_allclose(result.scores, scores["accuracy"][0], rtol=1e-12, atol=0)
+    assert_allclose(result.null, scores["accuracy"][1:], rtol=1e-12, atol=0)
+
+
+# ------------------------------------------------------- what must not change a number
+
+
+PERMUTED = {"n_permutations": 19, "random_state": SEED}
+
+
+@cache
+def result_of(entry):
+    """Return what an entry gives, computed once."""
+    return entry(**PERMUTED)
+
+
+def assert_identical(one, other):
+    """Assert that two values are equal bit for bit, whatever they are made of."""
+    assert type(one) is type(other)
+    if is_dataclass(one):
+        one, other = (
+            {part.name: getattr(value, part.name) for part in fields(value)}
+            for value in (one, other)
+        )
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        one, other = list(one.values()), list(other.values())
+    if isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for parts in zip(one, other, strict=True):
+            assert_identical(*parts)
+    elif isinstance(one, np.ndarray):
+        is_text = one.dtype.kind == other.dtype.kind == "U"  # of any length
+        assert_array_equal(one, other, strict=not is_text)
+    else:
+        assert one == other or (one != one and other != other)
+
+
+def assert_equal_results(one, other):
+    """Assert that two results are equal in every field, and say so."""
+    assert_identical(one, other)
+    assert one == other
+
+
+#: The same trials for longer, so that times are done in several blocks.
+LONG, _ = build.trials((12, 12, 12), P, 9)
+
+
+@entries_with("n_jobs")
+def test_workers_change_no_bit(entry):
+    X, options = LONG, PERMUTED
+    if entry.holder in ("table", "image"):
+        # Few positions are done in several blocks where they have landmarks.
+        X, options = DATA, PERMUTED | {"kernel": "rbf", "approx": Nystrom(9)}
+    assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+@entries_with("batch_size")
+def test_batches_change_no_bit(entry, batch_size):
+    assert_equal_results(entry(batch_size=batch_size, **PERMUTED), result_of(entry))
+
+
+def assert_same_numbers(ours, theirs):
+    for some, others in zip(ours, theirs, strict=True):
+        assert_array_equal(some, others)
+
+
+def numbers_at(result, at):
+    """Return scores, nulls and predictions of the positions `at`."""
+    null, predicted = np.moveaxis(result.null, 0, -1), result.predicted
+    return [result.scores[at], null[at], predicted[at]]
+
+
+#: What is left of the map without the first time.
+LATER = {pairs_of_times: np.s_[1:, 1:], other_times: np.s_[1:]}
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in ENTRIES.values() if "time" in e.cells.__name__]
+)
+def test_times_do_not_depend_on_the_others(entry):
+    # Blocks of times begin elsewhere.
+    shorter, longer = entry(LONG[:, :, 1:], **PERMUTED), entry(LONG, **PERMUTED)
+    at = LATER.get(entry.cells, np.s_[:, 1:] if shorter.scores.ndim > 1 else np.s_[1:])
+    assert_same_numbers(numbers_at(shorter, ...), numbers_at(longer, at))
+
+
+@pytest.mark.parametrize("name", ["voxels", "vertices"])
+def test_centres_do_not_depend_on_the_others(name):
+    whole = result_of(ENTRIES[name])
+    some = np.arange(whole.scores.size) % 3 == 1
+    centres = (
+        build.mask(np.stack([some.reshape(P, T), np.zeros((P, T))], axis=2))
+        if name == "voxels"
+        else build.surface(some[:P].astype(int), some[P:].astype(int))
+    )
+    few = ENTRIES[name](process_mask_img=centres, **PERMUTED)
+    assert_same_numbers(numbers_at(few, ...), numbers_at(whole, some))
+
+
+@entries_with("dtype")
+def test_single_precision_is_close(entry):
+    double, single = result_of(entry), entry(dtype="float32", **PERMUTED)
+    assert single.parameters["dtype"] == "float32"
+    assert_allclose(single.lambdas, double.lambdas, rtol=1e-6, atol=0)
+    if entry.predicts == "numbers":
+        assert (single.predicted != double.predicted).any()
+        assert_allclose(single.predicted, double.predicted, rtol=1e-4, atol=0)
+        assert_allclose(single.null, double.null, rtol=0, atol=1e-4)
+    else:  # but for near ties
+        assert np.mean(single.predicted != double.predicted) < 0.01
+        assert np.mean(single.null != double.null) < 0.05
+        assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
+
+
+@everywhere
+def test_the_seed_is_all_that_is_random(entry):
+    result = result_of(entry)
+    assert_equal_results(entry(**PERMUTED), result)
+    other = entry(n_permutations=19, random_state=SEED + 1)
+    assert_array_equal(other.scores, result.scores)
+    assert (other.null != result.null).any()
+    unseeded = entry(n_permutations=19)
+    seed = unseeded.parameters["random_state"]
+    assert_equal_results(entry(n_permutations=19, random_state=seed), unseeded)
+
+
+# ---------------------------------------------------------------------------- p-values
+
+
+CORRECTIONS = ["max", "max-step-down", "bonferroni", "fdr", "fdr-by"]
+CLUSTERS = ["cluster", "cluster-size", "tfce"]
+
+
+def p_by_hand(result, largest):
+    """Return (1 + b) / (1 + P), of each position or by the largest of each map."""
+    scores, name = np.asarray(result.scores), result.scoring[0]
+    nulls = [result.nulls[name], getattr(result, "second_nulls", {}).get(name)]
+    p = []
+    for null in [null for null in nulls if null is not None]:
+        if largest:
+            null = null.reshape(len(null), -1).max(axis=1)
+            null = null.reshape(-1, *(1,) * scores.ndim)
+        p.append((1 + (null >= scores - 1e-6).sum(axis=0)) / (1 + len(null)))
+    if len(p) == 2:  # tested on the same times, both nulls are one hypothesis
+        np.fill_diagonal(p[1], 0)
+    return np.max(p, axis=0)
+
+
+def assert_p_values(result):
+    """Assert the bounds, the formula and the order of all p-values."""
+    least, p = 1 / (1 + result.n_permutations), result.pvalues()
+    assert_allclose(p, p_by_hand(result, largest=False), rtol=1e-12, atol=0)
+    largest = result.pvalues("max")
+    assert_allclose(largest, p_by_hand(result, largest=True), rtol=1e-12, atol=0)
+    corrected = {name: result.pvalues(name) for name in CORRECTIONS}
+    for values in corrected.values():
+        assert (np.asarray(values) >= np.asarray(p) - 1e-12).all()
+    rounding = 1 + 1e-12
+    assert np.all(corrected["max-step-down"] <= largest * rounding)
+    assert np.all(corrected["fdr"] <= corrected["fdr-by"] * rounding)
+    assert np.all(corrected["fdr"] <= corrected["bonferroni"] * rounding)
+    m = np.size(p)
+    assert_allclose(
+        corrected["bonferroni"], np.minimum(1, m * np.asarray(p)), rtol=1e-12, atol=0
+    )
+    for name in CLUSTERS:
+        corrected[name] = result.pvalues(name)
+    for values in corrected.values():
+        assert np.shape(values) == np.shape(result.scores)
+        assert np.all(np.asarray(values) >= least * (1 - 1e-12))
+        assert np.all(np.asarray(values) <= 1)
+
+
+@everywhere
+def test_p_values(entry):
+    result = result_of(entry)
+    assert_p_values(result)
+    assert result.n_permutations == 19
+
+
+def time_result(scores, null):
+    """Return a result over time with these scores (T,) and null (P, T)."""
+    codes = np.arange(4) % 2
+    return TimeResult(
+        times=np.arange(len(scores)) / 10,
+        metrics={"accuracy": scores},
+        nulls={"accuracy": null},
+        chances={"accuracy": 0.5},
+        classes=build.NAMES[:2],
+        y=codes,
+        groups=None,
+        predicted=np.tile(codes, (len(scores), 1)),
+        tests=(np.arange(4),),
+        parameters={},
+        versions={},
+    )
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(
+    table=st.tuples(st.integers(2, 30), st.integers(1, 8)).flatmap(
+        # Few different scores, so that many are equal.
+        lambda shape: arrays(np.int64, shape, elements=st.integers(0, 6))
+    )
+)
+def test_p_values_of_any_scores(table):
+    assert_p_values(time_result(table[0] / 7, table[1:] / 7))
+
+
+# ------------------------------------------------------------------- files and tables
+
+
+def reloaded(result):
+    with tempfile.TemporaryDirectory() as folder:
+        result.save(Path(folder) / "result.h5")
+        return load_result(Path(folder) / "result.h5")
+
+
+@everywhere
+def test_saved_results_come_back(entry):
+    result = result_of(entry)
+    assert_equal_results(reloaded(result), result)
+
+
+@pytest.mark.filterwarnings("ignore:.* resamples:RuntimeWarning")
+@pytest.mark.parametrize("make", [build.group, build.comparison, build.latency])
+def test_saved_results_of_groups_come_back(make):
+    result = make()
+    assert_equal_results(reloaded(result), result)
+
+
+@everywhere
+def test_tuned_and_averaged_results_come_back(entry):
+    options = {"average": 2} if entry.has("average") else {}
+    result = entry(reg=Tuned(TUNING, cv=3), groups=np.arange(N) % 2, **options)
+    loaded = reloaded(result)
+    assert_equal_results(loaded, result)
+    assert loaded != result_of(entry)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=3)
+plain = st.one_of(st.none(), st.booleans(), st.integers(-(2**40), 2**40), texts) | (
+    st.floats(allow_nan=False)
+)
+parameters = st.dictionaries(
+    st.text("abc_", min_size=1), plain | st.lists(plain) | st.lists(st.floats())
+)
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(
+    scores=arrays(np.float64, 3),
+    null=arrays(np.float32, st.tuples(st.integers(1, 4), st.just(3))),
+    classes=st.lists(texts, min_size=2, max_size=2, unique=True),
+    parameters=parameters,
+    groups=st.none() | arrays(np.int16, 4) | arrays("U3", 4, elements=texts),
+)
+def test_results_of_anything_come_back(scores, null, classes, parameters, groups):
+    result = replace(
+        time_result(scores, null),
+        classes=np.array(classes),
+        parameters=parameters,
+        groups=groups,
+    )
+    assert_equal_results(reloaded(result), result)
+
+
+@everywhere
+def test_tables_have_a_row_for_each_position(entry):
+    result = result_of(entry)
+    table = result.to_dataframe(["max", "fdr"])
+    assert len(table) == np.size(result.scores) == np.prod(result.shape, dtype=int)
+    expected = {result.scoring[0]: result.scores, "p": result.pvalues()}
+    if result.shape:
+        expected |= {"p_max": result.pvalues("max"), "p_fdr": result.pvalues("fdr")}
+    for name, values in expected.items():
+        assert_array_equal(table[name], np.ravel(values))
+    where = table.drop(columns=list(expected)).drop(
+        columns="n_features", errors="ignore"
+    )
+    assert where.shape[1] >= len(result.shape)
+    assert not where.duplicated().any()
+
+
+# ---------------------------------------------------------------- what must be refused
+
+
+def wide(entry):
+    return Penalty(np.eye(entry.n_features + 1))
+
+
+def narrow(entry):
+    return GraphSmooth(build.chain(entry.n_features - 1))
+
+
+MISFIT = r"is for \d+ features.* and the data have"
+#: Argument, wrong value or a function of the entry that returns it, and the message.
+REFUSED = [
+    ("y", lambda entry: entry.y[:-1], "y must hold one value per trial"),
+    ("y", lambda entry: entry.y[:, np.newaxis], "y must hold one value per trial"),
+    ("y", lambda entry: entry.y[np.zeros(N, int)], "one class only|y is constant"),
+    ("y", np.where(CODES, CODES, np.nan), "y is missing"),
+    ("y", np.array(["ant", 1] * 18, dtype=object), "of type int, str"),
+    ("y", lambda entry: np.ma.masked_equal(CODES, 2), "y is masked"),
+    ("groups", np.arange(N - 1), "groups must hold one value per trial"),
+    ("groups", np.where(CODES, 1, np.nan), "groups is missing"),
+    ("kernel", "foo", "'kernel': 'foo'"),
+    ("kernel", None, "'kernel': None"),
+    ("kernel", RBF, "the class RBF. Give an instance"),
+    ("kernel", ["linear", "rbf"], "needs reg='tuned'"),
+    ("kernel", "precomputed", "precomputed"),
+    ("kernel", wide, MISFIT),
+    ("kernel", narrow, MISFIT),
+    ("kernel", lambda e: EmpiricalMap(wide(e)), MISFIT),
+    ("kernel", lambda e: EmpiricalMap(narrow(e)), MISFIT),
+    ("reg", "foo", "'reg': 'foo'"),
+    ("reg", None, "'reg': None"),
+    ("reg", 0, "'reg': 0"),
+    ("reg", np.nan, "'reg': nan"),
+    ("reg", True, "'reg': True"),
+    ("reg", [0.1, 1.0], "Tuned"),
+    ("reg", DegreesOfFreedom(40), "df=40 is too large"),
+    ("cv", "foo", "cv"),
+    ("cv", 1, "cv"),
+    ("cv", 2.5, "cv"),
+    ("cv", 100, "cv"),
+    ("cv", [], "cv.*no folds"),
+    ("cv", [(np.arange(9), np.arange(9))], "cv"),
+    ("scoring", "foo", "'scoring': 'foo'"),
+    ("scoring", [], r"'scoring': \[\]"),
+    ("scoring", None, "'scoring': None"),
+    ("n_permutations", -1, "'n_permutations': -1"),
+    ("n_permutations", 9.0, r"'n_permutations': 9\.0"),
+    ("n_permutations", None, "'n_permutations': None"),
+    ("permute", "foo", "'permute': 'foo'"),
+    ("permute", "groups", "permute='groups' needs groups"),
+    ("null", "foo", "'null': 'foo'"),
+    ("null", None, "'null': None"),
+    ("random_state", -1, "'random_state': -1"),
+    ("random_state", 1.5, r"'random_state': 1\.5"),
+    ("random_state", "foo", "'random_state': 'foo'"),
+    ("n_jobs", 0, "'n_jobs': 0"),
+    ("n_jobs", 1.5, r"'n_jobs': 1\.5"),
+    ("n_jobs", "two", "'n_jobs': 'two'"),
+    ("batch_size", 0, "'batch_size': 0"),
+    ("dtype", "float16", "'dtype': 'float16'"),
+    ("dtype", int, "'dtype': 'int64'"),
+    ("n_components", 0, "'n_components': 0"),
+    ("n_components", 3, "'n_components': 3.*one less than the 3 classes"),
+    ("n_components", 1.5, r"'n_components': 1\.5"),
+    ("average", 0, "'average': 0"),
+    ("average", 5, "average=5 leaves class 'ant' without samples"),
+    ("average", 1.5, r"'average': 1\.5"),
+    ("approx", "nystrom", "'approx': 'nystrom'"),
+    ("approx", Nystrom(N + 1), "more landmarks than the 36 trials"),
+    ("task", "foo", "'task': 'foo'"),
+    ("window", -1.0, "window"),
+    ("window", 99.0, "window"),
+    ("step", 0, "step"),
+    ("window_mode", "foo", "'window_mode': 'foo'"),
+    ("sfreq", 0, "'sfreq': 0"),
+    ("tmin", np.nan, "'tmin': nan"),
+    ("scale", "foo", "'scale': 'foo'"),
+    ("picks", "foo", "foo"),
+    ("sensors", "foo", "'sensors': 'foo'"),
+    ("same_trials", "foo", "same_trials"),
+    ("standardize", "foo", "'standardize': 'foo'"),
+    ("checkpoint", 3, "'checkpoint': 3"),
+    ("radius", 0, "'radius': 0"),
+    ("distance", "foo", "'distance': 'foo'"),
+    ("adjacency", np.eye(3), "adjacency"),
+    ("mask_img", build.mask(np.ones((2, 2, 2))), "mask_img"),
+    ("labels_img", np.zeros(P), "labels_img"),
+    ("y_test", OTHER_NAMES[:-1], "y_test must hold one value per trial"),
+    ("X_test", OTHERS[:, :-1], "X_test has 4 features and X has 5"),
+    ("test_epochs", epochs(OTHERS[:, :-1]), "channels"),
+]
+WRONG = (ValueError, TypeError)
+
+
+def mistakes():
+    """Return a parameter for each entry and each wrong value it can be given."""
+    for name, entry in ENTRIES.items():
+        for number, (argument, value, message) in enumerate(REFUSED):
+            if entry.has(argument):
+                label = f"{name}-{argument}-{number}"
+                yield pytest.param(entry, argument, value, message, id=label)
+
+
+@pytest.mark.parametrize(("entry", "argument", "value", "message"), list(mistakes()))
+def test_wrong_arguments_are_refused(entry, argument, value, message):
+    value = value(entry) if inspect.isfunction(value) else value
+    with pytest.raises(WRONG, match=message):
+        entry(**{argument: value})
+
+
+def spoiled(value, dtype=float):
+    """Return the data with one other value."""
+    data = DATA.astype(dtype)
+    data[7, 2, 0] = value
+    return data
+
+
+ANY = ("array", "table", "epochs", "image")
+#: Name, data, message, and what can hold such data at all.
+SPOILED = [
+    ("NaN", spoiled(np.nan), r"\d NaN or infinite values", ("array", "epochs")),
+    ("infinity", spoiled(np.inf), r"\d NaN or infinite values", ("array", "epochs")),
+    ("complex", DATA + 1j, "complex|real numbers", ANY),
+    ("text", np.full(DATA.shape, "a"), "numeric|real numbers", ("array", "table")),
+    ("objects", spoiled("a", object), "numeric|real numbers", ("array", "table")),
+    ("missing", spoiled(None, object), r"\d NaN or infinite values", ("array",)),
+    ("no trials", DATA[:0], "empty|shape|no epochs", ("array", "table", "epochs")),
+    ("no features", DATA[:, :0], "empty|shape", ("array", "table")),
+    ("one trial", DATA[:1], "one class|one value|two or more|single|constant", ANY),
+    ("more axes", DATA[..., None, None], "dimensions|shape", ("array", "table")),
+    ("flat", np.ones_like(DATA), "differ|constant|flat", ANY),
+    ("nothing finite", np.full_like(DATA, np.nan), "NaN", ANY),
+]
+
+
+def bad_data():
+    """Return a parameter for each entry and all data it must refuse."""
+    for name, entry in ENTRIES.items():
+        for what, X, message, holders in SPOILED:
+            if entry.holder in holders:
+                yield pytest.param(entry, X, message, id=f"{name}-{what}")
+
+
+@pytest.mark.parametrize(("entry", "X", "message"), list(bad_data()))
+def test_wrong_data_are_refused(entry, X, message):
+    with pytest.raises(WRONG, match=message):
+        entry(X, entry.y[: len(X)])
+
+
+@entries_with("n_permutations")
+def test_what_outgrows_the_memory_is_refused(entry, monkeypatch):
+    pages = {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}
+    real = os.sysconf
+    monkeypatch.setattr(os, "sysconf", lambda name: pages.get(name) or real(name))
+    options = {"null": "full"} if entry.has("null") else {}
+    with pytest.raises(WRONG, match=r"needs .*kB.* memory"):
+        entry(n_permutations=1000, random_state=0, **options)
+
+
+# ------------------------------------------------------ images with slabs of nothing
+
+
+SLABS = {
+    "zeros": np.zeros((N, P, T)),
+    "NaN": np.full((N, P, T), np.nan),
+    "infinity": np.full((N, P, T), np.inf),
+}
+slabs_of = pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
+images = pytest.mark.parametrize("name", ["voxels", "atlas"])
+
+
+@slabs_of
+@images
+def test_what_is_outside_of_the_mask_does_not_matter(name, slab):
+    entry = ENTRIES[name]
+    img = build.volume(np.stack([DATA, slab], axis=3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = entry.function(img, NAMES, cv=entry.cv, **PERMUTED, **entry.options)
+    assert_equal_results(result, result_of(entry))
+
+
+@slabs_of
+@images
+def test_slabs_inside_of_the_mask_are_left_out(name, slab):
+    entry, inside = ENTRIES[name], np.zeros((P, T, 2), bool)
+    inside[..., 0] = True
+    img = build.volume(np.stack([DATA, slab], axis=3))
+    options = entry.options | {"mask_img": build.mask(np.ones((P, T, 2)))}
+    if name == "atlas":
+        options["labels_img"] = build.mask(np.stack([LABELS, LABELS], axis=2))
+    with pytest.warns(RuntimeWarning, match="15 of 30 voxels .* are left out"):
+        result = entry.function(img, NAMES, cv=entry.cv, **PERMUTED, **options)
+    at = inside.ravel() if name == "voxels" else np.ones(2, bool)
+    assert_same_numbers(numbers_at(result, at), numbers_at(result_of(entry), ...))
+    assert np.isnan(result.scores[~at]).all()
