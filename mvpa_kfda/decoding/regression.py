@@ -152,10 +152,12 @@ class RegressionTask(Task):
         nulls = {name: np.empty((len(self.labels) - 1, 1)) for name in self.scoring}
         size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
         for start in range(1, len(self.labels), size):
-            block = slice(start, start + size)
+            # Never one by one: products of vectors round in other ways than of matrices.
+            first = max(1, min(start, len(self.labels) - 2))
+            block = slice(first, max(start + size, first + 2))
             scores = self._evaluate(*self._predict(model, block))
             for name, null in nulls.items():
-                null[start - 1 : start - 1 + size, 0] = scores[name]
+                null[first - 1 : block.stop - 1, 0] = scores[name]
         return nulls
 
     def _predict(self, model, block):
