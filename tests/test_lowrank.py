@@ -364,7 +364,6 @@ def test_what_cannot_be_approximated():
 
 
 def test_approximation_if_wanted():
-    assert approximated(RBF(0.1), None) == RBF(0.1)
     assert approximated(RBF(0.1), Nystrom(5)) == Nystrom(5).approximate(RBF(0.1))
     for wrong in (100, "nystrom", Nystrom):
         with pytest.raises(TypeError, match="Invalid value for 'approx'"):

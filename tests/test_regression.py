@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, Tuned, cross_validate, load_result
 from mvpa_kfda.decoding.analysis import decode
 from mvpa_kfda.decoding.positions import WindowPositions
-from mvpa_kfda.decoding.regression import TIME_RESULTS, make_task_analysis, regress
+from mvpa_kfda.decoding.regression import TASKS, regress
 from mvpa_kfda.decoding.run import run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
@@ -593,10 +593,11 @@ def regress_windows(positions, y, n_trials, *, parameters=None, **options):
         **{"scoring": "r2", "n_permutations": 0, "permute": "auto"},
         **{"kernel": positions.kernel, "reg": positions.reg, "dtype": "float64"},
     }
+    make, kind = TASKS["regression"]
     return decode(
         positions,
-        make_task_analysis("regression", y, n_trials, **(asked | options)),
-        TIME_RESULTS["regression"],
+        make(y, n_trials, **(asked | options)),
+        kind,
         parameters=parameters or {},
         times=positions.times,
         **decoding,

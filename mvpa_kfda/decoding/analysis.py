@@ -54,44 +54,29 @@ def read_features(X, kernel, reg, approx):
 
 @dataclass(frozen=True)
 class Analysis:
-    """The checked arguments of a decoding analysis that are not about the data.
+    """The checked arguments of a decoding analysis that are not about the data."""
 
-    Attributes
-    ----------
-    classes : ndarray, shape (c,)
-        The sorted labels.
-    codes : ndarray of int, shape (n,)
-        Each trial's class.
-    groups : ndarray, shape (n,) | None
-        Each trial's group.
-    folds : Folds | None
-        Drawn once from the observed labels; None when the test set is other trials.
-    tested : ndarray of int, shape (n_tested,)
-        The classes to be predicted.
-    moved : ndarray of int, shape (P + 1, n) | None
-        The same, permuted along with the trained labels; None for other trials.
-    permutations : Permutations
-        The label vectors, observed first.
-    task : Task
-        What the run loop needs of all this.
-    parameters : dict
-        Plain values that, with the data, redo the analysis.
-    single : tuple
-        Codes and groups of the single trials.
-    averaging : Averaging | None
-        Which trials are averaged; all else is then about pseudo-trials.
-    """
-
+    #: The sorted labels, (c,).
     classes: np.ndarray
+    #: Each trial's class, (n,).
     codes: np.ndarray
+    #: Each trial's group, (n,).
     groups: np.ndarray | None
+    #: Drawn once from the observed labels; None when the test set is other trials.
     folds: Folds | None
+    #: The classes to be predicted, (n_tested,).
     tested: np.ndarray
+    #: The same, permuted along with the trained labels (P + 1, n); None: other trials.
     moved: np.ndarray | None
+    #: The label vectors, observed first.
     permutations: Permutations
+    #: What the run loop needs of all this.
     task: Task
+    #: Plain values that, with the data, redo the analysis.
     parameters: dict
+    #: Codes and groups of the single trials.
     single: tuple
+    #: Which trials are averaged; all else is then about pseudo-trials.
     averaging: Averaging | None
 
     @property
@@ -172,11 +157,6 @@ def make_analysis(
 
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not valid; the message says what is.
     """
     scoring = check_scoring(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)

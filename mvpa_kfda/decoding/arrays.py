@@ -13,7 +13,7 @@ from ..utils.checks import (
 )
 from .analysis import decode, make_analysis, read_features
 from .positions import FeaturePositions, cut_windows, window_positions
-from .regression import TIME_RESULTS, make_task_analysis
+from .regression import TASKS
 
 
 def cross_validate(
@@ -280,8 +280,8 @@ def decode_arrays(
     data = array_samples_first(X, "X")
     windows = cut_array(data, sfreq, tmin, window, step, window_mode)
     parameters = record_windows(windows, sfreq, window_mode, data)
-    analysis = make_task_analysis(
-        task,
+    make, kind = TASKS[check_option("task", task, tuple(TASKS))]
+    analysis = make(
         y,
         data.shape[1],
         groups=groups,
@@ -300,7 +300,7 @@ def decode_arrays(
     return decode(
         window_positions(data, windows, window_mode, kernel, reg),
         analysis,
-        TIME_RESULTS[task],
+        kind,
         n_jobs=n_jobs,
         verbose=verbose,
         parameters=parameters,

@@ -37,23 +37,15 @@ def _mean(data, members, axis):
 
 @dataclass(frozen=True, eq=False)
 class Averaging:
-    """Which trials make up every pseudo-trial.
+    """Which trials make up every pseudo-trial."""
 
-    Attributes
-    ----------
-    members : ndarray of int, shape (n_new, k)
-        The trials in each pseudo-trial.
-    codes : ndarray of int, shape (n_new,)
-        The pseudo-trials' classes.
-    groups : ndarray, shape (n_new,) | None
-        Their groups.
-    folds : Folds
-        Their test sets.
-    """
-
+    #: The trials in each pseudo-trial, (n_new, k).
     members: np.ndarray
+    #: The pseudo-trials' classes, (n_new,).
     codes: np.ndarray
+    #: Their groups, (n_new,).
     groups: np.ndarray | None
+    #: Their test sets.
     folds: Folds
 
     def apply(self, data, axis=0):
@@ -72,26 +64,7 @@ class Averaging:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AveragedKernel(Kernel):
-    """A kernel between averages of trials in the kernel's feature space.
-
-    It is given single trials, all of them, and returns values between averages.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel between single trials.
-    members : ndarray of int, shape (n_new, k)
-        The trials in each average.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda import Linear
-    >>> X = np.array([[1.0], [3.0], [5.0], [7.0]])
-    >>> AveragedKernel(Linear(), np.array([[0, 1], [2, 3]]))(X)
-    array([[ 4., 12.],
-           [12., 36.]])
-    """
+    """A kernel between averages of trials, `members` (n_new, k), in feature space."""
 
     kernel: Kernel
     members: np.ndarray
@@ -155,42 +128,7 @@ class AveragedKernel(Kernel):
 
 
 def average_trials(k, folds, codes, groups=None, seed=None, classes=None):
-    """Group trials into pseudo-trials at random.
-
-    Parameters
-    ----------
-    k : int
-        How many trials to average.
-    folds : Folds
-        The test sets of the single trials, a partition.
-    codes : ndarray of int, shape (n,)
-        Their classes.
-    groups : ndarray, shape (n,) | None
-        Their groups, which are never mixed in an average.
-    seed : int | None
-        Seed of the grouping; other random numbers than permutations with this seed.
-    classes : sequence | None
-        Names of the classes, for messages.
-
-    Returns
-    -------
-    averaging : Averaging
-        The pseudo-trials, in the order of their first trials. Which trials they are
-        made of, and how many there are in each test set, depends on the labels unless
-        these are constant within groups, so that labels may then only be shuffled
-        within test sets: ``folds.sees_labels`` is set to True.
-
-    Raises
-    ------
-    ValueError
-        If k is not a whole number above zero, if the test sets overlap or leave out
-        trials, or if a class or a test set is left without an average.
-
-    Warns
-    -----
-    UserWarning
-        If all averages of a class are in the same test set.
-    """
+    """Average k trials of one class within test sets (and groups), drawn by a seed."""
     k = check_count("average", k, minimum=1)
     if not folds.is_partition:
         raise ValueError(

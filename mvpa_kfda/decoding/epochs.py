@@ -18,12 +18,12 @@ from ..data.epochs import (
     scale_name,
 )
 from ..kfda.models import for_channels, resolve_method
-from ..results.epochs import SensorTimeResult, TimeFrequencyResult
+from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
 from ..utils.checks import check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
-from .regression import TIME_RESULTS, make_task_analysis
+from .regression import TASKS, refuse_for_regression
 
 
 def decode_epochs(
@@ -186,10 +186,10 @@ def decode_epochs(
     sensors = None if sensors is False else sensors
     epochs = check_epochs(epochs, power=True)
     check_map(epochs, sensors, scale)
+    make, kind = TASKS[check_option("task", task, tuple(TASKS))]
     if task == "regression":
-        _check_regression(epochs, y)
-    analysis = make_task_analysis(
-        task,
+        _check_regression(epochs, y, sensors)
+    analysis = make(
         per_epoch(epochs, y, "y"),
         len(epochs),
         groups=per_epoch(epochs, groups, "groups"),
@@ -202,7 +202,6 @@ def decode_epochs(
         random_state=random_state,
         dtype=dtype,
         with_patterns=kernel.is_linear and sensors is None,
-        sensors=sensors,
         n_components=n_components,
         average=average,
     )
@@ -210,7 +209,7 @@ def decode_epochs(
     windows = cut_windows(epochs.times, sfreq, window, step)
     picks = pick_channels(epochs.info, picks)
     info = mne.pick_info(epochs.info, picks)
-    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, task)
+    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
     data = samples_first(epochs, picks)
     scaling = fit_scaling(info, data, scale, kernel)
     data = scaling.apply(data).reshape(-1, *data.shape[-2:])
@@ -250,8 +249,9 @@ def _record(info, scale, windows, window_mode, sfreq):
     }
 
 
-def _check_regression(epochs, y):
+def _check_regression(epochs, y, sensors):
     """Refuse what regression over time has not: power, and class names."""
+    refuse_for_regression(sensors=sensors)
     if isinstance(epochs, EpochsTFR):
         raise ValueError(
             "task='regression' is for epochs, not for power at several frequencies. "
@@ -264,7 +264,7 @@ def _check_regression(epochs, y):
         )
 
 
-def _lay_out(epochs, info, sensors, starts, task):
+def _lay_out(epochs, info, sensors, starts, kind):
     """Return a map's class of result, fields of its positions, and its coordinates."""
     kept = {"info_fif": pack_info(info)}
     if isinstance(epochs, EpochsTFR):
@@ -274,8 +274,7 @@ def _lay_out(epochs, info, sensors, starts, task):
         rows = {"starts": first + starts, "names": names}
         return TimeFrequencyResult, rows, kept | {"freqs": epochs.freqs}
     if sensors is None:
-        of_classes = task == "classification"
-        return TIME_RESULTS[task], {"starts": starts}, kept if of_classes else {}
+        return kind, {"starts": starts}, kept if kind is TimeResult else {}
     pairs = find_neighbours(info, sensors)
     near = np.eye(len(info["ch_names"]), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True

@@ -49,23 +49,15 @@ _NAMED = (Linear, RBF, Polynomial)
 
 @dataclass(frozen=True)
 class Geometry:
-    """Where the positions are, and what is decoded at each.
+    """Where the positions are, and what is decoded at each."""
 
-    Attributes
-    ----------
-    space : space
-        Where the positions are.
-    members : csr_array of bool, shape (n_positions, n_features)
-        The features of every position.
-    pairs : ndarray of int, shape (2, n_pairs)
-        Neighbouring positions.
-    own : ndarray of int, shape (n_positions,)
-        The feature that a position is the centre of, -1 for none.
-    """
-
+    #: Where the positions are.
     space: object
+    #: The features of every position, (n_positions, n_features).
     members: sparse.csr_array
+    #: Neighbouring positions, (2, n_pairs).
     pairs: np.ndarray
+    #: The feature that a position is the centre of, -1 for none, (n_positions,).
     own: np.ndarray
 
 

@@ -73,46 +73,19 @@ class Positions(Protocol):
 
 @dataclass(frozen=True)
 class Windows:
-    """How windows are cut from an epoch.
+    """How windows are cut from an epoch."""
 
-    Attributes
-    ----------
-    starts : ndarray of int, shape (n_windows,)
-        Each window's first sample.
-    width, step : int
-        Samples per window, and from one window to the next.
-    times : ndarray, shape (n_windows,)
-        The windows' centres in seconds.
-    """
-
+    #: Each window's first sample, (n_windows,).
     starts: np.ndarray
+    #: Samples per window, and from one window to the next.
     width: int
     step: int
+    #: The windows' centres in seconds, (n_windows,).
     times: np.ndarray
 
 
 def cut_windows(times, sfreq, window, step):
-    """Return the windows of an epoch with sample times (n_times,) in seconds.
-
-    Parameters
-    ----------
-    times : ndarray, shape (n_times,)
-        The samples' times.
-    sfreq : float
-        Samples per second.
-    window, step : float | None
-        In seconds; None is one sample.
-
-    Returns
-    -------
-    windows : Windows
-        All windows that fit in.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a length is no positive number or the window longer than the epoch.
-    """
+    """Return the windows, given in seconds, that fit into sample times (n_times,)."""
     n_times, lengths = len(times), {}
     for name, seconds in (("window", window), ("step", step)):
         if seconds is None:
@@ -176,35 +149,24 @@ class WindowPositions(Positions):
     Several rows are the frequencies of a time-frequency decomposition, one behind the
     other along the samples, or neighbourhoods of channels. Positions count the windows
     of a row first.
-
-    Attributes
-    ----------
-    data : ndarray, shape (n_samples, n_trials, n_channels)
-        Samples first, so that a sample is contiguous.
-    starts : ndarray of int, shape (n_windows,) | (n_rows, n_windows)
-        The first sample of every window.
-    width : int
-        Samples per window.
-    mode : "mean" | "concatenate"
-        Average the window's samples, or use all of them as features.
-    times : ndarray, shape (n_windows,)
-        The windows' centres in seconds.
-    kernel, reg
-        Resolved kernel and regularisation.
-    names : tuple of str
-        What a row is called in messages.
-    channels : tuple of ndarray of int | None
-        The channels of every row; None takes all in all rows.
     """
 
+    #: Samples first, so that a sample is contiguous, (n_samples, n_trials, n_channels).
     data: np.ndarray
+    #: The first sample of every window, (n_windows,) | (n_rows, n_windows).
     starts: np.ndarray
+    #: Samples per window.
     width: int
+    #: Average the window's samples, or use all of them as features.
     mode: str
+    #: The windows' centres in seconds, (n_windows,).
     times: np.ndarray
+    #: Resolved kernel and regularisation.
     kernel: object
     reg: object
+    #: What a row is called in messages.
     names: tuple = ()
+    #: The channels of every row; None takes all in all rows.
     channels: tuple | None = None
 
     #: Positions per task: long enough to outweigh sending it, fixed so that sums over
@@ -498,20 +460,13 @@ class SubsetPositions(Positions):
 
 @dataclass(frozen=True)
 class GeneralizationPositions(Positions):
-    """Training windows as positions, each tested in all windows of other data.
+    """Training windows as positions, each tested in all windows of other data."""
 
-    Attributes
-    ----------
-    train : WindowPositions
-        One row of training windows.
-    test : WindowPositions
-        One row of test windows; their kernel and penalty do not matter.
-    true : ndarray of int, shape (n_test,) | None
-        The labels to be predicted; None: those trained with.
-    """
-
+    #: One row of training windows.
     train: WindowPositions
+    #: One row of test windows; their kernel and penalty do not matter.
     test: WindowPositions
+    #: The labels to be predicted; None: those trained with, (n_test,).
     true: np.ndarray | None = None
 
     fewer = WindowPositions.fewer
@@ -641,30 +596,14 @@ class _Shifted:
 
 
 class _Expansions:
-    """The expansion of a training window for each candidate penalty, kept once made.
-
-    Parameters
-    ----------
-    plan : Plan | TunedPlan
-        Of the window.
-    values : list of ndarray, shape (n, n) | (n, r)
-        Kernel matrices or features of the training trials, one for each kernel to
-        choose from. Test rows have the columns of all of them, side by side.
-    are_features : bool
-        Whether the values are features.
-
-    Attributes
-    ----------
-    n_columns : int
-        Columns of test rows.
-    unit : float
-        What test rows are divided by: with kernel values and one lambda that, which
-        keeps the digits of single precision.
-    """
+    """A training window's expansion for each candidate penalty, kept once made."""
 
     def __init__(self, plan, values, are_features):
+        # Kernel matrices (n, n) or features (n, r) of the training trials, one for each
+        # kernel to choose from. Test rows have the columns of all, side by side.
         self._plan, self._values, self._are_features = plan, values, are_features
         self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
+        # Test rows are divided by lambda, which keeps the digits of single precision.
         self.unit = 1.0 if self._tuned or are_features else plan.hat.lam
         self.n_columns = sum(each.shape[1] for each in values)
 
@@ -699,28 +638,7 @@ class _Expansions:
 
 
 class _Chunks:
-    """Test rows (n, C, r + 1) of some windows at a time, kept if memory allows.
-
-    Parameters
-    ----------
-    rows : callable
-        ``rows(windows) -> (C, n, r)``.
-    shape : tuple of int
-        (n, r), of a window's rows.
-    n_windows : int
-        The number of windows.
-    n_tested : int
-        Test rows over all folds; more than n where test sets overlap.
-    dtype : dtype
-        Of the chunks.
-
-    Attributes
-    ----------
-    length : int
-        The number of windows in a chunk.
-    n_columns : int
-        r + 1.
-    """
+    """Test rows (n, C, r + 1) of C windows at a time, kept if memory allows."""
 
     #: Bytes of chunks that are kept for the next block of label vectors.
     _MOST = 2**28

@@ -27,7 +27,6 @@ from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (
     check_count,
-    check_option,
     check_per_trial,
     draw_seed,
     warn,
@@ -59,35 +58,21 @@ _ROUNDING = 8
 
 @dataclass(frozen=True)
 class Values:
-    """The values of all trials, standardised so that no unit costs digits.
+    """The values of all trials, standardised so that no unit costs digits."""
 
-    Attributes
-    ----------
-    given : ndarray, shape (n,)
-        The values as they were given.
-    levels : ndarray, shape (u,)
-        The distinct values, sorted, between -1 and 1 and of mean 0 over trials.
-    codes : ndarray of int, shape (n,)
-        Which of them every trial has.
-    mean, scale : float
-        given = mean + scale * levels[codes].
-    """
-
+    #: The values as they were given, (n,).
     given: np.ndarray
+    #: The distinct values, sorted, between -1 and 1 and of mean 0 over trials, (u,).
     levels: np.ndarray
+    #: Which of them every trial has, (n,).
     codes: np.ndarray
+    #: given = mean + scale * levels[codes].
     mean: float
     scale: float
 
 
 def check_values(y, n_trials):
-    """Return the :class:`Values` of y.
-
-    Raises
-    ------
-    ValueError
-        If y is not numeric, not finite, constant, or of the wrong length.
-    """
+    """Return the `Values` of y, (n,)."""
     y = check_per_trial(y, n_trials, "y")
     if y.dtype.kind not in "iufO":
         raise ValueError(
@@ -117,16 +102,9 @@ def check_values(y, n_trials):
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionTask(Task):
-    """What is asked at every position: values take the place of classes.
+    """What is asked at every position: values take the place of classes."""
 
-    Attributes
-    ----------
-    labels : ndarray, shape (P + 1, n)
-        Standardised values, the observed ones first.
-    mean, scale : float
-        A value is mean + scale * standardised value.
-    """
-
+    #: A value is mean + scale * standardised value.
     mean: float
     scale: float
 
@@ -152,7 +130,7 @@ class RegressionTask(Task):
         nulls = {name: np.empty((len(self.labels) - 1, 1)) for name in self.scoring}
         size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
         for start in range(1, len(self.labels), size):
-            # Never one by one: products of vectors round in other ways than of matrices.
+            # Never one by one: products of vectors round unlike those of matrices.
             first = max(1, min(start, len(self.labels) - 2))
             block = slice(first, max(start + size, first + 2))
             scores = self._evaluate(*self._predict(model, block))
@@ -195,29 +173,19 @@ class RegressionTask(Task):
 
 @dataclass(frozen=True)
 class RegressionAnalysis:
-    """The checked arguments of a regression that are not about the data.
+    """The checked arguments of a regression that are not about the data."""
 
-    Attributes
-    ----------
-    values : Values
-        What is predicted.
-    groups : ndarray, shape (n,) | None
-        Each trial's group.
-    folds : Folds
-        The test sets.
-    permutations : Permutations
-        Codes of the values, the observed order first.
-    task : RegressionTask
-        What the run loop needs of all this.
-    parameters : dict
-        Plain values that, with the data, redo the analysis.
-    """
-
+    #: What is predicted.
     values: Values
+    #: Each trial's group, (n,).
     groups: np.ndarray | None
+    #: The test sets.
     folds: Folds
+    #: Codes of the values, the observed order first.
     permutations: Permutations
+    #: What the run loop needs of all this.
     task: RegressionTask
+    #: Plain values that, with the data, redo the analysis.
     parameters: dict
 
     @property
@@ -270,13 +238,7 @@ def make_regression_analysis(
     dtype,
     batch_size=None,
 ):
-    """Check the arguments shared by all regressions and draw what is random.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not valid; the message says what is.
-    """
+    """Check the arguments shared by all regressions and draw what is random."""
     scoring = check_regression_scoring(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
     values = check_values(y, n_trials)
@@ -486,36 +448,32 @@ def regress(
     )
 
 
-#: What decoding over time results in, by task.
-TIME_RESULTS = {"classification": TimeResult, "regression": TimeRegressionResult}
-
-
-def make_task_analysis(
-    task,
-    *data,
-    sensors=None,
-    with_patterns=False,
-    n_components=None,
-    average=None,
-    **options,
+def _make_from_decoding(
+    *data, scoring, with_patterns=False, n_components=None, average=None, **options
 ):
-    """Return the analysis of classes, or of numbers, which has not all options.
+    """Return the analysis for arguments of a decoding function, some for classes only.
 
-    The default of the decoding functions, "accuracy", is r2 for numbers.
+    Their default score, "accuracy", is r2 for numbers.
     """
-    check_option("task", task, tuple(TIME_RESULTS))
+    del with_patterns  # of classes
     of_classes = {"n_components": n_components, "average": average}
-    if task == "classification":
-        return make_analysis(
-            *data, with_patterns=with_patterns, **of_classes, **options
-        )
-    refused = {"sensors": sensors, **of_classes}
-    given = [name for name, value in refused.items() if value is not None]
+    refuse_for_regression(**of_classes)
+    scoring = "r2" if scoring == "accuracy" else scoring
+    return make_regression_analysis(*data, scoring=scoring, **options)
+
+
+def refuse_for_regression(**of_classes):
+    """Refuse arguments of a decoding function that are for classes only."""
+    given = [name for name, value in of_classes.items() if value is not None]
     if given:
         raise ValueError(
             f"task='regression' has no {' and no '.join(given)}. Leave "
             f"{'it' if len(given) == 1 else 'them'} out."
         )
-    if options["scoring"] == "accuracy":
-        options["scoring"] = "r2"
-    return make_regression_analysis(*data, **options)
+
+
+#: How decoding over time is analysed, and what results, by what is to be predicted.
+TASKS = {
+    "classification": (make_analysis, TimeResult),
+    "regression": (_make_from_decoding, TimeRegressionResult),
+}

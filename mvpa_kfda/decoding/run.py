@@ -312,36 +312,25 @@ class Outcome:
 
     Positions that the source leaves out are NaN, and -1 in `predicted`; summaries are
     of the others.
-
-    Attributes
-    ----------
-    metrics : dict of str to ndarray
-        The observed scores, (*shape,) or (*shape, c, c).
-    nulls : dict of str to ndarray
-        Scores of the permuted labels, (P, *shape), of the single-number metrics.
-    summaries : dict of str to NullSummary
-        What is left of the nulls that were not kept.
-    second_nulls, second_summaries : dict
-        The same of the scores against the task's second labels.
-    predicted : ndarray of int, shape (*shape, n)
-        Predicted classes of the observed labels, -1 for trials never tested.
-    class_scores : ndarray, shape (*shape, n, c) | None
-        Class scores of the observed labels, averaged over the folds that test a trial;
-        NaN for trials never tested. None unless the task keeps them.
-    patterns : dict of str to ndarray
-        Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
-    penalty : dict of str to ndarray
-        What is recorded of the penalties, (*shape, ...), by name.
     """
 
+    #: The observed scores, (*shape,) or (*shape, c, c).
     metrics: dict
+    #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
     nulls: dict
+    #: What is left of the nulls that were not kept.
     summaries: dict
+    #: The same of the scores against the task's second labels.
     second_nulls: dict
     second_summaries: dict
+    #: Predicted classes of the observed labels (*shape, n), -1 for trials never tested.
     predicted: np.ndarray
+    #: Class scores of the observed labels, averaged over the folds that test a trial;
+    #: NaN for trials never tested. None unless the task keeps them, (*shape, n, c).
     class_scores: np.ndarray | None
+    #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
     patterns: dict
+    #: What is recorded of the penalties, (*shape, ...), by name.
     penalty: dict
 
 
@@ -359,23 +348,10 @@ def reduce_null(kind, observed, null):
 class NullStore:
     """What is kept of the scores under permuted labels, filled part by part.
 
-    Parameters
-    ----------
-    kind : str
-        "all": every score, in double precision. "full": the same in single precision.
-        "max": of every permutation the largest score, of every cell how many
-        permutations reach the observed score. "stream": as "max" and the largest
-        cluster and TFCE score too, by way of a temporary file of all scores.
-    n_permutations : int
-        P.
-    adjacency : sparse matrix, shape (n_run, n_run) | None
-        Which of the cells that are run are neighbours, for "stream"; None: those next
-        to each other on the map.
-    shape : tuple of int
-        The map's.
-    run : ndarray of int
-        The numbers of the cells that are run, in ascending order. Scores of the others
-        are NaN, and summaries leave them out.
+    "all" is every score in double precision, "full" in single precision; "max" of every
+    permutation the largest score and of every cell how many permutations reach the observed
+    one; "stream" the same and the largest cluster and TFCE score too, by way of a temporary
+    file. Cells that are not among those `run` are NaN, and summaries leave them out.
     """
 
     def __init__(self, kind, n_permutations, adjacency, shape, run):

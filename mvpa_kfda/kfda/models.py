@@ -60,7 +60,8 @@ def resolve_method(kernel, reg, approx=None, precomputed=False):
         # The same landmarks whenever they are drawn.
         seed = int(np.random.default_rng().integers(2**31))
         approx = replace(approx, random_state=seed)
-    kernel = approximated(kernel, approx)
+    if approx is not None:
+        kernel = approximated(kernel, approx)
     check_method(kernel, reg)
     return kernel, reg
 

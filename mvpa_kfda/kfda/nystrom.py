@@ -140,9 +140,7 @@ class Nystrom:
 
 
 def approximated(kernel, approx):
-    """Return a kernel object, or its approximation unless `approx` is None."""
-    if approx is None:
-        return kernel
+    """Return the approximation of a kernel object."""
     if not isinstance(approx, Nystrom):
         raise TypeError(
             f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
