@@ -349,9 +349,9 @@ class NullStore:
     """What is kept of the scores under permuted labels, filled part by part.
 
     "all" is every score in double precision, "full" in single precision; "max" of every
-    permutation the largest score and of every cell how many permutations reach the observed
-    one; "stream" the same and the largest cluster and TFCE score too, by way of a temporary
-    file. Cells that are not among those `run` are NaN, and summaries leave them out.
+    permutation the largest score and of every cell how many permutations reach the
+    observed one; "stream" the same and the largest cluster and TFCE score too, by way of
+    a temporary file. Cells not in `run` are NaN, and summaries leave them out.
     """
 
     def __init__(self, kind, n_permutations, adjacency, shape, run):
