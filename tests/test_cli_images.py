@@ -730,6 +730,7 @@ def test_advice_names_options(inside, tmp_path, capsys):
         ("use scoring=['f1', 'kappa']", "use --scoring f1 kappa"),
         ("train_on='block < 4' selects", "--train-on 'block < 4' selects"),
         ("standardize=False, cv=None", "--standardize none, no --cv"),
+        ("use cv=None or cv=GroupKFold(9).", "use no --cv."),
         ("paired=True or paired=False", "--paired or --no-paired"),
         ("sensors='adjacency' needs", "--sensors needs"),
         (

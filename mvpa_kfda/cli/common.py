@@ -3,21 +3,18 @@
 An option is a row of a table: its flag, and what the functions call it. The parser, the
 arguments of the functions and the wording of their errors are made of these rows.
 
-Nothing here or in the commands loads more than NumPy before there is work to do, so
-that ``--help`` answers at once. Hence the names of kernels, metrics and corrections
-stand here once more.
+Nothing here or in the commands loads much before there is work to do, so that
+``--help`` answers at once. Hence the names of kernels, metrics and corrections stand
+here once more.
 """
 
 import argparse
-import ast
 import os
 import re
-import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 KERNELS = ("linear", "rbf", "polynomial")
 CORRECTIONS = (
@@ -55,18 +52,15 @@ def _penalty(text):
         ) from None
 
 
-class Option(NamedTuple):
-    """An option of a command that takes a value."""
-
-    flag: str
-    argument: str  #: what the functions call it
-    takes: str | tuple  #: what stands for the value in the help, or the choices
-    help: str
-    type: Callable = str
-    default: object = None
-    several: bool = False  #: takes one value or more; if given again, these are added
-    required: bool = False
-
+#: An option that takes a value: its flag; what the functions call it; what stands for
+#: the value in the help, or a tuple of choices; the help; type and default; whether it
+#: takes one value or more, which add to those before if it is given again; whether a
+#: command needs it.
+Option = namedtuple(
+    "Option",
+    "flag argument takes help type default several required",
+    defaults=(str, None, False, False),
+)
 
 #: Options of every analysis.
 ANALYSIS_OPTIONS = (
@@ -295,7 +289,8 @@ REWORDED = (
     (
         r" To choose among several.*?(tuned'|\])\)?\."
         r"|; if the names are wrong, pass subjects=\[\.\.\.\]"
-        r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b",
+        r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b"
+        r"| or cv=GroupKFold\(\d+\)",
         "",
     ),
     (
@@ -331,6 +326,8 @@ _VALUE = (
 
 def reword(text, options):
     """Put options (argument -> argparse action) in the place of arguments in a text."""
+    from ast import literal_eval  # only messages need it
+
     for pattern, words in REWORDED:
         text = re.sub(pattern, words, text)
     names = "|".join(options)
@@ -353,13 +350,15 @@ def reword(text, options):
             return match[0]
         if match["given"] is None:
             return options[name].option_strings[0]
-        return _word_value(options[name], ast.literal_eval(match["value"]))
+        return _word_value(options[name], literal_eval(match["value"]))
 
     return re.sub("|".join(patterns), words, text)
 
 
 def _word_value(option, value):
     """Word an option with a value of Python's, e.g. "--null max" for null='max'."""
+    from shlex import quote  # only messages need it
+
     flag, *opposite = option.option_strings
     if value is None or value is False:
         if "none" in (option.choices or ()):
@@ -368,7 +367,7 @@ def _word_value(option, value):
     if option.nargs == 0:
         return flag
     values = value if isinstance(value, list) else [value]
-    return " ".join([flag, *(shlex.quote(str(value)) for value in values)])
+    return " ".join([flag, *(quote(str(value)) for value in values)])
 
 
 class Parser(argparse.ArgumentParser):

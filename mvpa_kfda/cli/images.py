@@ -176,7 +176,7 @@ def _add_arguments(parser, options):
         help="3D or 4D images on one grid, e.g. one per run; their volumes in this "
         "order",
     )
-    add_options(parser, (*options, *IMAGES_OPTIONS, *ANALYSIS_OPTIONS, CORRECTION))
+    add_options(parser, (*IMAGES_OPTIONS, *options, *ANALYSIS_OPTIONS, CORRECTION))
     parser.add_argument(
         "--average-blocks",
         action="store_true",
