@@ -11,7 +11,7 @@ from nibabel import Nifti1Image, load
 from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
 from mvpa_kfda.cli import group as command
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.cli.report import _word_spans
+from mvpa_kfda.cli.report import word_spans
 from mvpa_kfda.group.arguments import CLUSTER_FDR, METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
@@ -176,7 +176,7 @@ def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys
         return capsys.readouterr().err
 
     pattern = tmp_path / "nobody-*.h5"
-    assert f"No file matches {pattern}" in error_of(pattern)
+    assert f"No file matches the pattern '{pattern}'." in error_of(pattern)
     assert "give the second with --other" in error_of(*files, "--paired")
     assert "Invalid value for --alpha: 5.0" in error_of(*files, "--alpha", 5)
     text = error_of(*files, "--method", "t", "--threshold", 3.1)
@@ -205,7 +205,7 @@ def test_several_corrections(files, tmp_path, capsys):
 
 def test_a_span_of_one_time_point():
     times = np.array([0.1, 0.2, 0.3, 0.4])
-    words = _word_spans(times, np.array([True, False, True, True]))
+    words = word_spans(times, np.array([True, False, True, True]))
     assert words == "0.100 s, 0.300 to 0.400 s"
 
 

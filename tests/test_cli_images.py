@@ -21,7 +21,6 @@ from scipy.stats import norm
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda.cli import report as report_images
-from mvpa_kfda.cli.common import one_line
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.checkpoint import Checkpoint
 
@@ -137,7 +136,7 @@ def test_searchlight_passes_every_option_on(inside, tmp_path, capsys):
     files = run(tmp_path / "new" / "out", BOLD, *options)
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
-    assert line.startswith("mvpa-kfda: warning: cv=3 makes stratified folds")
+    assert line.startswith("mvpa-kfda: warning: --cv 3 makes stratified folds")
     assert plt.get_fignums() == open_before
     with pytest.warns(UserWarning, match="cv=3 makes stratified folds"):
         expected = searchlight(
@@ -630,16 +629,16 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             [*REGIONS, "--atlas", "empty.nii.gz"],
             "No region of --atlas holds .* and of --mask",
         ),
-        ([*BOLD, "--radius", "-3"], "radius"),
+        ([*BOLD, "--radius", "-3"], "Invalid value for --radius: -3"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
         (
             [*REGIONS, "--radius", "3", "--atlas", "atlas.nii.gz"],
             "unrecognized .*--rad",
         ),
         ([*BOLD, "--kernel", "cubic"], "invalid choice: 'cubic'.*rbf"),
-        ([*BOLD, "--reg", "0"], "Invalid value for 'reg': 0"),
-        ([*BOLD, "--cv", "1"], "cv"),
-        ([*BOLD, "--scoring", "speed"], "Invalid value for 'scoring': 'speed'.*kapp"),
+        ([*BOLD, "--reg", "0"], "Invalid value for --reg: 0"),
+        ([*BOLD, "--cv", "1"], "Invalid value for --cv: 1"),
+        ([*BOLD, "--scoring", "speed"], "Invalid value for --scoring: 'speed'.*kapp"),
         ([*BOLD, "--standardize", "psc"], "invalid choice: 'psc'.*zscore_sample"),
         ([*BOLD, "--permutations", "-1"], "--permutations: -1"),
         ([*BOLD, "--correction", "all"], "invalid choice: 'all'.*tfce"),
@@ -663,7 +662,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             ],
             "--null stream forms clusters at p <= 0.05. .* take --null full",
         ),
-        ([*BOLD, *SHORT, "--seed", "-3"], "-3"),
+        ([*BOLD, *SHORT, "--seed", "-3"], "Invalid value for --seed: -3"),
         ([*BOLD, "--jobs", "0"], "--jobs: 0"),
         ([*BOLD, "--dtype", "int8"], "invalid choice: 'int8'.*float32"),
         ([*BOLD, "--out", "names.tsv/new"], "names.tsv is a file, not a folder"),
@@ -724,19 +723,46 @@ def test_advice_names_options(inside, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Use null='max' instead of 'full'.", "Use --null max."),
+        ("Use null='max' instead of 'full'.", "Use --null max instead of 'full'."),
         ("or null='max'.", "or --null max."),
         ("with n_permutations=1000 or so", "with --permutations 1000 or so"),
+        ("Take n_jobs=-1. Or n_jobs=2.", "Take --jobs -1. Or --jobs 2."),
+        ("use scoring=['f1', 'kappa']", "use --scoring f1 kappa"),
+        ("train_on='block < 4' selects", "--train-on 'block < 4' selects"),
+        ("standardize=False, cv=None", "--standardize none, no --cv"),
+        ("use cv=None or cv=GroupKFold(9).", "use no --cv."),
+        ("paired=True or paired=False", "--paired or --no-paired"),
+        ("sensors='adjacency' needs", "--sensors needs"),
+        (
+            "Invalid value for 'alpha': 2. Allowed",
+            "Invalid value for --alpha: 2. Allowed",
+        ),
+        ("columns are: 'alpha', 'lut'", "columns are: 'alpha', 'lut'"),
+        (
+            "Leave out approx, leave average out",
+            "Leave out --nystrom, leave --average out",
+        ),
+        ("a kernel, average and scoring", "a kernel, average and scoring"),
         ("Give another path, or wait", "Give another folder with --out, or wait"),
         ("or give another path.", "or give another folder with --out."),
         ("mask_img or process_mask_img.", "--mask or --process-mask."),
         ("labels_img: none", "--atlas: none"),
+        ("/data/mask_img/lut.tsv is no file", "/data/mask_img/lut.tsv is no file"),
+        (
+            "KFold(n_splits=3, random_state=None)",
+            "KFold(n_splits=3, random_state=None)",
+        ),
         ("resample_to_img(mask_img, imgs)", "resample_to_img(mask_img, imgs)"),
         ("math_img('img > 0', img=mask_img)", "math_img('img > 0', img=mask_img)"),
     ],
 )
-def test_arguments_are_worded_as_options(text, expected):
-    assert one_line(ValueError(text)) == expected
+def test_arguments_are_worded_as_options(tmp_path, monkeypatch, capsys, text, expected):
+    def fail(*args, **kwargs):
+        raise ValueError(text)
+
+    monkeypatch.setattr(mvpa_kfda, "simulate_epochs", fail)
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"mvpa-kfda: error: {expected}\n"
 
 
 # --------------------------------------------------------------- stopped and continued
@@ -779,7 +805,7 @@ def test_stopped_run_is_continued(inside, tmp_path, capsys, stop, no_figures):
     for other, named in (
         (["--radius", "4"], "radius was 3.0 and is 4.0"),
         (["--groups", "chunk"], "the data of groups differ"),
-        (["--seed", "1"], "random_state was 0 and is 1"),
+        (["--seed", "1"], "--seed was 0 and is 1"),
     ):
         assert main([*command, *other, "--resume"]) == 2
         message = capsys.readouterr().err

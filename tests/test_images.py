@@ -127,7 +127,7 @@ def test_paths_and_patterns(bold, mask, tmp_path, monkeypatch):
 
 
 def test_blocks_of_volumes(bold, mask, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.data.volumes.BLOCK", 2 * np.prod(SHAPE) + 1)
+    monkeypatch.setattr("mvpa_kfda.data.volumes.MASKED_AT_ONCE", 2 * np.prod(SHAPE) + 1)
     masker = NiftiMasker(mask, standardize=None, reports=False).fit()
     a, b, c = first_voxels(mask, 3)  # constant, then lower or higher at the end
     broken = changed(bold, (a, 7.0), (b, 7.0), ((*b, 8), 3.0), (c, 7.0), ((*c, 8), 9.0))
@@ -474,7 +474,7 @@ def test_lists_of_surfaces(monkeypatch):
     imgs = [surface(seed=1), surface(2, seed=2), surface(seed=3)]
     expected = np.concatenate([surface_data(img, mask) for img in imgs])
     assert_array_equal(read_images(imgs, mask).X, expected)
-    monkeypatch.setattr("mvpa_kfda.data.volumes.BLOCK", 14)
+    monkeypatch.setattr("mvpa_kfda.data.volumes.MASKED_AT_ONCE", 14)
     assert_array_equal(read_images(tuple(imgs), mask).X, expected)
     half = read_images(surface(4, kinds=("right",)))
     assert list(half.space.mask) == ["right"]
@@ -649,7 +649,7 @@ def test_scores_are_those_of_nilearn_in_the_order_of_the_rows(rng):
 def test_standardize_in_blocks_and_in_place(rng, monkeypatch):
     X = rng.standard_normal((9, 5))
     expected = standardize(X.copy(), RUNS, CODES)
-    monkeypatch.setattr("mvpa_kfda.data.volumes._BLOCK", 7)
+    monkeypatch.setattr("mvpa_kfda.data.volumes.SCORED_AT_ONCE", 7)
     assert standardize(X, RUNS, CODES) is X
     assert_array_equal(X, expected)
 

@@ -8,9 +8,11 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mvpa_kfda.data import space as space_module
 from mvpa_kfda.data.space import (
     FeatureSpace,
     RegionSpace,
+    Space,
     SurfaceSpace,
     VolumeSpace,
     unpack_space,
@@ -62,6 +64,19 @@ def test_spaces_survive_packing_and_files(make, tmp_path):
     assert pickle.loads(pickle.dumps(space)) == space
     assert {len(column) for column in read.columns().values()} == {space.n_positions}
     assert space.describe() in repr(space)
+
+
+def test_every_kind_has_every_part():
+    assert {make().kind for make in SPACES.values()} == set(space_module.SPACES)
+    for make in SPACES.values():
+        space = make()
+        assert isinstance(space, Space)
+        assert space.base.base is space.base
+        assert (space.base is space) == (space.kind != "regions")
+        edges = np.asarray(space.edges)
+        assert edges.shape[0] == 2
+        assert ((edges >= 0) & (edges < space.n_positions)).all()
+        assert space.points is None or space.points.shape == (space.n_positions, 3)
 
 
 def test_spaces_differ_in_kind_and_content():

@@ -1,8 +1,11 @@
 """What all commands have in common: options, the folder of the output, errors.
 
-Nothing here or in the commands loads more than NumPy before there is work to do, so
-that ``--help`` answers at once. Hence the names of kernels, metrics and corrections
-stand here once more.
+An option is a row of a table: its flag, and what the functions call it. The parser, the
+arguments of the functions and the wording of their errors are made of these rows.
+
+Nothing here or in the commands loads much before there is work to do, so that
+``--help`` answers at once. Hence the names of kernels, metrics and corrections stand
+here once more.
 """
 
 import argparse
@@ -10,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+from collections import namedtuple
 from pathlib import Path
 
 KERNELS = ("linear", "rbf", "polynomial")
@@ -48,162 +52,116 @@ def _penalty(text):
         ) from None
 
 
-#: Options of every analysis: flag, what it takes, type, default, help.
+#: An option that takes a value: its flag; what the functions call it; what stands for
+#: the value in the help, or a tuple of choices; the help; type and default; whether it
+#: takes one value or more, which add to those before if it is given again; whether a
+#: command needs it.
+Option = namedtuple(
+    "Option",
+    "flag argument takes help type default several required",
+    defaults=(str, None, False, False),
+)
+
+#: Options of every analysis.
 ANALYSIS_OPTIONS = (
-    (
+    Option("--kernel", "kernel", KERNELS, "", default="linear"),
+    Option(
         "--reg",
+        "reg",
         "R",
-        _penalty,
-        None,
         "ridge penalty relative to the variance of a trial; tuned: chosen inside every "
         "training fold, which takes 10 to 40 times as long; ledoit_wolf, oas: "
         "estimated, as fast as a number (default: 0.3)",
+        _penalty,
     ),
-    (
+    Option(
+        "--criterion",
+        "criterion",
+        CRITERIA,
+        "by what --reg tuned chooses (default: squared_error; the others take several "
+        "times as long)",
+    ),
+    Option(
         "--df",
+        "df",
         "DF",
+        "instead of --reg, the penalty that leaves DF degrees of freedom",
         float,
-        None,
-        "instead, the penalty that leaves DF degrees of freedom",
     ),
-    ("--cv", "K", int, None, "number of folds; else one per group, or 10"),
-    ("--scoring", "M", str, None, "metrics, the first is tested; else accuracy"),
-    ("--permutations", "P", int, 1000, "number of label permutations"),
-    ("--seed", "S", int, 0, "seed of the permutations"),
-    ("--jobs", "N", int, None, "number of parallel jobs; else 1"),
-    ("--components", "N", int, None, "classify by the first N discriminants only"),
-    ("--average", "K", int, None, "average K trials of a class within test sets"),
-    ("--nystrom", "R", int, None, "approximate the kernel with R landmarks"),
+    Option("--cv", "cv", "K", "number of folds; else one per group, or 10", int),
+    Option(
+        "--scoring",
+        "scoring",
+        "M",
+        "metrics, the first is tested; else accuracy",
+        several=True,
+    ),
+    Option(
+        "--permutations",
+        "n_permutations",
+        "P",
+        "number of label permutations",
+        int,
+        1000,
+    ),
+    Option("--seed", "random_state", "S", "seed of the permutations", int, 0),
+    Option("--jobs", "n_jobs", "N", "number of parallel jobs; else 1", int),
+    Option(
+        "--components",
+        "n_components",
+        "N",
+        "classify by the first N discriminants only",
+        int,
+    ),
+    Option(
+        "--average", "average", "K", "average K trials of a class within test sets", int
+    ),
+    Option("--nystrom", "approx", "R", "approximate the kernel with R landmarks", int),
 )
 
-#: Options that take one value or more. If given again, they add to what is there.
-PLURAL = ("--picks", "--scoring", "--labels", "--drop")
+#: The correction, which results take and the functions do not.
+CORRECTION = Option("--correction", "correction", CORRECTIONS, "", default="max")
 
-#: Advice for Python, by pattern, and what it is on the command line.
-REWORDED = (
-    (r"standardize=False", "--standardize none"),
-    (r"null='(\w+)'( instead of '\w+')?", r"--null \1"),
-    (r"n_permutations=(\d+)", r"--permutations \1"),
-    (r"reg='(tuned|ledoit_wolf|oas)'", r"--reg \1"),
-    (r"Use a larger reg\b", "Use a larger --reg"),
-    (
-        r" A float is relative to trace.*'oas'\.",
-        " Or tuned, ledoit_wolf, oas; or --df.",
-    ),
-    (
-        r"Use a float, DegreesOfFreedom or Tuned",
-        "Use --reg tuned, a number, or --df DF",
-    ),
-    (r"Invalid value for 'df'", "Invalid value for --df"),
-    (r"\bdf=", "--df "),
-    (r"Tuned\(cv=5\), Tuned\(cv=LeaveOneOut\(\)\)", "another --reg, or --df"),
-    (r"Nystrom\(n_components=(\d+)\) has", r"--nystrom \1 has"),
-    (r"an n_components of at most", "--nystrom at most"),
-    (r"'n_components'", "--components"),
-    (r"\baverage=(\d+)", r"--average \1"),
-    (r"'average'", "--average"),
-    (r"task='regression'", "--task regression"),
-    (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
-    (r"(the mean of each block),", r"\1 (use --average-blocks),"),
-    (
-        r"in regression a penalty is .*'squared_error'\)",
-        "for --task regression leave --criterion out",
-    ),
-    (r"\bcriterion='(\w+)'", r"--criterion \1"),
-    (
-        r"y must hold numbers for regression; got dtype (.*?)\. For class labels.*",
-        r"--task regression needs a column of numbers; that of --by has dtype \1. Name "
-        "another one, or leave --task out to decode classes.",
-    ),
-    (r"Invalid value for 'strength': (\S+)\.", r"Invalid value for --smooth: \1."),
-    (r" To choose among several, .*?--reg tuned\.", ""),
-    (r" \(train_on, test_epochs, X_test\)", " (--train-on, --test-file)"),
-    (r"\bLeave average out\b", "Leave --average out"),
-    (r"\be\.g\. cv=5", "e.g. --cv 5"),
-    (r"leave out approx\b", "leave --nystrom out"),
-    (
-        r"LowRank\(.*?approx=Nystrom\(n_components=(\d+).*?\)\)",
-        r"landmarks, --nystrom \1",
-    ),
-    (r", or give sensors a matrix of your own", ""),
-    (r"Pick others, or give sensors a matrix of your own\.", "Pick others."),
-    # Of groups.
-    (
-        r"Invalid value for '(alpha|threshold|metric|alternative)'",
-        r"Invalid value for --\1",
-    ),
-    (r"Invalid value for 'n_(permutations|jobs)'", r"Invalid value for --\1"),
-    (r"\b(method|metric|alternative|scoring)='([\w-]+)'", r"--\1 \2"),
-    (r"\b(alpha|threshold)=(\d)", r"--\1 \2"),
-    (r"\bscoring=\['(\w+)', '(\w+)'\]", r"--scoring \1 \2"),
-    (r"\b(resample|paired)=True", r"--\1"),
-    (r"\buse paired=False", "leave --paired out"),
-    (r"; if the names are wrong, pass subjects=\[\.\.\.\]", ""),
-    # As names, but not within the calls of functions that some messages advise.
-    (r"(?<![\w(=.])process_mask_img(?![\w=)])", "--process-mask"),
-    (r"(?<![\w(=.])mask_img(?![\w=)])", "--mask"),
-    (r"(?<![\w(=.])labels_img(?![\w=)])", "--atlas"),
+#: What to keep of the permutations' maps.
+NULL = Option(
+    "--null",
+    "null",
+    NULLS,
+    "what to keep of the permutations' maps; cluster and tfce need full or stream, "
+    "cluster-size and max-step-down need full (default: auto, which keeps what is "
+    "needed)",
 )
-
-#: Options that a command cannot do without.
-REQUIRED = ("--labels", "--atlas")
 
 
 def add_options(parser, options):
-    """Add options of one value each, or several, to a parser.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        It gets the options.
-    options : sequence of tuple
-        Flag, what it takes, type, default and help of every option.
-    """
-    for flag, metavar, kind, default, text in options:
-        plural = flag in PLURAL
-        parser.add_argument(
-            flag,
-            metavar=metavar,
-            type=kind,
-            default=default,
-            nargs="+" if plural else None,
-            action="extend" if plural else "store",
-            required=flag in REQUIRED,
-            help=text if default is None else f"{text} (default: {default})",
-        )
+    """Add options to a parser, or to a group of one."""
+    for option in options:
+        default = f"(default: {option.default})" if option.default is not None else ""
+        keywords = {"required": option.required, "default": option.default}
+        keywords["help"] = " ".join(filter(None, [option.help, default]))
+        if isinstance(option.takes, tuple):
+            keywords["choices"] = option.takes
+        else:
+            keywords |= {"metavar": option.takes, "type": option.type}
+        if option.several:
+            keywords |= {"nargs": "+", "action": "extend"}
+        parser.add_argument(option.flag, dest=option.argument, **keywords)
 
 
-def add_analysis(parser):
-    """Add the options of every analysis, and those with a choice of names."""
-    add_options(parser, ANALYSIS_OPTIONS)
-    for flag, choices, default in (
-        ("--kernel", KERNELS, "linear"),
-        ("--correction", CORRECTIONS, "max"),
-    ):
-        parser.add_argument(
-            flag, choices=choices, default=default, help="(default: %(default)s)"
-        )
-    parser.add_argument(
-        "--criterion",
-        choices=CRITERIA,
-        help="by what --reg tuned chooses (default: squared_error; the others take "
-        "several times as long)",
-    )
+def given(arguments, options):
+    """Return what was given for options, by the arguments of the functions."""
+    return {option.argument: getattr(arguments, option.argument) for option in options}
 
 
 def analysis_arguments(arguments):
-    """Return what was given for these options, by the names of the functions."""
-    return {
-        "kernel": arguments.kernel,
+    """Return the arguments of every analysis, as the functions take them."""
+    values = given(arguments, ANALYSIS_OPTIONS)
+    del values["df"], values["criterion"]  # they are part of the penalty
+    return values | {
         "reg": _reg(arguments),
-        "n_components": arguments.components,
-        "average": arguments.average,
-        "approx": _approx(arguments.nystrom),
-        "cv": arguments.cv,
+        "approx": _approx(arguments.approx),
         "scoring": split_scoring(arguments.scoring),
-        "n_permutations": arguments.permutations,
-        "random_state": arguments.seed,
-        "n_jobs": _limit_jobs(arguments.jobs),
+        "n_jobs": _limit_jobs(arguments.n_jobs),
         "verbose": progress(),
     }
 
@@ -260,17 +218,6 @@ def _limit_jobs(jobs):
 def split_scoring(scoring):
     """Take the names of metrics apart at spaces and commas."""
     return " ".join(scoring or ["accuracy"]).replace(",", " ").split()
-
-
-def add_null(parser):
-    """Add the option of what to keep of the permutations' maps."""
-    parser.add_argument(
-        "--null",
-        choices=NULLS,
-        help="what to keep of the permutations' maps; cluster and tfce need full or "
-        "stream, cluster-size and max-step-down need full (default: auto, which keeps "
-        "what is needed)",
-    )
 
 
 def check_null_options(null, correction):
@@ -331,13 +278,96 @@ def progress():
 
 
 def one_line(error):
-    """Word an error or warning without line breaks, with options for arguments."""
+    """Word an error or warning without line breaks."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"
-    text = " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+#: What Python alone has, by pattern, and what there is for it on the command line.
+REWORDED = (
+    (
+        r" To choose among several.*?(tuned'|\])\)?\."
+        r"|; if the names are wrong, pass subjects=\[\.\.\.\]"
+        r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b"
+        r"| or cv=GroupKFold\(\d+\)",
+        "",
+    ),
+    (
+        r" A float is relative to trace.*?'oas'\.",
+        " Or tuned, ledoit_wolf, oas; or --df.",
+    ),
+    (
+        r"say how to leave trials out: Tuned\(.*?\)\)",
+        "set the penalty by another --reg, or by --df",
+    ),
+    (r"Use Tuned\(criterion='squared_error'\)", "Leave --criterion out"),
+    (r"\bTuned\b", "--reg tuned"),
+    (r"\bDegreesOfFreedom\b", "--df"),
+    (r"(LowRank\(.*?=)?Nystrom\(n_components=(\d+)[^()]*\)+", r"--nystrom \2"),
+    (r"\ban n_components of at most", "--nystrom of at most"),
+    (
+        r"\by must hold (numbers for regression; .*?) For class labels .*",
+        r"--by must name a column of \1 For class labels leave --task out.",
+    ),
+    (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
+    (r"(the mean of each block),", r"\1 (use --average-blocks),"),
+)
+
+# Arguments stand in messages with a value, as in n_jobs=2; after "Invalid value for" or
+# "leave"; or bare, which needs no other words if the option has the same name. In the
+# calls of functions, which some messages advise, they stay as they are.
+
+#: What an argument may be set to in a message: strings, numbers, truth, nothing.
+_VALUE = (
+    r"""'[^']*'|"[^"]*"|\['[^\]]*'\]|-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|True|False|None"""
+)
+
+
+def reword(text, options):
+    """Put options (argument -> argparse action) in the place of arguments in a text."""
+    from ast import literal_eval  # only messages need it
+
     for pattern, words in REWORDED:
         text = re.sub(pattern, words, text)
-    return text
+    names = "|".join(options)
+    others = "|".join(
+        name
+        for name, option in options.items()
+        if len(name) > 1 and option.option_strings[0] != f"--{name}"
+    )
+    patterns = (
+        r"\w\([^()]*\)",
+        rf"(?<![-\w.'\"])(?P<given>{names})=(?P<value>{_VALUE})",
+        rf"(?<=Invalid value for )'(?P<wrong>{names})'",
+        rf"(?:(?<=[Ll]eave out )|(?<=[Ll]eave )(?!out\b))(?P<left>{names})\b",
+        rf"(?<![-\w.='\"/])(?P<bare>{others})(?![\w='\"/(\[]|\.\w)",
+    )
+
+    def words(match):
+        name = next(filter(None, match.group("given", "wrong", "left", "bare")), None)
+        if name is None:
+            return match[0]
+        if match["given"] is None:
+            return options[name].option_strings[0]
+        return _word_value(options[name], literal_eval(match["value"]))
+
+    return re.sub("|".join(patterns), words, text)
+
+
+def _word_value(option, value):
+    """Word an option with a value of Python's, e.g. "--null max" for null='max'."""
+    from shlex import quote  # only messages need it
+
+    flag, *opposite = option.option_strings
+    if value is None or value is False:
+        if "none" in (option.choices or ()):
+            return f"{flag} none"
+        return opposite[0] if opposite else f"no {flag}"
+    if option.nargs == 0:
+        return flag
+    values = value if isinstance(value, list) else [value]
+    return " ".join([flag, *(quote(str(value)) for value in values)])
 
 
 class Parser(argparse.ArgumentParser):
@@ -348,3 +378,14 @@ class Parser(argparse.ArgumentParser):
         if "required: IMAGE" in message:  # an option with several values took them
             message += ". Put the images first, before the options."
         raise ValueError(message)
+
+    def options(self):
+        """Return all options, also of commands, by what the functions call them."""
+        options = {}
+        for action in self._actions:
+            if isinstance(action.choices, dict):
+                for command in action.choices.values():
+                    options |= command.options()
+            elif action.option_strings:
+                options[action.dest] = action
+        return options

@@ -1,11 +1,10 @@
 """The command for groups of subjects: ``mvpa-kfda group``."""
 
 import argparse
-import glob
 import time
 from pathlib import Path
 
-from .common import add_options, add_out, check_out
+from .common import Option, add_options, add_out, check_out, given
 
 METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
 CORRECTIONS = (
@@ -14,26 +13,54 @@ CORRECTIONS = (
 )
 ALTERNATIVES = ("greater", "less", "two-sided")
 
-#: Options of the command: flag, what it takes, type, default, help.
+#: Options of the command, which all go to `group_inference`.
 GROUP_OPTIONS = (
-    ("--metric", "M", str, None, "metric to test; else the first of the results"),
-    (
+    Option(
+        "--method",
+        "method",
+        METHODS,
+        "how subjects are put together",
+        default="prevalence",
+    ),
+    Option(
+        "--correction",
+        "correction",
+        CORRECTIONS,
+        "corrections for testing many positions; the figures have the first (default: "
+        "max)",
+        several=True,
+    ),
+    Option(
+        "--alternative",
+        "alternative",
+        ALTERNATIVES,
+        "(default: greater; two-sided with --other)",
+    ),
+    Option("--metric", "metric", "M", "metric to test; else the first of the results"),
+    Option(
         "--permutations",
+        "n_permutations",
         "P",
-        int,
-        None,
         "number of second-level permutations (default: 10000, or 1000000 for "
         "prevalence at up to 1000 positions without clusters)",
+        int,
     ),
-    ("--alpha", "A", float, 0.05, "significance level"),
-    (
+    Option("--alpha", "alpha", "A", "significance level", float, 0.05),
+    Option(
         "--threshold",
+        "threshold",
         "A",
-        float,
-        None,
         "p-level that forms clusters (default: 0.001 for images, else 0.05)",
+        float,
     ),
-    ("--seed", "S", int, 0, "seed of the permutations"),
+    Option("--seed", "random_state", "S", "seed of the permutations", int, 0),
+    Option(
+        "--other",
+        "other",
+        "RESULT",
+        "results of another group, or with --paired of another condition",
+        several=True,
+    ),
 )
 
 #: Peaks and time spans are printed up to this many.
@@ -55,33 +82,7 @@ def add_group(commands):
     parser.add_argument(
         "files", metavar="RESULT", nargs="+", help="results of the subjects, .h5"
     )
-    parser.add_argument(
-        "--method",
-        choices=METHODS,
-        default="prevalence",
-        help="how subjects are put together (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--correction",
-        choices=CORRECTIONS,
-        nargs="+",
-        action="extend",
-        help="corrections for testing many positions; the figures have the first "
-        "(default: max)",
-    )
-    parser.add_argument(
-        "--alternative",
-        choices=ALTERNATIVES,
-        help="(default: greater; two-sided with --other)",
-    )
     add_options(parser, GROUP_OPTIONS)
-    parser.add_argument(
-        "--other",
-        metavar="RESULT",
-        nargs="+",
-        action="extend",
-        help="results of another group, or with --paired of another condition",
-    )
     parser.add_argument(
         "--paired",
         action=argparse.BooleanOptionalAction,
@@ -108,19 +109,13 @@ def _run_group(arguments):
     files = _expand(arguments.files)
     other = None if arguments.other is None else _expand(arguments.other)
     check_out(arguments.out)
+    options = given(arguments, GROUP_OPTIONS)
+    options |= {"correction": arguments.correction or ["max"], "other": other}
     result = group_inference(
         files,
-        arguments.method,
-        arguments.correction or ["max"],
-        other=other,
         paired=arguments.paired,
-        metric=arguments.metric,
-        alternative=arguments.alternative,
-        alpha=arguments.alpha,
-        n_permutations=arguments.permutations,
-        threshold=arguments.threshold,
         resample=arguments.resample,
-        random_state=arguments.seed,
+        **options,
     )
     stem = f"group_{arguments.method}"
     written = _write(result, arguments.out, stem)
@@ -132,14 +127,9 @@ def _run_group(arguments):
 
 def _expand(patterns):
     """Return files in order; shells that leave patterns alone need it done here."""
-    files = []
-    for pattern in patterns:
-        is_pattern = not Path(pattern).exists() and any(c in pattern for c in "*?[")
-        found = sorted(glob.glob(pattern)) if is_pattern else [pattern]
-        if not found:
-            raise FileNotFoundError(f"No file matches {pattern}")
-        files += found
-    return files
+    from ..utils.checks import expand_pattern
+
+    return [str(path) for pattern in patterns for path in expand_pattern(pattern)]
 
 
 def _write(result, folder, stem):
@@ -179,32 +169,30 @@ def _write_images(result, name):
 
 
 def _in_brain(result):
-    """Tell whether there can be images in a volume."""
-    space = result.geometry
-    space = getattr(space, "base", space)
-    return space is not None and space.kind == "volume"
+    """Tell whether the positions are voxels, or regions of a volume."""
+    return result.geometry is not None and result.geometry.base.kind == "volume"
 
 
 def _word(result):
     """Word what was tested and what came out, in lines."""
     import numpy as np
 
-    from .report import _word_spans
+    from .report import word_spans
 
     yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
     p, correction = np.asarray(result.pvalues()), result.correction[0]
     significant = p <= result.alpha
     n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
-    found = f"{n} of {n_counted} positions"
+    words = f"{n} of {n_counted} positions"
     if result.places.kind in ("TimeResult", "TimeRegressionResult"):
-        found = _word_spans(result.times, significant)
+        words = word_spans(result.times, significant)
     yield (
-        f"Significant: {found} (p <= {result.alpha:g}, correction {correction!r}, "
+        f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "
         f"smallest p = {np.nanmin(p):.4g})"
     )
     if result.method == "prevalence":
         yield _word_prevalence(np.asarray(result.gamma_0), result.largest_gamma_0)
-    if result.geometry is not None and _in_brain(result) and n:
+    if _in_brain(result) and n:
         yield result.peaks().head(_MOST).to_string(index=False)
 
 

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .common import (
+    ANALYSIS_OPTIONS,
     CLUSTER_CORRECTIONS,
     CLUSTER_LEVEL,
+    CORRECTION,
     FULL_CORRECTIONS,
     METRICS,
-    add_analysis,
-    add_null,
+    NULL,
+    Option,
     add_options,
     add_out,
     analysis_arguments,
@@ -22,53 +24,104 @@ from .common import (
     check_out,
     check_penalty,
     check_there,
+    given,
     one_line,
     split_scoring,
 )
 from .reading import read_volumes
 
-#: Options of both commands: flag, what it takes, type, default, help.
-TABLE_OPTIONS = (
-    (
+#: Options of both commands.
+IMAGES_OPTIONS = (
+    Option(
         "--labels",
+        "labels",
         "TABLE",
-        Path,
-        None,
         "table (.tsv, .csv) with one row per volume; for several images one table of "
         "all their volumes, or as many tables as images",
+        Path,
+        several=True,
+        required=True,
     ),
-    ("--label-column", "COLUMN", str, "label", "column of the classes"),
-    (
+    Option(
+        "--label-column",
+        "label_column",
+        "COLUMN",
+        "column of the classes",
+        default="label",
+    ),
+    Option(
         "--drop",
+        "drop",
         "LABEL",
-        str,
-        None,
         "leave out the volumes with these labels before anything else; n/a: those "
         "without a label",
+        several=True,
     ),
-    (
+    Option(
         "--groups",
+        "groups",
         "COLUMN",
-        str,
-        None,
         "column of the groups, e.g. runs; file: every image is a group",
     ),
+    Option(
+        "--standardize",
+        "standardize",
+        ("zscore_sample", "none"),
+        "z-score every voxel, within each group where there are groups",
+        default="zscore_sample",
+    ),
+    Option(
+        "--dtype",
+        "dtype",
+        ("float64", "float32"),
+        "precision in which labels are processed",
+        default="float64",
+    ),
+    Option(
+        "--cluster-threshold",
+        "cluster_threshold",
+        "P",
+        "p-level that forms clusters, for --correction cluster; with any other than "
+        "the default all maps are kept",
+        float,
+        CLUSTER_LEVEL,
+    ),
+    NULL,
 )
 SEARCHLIGHT_OPTIONS = (
-    ("--mask", "MASK", Path, None, "voxels to use; else computed from the images"),
-    ("--process-mask", "MASK", Path, None, "centres of spheres; else all voxels"),
-    ("--radius", "MM", float, 8.0, "radius of the spheres in mm"),
+    Option(
+        "--mask",
+        "mask_img",
+        "MASK",
+        "voxels to use; else computed from the images",
+        Path,
+    ),
+    Option(
+        "--process-mask",
+        "process_mask_img",
+        "MASK",
+        "centres of spheres; else all voxels",
+        Path,
+    ),
+    Option("--radius", "radius", "MM", "radius of the spheres in mm", float, 8.0),
 )
 REGIONS_OPTIONS = (
-    ("--atlas", "ATLAS", Path, None, "image with the number of every voxel's region"),
-    (
-        "--atlas-names",
-        "TABLE",
+    Option(
+        "--atlas",
+        "labels_img",
+        "ATLAS",
+        "image with the number of every voxel's region",
         Path,
-        None,
-        "names of the regions, a table (.tsv, .csv) with columns index and name",
+        required=True,
     ),
-    ("--mask", "MASK", Path, None, "voxels outside belong to no region"),
+    Option(
+        "--atlas-names",
+        "lut",
+        "TABLE",
+        "names of the regions, a table (.tsv, .csv) with columns index and name",
+        Path,
+    ),
+    Option("--mask", "mask_img", "MASK", "voxels outside belong to no region", Path),
 )
 
 #: What an image is, for both commands.
@@ -123,40 +176,13 @@ def _add_arguments(parser, options):
         help="3D or 4D images on one grid, e.g. one per run; their volumes in this "
         "order",
     )
-    add_options(parser, (*TABLE_OPTIONS, *options))
+    add_options(parser, (*IMAGES_OPTIONS, *options, *ANALYSIS_OPTIONS, CORRECTION))
     parser.add_argument(
         "--average-blocks",
         action="store_true",
         help="the volumes are a time series in blocks: take the mean of consecutive "
         "volumes with the same label, group and image, and decode these means",
     )
-    add_analysis(parser)
-    for flag, choices, default, text in (
-        (
-            "--standardize",
-            ("zscore_sample", "none"),
-            "zscore_sample",
-            "z-score every voxel, within each group where there are groups",
-        ),
-        (
-            "--dtype",
-            ("float64", "float32"),
-            "float64",
-            "precision in which labels are processed",
-        ),
-    ):
-        parser.add_argument(
-            flag, choices=choices, default=default, help=f"{text} (default: {default})"
-        )
-    parser.add_argument(
-        "--cluster-threshold",
-        metavar="P",
-        type=float,
-        default=CLUSTER_LEVEL,
-        help="p-level that forms clusters, for --correction cluster (default: "
-        "%(default)s); with any other than the default all maps are kept",
-    )
-    add_null(parser)
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -167,20 +193,18 @@ def _add_arguments(parser, options):
 
 def _run_searchlight(arguments):
     """Decode spheres."""
-    _check(arguments, arguments.process_mask)
+    _check(arguments, arguments.process_mask_img)
     from .. import searchlight
 
-    near = {"process_mask_img": arguments.process_mask, "radius": arguments.radius}
-    _run(arguments, searchlight, "sphere", near)
+    _run(arguments, searchlight, "sphere", SEARCHLIGHT_OPTIONS)
 
 
 def _run_regions(arguments):
     """Decode regions."""
-    _check(arguments, arguments.atlas, arguments.atlas_names)
+    _check(arguments, arguments.labels_img, arguments.lut)
     from .. import decode_regions
 
-    atlas = {"labels_img": arguments.atlas, "lut": arguments.atlas_names}
-    _run(arguments, decode_regions, "region", atlas)
+    _run(arguments, decode_regions, "region", REGIONS_OPTIONS)
 
 
 def _check(arguments, *paths):
@@ -189,7 +213,7 @@ def _check(arguments, *paths):
     check_null_options(arguments.null, arguments.correction)
     check_penalty(arguments)
     _check_level(arguments)
-    check_there(*arguments.images, *arguments.labels, arguments.mask, *paths)
+    check_there(*arguments.images, *arguments.labels, arguments.mask_img, *paths)
     checkpoint = _checkpoint(arguments)
     if checkpoint.exists() and _is_begun(checkpoint) and not arguments.resume:
         raise ValueError(
@@ -234,7 +258,7 @@ def _checkpoint(arguments):
     return stem.with_name(f"{stem.name}.checkpoint")
 
 
-def _run(arguments, decode, unit, where):
+def _run(arguments, decode, unit, options):
     """Read, decode, write and report; continue if that was begun before."""
     from .report import report_images
 
@@ -249,21 +273,18 @@ def _run(arguments, decode, unit, where):
     check_out(arguments.out)
     checkpoint, standardize = _checkpoint(arguments), arguments.standardize
     if arguments.resume:
-        there = checkpoint.exists()
-        print(
-            "Continuing" if there else "Starting, there is no", checkpoint, flush=True
-        )
+        doing = "Continuing" if checkpoint.exists() else "Starting, there is no"
+        print(doing, checkpoint, flush=True)
     with _kept_until_written(checkpoint):
         result = decode(
             images,
             (table, arguments.label_column),
             groups=arguments.groups,
-            mask_img=arguments.mask,
             standardize=False if standardize == "none" else standardize,
             null=_null(arguments, images),
             dtype=arguments.dtype,
             checkpoint=checkpoint,
-            **where,
+            **given(arguments, options),
             **analysis_arguments(arguments),
         )
         text = report_images(
@@ -292,24 +313,17 @@ def _null(arguments, images):
 
     # The maxima would not do, and all maps may be too much.
     n_centres = math.prod(images[0].shape[:3])
-    if arguments.process_mask or arguments.mask:
-        name = "process_mask_img" if arguments.process_mask else "mask_img"
-        path = arguments.process_mask or arguments.mask
+    if arguments.process_mask_img or arguments.mask_img:
+        name = "process_mask_img" if arguments.process_mask_img else "mask_img"
+        path = getattr(arguments, name)
         n_centres = load_mask(path, images[0], name)[0].sum()
-    n_maps = arguments.permutations * len(split_scoring(arguments.scoring))
+    n_maps = arguments.n_permutations * len(split_scoring(arguments.scoring))
     return "full" if 4 * n_centres * n_maps <= FULL_NULL_BYTES else "stream"
-
-
-# ----------------------------------------------------------------------- checkpoints
 
 
 @contextmanager
 def _kept_until_written(path):
-    """Delete a checkpoint at the end of the block that this opens.
-
-    It stays if the block is left by an error or by the keyboard, and there is something
-    to be continued.
-    """
+    """Delete a checkpoint at the end; keep that of a run which can be continued."""
     try:
         yield
     except KeyboardInterrupt:
@@ -339,10 +353,7 @@ def _worth_keeping(path):
 
 
 def _is_begun(path):
-    """Tell whether a checkpoint holds anything; delete one that does not.
-
-    One that is not ours, foreign or in use, is an error.
-    """
+    """Tell whether a checkpoint, which must be ours, holds anything; else delete it."""
     from ..utils.checkpoint import Checkpoint
 
     with Checkpoint(path) as checkpoint:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from .. import __version__
 from .common import (
+    ANALYSIS_OPTIONS,
     CLUSTER_CORRECTIONS,
+    CORRECTION,
     METRICS,
+    NULL,
     REGRESSION_METRICS,
+    Option,
     Parser,
-    add_analysis,
-    add_null,
     add_options,
     add_out,
     analysis_arguments,
@@ -23,38 +25,62 @@ from .common import (
     check_there,
     one_line,
     progress,
+    reword,
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
-    ("--by", "COLUMN", str, None, "metadata column of the classes; else event names"),
-    ("--groups", "COLUMN", str, None, "metadata column of the groups, e.g. runs"),
-    (
+    Option("--by", "y", "COLUMN", "metadata column of the classes; else event names"),
+    Option("--groups", "groups", "COLUMN", "metadata column of the groups, e.g. runs"),
+    Option(
         "--picks",
+        "picks",
         "P",
-        str,
-        None,
         "channels, e.g. Cz,Pz or misc; else all good data channels",
+        several=True,
     ),
-    ("--window", "S", float, None, "window length in seconds; else single samples"),
-    ("--step", "S", float, None, "step from window to window in seconds"),
-    (
-        "--smooth",
+    Option(
+        "--window",
+        "window",
         "S",
+        "window length in seconds; else single samples",
         float,
-        None,
-        "make weights smooth over neighbouring sensors: how much their differences "
-        "are penalised, e.g. 1",
     ),
+    Option("--step", "step", "S", "step from window to window in seconds", float),
+    Option(
+        "--smooth",
+        "strength",
+        "S",
+        "make weights smooth over neighbouring sensors: how much their differences are "
+        "penalised, e.g. 1",
+        float,
+    ),
+)
+
+#: Options that --generalize has to come with.
+GENERALIZE_OPTIONS = (
+    Option(
+        "--test-file",
+        "test_epochs",
+        "FILE",
+        "test on these epochs; they keep their labels, and those of the epochs trained "
+        "with are permuted",
+        Path,
+    ),
+    Option(
+        "--train-on",
+        "train_on",
+        "QUERY",
+        "train with the epochs that a query on the metadata selects, e.g. "
+        '"block < 4", and test on all others',
+    ),
+    NULL,
 )
 
 #: Warnings about the data. Others are about programs, of interest to nobody here.
 SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
-
-#: Options that --generalize has to come with.
-GENERALIZE_OPTIONS = ("--test-file", "--train-on", "--same-trials", "--null")
 
 
 def main(argv=None):
@@ -77,29 +103,28 @@ def main(argv=None):
     >>> main(["epochs", "no-such-file-epo.fif"])
     2
     """
+    parser = _make_parser()
+
+    def say(what, message):
+        text = reword(one_line(message), parser.options())
+        print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for category in SHOWN_WARNINGS:
             warnings.simplefilter("default", category)
-        warnings.showwarning = _show_warning
+        # In one line, without a place in a program.
+        warnings.showwarning = lambda message, *place, **_: say("warning: ", message)
         try:
-            arguments = _make_parser().parse_args(argv)
+            arguments = parser.parse_args(argv)
             arguments.run(arguments)
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-            print(f"mvpa-kfda: error: {one_line(error)}", file=sys.stderr)
+            say("error: ", error)
             return 2
         except KeyboardInterrupt as stop:
-            print(
-                f"mvpa-kfda: {one_line(stop) if stop.args else 'stopped'}",
-                file=sys.stderr,
-            )
+            say("", stop if stop.args else "stopped")
             return 130
     return 0
-
-
-def _show_warning(message, category, filename, lineno, file=None, line=None):
-    """Show a warning in one line, without a place in a program."""
-    print(f"mvpa-kfda: warning: {one_line(message)}", file=sys.stderr)
 
 
 def _make_parser():
@@ -149,11 +174,11 @@ def _add_epochs_options(parser):
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="epochs saved by MNE-Python, -epo.fif"
     )
-    add_options(parser, EPOCHS_OPTIONS)
-    add_analysis(parser)
+    add_options(parser, (*EPOCHS_OPTIONS, *ANALYSIS_OPTIONS, CORRECTION))
     parser.add_argument(
         "--sensors",
-        action="store_true",
+        action="store_const",
+        const="adjacency",
         help="searchlight: decode every sensor with its neighbours",
     )
     parser.add_argument(
@@ -175,26 +200,13 @@ def _add_generalize_options(parser):
         action="store_true",
         help="do so, with all options above but --sensors and --task",
     )
-    group.add_argument(
-        "--test-file",
-        metavar="FILE",
-        type=Path,
-        help="test on these epochs; they keep their labels, and those of the epochs "
-        "trained with are permuted",
-    )
-    group.add_argument(
-        "--train-on",
-        metavar="QUERY",
-        help="train with the epochs that a query on the metadata selects, e.g. "
-        '"block < 4", and test on all others',
-    )
+    add_options(group, GENERALIZE_OPTIONS)
     group.add_argument(
         "--same-trials",
         action=argparse.BooleanOptionalAction,
         help="the test file has the same trials in the same order, so cross-validate "
         "(default: found out, where the files have times in common)",
     )
-    add_null(group)
 
 
 def _run_demo(arguments):
@@ -213,14 +225,13 @@ def _run_demo(arguments):
 
 def _run_epochs(arguments):
     """Read, decode, write and report."""
-    from .. import decode_epochs, generalize_epochs  # loads MNE-Python
     from .report import report
 
     start = time.perf_counter()
     _check_generalize(arguments)
     _check_method(arguments)
     epochs = _read_epochs(arguments.file)
-    test_epochs = arguments.test_file and _read_epochs(arguments.test_file)
+    test_epochs = arguments.test_epochs and _read_epochs(arguments.test_epochs)
     check_out(arguments.out)
     options = {
         "groups": arguments.groups,
@@ -229,57 +240,61 @@ def _run_epochs(arguments):
         "step": arguments.step,
         **analysis_arguments(arguments),
     }
-    if arguments.smooth is not None:
-        kernel = _smooth_kernel(epochs, options["picks"], arguments.smooth)
+    if arguments.strength is not None:
+        kernel = _smooth_kernel(epochs, options["picks"], arguments.strength)
         options["kernel"] = kernel
-    stem, name = _stem(arguments.file), arguments.file.name
+    result, ending, more = _decode(arguments, epochs, test_epochs, options)
+    stem = arguments.out / f"{_stem(arguments.file)}{ending}"
+    report(result, f"{arguments.file.name}{more}", stem, arguments.correction, start)
+
+
+def _decode(arguments, epochs, test_epochs, options):
+    """Return the result, the ending of its files, and what was done to the file."""
+    from .. import decode_epochs, generalize_epochs  # loads MNE-Python
+
     if arguments.generalize:
         null = arguments.null or "auto"
         if null == "auto" and arguments.correction in CLUSTER_CORRECTIONS:
             null = "full"  # the maxima would not do
         result = generalize_epochs(
             epochs,
-            arguments.by,
+            arguments.y,
             test_epochs=test_epochs,
             train_on=arguments.train_on,
             same_trials=arguments.same_trials,
             null=null,
             **options,
         )
-        if arguments.test_file:
-            stem += f"_to_{_stem(arguments.test_file)}"
-            name += f" with {arguments.test_file.name}"
+        part = more = ""
+        if arguments.test_epochs:
+            part = f"_to_{_stem(arguments.test_epochs)}"
+            more = f" with {arguments.test_epochs.name}"
         elif arguments.train_on:
-            stem += "_train_on"
-            name += f", trained on {arguments.train_on}"
-        stem += "_generalization"
-    elif arguments.sensors:
-        result = decode_epochs(epochs, arguments.by, sensors="adjacency", **options)
-        stem += "_sensors"
+            part, more = "_train_on", f", trained on {arguments.train_on}"
+        return result, f"{part}_generalization", more
+    ending = ""
+    if arguments.sensors:
+        options["sensors"], ending = arguments.sensors, "_sensors"
     elif arguments.task == "regression":
-        options["scoring"] = options["scoring"] if arguments.scoring else "r2"
-        result = decode_epochs(epochs, arguments.by, task="regression", **options)
-        stem += "_regression"
-    else:
-        result = decode_epochs(epochs, arguments.by, **options)
-    report(result, name, arguments.out / stem, arguments.correction, start)
+        options["task"], ending = arguments.task, "_regression"
+        if not arguments.scoring:
+            options["scoring"] = "r2"
+    return decode_epochs(epochs, arguments.y, **options), ending, ""
 
 
 def _check_generalize(arguments):
     """Refuse options that do not go together, before anything is read."""
-    given = [
-        flag
-        for flag in GENERALIZE_OPTIONS
-        if getattr(arguments, flag.strip("-").replace("-", "_")) is not None
-    ]
-    if given and not arguments.generalize:
+    values = {o.flag: getattr(arguments, o.argument) for o in GENERALIZE_OPTIONS}
+    values["--same-trials"] = arguments.same_trials
+    flags = [flag for flag, value in values.items() if value is not None]
+    if flags and not arguments.generalize:
         raise ValueError(
-            f"{', '.join(given)} belongs to time generalization. Add --generalize, or "
-            f"leave {given[0]} out."
+            f"{', '.join(flags)} belongs to time generalization. Add --generalize, or "
+            f"leave {flags[0]} out."
         )
     if arguments.generalize and arguments.sensors:
         raise ValueError("Give either --generalize or --sensors, not both.")
-    if arguments.same_trials is not None and arguments.test_file is None:
+    if arguments.same_trials is not None and arguments.test_epochs is None:
         raise ValueError(
             "--same-trials says something about a test file. Add --test-file, or leave "
             "--same-trials out."
@@ -290,26 +305,28 @@ def _check_generalize(arguments):
 def _check_method(arguments):
     """Refuse options of kernel, penalty and task that do not go together."""
     check_penalty(arguments)
-    if arguments.smooth is not None and arguments.kernel != "linear":
+    if arguments.strength is not None and arguments.kernel != "linear":
         raise ValueError(
             f"--smooth is a linear kernel of its own, so that --kernel "
             f"{arguments.kernel} has no place. Leave one of them out."
         )
     if arguments.task == "classification":
         return
-    if arguments.by is None:
+    if arguments.y is None:
         raise ValueError(
             "--task regression needs --by COLUMN, the metadata column with the numbers "
             "to predict."
         )
-    given = [
-        f"--{name}"
-        for name in ("generalize", "sensors", "components", "average")
-        if getattr(arguments, name)
-    ]
-    if given:
+    of_classes = {
+        "--generalize": arguments.generalize,
+        "--sensors": arguments.sensors,
+        "--components": arguments.n_components,
+        "--average": arguments.average,
+    }
+    flags = [flag for flag, value in of_classes.items() if value]
+    if flags:
         raise ValueError(
-            f"{', '.join(given)} is for classes. Leave it out, or leave out --task "
+            f"{', '.join(flags)} is for classes. Leave it out, or leave out --task "
             "regression."
         )
 

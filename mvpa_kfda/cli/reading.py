@@ -10,33 +10,7 @@ MOST_LISTED = 20
 
 
 def read_volumes(paths, tables, column, drop, groups, average=False):
-    """Read images and the table of their volumes; leave out or average some of them.
-
-    Parameters
-    ----------
-    paths : list of Path
-        3D and 4D images on one grid.
-    tables : list of Path
-        One table with a row for every volume of all images, or one for each image.
-    column : str
-        Column of the labels.
-    drop : sequence of str
-        Labels whose volumes are left out; "n/a" stands for no label.
-    groups : str or None
-        Column of the groups.
-    average : bool
-        Take the mean of consecutive volumes with the same label, group and image.
-
-    Returns
-    -------
-    images : list of image
-        Without the volumes that are left out, or the means of the others.
-    table : DataFrame
-        Their rows; a mean has that of its first volume. It has a column "file" with
-        the number of the image, from 1, unless the tables have one themselves.
-    name : str
-        What is decoded, for the report.
-    """
+    """Return images and the table of their volumes, and words for both."""
     import numpy as np
 
     from ..data.volumes import load_volumes, n_volumes
@@ -48,25 +22,25 @@ def read_volumes(paths, tables, column, drop, groups, average=False):
     flags = {flag: name for flag, name in flags.items() if name is not None}
     for flag, name in flags.items():
         _check_column(table, name, flag)
-    keep = _kept(table[column], drop)
+    keep = _mark_kept(table[column], drop)
     table = table[keep]
     for name in flags.values():
         _check_filled(table, name, "" if name != column else " (--drop n/a)")
-    blocks = _blocks(table, list(flags.values()), counts) if average else None
-    said = paths[0].name
+    words = paths[0].name
     if len(paths) > 1:
-        said += f" and {len(paths) - 1} more"
-    said += f": {len(table)} of {len(keep)} volumes" if drop else ""
-    if blocks is None:
-        return _select(images, keep, paths), table, said
+        words += f" and {len(paths) - 1} more"
+    words += f": {len(table)} of {len(keep)} volumes" if drop else ""
+    if not average:
+        return _select_volumes(images, keep, paths), table, words
+    blocks = _number_blocks(table, list(flags.values()), counts)
     n_blocks = blocks.max() + 1
-    said += f"; {len(table)} volumes" if drop else f": {len(table)} volumes"
-    said += f" averaged to {n_blocks} blocks"
+    words += f"; {len(table)} volumes" if drop else f": {len(table)} volumes"
+    words += f" averaged to {n_blocks} blocks"
     # Volumes that are left out belong to no block.
     of_volume = np.full(len(keep), -1)
     of_volume[keep] = blocks
     first = np.searchsorted(blocks, np.arange(n_blocks))
-    return _average(images, of_volume, paths), table.iloc[first], said
+    return _average_blocks(images, of_volume, paths), table.iloc[first], words
 
 
 def _read_tables(paths, files, counts):
@@ -120,18 +94,18 @@ def _check_filled(table, column, how):
         )
 
 
-def _kept(labels, drop):
+def _mark_kept(labels, drop):
     """Mark the volumes (n_volumes,) that are not left out."""
     import numpy as np
+
+    from ..utils.checks import quoted
 
     words = np.array([_word(label) for label in labels])
     unknown = [name for name in drop if name not in words]
     if unknown:
-        known = [repr(str(name)) for name in np.unique(words)]
-        more = ", ..." if len(known) > MOST_LISTED else ""
         raise ValueError(
             f"--drop: no volume has the label {unknown[0]!r}. The labels are: "
-            f"{', '.join(known[:MOST_LISTED])}{more}."
+            f"{quoted(np.unique(words).tolist(), MOST_LISTED)}."
         )
     keep = ~np.isin(words, drop)
     if not keep.any():
@@ -146,29 +120,36 @@ def _word(label):
     return str(label)
 
 
-def _select(images, keep, paths):
+def _select_volumes(images, keep, paths):
     """Return the images without the volumes that are not kept."""
-    from ..data.volumes import n_volumes, on_grid, read
+    from ..data.volumes import on_grid, read
 
-    selected, start = [], 0
-    for image, path in zip(images, paths, strict=True):
-        own = keep[start : start + n_volumes(image)]
-        start += len(own)
+    selected = []
+    for image, name, own in _by_image(keep, images, paths):
         if own.all():
             selected.append(image)
         elif own.any():
-            selected.append(on_grid(read(image, path.name)[..., own], image))
+            selected.append(on_grid(read(image, name)[..., own], image))
     return selected
 
 
-def _blocks(table, columns, counts):
-    """Return the number of the block of every kept volume, (n_kept,), from 0.
+def _by_image(values, images, paths):
+    """Yield every image with its name and its part of the volumes' values."""
+    from ..data.volumes import n_volumes
 
-    A block ends where a label or group changes, where volumes were left out, and where
-    an image ends. The index of the table is the number of the volume.
-    """
+    start = 0
+    for image, path in zip(images, paths, strict=True):
+        stop = start + n_volumes(image)
+        yield image, path.name, values[start:stop]
+        start = stop
+
+
+def _number_blocks(table, columns, counts):
+    """Return the block of every row of a table, (n_rows,), numbered from 0."""
     import numpy as np
 
+    # A block ends with an equal label and group, before volumes that are left out, and
+    # with its image.
     volume = table.index.to_numpy()
     image = np.repeat(np.arange(len(counts)), counts)[volume]
     starts = (np.diff(volume) > 1) | (np.diff(image) > 0)
@@ -178,27 +159,23 @@ def _blocks(table, columns, counts):
     return np.concatenate([[0], np.cumsum(starts)])
 
 
-def _average(images, blocks, paths):
-    """Return the mean volume of every block, image by image, in double precision.
-
-    Sums of whole numbers in the type of the file would overflow.
-    """
+def _average_blocks(images, blocks, paths):
+    """Return the mean volume of every block, image by image, in double precision."""
     import numpy as np
 
-    from ..data.volumes import n_volumes, on_grid, read
+    from ..data.volumes import on_grid, read
 
-    means, start = [], 0
-    for image, path in zip(images, paths, strict=True):
-        own = blocks[start : start + n_volumes(image)]
-        start += len(own)
+    means = []
+    for image, name, own in _by_image(blocks, images, paths):
         numbers = np.unique(own[own >= 0])
         if len(numbers) == 0:
             continue
-        data = read(image, path.name).reshape(*image.shape[:3], -1)
+        data = read(image, name).reshape(*image.shape[:3], -1)
         mean = np.empty((*image.shape[:3], len(numbers)))
         for i, number in enumerate(numbers):
             (volumes,) = np.nonzero(own == number)
             block = data[..., volumes[0] : volumes[-1] + 1]  # a view: they are adjacent
+            # Sums of whole numbers in the type of the file would overflow.
             mean[..., i] = block.mean(axis=3, dtype=np.float64)
         means.append(on_grid(mean, image))
     return means

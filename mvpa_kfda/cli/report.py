@@ -1,4 +1,9 @@
-"""What the command line writes and prints about a result."""
+"""What the command line writes and prints about a result of one subject.
+
+Results of epochs go into one figure, table and file; those of images also into maps.
+Then follow the lines that both are told in: what was decoded, the best score, and what
+is significant.
+"""
 
 import math
 import time
@@ -8,6 +13,7 @@ import numpy as np
 
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
+from ..utils.checks import quoted
 from ..viz.brains import _flat_axis, _in_template
 from .common import CLUSTER_LEVEL
 
@@ -24,119 +30,6 @@ WORDS = {
     ),
 }
 
-
-def report(result, name, stem, correction, start):
-    """Write figure, table and result, and print what came out.
-
-    Parameters
-    ----------
-    result : TimeResult, TimeRegressionResult, SensorTimeResult or GeneralizationResult
-        What came out.
-    name : str
-        What was decoded.
-    stem : Path
-        The files to write, without their endings.
-    correction : str
-        Correction of the p-values for testing many positions.
-    start : float
-        When the command began, on the clock of `time.perf_counter`.
-    """
-    files = _write(result, stem, correction)
-    positions, place = WORDS[type(result).__name__]
-    best = np.unravel_index(np.argmax(result.scores), result.shape)
-    at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
-    tested = f"{result.parameters['n_folds']} folds"
-    if not result.parameters["n_folds"]:
-        tested = f"tested on {result.n_tested} other trials"
-    print(
-        f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
-        f"{len(result.parameters['ch_names'])} channels, "
-        f"{positions.format(*result.shape)}, {tested}"
-    )
-    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
-    print(
-        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {place.format(*at)}"
-        f"{chance}"
-    )
-    if result.n_permutations:
-        print(
-            f"{word_found(result)}: {_word_significant(result, correction)} (p <= "
-            f"{ALPHA}, correction {correction!r}, {result.n_permutations} permutations)"
-        )
-    print(f"Wrote {', '.join(map(str, files))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
-
-
-def word_found(result):
-    """Word what is significant; not every metric has a chance level."""
-    return "Above chance" if np.isfinite(result.chance) else "Significant"
-
-
-def _word_predicted(result):
-    """Word what is predicted: classes, or numbers."""
-    if len(result.classes):
-        return f"{len(result.classes)} classes"
-    return f"values from {result.y.min():g} to {result.y.max():g}"
-
-
-def _write(result, stem, correction):
-    """Write figure, table and result; return their paths."""
-    files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
-    result.save(files[2], overwrite=True)  # first, as the others can be made from it
-    corrections = [] if correction == "none" else [correction]
-    result.to_dataframe(corrections).to_csv(files[1], index=False)
-    save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
-    return files
-
-
-def save_figure(path, plot, **options):
-    """Write what a method of a result plots; a display is not needed.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    plot : callable
-        It returns an Axes or a Figure.
-    **options
-        Its arguments.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")  # draws into files
-    import matplotlib.pyplot as plt
-
-    figure = plot(**options).figure
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def _word_significant(result, correction):
-    """Word the stretches of a time course that are significant, or a map's share."""
-    least = smallest_p_value(result.n_permutations, result.scores.size, correction)
-    if least > ALPHA:
-        return "out of reach, more permutations are needed"
-    significant = result.pvalues(correction) <= ALPHA
-    if significant.ndim > 1:
-        return f"{significant.mean():.1%} of the map"
-    return _word_spans(result.times, significant)
-
-
-def _word_spans(times, significant):
-    """Word the stretches of significant time points by their first and last."""
-    index = np.flatnonzero(significant)
-    if index.size == 0:
-        return "at no time point"
-    spans = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-    return ", ".join(_word_span(times[span]) for span in spans)
-
-
-def _word_span(times):
-    """Word a stretch of times; a single one is no stretch."""
-    first, last = f"{times[0]:.3f}", f"{times[-1]:.3f}"
-    return f"{first} s" if len(times) == 1 else f"{first} to {last} s"
-
-
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5
 
@@ -149,8 +42,67 @@ DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
 #: Classes are unequal from this ratio of the largest to the smallest on.
 UNEQUAL = 1.5
 
+#: What is said where even the smallest p-value is too large.
+OUT_OF_REACH = "out of reach, more permutations are needed"
 
-class _AtLevel(VolumeResult):
+
+def report(result, name, stem, correction, start):
+    """Write figure, table and result, and print what came out."""
+    files = _write(result, stem, correction)
+    positions, place = WORDS[type(result).__name__]
+    best = np.unravel_index(np.argmax(result.scores), result.shape)
+    at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
+    n_folds = result.parameters["n_folds"]
+    tested = (
+        f"{n_folds} folds" if n_folds else f"tested on {result.n_tested} other trials"
+    )
+    print(
+        f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
+        f"{len(result.parameters['ch_names'])} channels, "
+        f"{positions.format(*result.shape)}, {tested}"
+    )
+    print(_word_best(result, best, place.format(*at)))
+    if result.n_permutations:
+        print(_word_significant(result, correction, _word_where(result, correction)))
+    print(f"Wrote {', '.join(map(str, files))}")
+    print(f"Took {time.perf_counter() - start:.1f} s")
+
+
+def _write(result, stem, correction):
+    """Write figure, table and result; return their paths."""
+    files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
+    result.save(files[2], overwrite=True)  # first, as the others can be made from it
+    corrections = [] if correction == "none" else [correction]
+    result.to_dataframe(corrections).to_csv(files[1], index=False)
+    save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
+    return files
+
+
+def report_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
+    """Write maps, tables, figures and the result, and word what came out."""
+    result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
+    result = _at_level(result, level)
+    lines = [*_word_result(result, name, unit), *_word_unequal(result)]
+    peaks = None
+    if result.n_permutations:
+        peaks = result.peaks(correction, alpha=ALPHA)
+        number = _word_number(result, peaks, correction)
+        lines.append(_word_significant(result, correction, number))
+        lines += _word_peaks(peaks, stem)
+    written = {
+        ".h5": "the result, for mvpa_kfda.load_result",
+        **_write_tables(result, peaks, stem, correction),
+        **_write_maps(result, stem, correction),
+        **_write_figures(result, stem, correction),
+    }
+    lines.append(f"Wrote to {stem.parent}:")
+    width = max(len(ending) for ending in written) + len(stem.name)
+    for ending, text in written.items():
+        lines.append(f"  {stem.name + ending:{width}}  {text}")
+    return "\n".join(lines)
+
+
+class _ResultAtLevel(VolumeResult):
     """A result whose clusters form at a p-level, in its tables and figures too."""
 
     level = CLUSTER_LEVEL
@@ -163,53 +115,9 @@ class _AtLevel(VolumeResult):
 def _at_level(result, level):
     """Return the same result with clusters that form at a p-level."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
-    same = _AtLevel(**values)
+    same = _ResultAtLevel(**values)
     object.__setattr__(same, "level", level)  # results are frozen
     return same
-
-
-def report_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
-    """Write maps, tables, figures and the result, and word what came out.
-
-    Parameters
-    ----------
-    result : VolumeResult
-        What came out.
-    name : str
-        What was decoded.
-    unit : str
-        What is decoded at a position: "sphere" or "region".
-    stem : Path
-        The files to write, without their endings.
-    correction : str
-        Correction of the p-values for testing many positions.
-    level : float
-        p-level that forms clusters, for correction "cluster".
-
-    Returns
-    -------
-    text : str
-        What to print, several lines.
-    """
-    result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
-    result = _at_level(result, level)
-    peaks = None
-    if result.n_permutations:
-        peaks = result.peaks(correction, alpha=ALPHA)
-    lines = [*_word_result(result, name, unit), *_word_unequal(result)]
-    if peaks is not None:
-        lines += _word_significant_places(result, peaks, stem, correction)
-    written = {
-        ".h5": "the result, for mvpa_kfda.load_result",
-        **_write_tables(result, peaks, stem, correction),
-        **_write_maps(result, stem, correction),
-        **_write_figures(result, stem, correction),
-    }
-    lines.append(f"Wrote to {stem.parent}:")
-    width = max(len(ending) for ending in written) + len(stem.name)
-    for ending, text in written.items():
-        lines.append(f"  {stem.name + ending:{width}}  {text}")
-    return "\n".join(lines)
 
 
 def _write_tables(result, peaks, stem, correction):
@@ -259,6 +167,74 @@ def _write_figures(result, stem, correction):
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
+def save_figure(path, plot, **options):
+    """Write what a method of a result plots; a display is not needed."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # draws into files
+    import matplotlib.pyplot as plt
+
+    figure = plot(**options).figure
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _word_predicted(result):
+    """Word what is predicted: classes, or numbers."""
+    if len(result.classes):
+        return f"{len(result.classes)} classes"
+    return f"values from {result.y.min():g} to {result.y.max():g}"
+
+
+def _word_best(result, position, place):
+    """Word the best score, where it is, and the chance level, if there is one."""
+    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
+    score = result.scores[position]
+    return f"Best {result.scoring[0]}: {score:.3f} at {place}{chance}"
+
+
+def _word_significant(result, correction, what):
+    """Word what is significant, and by which test."""
+    above = "Above chance" if np.isfinite(result.chance) else "Significant"
+    formed = ""
+    if correction in ("cluster", "cluster-size") and isinstance(result, VolumeResult):
+        formed = f", clusters formed at p <= {result.level:g}"
+    return (
+        f"{above}: {what} (p <= {ALPHA}, correction {correction!r}{formed}, "
+        f"{result.n_permutations} permutations)"
+    )
+
+
+def _out_of_reach(result, n_positions, correction):
+    """Tell whether no p-value can be small enough, with so few permutations."""
+    return smallest_p_value(result.n_permutations, n_positions, correction) > ALPHA
+
+
+def _word_where(result, correction):
+    """Word the stretches of a time course that are significant, or a map's share."""
+    if _out_of_reach(result, result.scores.size, correction):
+        return OUT_OF_REACH
+    significant = result.pvalues(correction) <= ALPHA
+    if significant.ndim > 1:
+        return f"{significant.mean():.1%} of the map"
+    return word_spans(result.times, significant)
+
+
+def word_spans(times, significant):
+    """Word the stretches of significant time points by their first and last."""
+    index = np.flatnonzero(significant)
+    if index.size == 0:
+        return "at no time point"
+    spans = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
+    return ", ".join(_word_span(times[span]) for span in spans)
+
+
+def _word_span(times):
+    """Word a stretch of times; a single one is no stretch."""
+    first, last = f"{times[0]:.3f}", f"{times[-1]:.3f}"
+    return f"{first} s" if len(times) == 1 else f"{first} to {last} s"
+
+
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
@@ -277,14 +253,13 @@ def _word_result(result, name, unit):
     place = {column: values[best] for column, values in space.columns().items()}
     at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
     at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
-    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
     averaged = "" if result.members is None else f", {result._worded_trials()}"
     return [
         f"Decoded {name}, {tested}{averaged}",
         f"{len(counts)} classes: {counted}",
         f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
         f"{middle:.0f} voxels per {unit} (median; {least:.0f} to {most:.0f})",
-        f"Best {result.scoring[0]}: {result.scores[best]:.3f} at {at}{chance}",
+        _word_best(result, best, at),
     ]
 
 
@@ -293,8 +268,7 @@ def _word_unequal(result):
     counts = np.bincount(result.y, minlength=len(result.classes))
     if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
         return []
-    said = ", ".join(str(count) for count in counts[:MOST_COUNTS])
-    said += ", ..." if len(counts) > MOST_COUNTS else ""
+    words = quoted(counts.tolist(), MOST_COUNTS)
     null = result.nulls.get("accuracy", ())
     mean = ""
     if len(null):
@@ -302,45 +276,42 @@ def _word_unequal(result):
         means = null.mean(axis=0, dtype=np.float64)
         mean = f" (mean of the permuted scores: {np.nanmean(means):.3f})"
     return [
-        f"Classes are unequal ({said}): chance is not 1/{len(counts)}{mean}; use "
+        f"Classes are unequal ({words}): chance is not 1/{len(counts)}{mean}; use "
         "--scoring balanced_accuracy"
     ]
 
 
-def _word_significant_places(result, peaks, stem, correction):
-    """Word how much is significant, and the first peaks, in lines."""
+def _word_number(result, peaks, correction):
+    """Word how many positions are significant, and what more would take."""
     n_decoded = np.count_nonzero(result.decoded)
-    if smallest_p_value(result.n_permutations, n_decoded, correction) > ALPHA:
-        found = "out of reach, more permutations are needed"
-    elif len(peaks) == 0:
-        found = f"no {result.geometry.noun}"
+    noun = result.geometry.noun
+    if _out_of_reach(result, n_decoded, correction):
+        return OUT_OF_REACH
+    if len(peaks) == 0:
         least = smallest_p_value(result.n_permutations)
         needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
         if correction == "fdr" and needed > 1:
-            found += f"; more permutations, or {needed} of them at p = {least:.2g}, are"
-            found += " needed"
-    else:
-        n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
-        found = f"{n} of {n_decoded} {result.geometry.noun}s"
-        if result.geometry.noun == "voxel":
-            n = peaks["cluster"].max()
-            found += f", in {n} cluster{'s' if n > 1 else ''}"
-    formed = ""
-    if correction in ("cluster", "cluster-size"):
-        formed = f", clusters formed at p <= {result.level:g}"
-    lines = [
-        f"{word_found(result)}: {found} (p <= {ALPHA}, correction "
-        f"{correction!r}{formed}, {result.n_permutations} permutations)"
-    ]
+            return (
+                f"no {noun}; more permutations, or {needed} of them at p = {least:.2g},"
+                " are needed"
+            )
+        return f"no {noun}"
+    n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
+    words = f"{n} of {n_decoded} {noun}s"
+    if noun == "voxel":
+        n_clusters = peaks["cluster"].max()
+        words += f", in {n_clusters} cluster{'s' if n_clusters > 1 else ''}"
+    return words
+
+
+def _word_peaks(peaks, stem):
+    """Word the first peaks, in lines."""
     if len(peaks) > MOST_PEAKS:
-        lines.append(
-            f"The first {MOST_PEAKS} of {len(peaks)} in {stem.name}_peaks.csv:"
-        )
+        yield f"The first {MOST_PEAKS} of {len(peaks)} in {stem.name}_peaks.csv:"
     if len(peaks):
         first = peaks.head(MOST_PEAKS)
         styles = {
             name: f"{{:.{DECIMALS.get(name, 4)}f}}".format
             for name in first.select_dtypes("float")
         }
-        lines.append(first.to_string(index=False, formatters=styles))
-    return lines
+        yield first.to_string(index=False, formatters=styles)

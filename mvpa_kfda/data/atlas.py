@@ -1,4 +1,9 @@
-"""What decoding of regions takes in: images, an atlas, and the names of its regions."""
+"""What decoding of regions takes in: images, an atlas, and the names of its regions.
+
+An atlas on another grid is resampled to that of the images (to the mask's, with a
+fitted masker), each voxel from the nearest one, with a warning. Regions that have no
+voxel left are kept, and named in a warning.
+"""
 
 import os
 from dataclasses import replace
@@ -46,53 +51,7 @@ _NO_REGION = ("", "background")
 
 
 def read_regions(imgs, labels_img, mask_img=None, lut=None):
-    """Return the data of all voxels in regions, and the regions.
-
-    Parameters
-    ----------
-    imgs : image | list of images | path | SurfaceImage | array
-        See :func:`mvpa_kfda._images.read_images`.
-    labels_img : 3D image | SurfaceImage | path | atlas of nilearn | array
-        Whole numbers, one per region; 0 is background. A volume on another grid is
-        resampled to that of the images (to the mask's, with a fitted masker), each
-        voxel from the nearest one, with a warning. What
-        :func:`nilearn.datasets.fetch_atlas_schaefer_2018` and its like return will do:
-        ``.maps`` and ``.lut`` are taken; without a lut ``.labels``, if they are
-        "Background" and one name for each of the regions 1, 2, 3 and so on. For an
-        array of images it is an array (n_features,) with the number or name of every
-        column's region; 0, an empty name and "Background" are no region.
-    mask_img : None | 3D image | SurfaceImage | path | fitted masker
-        Voxels outside belong to no region. The rules are those of
-        :func:`mvpa_kfda._images.read_images`, but None takes all voxels of the regions.
-    lut : None | DataFrame | path
-        Names of regions: a table with columns ``index`` and ``name``. A region that it
-        lacks, the 7th say, is called "unknown 7", with a warning; regions that
-        labels_img lacks are left out. Without it, names are the numbers.
-
-    Returns
-    -------
-    images : Images
-        Data of the voxels in regions.
-    regions : RegionSpace
-        The regions, by number. Its base is the space of the images. Regions that have
-        no voxel left, because of resampling or the mask, are kept; a warning names
-        them.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On images and masks as :func:`mvpa_kfda._images.read_images`; on labels that
-        are not whole numbers or hold no region, on overlapping (4D) regions, on an
-        atlas elsewhere in space, on surfaces with other vertices, and on tables
-        without the two columns or without any of the regions.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(6, 4))
-    >>> images, regions = read_regions(X, ["V1", "V2", "V1", ""])
-    >>> images.X.shape, regions.names.tolist(), regions.labels.tolist()
-    ((6, 3), ['V1', 'V2'], [1, 2, 1])
-    """
+    """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
     labels_img, lut, listed = _unpack(labels_img, lut)
     if is_masker(labels_img):
         raise TypeError(
@@ -150,10 +109,10 @@ def _from_volumes(imgs, labels_img, mask_img):
     image = _load_labels(labels_img)
     present = np.unique(_whole(read(image, "labels_img")))
     labels = np.where(mask, _labels_on(image, grid), 0)
-    chosen = _check_some(labels != 0)
+    chosen = _check_any(labels != 0)
     space = VolumeSpace(chosen, grid.affine)
     if within:
-        images = _select(images, space, chosen[mask])
+        images = _take_columns(images, space, chosen[mask])
     else:
         X = mask_volumes(volumes, chosen)
         images = Images(X, space, usable_columns(X))
@@ -181,10 +140,10 @@ def _labels_on(image, grid):
             # As floats: nilearn makes integers smaller.
             image = on_grid(labels.astype(float), image)
             moved = resample_to_img(image, like, interpolation="nearest")
-        found = _whole(np.asanyarray(moved.dataobj))
+        resampled = _whole(np.asanyarray(moved.dataobj))
     except BoundingBoxError:  # of an atlas that is beyond the first voxels only
-        found = np.zeros(like.shape, np.int64)
-    if labels.any() and not found.any():
+        resampled = np.zeros(like.shape, np.int64)
+    if labels.any() and not resampled.any():
         raise ValueError(
             "No voxel of labels_img lies in the images: their affines place them apart "
             f"({grid_words(image)}, against {grid_words(like)}). Align them first."
@@ -195,7 +154,7 @@ def _labels_on(image, grid):
         "one. Look at the regions, or resample labels_img yourself.",
         UserWarning,
     )
-    return found
+    return resampled
 
 
 def _from_surfaces(imgs, labels_img, mask_img):
@@ -218,11 +177,11 @@ def _from_surfaces(imgs, labels_img, mask_img):
     check_mesh(labels_img, like, "labels_img")
     atlas = _whole(surface_map(labels_img, "labels_img"))
     labels = np.where(mask, atlas, 0)
-    chosen = _check_some(labels != 0)
+    chosen = _check_any(labels != 0)
     parts = split_parts(chosen, like)
     if within:
         space = replace(images.space, mask=parts)
-        images = _select(images, space, chosen[mask])
+        images = _take_columns(images, space, chosen[mask])
     else:
         X = mask_surfaces(surfaces, parts)
         images = Images(X, surface_space(like.mesh, parts), usable_columns(X))
@@ -257,13 +216,13 @@ def _from_array(imgs, labels, mask_img):
             f"shape {images.usable.shape}; got shape {labels.shape}."
         )
     labels = _whole(labels)
-    chosen = _check_some(labels != 0)
+    chosen = _check_any(labels != 0)
     names = images.space.names
     space = FeatureSpace(None if names is None else names[chosen], chosen.sum())
-    return _select(images, space, chosen), labels[chosen], np.unique(labels)
+    return _take_columns(images, space, chosen), labels[chosen], np.unique(labels)
 
 
-def _select(images, space, chosen):
+def _take_columns(images, space, chosen):
     """Return some of the columns."""
     return Images(images.X[:, chosen].copy(order="F"), space, images.usable[chosen])
 
@@ -283,7 +242,7 @@ def _whole(data):
     return labels.astype(np.int64)
 
 
-def _check_some(chosen):
+def _check_any(chosen):
     """Refuse labels that leave no voxel."""
     if not chosen.any():
         raise ValueError(
@@ -294,11 +253,9 @@ def _check_some(chosen):
 
 
 def _names_listed(ids, listed):
-    """Return the names in the list of an atlas, or numbers where there is none.
-
-    Some lists begin with the background, some leave it out, and of some atlases the
-    numbers have gaps. A list is taken only where it can be read in one way.
-    """
+    """Return the names in the list of an atlas, or numbers where it is not clear."""
+    # Some lists begin with the background, some leave it out, and of some atlases the
+    # numbers have gaps. A list is taken only where it can be read in one way.
     numbers = ids.astype(str)
     if listed is None or len(listed) == 0:
         return numbers
@@ -307,7 +264,7 @@ def _names_listed(ids, listed):
         return names[1:]
     warn(
         f"The atlas has {len(names)} names, the first {names[0]!r}, and {len(ids)} "
-        f"regions ({_some(ids.tolist())}); which name is whose is not certain, so "
+        f"regions ({quoted(ids.tolist(), 5)}); which name is whose is not certain, so "
         "names are the numbers. Give lut, a table with columns index and name.",
         UserWarning,
     )
@@ -333,21 +290,16 @@ def _names(ids, lut):
     unknown = [i for i in ids if i not in known]
     if len(unknown) == len(ids):
         raise ValueError(
-            f"no region of labels_img is in lut: ids {_some(ids)} against index "
-            f"{_some(list(known))}: is it the table of another atlas?"
+            f"no region of labels_img is in lut: ids {quoted(ids, 5)} against index "
+            f"{quoted(list(known), 5)}: is it the table of another atlas?"
         )
     if unknown:
         warn(
             f"lut has no name for {len(unknown)} of {len(ids)} regions (ids "
-            f"{_some(unknown)}); the first is called 'unknown {unknown[0]}' now.",
+            f"{quoted(unknown, 5)}); the first is called 'unknown {unknown[0]}' now.",
             UserWarning,
         )
     return [str(known.get(i, f"unknown {i}")) for i in ids]
-
-
-def _some(values):
-    """Word the first values of a list."""
-    return quoted(values[:5]) + (", ..." if len(values) > 5 else "")
 
 
 def _warn_of_empty(regions):
@@ -356,6 +308,6 @@ def _warn_of_empty(regions):
     if empty:
         warn(
             f"{len(empty)} of {len(regions.ids)} regions hold no voxel of the images "
-            f"and of mask_img: {_some(empty)}. They cannot be decoded.",
+            f"and of mask_img: {quoted(empty, 5)}. They cannot be decoded.",
             UserWarning,
         )

@@ -16,10 +16,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 def check_epochs(epochs, name="epochs", power=False):
-    """Return loaded, non-empty epochs; the given object stays as it is.
-
-    Where `power` is true, epochs of a time-frequency decomposition will do as well.
-    """
+    """Return loaded, non-empty epochs, or power if that will do; the given stay."""
     if not isinstance(epochs, (mne.BaseEpochs, EpochsTFR) if power else mne.BaseEpochs):
         allowed = "mne.Epochs or EpochsTFR" if power else "mne.Epochs"
         raise TypeError(
@@ -55,10 +52,7 @@ def _hint(given):
 
 
 def per_epoch(epochs, values, name, owner="epochs"):
-    """Return labels or groups: from event_id, a metadata column, or as given.
-
-    `name` and `owner` are what the user calls the argument and the epochs.
-    """
+    """Return labels or groups: from event_id, a metadata column, or as given."""
     if isinstance(values, str):
         return _metadata_column(epochs, values, name, owner)
     if values is None and name in ("y", "y_test"):
@@ -90,10 +84,9 @@ def _metadata_column(epochs, column, name, owner):
         )
     if column not in metadata.columns:
         of = "" if owner == "epochs" else f" of {owner}"
-        columns = ", ".join(repr(str(c)) for c in metadata.columns)
         raise ValueError(
             f"{name}={column!r} is not a metadata column{of}. The columns are: "
-            f"{columns}."
+            f"{quoted(map(str, metadata.columns))}."
         )
     return metadata[column].to_numpy()
 
@@ -110,29 +103,22 @@ def pick_channels(info, picks):
     except (IndexError, ValueError) as error:
         why = "" if picks is None else f" MNE-Python says: {error}"
     if not good:
-        found = sorted(set(info.get_channel_types()))
+        types = sorted(set(info.get_channel_types()))
         raise ValueError(
             f"No good channels for picks={picks!r}; the channel types are: "
-            f"{', '.join(found)}; bad channels: {info['bads']}. Name the channels or "
-            f"types to use in picks, e.g. picks={found[0]!r}.{why}"
+            f"{', '.join(types)}; bad channels: {info['bads']}. Name the channels or "
+            f"types to use in picks, e.g. picks={types[0]!r}.{why}"
         )
     return [info["ch_names"].index(name) for name in good]
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """A linear map that brings channels to one scale, the same for all epochs.
+    """A linear map that brings channels to one scale, the same for all epochs."""
 
-    Attributes
-    ----------
-    divisors : ndarray, shape (n_channels,) | (n_freqs, 1, 1, n_channels) | None
-        What each channel is divided by; None for 1.
-    whitener : ndarray, shape (n_channels, n_channels) | None
-        A matrix instead.
-    """
-
+    #: What channels are divided by, (n_channels,) or (n_freqs, 1, 1, n_channels).
     divisors: np.ndarray | None = None
-    whitener: np.ndarray | None = None
+    whitener: np.ndarray | None = None  #: a matrix (n_channels, n_channels) instead
 
     def apply(self, data):
         """Return data (..., n_channels) on the common scale; may use up the array."""
@@ -150,15 +136,12 @@ class Scaling:
 
 
 def samples_first(epochs, picks, name="epochs"):
-    """Return picked data as (n_times, n_epochs, n_channels), a new array.
-
-    The features of a time point are contiguous then. Of a time-frequency decomposition
-    it is (n_freqs, n_times, n_epochs, n_channels).
-    """
+    """Return picked data, a new array ([n_freqs,] n_times, n_epochs, n_channels)."""
     if isinstance(epochs, EpochsTFR):
         data = check_array(_power(epochs, name)[:, picks], f"The data of {name}", 4)
     else:
         data = check_array(epochs.get_data(picks=picks), f"The data of {name}", 3)
+    # The features of a time point are contiguous then.
     return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
 
 
@@ -179,14 +162,12 @@ def _power(tfr, name):
 
 
 def sampling_rate(epochs, window, step, name="epochs"):
-    """Return the samples per second, by the distance of the times if there are two.
-
-    A decomposition made from an array may have other times than its info says.
-    """
+    """Return the samples per second, by the distance of the times if there are two."""
     sfreq = float(epochs.info["sfreq"])
     distances = np.diff(epochs.times)
     if np.allclose(distances, 1 / sfreq, rtol=1e-3, atol=0):
         return sfreq
+    # A decomposition made from an array may have other times than its info says.
     if np.allclose(distances, distances.mean(), rtol=1e-3, atol=0):
         return float(1 / distances.mean())
     if window is not None or step is not None:
@@ -199,25 +180,13 @@ def sampling_rate(epochs, window, step, name="epochs"):
 
 
 def fit_scaling(info, data, scale, kernel):
-    """Return the :class:`Scaling` of data (n_samples, n_epochs, n_channels).
-
-    Power (n_freqs, n_times, n_epochs, n_channels) has one for each frequency, as it
-    differs by orders of magnitude between them.
-
-    Parameters
-    ----------
-    info : mne.Info
-        Of the picked channels.
-    data : ndarray, shape (n_samples, n_epochs, n_channels)
-        The epochs that standard deviations are taken from, without labels.
-    scale : "auto" | "channel" | mne.Covariance | None
-        See :func:`mvpa_kfda.decode_epochs`.
-    kernel : kernel object
-        Some kernels presume features of about unit variance.
-    """
+    """Return the `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
     if data.ndim == 4:
-        each = [fit_scaling(info, power, scale, kernel).divisors for power in data]
-        return Scaling() if each[0] is None else Scaling(np.stack(each)[:, None, None])
+        # Power differs by orders of magnitude between frequencies.
+        divisors = [fit_scaling(info, power, scale, kernel).divisors for power in data]
+        if divisors[0] is None:
+            return Scaling()
+        return Scaling(np.stack(divisors)[:, None, None])
     if isinstance(scale, mne.Covariance):
         return Scaling(whitener=_whitener(scale, info))
     if scale == "channel":
@@ -300,15 +269,7 @@ def check_map(epochs, sensors, scale):
 
 
 def find_neighbours(info, sensors):
-    """Return which picked channels are neighbours, each pair once, (2, n_pairs).
-
-    Parameters
-    ----------
-    info : mne.Info
-        Of the picked channels.
-    sensors : True | "adjacency" | matrix | (matrix, ch_names)
-        See :func:`mvpa_kfda.decode_epochs`.
-    """
+    """Return which picked channels are neighbours, each pair once, (2, n_pairs)."""
     names = info["ch_names"]
     if sensors is True or isinstance(sensors, str):
         also = ("an adjacency matrix", "(matrix, ch_names)")

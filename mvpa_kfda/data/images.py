@@ -1,7 +1,10 @@
 """What searchlights take in: images or a table of features, labels and groups.
 
-Loading and masking are nilearn's. What becomes of NaN, of constant voxels and of masks
-on other grids is said at each function.
+Loading and masking are nilearn's. Without a mask that of a NiftiMasker is computed, or
+all vertices are taken. A mask must be on the grid of the images, up to a hundredth of a
+voxel, or have their vertices. With a fitted masker its ``transform`` makes the data, so
+that all of its settings are kept, and NaN are replaced by zeros; otherwise values stay
+as they are. Columns that are NaN or constant in the images given are marked, always.
 """
 
 import os
@@ -16,7 +19,7 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
 from ..utils.checks import check_per_trial, quoted
-from .space import FeatureSpace, SurfaceSpace, VolumeSpace
+from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
     check_mesh,
@@ -41,39 +44,7 @@ _SEPARATORS = {".tsv": "\t", ".csv": ","}
 
 
 def read_labels(y, groups=None):
-    """Return labels and groups as plain arrays.
-
-    Parameters
-    ----------
-    y : array_like, shape (n_images,) | tuple (table, column)
-        Labels, or where they are: a pandas DataFrame, or the path of a ``.tsv`` or
-        ``.csv`` file (also with ``.gz``), and the name of a column. The index of a
-        Series or DataFrame plays no part; rows are taken in their order.
-    groups : array_like, shape (n_images,) | tuple (table, column) | str | None
-        The same. A string names another column of the table in `y`.
-
-    Returns
-    -------
-    y : ndarray, shape (n_images,)
-        Labels. A categorical column gives its values.
-    groups : ndarray, shape (n_images,) | None
-        Groups.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If values are missing, a column does not exist, a table cannot be read, or
-        there is no table to take a column of.
-    FileNotFoundError
-        If there is no such file.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"label": ["face", "house"], "run": [1, 2]})
-    >>> y, runs = read_labels((table, "label"), "run")
-    >>> y.tolist(), runs.tolist()
-    (['face', 'house'], [1, 2])
-    """
+    """Return labels and groups (n_images,), given as arrays or as (table, column)."""
     table = None
     if _is_reference(y):
         table = read_table(y[0], "y")
@@ -103,27 +74,7 @@ def _is_reference(value):
 
 
 def read_table(table, name):
-    """Return a DataFrame as it is, or read it from a file.
-
-    Parameters
-    ----------
-    table : DataFrame | str | path
-        The table, or a file whose name ends in .tsv or .csv, perhaps with .gz.
-    name : str
-        What the user calls the argument.
-
-    Returns
-    -------
-    table : DataFrame
-        With the names of the columns from the first line.
-
-    Raises
-    ------
-    ValueError
-        If the file is no table or has another ending.
-    FileNotFoundError
-        If there is no such file.
-    """
+    """Return a DataFrame as it is, or read it from a file (.tsv, .csv, also .gz)."""
     if isinstance(table, pd.DataFrame):
         return table
     path = Path(table).expanduser()
@@ -182,77 +133,15 @@ def _plain(values, name):
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Data of images, one row each.
+    """Data of images, one row each."""
 
-    Attributes
-    ----------
-    X : ndarray, shape (n_images, n_features)
-        Values in double precision, as they were, NaN too.
-    space : VolumeSpace | SurfaceSpace | FeatureSpace
-        Where the columns of X are.
-    usable : ndarray of bool, shape (n_features,)
-        Which columns are finite in all images and not constant over them.
-    """
-
-    X: np.ndarray
-    space: VolumeSpace | SurfaceSpace | FeatureSpace
-    usable: np.ndarray
+    X: np.ndarray  #: (n_images, n_features), as they were, NaN too
+    space: Space  #: where the columns are: a volume, a surface or plain features
+    usable: np.ndarray  #: which columns are finite and not constant, (n_features,)
 
 
 def read_images(imgs, mask_img=None):
-    """Return the data within a mask, with one row per image.
-
-    Parameters
-    ----------
-    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
-        Images, or their paths; a pattern such as ``"run-*.nii.gz"`` stands for its
-        files in sorted order. Surfaces are 2-D :class:`nilearn.surface.SurfaceImage`
-        objects or lists of them; all need the same vertices and triangles, and the
-        places of the vertices are those of the first. A 2-D array or DataFrame
-        (n_images, n_features) is taken as it is.
-    mask_img : None | 3D image | SurfaceImage | path | fitted masker
-        Where the data are. It must be on the grid of the images, up to a hundredth of
-        a voxel, or have their vertices: a mask on another grid is an error, as in
-        :class:`nilearn.decoding.SearchLight`. None computes one as
-        :class:`nilearn.maskers.NiftiMasker` does by default (its strategy
-        "background", meant for EPI-like images): the voxels whose mean over images
-        differs from the most common value at the border of the image. Give a mask where
-        the brain reaches that border. For surfaces None takes all vertices.
-
-        With a fitted NiftiMasker or SurfaceMasker, its ``transform`` makes the data, so
-        all of its settings are kept: smoothing, standardizing, detrending, filters and
-        resampling to the grid of its mask. It replaces NaN by zeros. Voxels that hold
-        NaN or are constant in the images given are still not usable.
-
-    Returns
-    -------
-    images : Images
-        Data in new memory, where they are, and which columns can be used. Beside the
-        data there is at most one more copy of the data in memory, and with a masker
-        what it needs itself.
-
-    Raises
-    ------
-    ValueError
-        On single images, images or masks on other grids or meshes, empty masks, masks
-        that hold nothing but constant or NaN voxels, complex data, damaged files, and
-        maskers that are not fitted.
-    TypeError
-        On what is no image, and on maskers in place of images.
-    FileNotFoundError
-        If there is no such file.
-
-    Examples
-    --------
-    >>> from nibabel import Nifti1Image
-    >>> bold = Nifti1Image(
-    ...     np.random.default_rng(0).normal(size=(3, 3, 2, 8)), np.eye(4)
-    ... )
-    >>> mask = Nifti1Image(np.ones((3, 3, 2), dtype=np.uint8), np.eye(4))
-    >>> images = read_images(bold, mask)
-    >>> images.X.shape, images.space
-    ((8, 18), <VolumeSpace: 18 voxels>)
-    """
+    """Return the `Images` of volumes, surfaces or an array, within a mask."""
     if is_masker(imgs):
         raise TypeError(
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
@@ -369,20 +258,7 @@ def surface_space(mesh, mask):
 
 
 def read_masker(imgs, masker):
-    """Return what a fitted masker makes of images.
-
-    Parameters
-    ----------
-    imgs : image | list of images | path
-        See :func:`read_images`.
-    masker : NiftiMasker | SurfaceMasker
-        It is fitted.
-
-    Returns
-    -------
-    images : Images
-        The masker's data. Not usable is also what is NaN or constant in imgs.
-    """
+    """Return what a fitted masker of nilearn makes of images."""
     surface = is_surface(imgs)
     _check_masker(masker, SurfaceMasker if surface else NiftiMasker)
     if surface:
@@ -450,31 +326,11 @@ def check_usable(images):
 
 
 def process_positions(images, process_mask_img=None):
-    """Return where the centres of searchlights are.
-
-    Parameters
-    ----------
-    images : Images
-        From :func:`read_images`.
-    process_mask_img : None | 3D image | SurfaceImage | path
-        The centres, on the grid or mesh of the mask of `images`. They may lie outside
-        of that mask, as in :class:`nilearn.decoding.SearchLight`: such a searchlight
-        holds the voxels of the mask that it reaches. None takes every position.
-
-    Returns
-    -------
-    centres : VolumeSpace | SurfaceSpace | FeatureSpace
-        A space whose mask is the process mask.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for ``mask_img`` in :func:`read_images`, and for plain features, which have
-        no such mask.
-    """
+    """Return the space of the centres of searchlights: a mask's, or the images'."""
     space = images.space
     if process_mask_img is None:
         return space
+    # Centres may lie outside of the mask of the data, as in nilearn's SearchLight.
     name = "process_mask_img"
     if isinstance(space, FeatureSpace):
         raise TypeError(

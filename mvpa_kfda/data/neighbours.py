@@ -1,76 +1,58 @@
-"""Which features are decoded together at a position, and which positions touch.
+"""Which positions touch, and which features are decoded together at a position.
 
-Pairs of touching positions are what clusters of a map grow along.
+Pairs of touching positions are what clusters of a map grow along. Members are a sparse
+boolean array, one row per position (sphere, vertex, feature or region), one column per
+feature of the data.
 
-Members are a sparse boolean array, one row per position (sphere, vertex, feature or
-region), one column per feature of the data.
+Spheres [1]_ are those of :class:`nilearn.decoding.SearchLight`: the voxels of the mask
+whose centres are at most the radius away, and always the voxel that the centre of the
+sphere lies in. nilearn also adds the first voxel whose coordinates have the same whole
+millimetres as the centre's, which can be another one where voxels are small: below 2
+mm, or somewhat more on oblique grids. Centres may lie on another grid, and outside of
+the mask.
+
+On surfaces [2]_ paths run along the edges of the mesh and through all of its vertices,
+also through those outside of the mask; only vertices of the mask are members. A path
+along edges is somewhat longer than the shortest one across the triangles. Hemispheres
+never mix.
+
+An adjacency matrix need not be symmetric: feature i may see j without being seen by it,
+as with a fixed number of nearest neighbours. Two features touch if one sees the other.
+
+References
+----------
+.. [1] Kriegeskorte, N., Goebel, R., & Bandettini, P. (2006). Information-based
+   functional brain mapping. Proceedings of the National Academy of Sciences, 103,
+   3863-3868.
+.. [2] Chen, Y., et al. (2011). Cortical surface-based searchlight decoding. NeuroImage,
+   56, 582-592.
 """
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from sklearn.feature_extraction.image import grid_to_graph
 from sklearn.neighbors import NearestNeighbors
 
 from ..utils.checks import check_option, check_positive, word_bytes
-from .space import RegionSpace, SurfaceSpace, VolumeSpace
+from .space import SurfaceSpace, VolumeSpace, numbered
+
+#: How the length of a path along a mesh is measured.
+DISTANCES = ("geodesic", "edges")
+_BLOCK = 2**24  # pairs of a centre and a feature that are looked at in one go
+_BYTES = 10  # of a member: its column and its value, twice while rows are joined
+_SAMPLE = 100  # centres that tell how large all neighbourhoods will be
+_ROUNDING = 1e-6  # of distances between coordinates, which files hold as float32
 
 
 def touching(space):
-    """Find the pairs of positions that touch each other.
-
-    Voxels touch at their faces (six neighbours), vertices along an edge of the mesh.
-    Two regions touch if a voxel or vertex of one touches one of the other. Plain
-    features touch nothing; see :func:`touching_from`.
-
-    Parameters
-    ----------
-    space : VolumeSpace, SurfaceSpace, RegionSpace or FeatureSpace
-        Where the positions are.
-
-    Returns
-    -------
-    pairs : ndarray of int, shape (2, n_pairs)
-        Indices of two positions each, the lower one first, each pair once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> touching(VolumeSpace(np.ones((2, 2, 1)), np.eye(4)))
-    array([[0, 0, 1, 2],
-           [1, 2, 3, 3]])
-    """
-    n, pairs = space.n_positions, np.empty((2, 0), dtype=np.intp)
-    if isinstance(space, VolumeSpace) and n:
-        return touching_from(grid_to_graph(*space.mask.shape, mask=space.mask))
-    if isinstance(space, SurfaceSpace):
-        pairs = numbered(joined_mask(space))[mesh_edges(space)]
-    if isinstance(space, RegionSpace):
-        pairs = space.index[touching(space.base)]
-    i, j = pairs[:, (pairs >= 0).all(axis=0)]
-    return touching_from(sparse.csr_array((np.ones(len(i)), (i, j)), shape=(n, n)))
+    """Return the pairs of positions that touch, (2, n_pairs), each once."""
+    n, edges = space.n_positions, space.edges
+    ones = np.ones(edges.shape[1], dtype=bool)
+    return touching_from(sparse.csr_array((ones, tuple(edges)), shape=(n, n)))
 
 
 def touching_from(adjacency):
-    """Find the pairs of features of which one is a neighbour of the other.
-
-    Parameters
-    ----------
-    adjacency : sparse or dense matrix, shape (n_features, n_features)
-        Not zero for neighbours, e.g. the rows of :func:`adjacency_members`. The
-        diagonal does not count, and one direction is enough.
-
-    Returns
-    -------
-    pairs : ndarray of int, shape (2, n_pairs)
-        Indices of two features each, the lower one first, each pair once.
-
-    Examples
-    --------
-    >>> touching_from([[1, 1, 0], [0, 1, 0], [1, 0, 1]])
-    array([[0, 0],
-           [1, 2]])
-    """
+    """Return pairs (2, n_pairs), one of which sees the other in an adjacency."""
     graph = sparse.csr_array(adjacency).astype(bool)
     both = sparse.csr_array(sparse.triu(graph + graph.T, k=1))
     both.sort_indices()
@@ -78,37 +60,12 @@ def touching_from(adjacency):
 
 
 def own_columns(mask_space, centre_space):
-    """Find the feature that every centre lies in.
-
-    Parameters
-    ----------
-    mask_space, centre_space : VolumeSpace or SurfaceSpace
-        The features, and the centres: on any grid, or on the same meshes. If both are
-        the same space, of any kind, every centre is its own feature.
-
-    Returns
-    -------
-    index : ndarray of int, shape (n_centres,)
-        Column of the data, -1 for centres outside of the mask.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a volume meets a surface, or if the meshes differ.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mask = np.array([True, False, True]).reshape(3, 1, 1)
-    >>> data, everywhere = VolumeSpace(mask, np.eye(4)), np.ones((3, 1, 1))
-    >>> own_columns(data, VolumeSpace(everywhere, np.eye(4)))
-    array([ 0, -1,  1])
-    """
+    """Return the feature that every centre lies in, (n_centres,), -1 for none."""
     if mask_space == centre_space:
         return np.arange(mask_space.n_positions)
     if isinstance(mask_space, SurfaceSpace):
         check_same_mesh(mask_space, centre_space)
-        return numbered(joined_mask(mask_space))[joined_mask(centre_space)]
+        return numbered(mask_space.joined_mask)[centre_space.joined_mask]
     if not isinstance(mask_space, VolumeSpace) or type(centre_space) is not VolumeSpace:
         raise TypeError(
             f"The centres are {centre_space.describe()}, but the data have "
@@ -132,8 +89,8 @@ def check_same_mesh(mask_space, centre_space):
     same = all(kinds) and list(mask_space.mask) == list(centre_space.mask)
     for part in mask_space.mask if same else ():
         for name in ("coordinates", "faces"):
-            each = getattr(mask_space, name)[part], getattr(centre_space, name)[part]
-            same = same and np.array_equal(*each)
+            arrays = [getattr(s, name)[part] for s in (mask_space, centre_space)]
+            same = same and np.array_equal(*arrays)
     if not same:
         raise ValueError(
             f"The centres are {centre_space.describe()}, which are not on the meshes "
@@ -149,84 +106,8 @@ def in_mm(space):
     return np.stack(coord_transform(*np.nonzero(space.mask), space.affine), axis=1)
 
 
-def joined_mask(space):
-    """Return the masks of all parts of a surface, one after the other."""
-    return np.concatenate(list(space.mask.values()))
-
-
-def mesh_edges(space):
-    """Return the vertices at both ends of each edge, in both directions, (2, n).
-
-    Vertices are counted on from part to part; no edge joins two parts.
-    """
-    starts = np.cumsum([0, *map(len, space.mask.values())])[:-1]
-    meshes = zip(space.faces.values(), starts, strict=True)
-    faces = np.concatenate([faces + start for faces, start in meshes])
-    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    return np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0).T
-
-
-def numbered(mask):
-    """Count the True places of a mask; -1 elsewhere."""
-    numbers = np.full(mask.shape, -1)
-    numbers[mask] = np.arange(np.count_nonzero(mask))
-    return numbers
-
-
-DISTANCES = ("geodesic", "edges")
-_BLOCK = 2**24  # pairs of a centre and a feature that are looked at in one go
-_BYTES = 10  # of a member: its column and its value, twice while rows are joined
-_SAMPLE = 100  # centres that tell how large all neighbourhoods will be
-_ROUNDING = 1e-6  # of distances between coordinates, which files hold as float32
-
-
 def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
-    """Find the voxels within a radius of every centre of a searchlight [1]_.
-
-    The spheres are those of :class:`nilearn.decoding.SearchLight`: the voxels of the
-    mask whose centres are at most the radius away, and always the voxel that the centre
-    of the sphere lies in. nilearn also adds the first voxel whose coordinates have the
-    same whole millimetres as the centre's, which can be another one where voxels are
-    small: below 2 mm, or somewhat more on oblique grids.
-
-    Parameters
-    ----------
-    mask_space : VolumeSpace
-        The voxels of the data.
-    centre_space : VolumeSpace
-        The centres of the spheres. They may lie on another grid, and outside of the
-        mask.
-    radius : float
-        In mm.
-    max_bytes : float or None, default=None
-        Memory that the result and its making may take; None for no limit.
-
-    Returns
-    -------
-    members : scipy.sparse.csr_array of bool, shape (n_centres, n_voxels)
-        Row i marks the voxels of sphere i. Rows of centres with no voxel in reach are
-        empty.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the radius is not a number above zero, or if the spheres are too large for
-        the memory.
-
-    References
-    ----------
-    .. [1] Kriegeskorte, N., Goebel, R., & Bandettini, P. (2006). Information-based
-       functional brain mapping. Proceedings of the National Academy of Sciences, 103,
-       3863-3868.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda.data.space import VolumeSpace
-    >>> space = VolumeSpace(np.ones((3, 3, 3)), np.diag([2.0, 2.0, 2.0, 1.0]))
-    >>> sphere_members(space, space, radius=2.5).sum(axis=1)[:5]
-    array([4, 5, 4, 5, 6])
-    """
+    """Return the voxels within a radius in mm of every centre."""
     radius = check_positive("radius", radius, " The radius is in mm.")
     n_centres, n_voxels = centre_space.n_positions, mask_space.n_positions
     if n_centres == 0 or n_voxels == 0:
@@ -237,9 +118,9 @@ def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
     tree = NearestNeighbors(radius=radius).fit(places)
 
     def find(rows):
-        found = tree.radius_neighbors(centres[rows], return_distance=False)
-        ends = np.cumsum([0, *map(len, found)], dtype=np.int32)
-        columns = np.concatenate(found).astype(np.int32)
+        near = tree.radius_neighbors(centres[rows], return_distance=False)
+        ends = np.cumsum([0, *map(len, near)], dtype=np.int32)
+        columns = np.concatenate(near).astype(np.int32)
         marks = np.ones(len(columns), dtype=bool), columns, ends
         return sparse.csr_array(marks, shape=(len(rows), n_voxels))
 
@@ -255,53 +136,7 @@ def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
 def surface_members(
     mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
 ):
-    """Find the vertices within a radius of every centre along a mesh [1]_.
-
-    Paths run along the edges of the mesh and through all of its vertices, also through
-    those outside of the mask; only vertices of the mask are members. A path along edges
-    is somewhat longer than the shortest one across the triangles. Hemispheres never
-    mix.
-
-    Parameters
-    ----------
-    mask_space : SurfaceSpace
-        The vertices of the data.
-    centre_space : SurfaceSpace
-        The centres, on the same meshes.
-    radius : float
-        In mm; with ``distance="edges"`` a whole number of edges.
-    distance : {"geodesic", "edges"}, default="geodesic"
-        Length of a path: of its edges in mm, or their number.
-    max_bytes : float or None, default=None
-        Memory that the result and its making may take; None for no limit.
-
-    Returns
-    -------
-    members : scipy.sparse.csr_array of bool, shape (n_centres, n_vertices)
-        Row i marks the vertices around centre i, the centre among them if the mask has
-        it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the radius or the distance is not valid, if the meshes differ, or if the
-        neighbourhoods are too large for the memory.
-
-    References
-    ----------
-    .. [1] Chen, Y., et al. (2011). Cortical surface-based searchlight decoding.
-       NeuroImage, 56, 582-592.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda.data.space import SurfaceSpace
-    >>> corners = np.array([[0.0, 0, 0], [3, 0, 0], [3, 4, 0], [6, 4, 0]])
-    >>> faces, mask = {"left": [[0, 1, 2], [1, 2, 3]]}, {"left": np.ones(4)}
-    >>> space = SurfaceSpace({"left": corners}, faces, mask)
-    >>> surface_members(space, space, radius=4).sum(axis=1)
-    array([2, 3, 3, 2])
-    """
+    """Return the vertices within a radius of every centre, along a mesh."""
     check_option("distance", distance, DISTANCES)
     unit = "mm" if distance == "geodesic" else "edges"
     radius = check_positive("radius", radius, f" The radius is in {unit}.")
@@ -322,39 +157,7 @@ def surface_members(
 
 
 def adjacency_members(adjacency, n_features):
-    """Find each feature's neighbours in an adjacency matrix.
-
-    Parameters
-    ----------
-    adjacency : sparse or dense matrix, shape (n_features, n_features), or tuple
-        Row i has a value above zero for every neighbour of feature i. A feature always
-        belongs to its own neighbourhood, whatever the diagonal. The matrix need not be
-        symmetric: feature i may see j without being seen by it, as with a fixed number
-        of nearest neighbours. (For clusters, :func:`touching_from` takes two features
-        as neighbours if one of them sees the other.) A tuple is of a matrix and names,
-        as :func:`mne.channels.find_ch_adjacency` returns it.
-    n_features : int
-        Number of features of the data.
-
-    Returns
-    -------
-    members : scipy.sparse.csr_array of bool, shape (n_features, n_features)
-        Row i marks feature i and its neighbours.
-
-    Raises
-    ------
-    TypeError
-        If the adjacency is not numeric.
-    ValueError
-        If it does not fit the features, or holds negative, NaN or infinite values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> chain = np.diag([1, 1, 1], k=1)
-    >>> adjacency_members(chain + chain.T, n_features=4).sum(axis=1)
-    array([2, 3, 3, 2])
-    """
+    """Return each feature and its neighbours in an adjacency, perhaps with names."""
     names = None
     if isinstance(adjacency, tuple) and len(adjacency) == 2:
         adjacency, names = adjacency
@@ -389,27 +192,7 @@ def adjacency_members(adjacency, n_features):
 
 
 def region_members(labels, ids):
-    """Find the features of every region.
-
-    Parameters
-    ----------
-    labels : array of int, shape (n_features,)
-        Region of each feature; numbers that are no region's are of no region.
-    ids : array of int, shape (n_regions,)
-        Numbers of the regions, each once.
-
-    Returns
-    -------
-    members : scipy.sparse.csr_array of bool, shape (n_regions, n_features)
-        Row i marks the features of region ``ids[i]``; it is empty if there are none.
-
-    Examples
-    --------
-    >>> region_members([7, 0, 3, 7], ids=[3, 5, 7]).toarray().astype(int)
-    array([[0, 0, 1, 0],
-           [0, 0, 0, 0],
-           [1, 0, 0, 1]])
-    """
+    """Return the features of every region: where labels (n_features,) are its id."""
     labels, ids = np.asarray(labels), np.asarray(ids)
     shape = len(ids), len(labels)
     if len(ids) == 0:
@@ -423,31 +206,7 @@ def region_members(labels, ids):
 
 
 def keep_usable(members, usable, centre_index):
-    """Take unusable features out of all rows, and empty the rows of unusable centres.
-
-    Parameters
-    ----------
-    members : scipy.sparse.csr_array of bool, shape (n_centres, n_features)
-        Who is decoded together.
-    usable : array of bool, shape (n_features,)
-        False for features that cannot be decoded, e.g. constant ones.
-    centre_index : array of int, shape (n_centres,)
-        The centres' own features, as :func:`own_columns` finds them; -1 for none.
-
-    Returns
-    -------
-    kept : scipy.sparse.csr_array of bool, shape (n_centres, n_features)
-        The members that are usable.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> chain = adjacency_members(np.diag([1, 1], k=1), n_features=3)
-    >>> keep_usable(chain, [True, False, True], [0, 1, -1]).toarray().astype(int)
-    array([[1, 0, 0],
-           [0, 0, 0],
-           [0, 0, 1]])
-    """
+    """Take unusable features out of all rows; empty the rows of unusable centres."""
     usable, centre_index = np.asarray(usable, bool), np.asarray(centre_index)
     decoded = (centre_index < 0) | usable[centre_index]
     keep = usable[members.indices] & np.repeat(decoded, np.diff(members.indptr))
@@ -467,36 +226,34 @@ def _same_whole_mm(places, centres):
 
 def _one_per_row(columns, n_columns):
     """Mark one column in each row, none where it is -1."""
-    some = columns >= 0
-    ends = np.concatenate([[0], np.cumsum(some)]).astype(np.int32)
-    marks = np.ones(ends[-1], dtype=bool), columns[some].astype(np.int32), ends
+    marked = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(marked)]).astype(np.int32)
+    marks = np.ones(ends[-1], dtype=bool), columns[marked].astype(np.int32), ends
     return sparse.csr_array(marks, shape=(len(columns), n_columns))
 
 
 def _finder(mask_space, centre_space, radius, distance):
-    """Return a function that finds the members of centres on a mesh, and their order.
-
-    The function looks only where a path of that length can lead to, in a box around the
-    centres it is given. The order puts centres side by side that are close together.
-    """
+    """Return a function that finds members of centres on a mesh, and their order."""
     places = np.concatenate(list(mask_space.coordinates.values()))
-    number, n_members = numbered(joined_mask(mask_space)), mask_space.n_positions
-    i, j = mesh_edges(mask_space)
+    number, n_members = numbered(mask_space.joined_mask), mask_space.n_positions
+    i, j = mask_space.mesh_edges
     lengths = np.linalg.norm(places[i] - places[j], axis=1)
     graph = sparse.csr_array((lengths, (i, j)), shape=(len(places), len(places)))
     count, limit = distance == "edges", radius * (1 + _ROUNDING)
     reach = limit * lengths.max(initial=1.0) if count else limit  # in mm
-    centres = np.flatnonzero(joined_mask(centre_space))
+    centres = np.flatnonzero(centre_space.joined_mask)
+    # Centres side by side are close together, so that boxes around some are small.
     order = np.lexsort(np.floor(places[centres] / reach).T)
 
     def find(rows):
         if len(rows) == 0:
             return sparse.csr_array((0, n_members), dtype=bool)
-        some = centres[order[rows]]
-        low, high = places[some].min(axis=0) - reach, places[some].max(axis=0) + reach
-        near = np.flatnonzero(((places >= low) & (places <= high)).all(axis=1))
-        mesh, sources = graph[near][:, near], np.searchsorted(near, some)
-        paths = csgraph.dijkstra(mesh, indices=sources, limit=limit, unweighted=count)
+        starts = centres[order[rows]]
+        low, high = places[starts].min(axis=0), places[starts].max(axis=0)
+        near = ((places >= low - reach) & (places <= high + reach)).all(axis=1)
+        near = np.flatnonzero(near)  # no path leads out of this box
+        mesh, starts = graph[near][:, near], np.searchsorted(near, starts)
+        paths = csgraph.dijkstra(mesh, indices=starts, limit=limit, unweighted=count)
         reached = sparse.csr_array(np.isfinite(paths))
         return reached @ _one_per_row(number[near], n_members)
 
@@ -507,8 +264,8 @@ def _expected_members(find, n_centres):
     """Estimate the number of all members from some centres."""
     if n_centres == 0:
         return 0
-    some = np.linspace(0, n_centres - 1, min(n_centres, _SAMPLE)).astype(int)
-    return find(some).nnz / len(some) * n_centres
+    sample = np.linspace(0, n_centres - 1, min(n_centres, _SAMPLE)).astype(int)
+    return find(sample).nnz / len(sample) * n_centres
 
 
 def _check_room(n_members, n_centres, what, max_bytes):
@@ -524,10 +281,7 @@ def _check_room(n_members, n_centres, what, max_bytes):
 
 
 def _collect(find, n_centres, width):
-    """Find the members of all centres, a block of them at a time.
-
-    Looking for the members of one centre takes memory for `width` features.
-    """
+    """Find the members of all centres, where each takes memory for `width` features."""
     step = int(max(1, _BLOCK // max(1, width)))
     starts = range(0, max(1, n_centres), step)  # a block without rows has columns, too
     blocks = [find(np.arange(s, min(s + step, n_centres))) for s in starts]

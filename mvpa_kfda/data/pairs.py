@@ -1,4 +1,10 @@
-"""Training and test trials of time generalization: who is trained with, who tested."""
+"""Training and test trials of time generalization: who is trained with, who tested.
+
+A second set of data may hold the same trials, at other times or processed otherwise, or
+other ones. Models must not be tested on trials that they were trained on, so equal
+values at common times tell which it is; :func:`gather_pairs` brings epochs to that
+point.
+"""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -6,7 +12,7 @@ from hashlib import blake2b
 import mne
 import numpy as np
 
-from ..utils.checks import check_per_trial, warn
+from ..utils.checks import check_per_trial, quoted, warn
 from .epochs import check_epochs, per_epoch, pick_channels, samples_first
 
 #: So many equal trials may be chance, in spike counts for one, if the user says so.
@@ -14,21 +20,7 @@ _CHANCE = 0.1
 
 
 def shared_trials(data, times, data_test, times_test):
-    """Find trials that are in both sets of data, by their values at common times.
-
-    Parameters
-    ----------
-    data, data_test : ndarray, shape (n_samples, n_trials, n_channels)
-        The two sets, of the same channels.
-    times, times_test : ndarray, shape (n_samples,)
-        The samples' times in seconds.
-
-    Returns
-    -------
-    pairs : ndarray of int, shape (n_pairs, 2)
-        Index of each shared trial in `data` and in `data_test`. Trials without any
-        variation are left out.
-    """
+    """Return pairs (n_pairs, 2) of trials with equal values at the common times."""
     digits = np.round(times, 6), np.round(times_test, 6)
     _, here, there = np.intersect1d(*digits, return_indices=True)
     if len(here) == 0:
@@ -36,7 +28,7 @@ def shared_trials(data, times, data_test, times_test):
     keys = [_digest(trial) for trial in data[here].transpose(1, 0, 2)]
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
     first.pop(None, None)
-    pairs = []
+    pairs = []  # without trials that do not vary at all
     for j, trial in enumerate(data_test[there].transpose(1, 0, 2)):
         key = _digest(trial)
         if key in first:  # a trial that is there twice is first of all itself
@@ -68,22 +60,7 @@ def without_copy(data, times, data_test, times_test):
 
 
 def check_same_trials(same_trials, data, times, data_test, times_test, names):
-    """Return whether the test trials are the training trials, one by one.
-
-    Parameters
-    ----------
-    same_trials : bool | None
-        What the user says; None looks at the data.
-    data, times, data_test, times_test
-        As in :func:`shared_trials`.
-    names : tuple of str
-        What the user calls the two sets.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a model would be tested on trials that it was trained on.
-    """
+    """Return whether the test trials are the training trials, one by one."""
     if same_trials not in (None, True, False):
         raise TypeError(
             f"Invalid value for 'same_trials': {same_trials!r}. Allowed: True, False "
@@ -95,13 +72,13 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
     moved = pairs[pairs[:, 0] != pairs[:, 1]]
     if same_trials:
         if n != n_test or len(moved) > _CHANCE * n:
-            found = f"{train} has {n} and {test} has {n_test}"
+            words = f"{train} has {n} and {test} has {n_test}"
             if len(moved) > _CHANCE * n_test:
                 i, j = moved[0]
-                found = f"trial {j} of {test} is trial {i} of {train}"
+                words = f"trial {j} of {test} is trial {i} of {train}"
             raise ValueError(
                 "same_trials=True needs the same trials in both, in the same order; "
-                f"{found}."
+                f"{words}."
             )
         return True
     if len(pairs) == 0:
@@ -131,35 +108,17 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
 
 @dataclass(frozen=True)
 class TrialSets:
-    """The trials to train with and those to test on.
+    """The trials to train with and those to test on."""
 
-    Attributes
-    ----------
-    y, groups : array_like, shape (n_trials,) | None
-        Labels and groups of the training trials.
-    y_test : array_like, shape (n_test_trials,) | None
-        Labels to be predicted; None for those of `y`.
-    n_other : int | None
-        The number of test trials if they are other ones; None to cross-validate.
-    info : mne.Info
-        Of the channels used.
-    data : ndarray, shape (n_times, n_trials, n_channels)
-        The training trials.
-    times : ndarray, shape (n_times,)
-        Their sample times in seconds.
-    data_test, times_test : ndarray
-        The same of the test trials; the same objects if there are no others.
-    """
-
-    y: object
-    groups: object
-    y_test: object
-    n_other: int | None
-    info: mne.Info
-    data: np.ndarray
-    times: np.ndarray
-    data_test: np.ndarray
-    times_test: np.ndarray
+    y: object  #: labels of the training trials
+    groups: object  #: their groups, or None
+    y_test: object  #: labels to be predicted; None for those of `y`
+    n_other: int | None  #: number of other test trials; None to cross-validate
+    info: mne.Info  #: of the channels used
+    data: np.ndarray  #: the training trials, (n_times, n_trials, n_channels)
+    times: np.ndarray  #: their sample times in seconds
+    data_test: np.ndarray  #: the test trials; `data` itself if there are no others
+    times_test: np.ndarray  #: their sample times
 
 
 def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks):
@@ -173,7 +132,9 @@ def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, 
     if test_epochs is None:
         if y_test is not None:
             y_test = per_epoch(epochs, y_test, "y_test")
-        return _pack(epochs, y, groups, y_test, None, pick_channels(epochs.info, picks))
+        return _trial_sets(
+            epochs, y, groups, y_test, None, pick_channels(epochs.info, picks)
+        )
     test_epochs = check_epochs(test_epochs, "test_epochs")
     names = _common_channels(epochs, test_epochs, picks)
     data = samples_first(epochs, names)
@@ -207,7 +168,7 @@ def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, 
     )
 
 
-def _pack(epochs, y, groups, y_test, test_epochs, picks):
+def _trial_sets(epochs, y, groups, y_test, test_epochs, picks):
     """Return the trial sets of epochs that share their channels."""
     data = samples_first(epochs, picks)
     return TrialSets(
@@ -236,7 +197,9 @@ def _gather_query(epochs, y, groups, train_on, picks, test_epochs, y_test):
     if groups is not None:
         groups = check_per_trial(groups, len(epochs), "groups")[train]
     picks = pick_channels(epochs.info, picks)
-    return _pack(epochs[train], y[train], groups, y[~train], epochs[~train], picks)
+    return _trial_sets(
+        epochs[train], y[train], groups, y[~train], epochs[~train], picks
+    )
 
 
 def _query(epochs, train_on):
@@ -252,7 +215,7 @@ def _query(epochs, train_on):
             f"train_on={train_on!r} asks epochs.metadata, but these epochs have none. "
             "Give test_epochs instead."
         )
-    columns = ", ".join(repr(str(c)) for c in metadata.columns)
+    columns = quoted(map(str, metadata.columns))
     no_query = (
         f"train_on={train_on!r} is no query that pandas understands for the columns "
         f"{columns}"
@@ -362,10 +325,7 @@ def _check_other_cuts(epochs, test_epochs):
 
 
 def _overlap(epochs, test_epochs):
-    """Return whether test epochs overlap with epochs one by one, more or less shifted.
-
-    A constant shift is more likely that of another recording with the same timing.
-    """
+    """Tell whether test epochs overlap with epochs one by one, more or less shifted."""
     if len(epochs) != len(test_epochs):
         return False
     sfreq = epochs.info["sfreq"]
@@ -373,4 +333,5 @@ def _overlap(epochs, test_epochs):
     first, last = epochs.times[[0, -1]] * sfreq
     start, stop = (distance[:, None] + test_epochs.times[[0, -1]] * sfreq).T
     overlap = (first <= stop) & (start <= last)
+    # A constant shift is more likely that of another recording with the same timing.
     return bool(overlap.all() and np.ptp(distance) > 0)

@@ -181,11 +181,7 @@ def _make_design(n_trials, n_classes, n_blocks, rng):
 
 
 def _make_patterns(info, n_classes, snr, rng):
-    """Patterns at the sensors: shared answer, answers by class, ongoing activity.
-
-    Returns arrays (n_channels, n_sites), (n_classes, n_channels, n_sites) and
-    (n_channels, N_BACKGROUND).
-    """
+    """Return patterns of shared answers, answers by class, and ongoing activity."""
     sites = np.array([site for site, _ in SITES], dtype=float) / 1000
     _, _, common, differing = _component_values()
     outward = sites / np.linalg.norm(sites, axis=1, keepdims=True)
@@ -230,10 +226,7 @@ def _random_directions(n, rng):
 
 
 def _lead_field(info, positions, orientations):
-    """Potential at each channel per unit dipole; shape (n_channels, n_dipoles).
-
-    Positions are in metres from the centre of the head.
-    """
+    """Return potentials (n_channels, n_dipoles) of unit dipoles at places in metres."""
     sphere = mne.make_sphere_model("auto", "auto", info, verbose=False)
     source_space = mne.setup_volume_source_space(
         pos={"rr": positions + sphere["r0"], "nn": orientations},
@@ -256,10 +249,7 @@ def _lead_field(info, positions, orientations):
 
 
 def _make_noise(background, n_trials, n_times, sfreq, rng):
-    """Noise of unit size, correlated over sensors and time.
-
-    Shape (n_trials, n_channels, n_times).
-    """
+    """Return noise of unit size, correlated, (n_trials, n_channels, n_times)."""
     # Draw twice the length and keep one half, so that the two ends of an epoch are
     # not neighbors (the spectrum belongs to a periodic signal).
     spectrum = np.fft.rfft(rng.standard_normal((n_trials, N_BACKGROUND, 2 * n_times)))

@@ -6,7 +6,7 @@ result file can hold.
 """
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,17 +16,49 @@ from ..utils.files import same_content
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
-    """What all spaces share."""
+@runtime_checkable
+class Space(Protocol):
+    """What decoding, results and figures ask of a space.
 
-    kind: ClassVar[str]
-    noun: ClassVar[str]  # what one position is called
+    A new kind of space is a class with all of this, and an entry in `SPACES`. Spaces
+    are equal if they are of one kind and have the same places.
+    """
+
+    kind: ClassVar[str]  #: its name, in files too
+    noun: ClassVar[str]  #: what one position is called
+    base: "Space"  #: the space that its images are of: itself, or that of the regions
+
+    @property
+    def n_positions(self):
+        """Number of positions."""
 
     @property
     def points(self):
         """Places of the positions in mm, (n_positions, 3); None if they have none."""
-        return None
+
+    @property
+    def edges(self):
+        """Positions that touch, (2, n_edges), in any order and direction."""
+
+    def columns(self):
+        """Return the columns of a table that say where every position is, by name."""
+
+    def describe(self):
+        """Word how many positions there are, e.g. "530 voxels"."""
+
+    def to_img(self, values, outside=0.0, dtype=np.float32):
+        """Make an image of values (n_positions,), or raise a ValueError."""
+
+    def pack(self):
+        """Return plain arrays, numbers and strings that `unpack_space` understands."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """What the spaces have in common."""
+
+    kind: ClassVar[str]
+    noun: ClassVar[str]
 
     def __eq__(self, other):
         """Tell whether the other space is of the same kind and has the same places."""
@@ -76,12 +108,15 @@ class Space:
     def pack(self):
         """Return plain arrays, numbers and strings that `unpack_space` understands."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        packed = {k: v.pack() if isinstance(v, Space) else v for k, v in values.items()}
+        packed = {
+            name: value.pack() if isinstance(value, _Places) else value
+            for name, value in values.items()
+        }
         return {"kind": self.kind, **packed}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VolumeSpace(Space):
+class VolumeSpace(_Places):
     """Voxels of a mask, in C order, which is also the order of nilearn's maskers.
 
     Parameters
@@ -126,6 +161,11 @@ class VolumeSpace(Space):
             )
 
     @property
+    def base(self):
+        """The space itself, whose images it makes."""
+        return self
+
+    @property
     def n_positions(self):
         """Number of voxels."""
         return int(np.count_nonzero(self.mask))
@@ -145,6 +185,16 @@ class VolumeSpace(Space):
         """Centres of the voxels in mm, (n_positions, 3)."""
         return self.voxels @ self.affine[:3, :3].T + self.affine[:3, 3]
 
+    @property
+    def edges(self):
+        """Voxels with a face in common, (2, n_edges)."""
+        from sklearn.feature_extraction.image import grid_to_graph  # slow to import
+
+        if self.n_positions == 0:
+            return np.empty((2, 0), dtype=np.intp)
+        graph = grid_to_graph(*self.mask.shape, mask=self.mask)
+        return np.stack([graph.row, graph.col])[:, graph.row < graph.col]
+
     def columns(self):
         """Return the columns of a table: x, y and z in mm."""
         return dict(zip("xyz", self.points.T, strict=True))
@@ -160,7 +210,7 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceSpace(Space):
+class SurfaceSpace(_Places):
     """Vertices of meshes, part after part.
 
     Parameters
@@ -229,6 +279,11 @@ class SurfaceSpace(Space):
             )
 
     @property
+    def base(self):
+        """The space itself, whose images it makes."""
+        return self
+
+    @property
     def n_positions(self):
         """Number of vertices in the mask."""
         return sum(int(np.count_nonzero(mask)) for mask in self.mask.values())
@@ -238,10 +293,30 @@ class SurfaceSpace(Space):
         """Places of the vertices in mm, (n_positions, 3)."""
         return np.concatenate([x[self.mask[p]] for p, x in self.coordinates.items()])
 
+    @property
+    def joined_mask(self):
+        """True for the vertices of all parts that are positions, (n_vertices,)."""
+        return np.concatenate(list(self.mask.values()))
+
+    @property
+    def mesh_edges(self):
+        """Vertices of all parts at the ends of each edge, both ways, (2, n_ends)."""
+        starts = np.cumsum([0, *map(len, self.mask.values())])[:-1]
+        meshes = zip(self.faces.values(), starts, strict=True)
+        faces = np.concatenate([faces + start for faces, start in meshes])
+        edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+        return np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0).T
+
+    @property
+    def edges(self):
+        """Positions joined by an edge of the mesh, (2, n_edges)."""
+        edges = numbered(self.joined_mask)[self.mesh_edges]
+        return edges[:, (edges >= 0).all(axis=0)]
+
     def columns(self):
         """Return the columns of a table: hemisphere, vertex, and x, y, z in mm."""
         vertices = {part: np.flatnonzero(mask) for part, mask in self.mask.items()}
-        counts = [len(found) for found in vertices.values()]
+        counts = [len(numbers) for numbers in vertices.values()]
         return {
             "hemisphere": np.repeat(list(vertices), counts),
             "vertex": np.concatenate(list(vertices.values())),
@@ -266,7 +341,7 @@ class SurfaceSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionSpace(Space):
+class RegionSpace(_Places):
     """Regions of an atlas.
 
     Parameters
@@ -345,6 +420,12 @@ class RegionSpace(Space):
         empty = np.where(counts, counts, np.nan)
         return np.stack(sums, axis=1) / empty[:, np.newaxis]
 
+    @property
+    def edges(self):
+        """Regions of which a voxel or vertex touches one of the other, (2, n_edges)."""
+        edges = self.index[self.base.edges]
+        return edges[:, (edges >= 0).all(axis=0)]
+
     def columns(self):
         """Return the columns of a table: region and, in a volume, x, y and z in mm."""
         points = self.points
@@ -358,7 +439,7 @@ class RegionSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeatureSpace(Space):
+class FeatureSpace(_Places):
     """Columns of an array, which have no place in a brain.
 
     Parameters
@@ -393,9 +474,24 @@ class FeatureSpace(Space):
             )
 
     @property
+    def base(self):
+        """The space itself, whose images it makes."""
+        return self
+
+    @property
     def n_positions(self):
         """Number of features."""
         return self.n
+
+    @property
+    def points(self):
+        """None, as features have no places."""
+        return None
+
+    @property
+    def edges(self):
+        """No features touch."""
+        return np.empty((2, 0), dtype=np.intp)
 
     def columns(self):
         """Return the column of a table: the feature's name or index."""
@@ -409,34 +505,21 @@ class FeatureSpace(Space):
         )
 
 
+def numbered(mask):
+    """Count the True places of a mask; -1 elsewhere."""
+    numbers = np.full(mask.shape, -1)
+    numbers[mask] = np.arange(np.count_nonzero(mask))
+    return numbers
+
+
+#: Kind of space -> its class.
 SPACES = {
     cls.kind: cls for cls in (VolumeSpace, SurfaceSpace, RegionSpace, FeatureSpace)
 }
 
 
 def unpack_space(packed):
-    """Make a space of what its `pack` returned.
-
-    Parameters
-    ----------
-    packed : dict
-        Plain arrays and strings by name; "kind" says which space it is.
-
-    Returns
-    -------
-    space : VolumeSpace, SurfaceSpace, RegionSpace or FeatureSpace
-        Equal to the space that was packed.
-
-    Raises
-    ------
-    ValueError
-        If the kind is not known, or if the arrays do not belong together.
-
-    Examples
-    --------
-    >>> unpack_space(FeatureSpace(None, 12).pack())
-    <FeatureSpace: 12 features>
-    """
+    """Return the space of what its `pack` returned, else raise a ValueError."""
     values = dict(packed)
     cls = SPACES[check_option("kind", values.pop("kind", None), SPACES)]
     if "base" in values:

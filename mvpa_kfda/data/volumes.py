@@ -1,11 +1,16 @@
 """Volumes and surfaces as nilearn knows them: loaded, compared, masked, z-scored.
 
-Values are never replaced: NaN stays NaN, so that it can be told from a zero.
+Volumes and surfaces go the same way: from a list of images on one grid or mesh, and a
+mask, to an array with one row per image. Then its columns are looked at: which can be
+used, and their z-scores within runs. Values are never replaced: NaN stays NaN, so that
+it can be told from a zero.
 
-Values are never replaced: NaN stays NaN, so that it can be told from a zero.
+A mask on another grid is refused, as :class:`nilearn.decoding.SearchLight` and
+:func:`nilearn.masking.apply_mask` do, and not resampled. z-scores are those of
+:func:`nilearn.signal.clean`, with n - 1 in the denominator, without detrending and
+filter.
 """
 
-import glob
 import itertools
 import os
 import zlib
@@ -21,174 +26,19 @@ from nilearn.masking import apply_mask
 from nilearn.signal import clean
 from nilearn.surface import SurfaceImage
 
-from ..utils.checks import check_option, warn
-
-#: Values that are z-scored at once, so that nilearn's copies stay small.
-_BLOCK = 2**21
-
-
-def varies(low, high):
-    """Mark where the extremes are finite, and differ by more than rounding."""
-    low, high = np.asarray(low, float), np.asarray(high, float)
-    with np.errstate(invalid="ignore", over="ignore"):
-        size = np.maximum(np.abs(low), np.abs(high))
-        return high - low > 1e-12 * size  # never so where size is infinite or NaN
-
-
-def usable_columns(X):
-    """Mark columns of X that are finite and vary by more than rounding.
-
-    Z-scoring within runs leaves nothing of a column that differs between runs only, so
-    ask again after :func:`standardize`.
-
-    Parameters
-    ----------
-    X : ndarray, shape (n_images, n_features)
-        Data.
-
-    Returns
-    -------
-    usable : ndarray of bool, shape (n_features,)
-        False for columns with NaN or infinite values, and for constant ones.
-
-    Examples
-    --------
-    >>> usable_columns(np.array([[1.0, 5.0, np.nan], [2.0, 5.0, 0.0]]))
-    array([ True, False, False])
-    """
-    return varies(X.min(axis=0), X.max(axis=0))
-
-
-def standardize(X, groups, codes, how="zscore_sample"):
-    """Z-score every feature within each run, without labels.
-
-    The rows of a run get mean 0 and standard deviation 1 (with n - 1 in the
-    denominator), as :func:`nilearn.signal.clean` does it, and nothing else is done to
-    them: no detrending and no filter. Features that are constant within a run become 0
-    there, and features with NaN or infinite values there too.
-
-    When every group holds a single class (patients and controls, say), z-scores are
-    over all images, since those within groups would remove the difference between
-    classes. Labels are used for this check only.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n_images, n_features)
-        Data. They are overwritten.
-    groups : ndarray, shape (n_images,) | None
-        Runs. None is one run.
-    codes : ndarray of int, shape (n_images,)
-        Classes.
-    how : "zscore_sample" | None | False
-        None and False leave the data alone.
-
-    Returns
-    -------
-    X : ndarray, shape (n_images, n_features)
-        The same memory.
-
-    Raises
-    ------
-    ValueError
-        If `how` is something else, or if some groups hold a single class and others
-        do not: z-scores within such a group would remove what tells its class.
-
-    Examples
-    --------
-    >>> X = np.array([[1.0], [3.0], [10.0], [14.0]])
-    >>> standardize(X, np.array([1, 1, 2, 2]), np.array([0, 1, 0, 1])).round(2).ravel()
-    array([-0.71,  0.71, -0.71,  0.71])
-    """
-    if not check_option("standardize", how, ("zscore_sample", False, None)):
-        return X
-    for rows in find_runs(groups, codes):
-        step = max(1, _BLOCK // len(rows))
-        for start in range(0, X.shape[1], step):
-            columns = slice(start, start + step)
-            X[rows, columns] = _zscores(X[rows, columns])
-    return X
-
-
-def find_runs(groups, codes):
-    """Return the rows of every run within which to z-score."""
-    everything = [np.arange(len(codes))]
-    if groups is None:
-        return everything
-    runs = {name: np.flatnonzero(groups == name) for name in np.unique(groups)}
-    single = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
-    if len(single) == len(runs):
-        return everything
-    if single:
-        name = single[0].item() if isinstance(single[0], np.generic) else single[0]
-        more = f" (and {len(single) - 1} more)" if len(single) > 1 else ""
-        raise ValueError(
-            f"The group {name!r}{more} holds images of a single class. Z-scoring "
-            "within it would remove what tells its class. Drop its images, or use "
-            "standardize=False."
-        )
-    return list(runs.values())
-
-
-def flat_within_runs(X, usable, runs):
-    """Return which usable columns of z-scores are constant within some run only.
-
-    Parameters
-    ----------
-    X : ndarray, shape (n_images, n_features)
-        From :func:`standardize`.
-    usable : ndarray of bool, shape (n_features,)
-        The columns that vary at all.
-    runs : list of ndarray of int
-        The images of every run, from :func:`find_runs`.
-
-    Returns
-    -------
-    flat : ndarray of bool, shape (n_features,)
-        They tell nothing in that run, where they are zero.
-
-    Raises
-    ------
-    ValueError
-        If nothing varies in a run.
-    """
-    flat = np.zeros(X.shape[1], dtype=bool)
-    for rows in runs:
-        here = usable & ~X[rows].any(axis=0)
-        if np.array_equal(here, usable):
-            raise ValueError(
-                f"Nothing varies in the group of image {rows[0]} (counted from 0): "
-                "every voxel is constant in its images. Drop them."
-            )
-        flat |= here
-    return flat
-
-
-def _zscores(data):
-    """Return z-scores (n_rows, n_features); 0 for constant and for NaN."""
-    scores = np.zeros_like(data)
-    varying = usable_columns(data)
-    if varying.any():
-        data = data[:, varying]
-        # nilearn takes a deviation below 2e-16 for none, whatever the unit.
-        data /= np.abs(data).max(axis=0)
-        with np.errstate(invalid="ignore"):  # its check for a mean of zero: 0 / 0
-            scores[:, varying] = clean(
-                data, detrend=False, standardize="zscore_sample", filter=False
-            )
-    return scores
-
+from ..utils.checks import check_option, expand_pattern, warn
 
 #: Values of whole images that are masked at once, so that copies stay small.
-BLOCK = 2**22
-#: Grids are one if their corners are closer than this part of a voxel.
+MASKED_AT_ONCE = 2**22
+#: Values that are z-scored at once, so that nilearn's copies stay small.
+SCORED_AT_ONCE = 2**21
+#: Grids are one if their corners are closer than this part of a voxel: programs round
+#: affines differently.
 _TOLERANCE = 0.01
 
 
 class NilearnWarnings(catch_warnings):
-    """Hand nilearn's warnings on to the caller.
-
-    But not its news of later versions, nor what numbers do inside of it.
-    """
+    """A context that hands nilearn's warnings about data on to the caller."""
 
     def __init__(self):
         super().__init__(record=True)
@@ -202,6 +52,7 @@ class NilearnWarnings(catch_warnings):
         for message, kind in dict.fromkeys(
             (str(w.message), w.category) for w in self._caught
         ):
+            # Not its news of later versions, nor what numbers do inside of it.
             ours = issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning)
             if ours and error[0] is None:
                 warn(f"nilearn says: {message}", kind)
@@ -212,7 +63,7 @@ def listed(imgs):
     if isinstance(imgs, str | os.PathLike | SpatialImage | SurfaceImage):
         imgs = [imgs]
     try:
-        items = [found for item in imgs for found in _expand(item)]
+        items = [part for item in imgs for part in _expand(item)]
     except TypeError:
         raise TypeError(
             "imgs must be a 4D image, a list of images, their paths, or a 2-D array; "
@@ -225,15 +76,9 @@ def listed(imgs):
 
 def _expand(item):
     """Return a list of an image, or of the paths that a pattern stands for."""
-    if not isinstance(item, str | os.PathLike):
-        return [item]
-    path = Path(item).expanduser()
-    if path.exists() or not glob.has_magic(str(path)):
-        return [path]
-    found = sorted(glob.glob(str(path)))
-    if not found:
-        raise FileNotFoundError(f"No file matches the pattern {str(item)!r} in imgs.")
-    return found
+    if isinstance(item, str | os.PathLike):
+        return expand_pattern(item, " in imgs")
+    return [item]
 
 
 def load_volume(item, name):
@@ -296,10 +141,7 @@ def n_volumes(image):
 
 
 def same_grid(image, other):
-    """Tell whether the voxels of two images are at the same places.
-
-    Programs round affines differently, so a hundredth of a voxel is let pass.
-    """
+    """Tell whether the voxels of two images are at the same places."""
     shape = image.shape[:3]
     if shape != other.shape[:3]:
         return False
@@ -322,11 +164,7 @@ def on_grid(data, image):
 
 
 def load_mask(mask_img, image, name="mask_img"):
-    """Return a mask (x, y, z) of booleans on the grid of an image, and its affine.
-
-    Other grids are refused, as :class:`nilearn.decoding.SearchLight` and
-    :func:`nilearn.masking.apply_mask` do, and not resampled.
-    """
+    """Return a mask (x, y, z) of booleans on the grid of an image, and its affine."""
     if isinstance(mask_img, SurfaceImage):
         raise TypeError(f"{name} is a surface but imgs are volumes; give a 3D image.")
     if isinstance(mask_img, np.ndarray):
@@ -390,26 +228,23 @@ def joined(images):
     return new_img_like(images[0], np.concatenate(data, axis=3))
 
 
-def _blocks(images):
+def _volume_blocks(images):
     """Yield 4D images of some volumes each."""
     for number, image in enumerate(images):
         data = read(image, f"imgs[{number}]" if len(images) > 1 else "imgs")
         data = data.reshape(*data.shape[:3], -1)
-        step = max(1, BLOCK // data[..., 0].size)
+        step = max(1, MASKED_AT_ONCE // data[..., 0].size)
         for start in range(0, data.shape[3], step):
             yield on_grid(data[..., start : start + step], image)
 
 
 def mask_volumes(images, mask):
-    """Return data (n_volumes, n_voxels) of the True voxels of a mask, in C order.
-
-    As :func:`nilearn.masking.apply_mask` gives them, in double precision. Beside the
-    result there are only the data of one file, and copies of some volumes.
-    """
-    # Every voxel contiguous, as spheres take them.
+    """Return data (n_volumes, n_voxels) of the True voxels of a mask, in C order."""
+    # Every voxel contiguous, as spheres take them. Beside the result there are only the
+    # data of one file, and copies of some volumes.
     X = np.empty((np.count_nonzero(mask), sum(map(n_volumes, images)))).T
     mask, start = mask.astype(np.uint8), 0
-    for block in _blocks(images):
+    for block in _volume_blocks(images):
         rows = apply_mask(
             block, on_grid(mask, block), dtype=np.float64, ensure_finite=False
         )
@@ -419,12 +254,11 @@ def mask_volumes(images, mask):
 
 
 def mean_volume(images):
-    """Return the mean over all volumes, a 3D image.
-
-    Not mean_img, which adds up 3D images of whole numbers in their own type.
-    """
+    """Return the mean over all volumes, a 3D image."""
+    # Not mean_img, which adds up 3D images of whole numbers in their own type.
     total = sum(
-        np.asanyarray(x.dataobj).sum(axis=3, dtype=float) for x in _blocks(images)
+        np.asanyarray(x.dataobj).sum(axis=3, dtype=float)
+        for x in _volume_blocks(images)
     )
     return on_grid(total / sum(map(n_volumes, images)), images[0])
 
@@ -432,7 +266,7 @@ def mean_volume(images):
 def sound_voxels(images):
     """Mark voxels (x, y, z) that are finite in all volumes and vary over them."""
     low = high = None
-    for block in _blocks(images):
+    for block in _volume_blocks(images):
         data = np.asanyarray(block.dataobj)
         lows, highs = data.min(axis=3), data.max(axis=3)
         low = lows if low is None else np.minimum(low, lows)
@@ -477,11 +311,8 @@ def n_maps(image):
 
 
 def check_mesh(image, other, name, others="the images"):
-    """Refuse an image whose vertices are not those of another.
-
-    Only their number and the triangles count: the same vertices have other places on
-    an inflated surface than on the pial one.
-    """
+    """Refuse an image whose vertices are not those of another."""
+    # The same vertices have other places on an inflated surface than on the pial one.
     meshes, known = image.mesh.parts, other.mesh.parts
     same = set(meshes) == set(known) and all(
         np.array_equal(mesh.faces, known[part].faces)
@@ -489,13 +320,13 @@ def check_mesh(image, other, name, others="the images"):
         for part, mesh in meshes.items()
     )
     if not same:
-        found, wanted = (
+        words, others_words = (
             ", ".join(f"{len(mesh.coordinates)} {p}" for p, mesh in parts.items())
             for parts in (meshes, known)
         )
         raise ValueError(
-            f"{name} is on another mesh than {others}: {found} vertices against "
-            f"{wanted}, or other triangles. Use one mesh for all, e.g. "
+            f"{name} is on another mesh than {others}: {words} vertices against "
+            f"{others_words}, or other triangles. Use one mesh for all, e.g. "
             "nilearn.surface.SurfaceImage.from_volume with the same mesh."
         )
 
@@ -547,7 +378,7 @@ def mask_surfaces(images, mask):
 def _surface_blocks(image, mesh):
     """Yield surface images of some maps each, on the given mesh."""
     parts = {p: x.reshape(len(x), -1) for p, x in image.data.parts.items()}
-    step = max(1, BLOCK // image.shape[0])
+    step = max(1, MASKED_AT_ONCE // image.shape[0])
     for start in range(0, n_maps(image), step):
         cut = {part: data[:, start : start + step] for part, data in parts.items()}
         yield SurfaceImage(mesh, cut)
@@ -563,3 +394,79 @@ def joined_surfaces(images):
         for part in images[0].data.parts
     }
     return SurfaceImage(images[0].mesh, parts)
+
+
+def varies(low, high):
+    """Mark where the extremes are finite, and differ by more than rounding."""
+    low, high = np.asarray(low, float), np.asarray(high, float)
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.maximum(np.abs(low), np.abs(high))
+        return high - low > 1e-12 * size  # never so where size is infinite or NaN
+
+
+def usable_columns(X):
+    """Mark columns of X (n_images, n_features) that are finite and vary."""
+    # Z-scores within runs leave nothing of a column that differs between runs only: ask
+    # again after `standardize`.
+    return varies(X.min(axis=0), X.max(axis=0))
+
+
+def standardize(X, groups, codes, how="zscore_sample"):
+    """Z-score X (n_images, n_features) within each run, in place; labels are codes."""
+    if not check_option("standardize", how, ("zscore_sample", False, None)):
+        return X
+    for rows in find_runs(groups, codes):
+        step = max(1, SCORED_AT_ONCE // len(rows))
+        for start in range(0, X.shape[1], step):
+            columns = slice(start, start + step)
+            X[rows, columns] = _zscores(X[rows, columns])
+    return X
+
+
+def find_runs(groups, codes):
+    """Return the rows of every run within which to z-score."""
+    everything = [np.arange(len(codes))]
+    if groups is None:
+        return everything
+    runs = {name: np.flatnonzero(groups == name) for name in np.unique(groups)}
+    single = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
+    if len(single) == len(runs):
+        return everything  # patients and controls, say, whose difference would go
+    if single:
+        name = single[0].item() if isinstance(single[0], np.generic) else single[0]
+        more = f" (and {len(single) - 1} more)" if len(single) > 1 else ""
+        raise ValueError(
+            f"The group {name!r}{more} holds images of a single class. Z-scoring "
+            "within it would remove what tells its class. Drop its images, or use "
+            "standardize=False."
+        )
+    return list(runs.values())
+
+
+def flat_within_runs(X, usable, runs):
+    """Mark usable columns of z-scores that are constant within some run only."""
+    flat = np.zeros(X.shape[1], dtype=bool)
+    for rows in runs:
+        here = usable & ~X[rows].any(axis=0)
+        if np.array_equal(here, usable):
+            raise ValueError(
+                f"Nothing varies in the group of image {rows[0]} (counted from 0): "
+                "every voxel is constant in its images. Drop them."
+            )
+        flat |= here
+    return flat
+
+
+def _zscores(data):
+    """Return z-scores (n_rows, n_features); 0 for constant and for NaN."""
+    scores = np.zeros_like(data)
+    varying = usable_columns(data)
+    if varying.any():
+        data = data[:, varying]
+        # nilearn takes a deviation below 2e-16 for none, whatever the unit.
+        data /= np.abs(data).max(axis=0)
+        with np.errstate(invalid="ignore"):  # its check for a mean of zero: 0 / 0
+            scores[:, varying] = clean(
+                data, detrend=False, standardize="zscore_sample", filter=False
+            )
+    return scores

@@ -4,16 +4,20 @@ Every message says what was given, what is allowed and what to do. The numeric c
 below the public functions trusts its input and checks nothing.
 """
 
+import glob
 import inspect
 import warnings
 from numbers import Integral, Real
+from pathlib import Path
 
 import numpy as np
 
 
-def quoted(values):
-    """Join values for a message, e.g. ``'linear', 'rbf'``."""
-    return ", ".join(repr(value) for value in values)
+def quoted(values, most=None):
+    """Join values for a message, e.g. ``'linear', 'rbf'``; at most so many of them."""
+    values = list(values)
+    more = ", ..." if most is not None and len(values) > most else ""
+    return ", ".join(repr(value) for value in values[:most]) + more
 
 
 def word_bytes(size):
@@ -46,6 +50,17 @@ def check_option(name, value, allowed, also=()):
         choices = ", ".join([quoted(allowed), *also])
         raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
     return value
+
+
+def expand_pattern(pattern, where=""):
+    """Return the path of a file, or the paths in order that a pattern stands for."""
+    path = Path(pattern).expanduser()
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    paths = [Path(name) for name in sorted(glob.glob(str(path)))]
+    if not paths:
+        raise FileNotFoundError(f"No file matches the pattern {str(pattern)!r}{where}.")
+    return paths
 
 
 def check_scoring_names(scoring, metrics):
