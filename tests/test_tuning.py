@@ -25,7 +25,7 @@ from sklearn.model_selection import (
 )
 
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
-from mvpa_kfda.kfda import tuning as candidates_module
+from mvpa_kfda.kfda import tuning
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, prepare
 from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
 from mvpa_kfda.kfda.hat import (
@@ -411,12 +411,14 @@ def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatc
     problem, prepared = Problem(3, 40, "unequal", "a number", "accuracy"), []
     expected = apply(problem.plan(), problem.labels, 3).predicted
 
+    original = tuning.prepare_candidate
+
     def prepare_candidate(*arguments):
         prepared.append(arguments)
-        return candidates_module.prepare_candidate(*arguments)
+        return original(*arguments)
 
-    monkeypatch.setattr("mvpa_kfda.kfda.tuning.prepare_candidate", prepare_candidate)
-    monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", most)
+    monkeypatch.setattr(tuning, "prepare_candidate", prepare_candidate)
+    monkeypatch.setattr(tuning, "_MOST", most)
     plan = problem.plan()
     for _ in range(3):
         assert_array_equal(apply(plan, problem.labels, 3).predicted, expected)
@@ -430,9 +432,7 @@ def test_inner_folds_of_features_need_no_blocks(inner, criterion, dtype, monkeyp
     problem = Problem(3, 4, "unequal", inner, criterion, dtype=dtype)
     expected = problem.plan().penalty(problem.labels[:1], 3)
     on_all = problem.plan(folds=None).penalty(problem.labels[:1], 3)
-    monkeypatch.setattr(
-        candidates_module, "is_low_rank", lambda hat, m: hat.residual is None
-    )
+    monkeypatch.setattr(tuning, "is_low_rank", lambda hat, m: hat.residual is None)
     plan = problem.plan()
     inverses = plan._prepared(0).within(0, 0).inverses
     assert {type(each) for each in inverses} == {LowRankInverse}
@@ -449,9 +449,7 @@ def test_inner_folds_of_features_need_no_blocks(inner, criterion, dtype, monkeyp
 
 
 def test_inner_folds_of_features_that_are_fitted_exactly(monkeypatch):
-    monkeypatch.setattr(
-        candidates_module, "is_low_rank", lambda hat, m: hat.residual is None
-    )
+    monkeypatch.setattr(tuning, "is_low_rank", lambda hat, m: hat.residual is None)
     # One feature is there in the left-out trials of an outer and of an inner fold only.
     problem = Problem(3, 4, "unequal", "a number", n_permutations=0)
     train, _ = problem.folds.pairs[0]
@@ -516,9 +514,7 @@ def test_memory_is_counted(inner, p, dtype):
         seen[id(each.matrix)] = each.matrix.nbytes
     total = sum(seen.values()) + sum(each.nbytes for each in candidate.weights)
     left_out = inner == "leave one out"
-    counted = candidates_module.count_bytes(
-        candidate.hat, plan.inner, plan.dtype, left_out
-    )
+    counted = tuning.count_bytes(candidate.hat, plan.inner, plan.dtype, left_out)
     assert counted == total
 
 
@@ -737,10 +733,10 @@ def test_the_residual_maker_of_a_training_set(m):
     for hat in both_hats(X, 0.7):
         folds = Folds((te,), 25)
         solver = prepare(hat, folds).inverses[0]
-        got = candidates_module._inner_blocks(hat, te, solver, index)
+        got = tuning._inner_blocks(hat, te, solver, index)
         assert_allclose(got, expected, rtol=0, atol=1e-12)
     dense = hat_from_gram(X @ X.T, Ridge(0.7))
-    whole = candidates_module._inner_blocks(dense, None, None, index)
+    whole = tuning._inner_blocks(dense, None, None, index)
     assert_allclose(
         whole[0], dense.residual[np.ix_(index[0], index[0])], rtol=0, atol=0
     )
