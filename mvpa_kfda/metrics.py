@@ -281,7 +281,7 @@ class Metric:
     """How to score predicted classes."""
 
     #: ``f(confusion (c, c, B)) -> (B,)``, rows the true and columns the predicted
-    #: class. With `needs_class_scores`: ``f(true, class_scores, shapes)``, as `roc_auc`.
+    #: class; with `needs_class_scores` ``f(true, class_scores, shapes)``, as `roc_auc`.
     score: Callable
     #: ``f(proportions (c,)) -> float``, see `chance_level`.
     chance: Callable
