@@ -75,19 +75,15 @@ def test_absent_classes_are_never_predicted():
     one_left = direct.apply(plan, np.repeat([0, 1], [10, 2])[None], 3, True)
     np.testing.assert_array_equal(one_left.predicted[:2], 0)
     assert np.isfinite(one_left.class_scores[:2, 0]).all()
-    np.testing.assert_array_equal(
-        direct.discriminant_scores(plan, codes, 3)[:2, 1], 0.0
-    )
 
 
 @pytest.mark.parametrize("c", [2, 3, 5])
-def test_discriminant_scores_are_those_of_the_refitted_discriminants(c):
+def test_the_nearest_centroid_in_discriminant_space_wins(c):
     X, codes, _ = problem(c=c)
     lam = 3.0
     folds = make_folds(KFold(5), codes)
     plan = direct.prepare(make_hat(X, Linear(), Ridge(lam)), folds)
-    scores = direct.discriminant_scores(plan, codes, c)
-    class_scores = direct.apply(plan, codes[None], c, True).class_scores[:, :, 0]
+    predicted = direct.apply(plan, codes[None], c).predicted[:, 0]
     start = 0
     for train, test in sorted(folds.pairs, key=lambda pair: len(pair[1])):
         rows = slice(start, start + len(test))
@@ -96,34 +92,15 @@ def test_discriminant_scores_are_those_of_the_refitted_discriminants(c):
         means = np.array([X[train][codes[train] == k].mean(axis=0) for k in range(c)])
         centred = X[train] - means[codes[train]]
         inverse = np.linalg.inv(centred.T @ centred + lam * np.eye(X.shape[1]))
-        # Inner products of discriminant scores are those in (S_w + lambda I)^-1,
-        # within the span of the class means; so are differences of class scores.
         basis = inverse @ (means - mean).T  # spans the discriminants
         U = np.linalg.svd(basis, full_matrices=False)[0][:, : c - 1]
         W = U @ np.linalg.cholesky(
             np.linalg.inv(U.T @ np.linalg.inv(inverse) @ U)
         )  # any basis with W'(S_w + lambda I)W = I: equal up to a rotation
-        expected = (X[test] - mean) @ W
-        assert_allclose(
-            scores[rows] @ scores[rows].T, expected @ expected.T, rtol=0, atol=1e-8
-        )
-        centroids = (means - mean) @ W
-        distances = ((expected[:, None] - centroids) ** 2).sum(axis=2)
+        distances = (((X[test] - mean) @ W)[:, None] - (means - mean) @ W) ** 2
         np.testing.assert_array_equal(
-            class_scores[rows].argmax(axis=1), distances.argmin(axis=1)
+            predicted[rows], distances.sum(axis=2).argmin(axis=1)
         )
-
-
-def test_discriminants_are_ordered_by_class_separation():
-    X, codes, _ = problem(n=200, c=4)
-    folds = make_folds(KFold(2), codes)
-    plan = direct.prepare(make_hat(X, Linear(), 0.1), folds)
-    scores = direct.discriminant_scores(plan, codes, 4)[: len(folds.tests[0])]
-    true = codes[plan.rows][: len(scores)]
-    between = [
-        np.var([column[true == k].mean() for k in range(4)]) for column in scores.T
-    ]
-    assert between == sorted(between, reverse=True)
 
 
 def test_blocks_of_labels_do_not_matter():

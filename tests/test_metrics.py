@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
-from mvpa_kfda.kfda.direct import Scored
+from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.metrics import (
     METRICS,
     _log_odds,
@@ -30,7 +30,7 @@ def make_scored(n_classes, seed=0, skew=True):
     true = rng.choice(n_classes, size=(N_TEST, N_LABELS), p=p / p.sum())
     class_scores = rng.standard_normal((N_TEST, n_classes, N_LABELS)) * 0.03
     class_scores += 0.02 * (np.arange(n_classes)[:, None] == true[:, None])
-    return Scored(true, class_scores.argmax(axis=1), class_scores)
+    return Predictions(true, class_scores.argmax(axis=1), class_scores)
 
 
 def sklearn_score(name, true, predicted, n_classes):
@@ -68,7 +68,7 @@ def test_a_class_that_is_never_seen_or_never_predicted(name):
     scored = make_scored(3)
     true = np.where(scored.true == 0, 1, scored.true)
     predicted = np.where(scored.predicted == 2, 1, scored.predicted)
-    values = evaluate([name], Scored(true, predicted, None), SHAPES, 3)[name]
+    values = evaluate([name], Predictions(true, predicted, None), SHAPES, 3)[name]
     for b in range(N_LABELS):
         expected = sklearn_score(name, true[:, b], predicted[:, b], 3)
         assert_allclose(values[b], expected, rtol=1e-12, atol=1e-15)
@@ -76,7 +76,9 @@ def test_a_class_that_is_never_seen_or_never_predicted(name):
 
 def test_kappa_is_zero_when_only_one_class_occurs():
     ones = np.ones((N_TEST, 1), int)
-    assert evaluate(["kappa"], Scored(ones, ones, None), SHAPES, 3)["kappa"] == [0.0]
+    assert evaluate(["kappa"], Predictions(ones, ones, None), SHAPES, 3)["kappa"] == [
+        0.0
+    ]
 
 
 def fold_slices():
@@ -167,7 +169,9 @@ def test_chance_is_what_a_guesser_scores(name, n_classes):
     guesses = rng.integers(n_classes, size=true.shape)
     scores = rng.standard_normal((len(codes), n_classes, 400))
     shapes = ((1, len(codes), 100),)
-    value = evaluate([name], Scored(true, guesses, scores), shapes, n_classes)[name]
+    value = evaluate([name], Predictions(true, guesses, scores), shapes, n_classes)[
+        name
+    ]
     error = 4 * value.std() / 20 + 0.002  # and the bias of a ratio
     assert_allclose(value.mean(), chance_level(name, codes), rtol=0, atol=error)
 

@@ -311,6 +311,11 @@ class KernelChoice:
         return self.map(lambda kernel: kernel.repeated(times))
 
 
+def kernels_of(kernel):
+    """Return the kernels to choose from, often a single one."""
+    return kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
+
+
 #: The kernels known by name.
 KERNELS = {
     "linear": Linear,
