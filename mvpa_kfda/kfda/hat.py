@@ -27,8 +27,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from ..utils.checks import check_symmetric
-from .kernels import Callable, Linear
+from .kernels import Linear, gram_of
 from .penalties import Moments, resolve_penalty
 
 #: How far kernel values must vary, relative to their size, to leave six digits.
@@ -363,10 +362,7 @@ def primal_or_dual(X, kernel):
     kernel = kernel.fit(X)
     if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
         return "primal", kernel.features(X), n_features
-    K = kernel(X)
-    if isinstance(kernel, Callable):
-        check_symmetric(K, f"The value of kernel {kernel.function!r}")
-    return "dual", K, n_features
+    return "dual", gram_of(X, kernel), n_features
 
 
 @dataclass(frozen=True)

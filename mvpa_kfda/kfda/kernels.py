@@ -20,6 +20,7 @@ from ..utils.checks import (
     check_gram,
     check_option,
     check_positive,
+    check_symmetric,
     quoted,
 )
 
@@ -309,6 +310,14 @@ class KernelChoice:
     def repeated(self, times):
         """Return the choice for `times` blocks of the columns, side by side."""
         return self.map(lambda kernel: kernel.repeated(times))
+
+
+def gram_of(X, kernel):
+    """Return a fitted kernel's matrix (n, n); that of a user's function is checked."""
+    K = kernel(X)
+    if isinstance(kernel, Callable):
+        check_symmetric(K, f"The value of kernel {kernel.function!r}")
+    return K
 
 
 def kernels_of(kernel):
