@@ -1,4 +1,4 @@
-"""The direct step: batches, discriminant scores, precision, ties."""
+"""The direct step: batches, class scores, precision, ties, models for the run loop."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda.kfda import direct
-from mvpa_kfda.kfda.folds import make_folds
-from mvpa_kfda.kfda.hat import hat_from_gram, make_hat
+from mvpa_kfda.kfda.folds import InnerFolds, make_folds
+from mvpa_kfda.kfda.hat import hat_from_gram, make_hat, spectrum_of
 from mvpa_kfda.kfda.kernels import Linear
-from mvpa_kfda.kfda.penalties import Ridge
+from mvpa_kfda.kfda.models import Model, PenaltyRecord, RegressionModel, Stack
+from mvpa_kfda.kfda.penalties import Ridge, Tuned
+from mvpa_kfda.kfda.transfer import Transfer
+from mvpa_kfda.kfda.tuning import tuned_plan
 
 
 def problem(n=61, p=8, c=4, seed=0):
@@ -181,3 +184,21 @@ def test_a_large_penalty_keeps_its_digits():
     )
     scale = np.abs(expected).max()
     assert_allclose(scored.class_scores[:, :, 0], expected, rtol=0, atol=1e-9 * scale)
+
+
+def test_models_have_every_part_that_the_run_loop_asks_for():
+    X, codes, _ = problem()
+    folds = make_folds(KFold(5), codes)
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), folds)
+    inner = InnerFolds(None, len(X), codes, None, folds)
+    tuned = tuned_plan([spectrum_of(X, Linear())], Tuned(), inner, "float64")
+    transfer = Transfer(plan, None, (), None, len(X))
+    for model in (plan, tuned, Stack((plan, plan)), transfer):
+        assert isinstance(model, Model), model
+        assert isinstance(model.plan, PenaltyRecord), model
+        assert len(model.split()) == model.n_positions
+    for model in (plan, tuned):
+        assert isinstance(model, RegressionModel), model
+        assert model.plan is model
+    assert transfer.plan is plan
+    assert len(Stack((plan, plan)).plan.penalty(codes[None], 4)["lambda"]) == 2

@@ -26,6 +26,7 @@ from sklearn.model_selection import (
 
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
+from mvpa_kfda.kfda.criteria import MEASURES
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, prepare
 from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
 from mvpa_kfda.kfda.hat import (
@@ -839,3 +840,7 @@ def test_no_leakage_on_noise():
     error = np.std(honest) / np.sqrt(len(honest))
     assert abs(np.mean(honest) - 0.5) < 3 * error
     assert np.mean(leaky) > 0.5 + 5 * error
+
+
+def test_every_criterion_is_measured():
+    assert set(CRITERIA) == {"squared_error", *MEASURES}

@@ -265,15 +265,9 @@ class Callable(Kernel):
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """Several kernels, one of which is chosen inside every training fold.
+    """Several kernels, two or more, one of which is chosen inside every fold."""
 
-    Attributes
-    ----------
-    kernels : tuple of Kernel
-        Two or more.
-    """
-
-    kernels: tuple
+    kernels: tuple[Kernel, ...]
 
     @property
     def shift_free(self):
@@ -368,8 +362,12 @@ def _required(kind):
         given = inspect.signature(kind).parameters.values()
     except ValueError:  # of some built-in classes nothing is known
         return ""
-    given = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return ", ".join(each.name for each in given if each.default is each.empty)
+    return ", ".join(
+        argument.name
+        for argument in given
+        if argument.kind is argument.POSITIONAL_OR_KEYWORD
+        and argument.default is argument.empty
+    )
 
 
 def _check_choice(kernels, allowed):

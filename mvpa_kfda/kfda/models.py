@@ -137,7 +137,7 @@ def for_channels(kernel, ch_names):
 
 
 def check_size(kernel, n_features):
-    """Refuse a penalty on weights that is for another number of features in all."""
+    """Refuse kernels that are for another number of features than there are in all."""
     for inner in kernels_of(kernel):
         while isinstance(getattr(inner, "kernel", None), Kernel):
             inner = inner.kernel
