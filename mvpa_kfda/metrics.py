@@ -1,5 +1,9 @@
 """Scores of predictions, computed for all label permutations at once.
 
+A metric is an entry of :data:`METRICS`, of :data:`REGRESSION_METRICS` if it is of
+predicted numbers: all that the package knows of it stands there. All are the higher the
+better.
+
 Metrics of predicted labels (accuracy, recall, ...) are computed from the confusion
 matrix pooled over all test sets, and the area under the ROC curve as the mean over
 test sets: pooling counts, but averaging ranks within the models that produced them, is
@@ -10,9 +14,6 @@ References
 ----------
 .. [1] Forman & Scholz (2010). Apples-to-apples in cross-validation studies: pitfalls in
    classifier performance measurement. ACM SIGKDD Explorations 12(1), 49-57.
-
-All are computed on the predictions pooled over test sets, and are the higher the
-better.
 """
 
 from collections.abc import Callable
@@ -27,17 +28,106 @@ from sklearn.metrics import auc, roc_curve
 from .utils.checks import check_option, check_scoring_names, quoted
 
 
-def divide(a, b):
+def confusion_matrix(true, predicted, n_classes):
+    """Count predictions for every label vector.
+
+    Parameters
+    ----------
+    true, predicted : ndarray of int, shape (n_test, B)
+        Class codes.
+    n_classes : int
+        The number of classes c.
+
+    Returns
+    -------
+    confusion : ndarray, shape (c, c, B)
+        Rows are true classes, columns predicted ones.
+    """
+    n_labels = true.shape[1]
+    cells = true.astype(np.intp)
+    cells *= n_classes
+    cells += predicted
+    cells *= n_labels
+    cells += np.arange(n_labels)
+    counts = np.bincount(cells.ravel(), minlength=n_classes**2 * n_labels)
+    return counts.reshape(n_classes, n_classes, n_labels)
+
+
+#: Bytes of flags that are made and counted at a time.
+_CACHE_BYTES = 2**20
+
+
+def count_equal(true, predicted):
+    """Count equal entries of many columns, (n, ...) with (n, ...) to (...).
+
+    Sums of at most 127 rows fit in a byte, and a few rows in the cache, which makes
+    them many times faster.
+    """
+    counts = np.zeros(predicted.shape[1:], np.intp)
+    rows = int(np.clip(_CACHE_BYTES // max(1, counts.size), 8, 127))
+    for start in range(0, len(predicted), rows):
+        block = slice(start, start + rows)
+        equal = (true[block] == predicted[block]).view(np.int8)
+        counts += equal.sum(axis=0, dtype=np.int8)
+    return counts
+
+
+def _divide(a, b):
     """Return a / b, and 0 where b is 0, as scikit-learn's zero_division=0 does."""
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
 
 
-def total_in_order(values):
+def _total_in_order(values):
     """Sum over the first axis in order, so that no digit depends on how many B are.
 
     A plain sum of a single column is formed in another order than that of several.
     """
     return np.add.accumulate(values, axis=0)[-1]
+
+
+def _rates(confusion):
+    """Return per-class recall, precision and F1, (c, B), from (c, c, B) counts."""
+    hits = np.einsum("kkb->kb", confusion)
+    true, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
+    recall, precision = _divide(hits, true), _divide(hits, predicted)
+    return recall, precision, _divide(2 * hits, true + predicted)
+
+
+def _seen_mean(values, confusion):
+    """Average over the classes that occur, as labels or as predictions."""
+    seen = (confusion.sum(axis=1) + confusion.sum(axis=0)) > 0
+    return _total_in_order(values * seen) / seen.sum(axis=0)
+
+
+def _macro(rate):
+    """Return a metric: the mean over classes of rate 0 (recall), 1 or 2."""
+    return lambda confusion: _seen_mean(_rates(confusion)[rate], confusion)
+
+
+def _binary_or_macro(rate):
+    """Return a metric: the second class's rate for two classes, else the macro mean."""
+
+    def metric(confusion):
+        if len(confusion) == 2:
+            return _rates(confusion)[rate][1]
+        return _macro(rate)(confusion)
+
+    return metric
+
+
+def _accuracy(confusion):
+    return np.einsum("kkb->b", confusion) / confusion.sum(axis=(0, 1))
+
+
+def _balanced_accuracy(confusion):
+    present = confusion.sum(axis=1) > 0
+    return _total_in_order(_rates(confusion)[0] * present) / present.sum(axis=0)
+
+
+def _kappa(confusion):
+    total = confusion.sum(axis=(0, 1))
+    expected = (confusion.sum(axis=0) * confusion.sum(axis=1)).sum(axis=0) / total
+    return _divide(np.einsum("kkb->b", confusion) - expected, total - expected)
 
 
 def roc_auc(true, class_scores, shapes):
@@ -69,7 +159,7 @@ def roc_auc(true, class_scores, shapes):
     columns = [_mean_auc(odds[k], true == k, shapes) for k in wanted]
     aucs, counts = (np.array(values) for values in zip(*columns, strict=True))
     counted = counts > 0  # (columns, B)
-    total = total_in_order(aucs * counted)
+    total = _total_in_order(aucs * counted)
     return np.where(
         counted.any(axis=0), total / np.maximum(counted.sum(axis=0), 1), 0.5
     )
@@ -116,7 +206,7 @@ def _mean_auc(scores, positive, shapes):
         auc, defined = _auc(
             scores[rows].reshape(k, m, -1), positive[rows].reshape(k, m, -1)
         )
-        total = total + total_in_order(auc)
+        total = total + _total_in_order(auc)
         count = count + defined.sum(axis=0)
     pooled = np.flatnonzero(count == 0)
     mean = total / np.maximum(count, 1)
@@ -149,7 +239,7 @@ def _auc(scores, positive):
     if len(folds):
         ranks = rankdata(merged[folds, :, columns], axis=1)
         total[folds, columns] = (ranks * positive[folds, :, columns]).sum(axis=1)
-    return divide(total - n_positive * (n_positive + 1) / 2, pairs), defined
+    return _divide(total - n_positive * (n_positive + 1) / 2, pairs), defined
 
 
 def _merge_near_ties(scores):
@@ -165,55 +255,6 @@ def _merge_near_ties(scores):
     return np.clip(merged, -2 * digits, 2 * digits, out=merged)
 
 
-def _rates(confusion):
-    """Return per-class recall, precision and F1, (c, B), from (c, c, B) counts."""
-    hits = np.einsum("kkb->kb", confusion)
-    true, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
-    recall, precision = divide(hits, true), divide(hits, predicted)
-    return recall, precision, divide(2 * hits, true + predicted)
-
-
-def _seen_mean(values, confusion):
-    """Average over the classes that occur, as labels or as predictions."""
-    seen = (confusion.sum(axis=1) + confusion.sum(axis=0)) > 0
-    return total_in_order(values * seen) / seen.sum(axis=0)
-
-
-def _macro(rate):
-    """Return a metric: the mean over classes of rate 0 (recall), 1 or 2."""
-    return lambda confusion: _seen_mean(_rates(confusion)[rate], confusion)
-
-
-def _binary_or_macro(rate):
-    """Return a metric: the second class's rate for two classes, else the macro mean."""
-
-    def metric(confusion):
-        if len(confusion) == 2:
-            return _rates(confusion)[rate][1]
-        return _macro(rate)(confusion)
-
-    return metric
-
-
-def _accuracy(confusion):
-    return np.einsum("kkb->b", confusion) / confusion.sum(axis=(0, 1))
-
-
-def _balanced_accuracy(confusion):
-    present = confusion.sum(axis=1) > 0
-    return total_in_order(_rates(confusion)[0] * present) / present.sum(axis=0)
-
-
-def _kappa(confusion):
-    total = confusion.sum(axis=(0, 1))
-    expected = (confusion.sum(axis=0) * confusion.sum(axis=1)).sum(axis=0) / total
-    return divide(np.einsum("kkb->b", confusion) - expected, total - expected)
-
-
-def _confusion_matrix(confusion):
-    return confusion
-
-
 # What a guesser scores that names every class equally often, whatever the trial.
 # `p` holds the class proportions; with two classes p[1] is the positive class's.
 
@@ -226,65 +267,58 @@ def _chance_precision(p):
     return p[1] if len(p) == 2 else p.mean()
 
 
+def _f1_of_guesses(p):
+    return 2 * p / len(p) / (p + 1 / len(p))
+
+
 def _chance_f1(p):
-    f1 = 2 * p / len(p) / (p + 1 / len(p))
+    f1 = _f1_of_guesses(p)
     return f1[1] if len(p) == 2 else f1.mean()
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How to score predictions.
+    """How to score predicted classes."""
 
-    Attributes
-    ----------
-    from_confusion : callable | None
-        ``f(confusion (c, c, B)) -> (B,)``, rows the true and columns the predicted
-        class; None for the ROC AUC, which needs class scores.
-    chance : callable
-        ``f(proportions (c,)) -> float``, see :func:`chance_level`.
-    label : str
-        How to name it on an axis.
-    scalar : bool
-        Whether it is one number per label vector.
-    """
-
-    from_confusion: Callable | None
+    #: ``f(confusion (c, c, B)) -> (B,)``, rows the true and columns the predicted
+    #: class; with `needs_class_scores` ``f(true, class_scores, shapes)``, as `roc_auc`.
+    score: Callable
+    #: ``f(proportions (c,)) -> float``, see `chance_level`.
     chance: Callable
+    #: How to name it on an axis.
     label: str
+    #: The lowest and the highest value that is possible.
+    lowest: float = 0.0
+    highest: float = 1.0
+    #: Whether it is one number per label vector.
     scalar: bool = True
+    needs_class_scores: bool = False
 
 
-#: Bytes of flags that are made and counted at a time.
-_CACHE_BYTES = 2**20
-
-#: The metrics known by name.
+#: The metrics of classification known by name.
 METRICS = {
     "accuracy": Metric(_accuracy, _chance_class, "Accuracy"),
     "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "Balanced accuracy"),
-    "roc_auc": Metric(None, lambda p: 0.5, "ROC AUC"),
+    "roc_auc": Metric(roc_auc, lambda p: 0.5, "ROC AUC", needs_class_scores=True),
     "recall": Metric(_binary_or_macro(0), _chance_class, "Recall"),
     "precision": Metric(_binary_or_macro(1), _chance_precision, "Precision"),
     "f1": Metric(_binary_or_macro(2), _chance_f1, "F1"),
     "recall_macro": Metric(_macro(0), _chance_class, "Recall (macro)"),
     "precision_macro": Metric(_macro(1), np.mean, "Precision (macro)"),
-    "f1_macro": Metric(
-        _macro(2), lambda p: np.mean(2 * p / len(p) / (p + 1 / len(p))), "F1 (macro)"
-    ),
-    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa"),
+    "f1_macro": Metric(_macro(2), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
+    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0),
     "confusion_matrix": Metric(
-        _confusion_matrix, lambda p: np.nan, "Confusion matrix", scalar=False
+        lambda confusion: confusion,
+        lambda p: np.nan,
+        "Confusion matrix",
+        highest=np.inf,
+        scalar=False,
     ),
 }
 
 
 def check_scoring(scoring):
-    """Return the list of metric names; the first one must be a single number.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, named twice, or if the first is the confusion matrix.
-    """
+    """Return the list of metric names; the first one must be a single number."""
     names = check_scoring_names(scoring, METRICS)
     if not METRICS[names[0]].scalar:
         raise ValueError(
@@ -297,7 +331,7 @@ def check_scoring(scoring):
 
 def needs_class_scores(scoring):
     """Return whether some metric of the list is computed from class scores."""
-    return any(METRICS[name].from_confusion is None for name in scoring)
+    return any(METRICS[name].needs_class_scores for name in scoring)
 
 
 def chance_level(name, codes, n_classes=None):
@@ -321,31 +355,6 @@ def chance_level(name, codes, n_classes=None):
     return float(METRICS[name].chance(counts / len(codes)))
 
 
-def confusion_matrix(true, predicted, n_classes):
-    """Count predictions for every label vector.
-
-    Parameters
-    ----------
-    true, predicted : ndarray of int, shape (n_test, B)
-        Class codes.
-    n_classes : int
-        The number of classes c.
-
-    Returns
-    -------
-    confusion : ndarray, shape (c, c, B)
-        Rows are true classes, columns predicted ones.
-    """
-    n_labels = true.shape[1]
-    cells = true.astype(np.intp)
-    cells *= n_classes
-    cells += predicted
-    cells *= n_labels
-    cells += np.arange(n_labels)
-    counts = np.bincount(cells.ravel(), minlength=n_classes**2 * n_labels)
-    return counts.reshape(n_classes, n_classes, n_labels)
-
-
 def evaluate(scoring, scored, shapes, n_classes):
     """Compute several metrics of the same predictions.
 
@@ -353,7 +362,7 @@ def evaluate(scoring, scored, shapes, n_classes):
     ----------
     scoring : list of str
         Metric names.
-    scored : Scored
+    scored : Predictions
         From :func:`mvpa_kfda.kfda.direct.apply`.
     shapes : sequence of (k, m, n_train)
         The plan's ``shapes``.
@@ -378,33 +387,138 @@ def evaluate(scoring, scored, shapes, n_classes):
     confusion = confusion_matrix(true, predicted, n_classes)
     scores = {}
     for name in scoring:
-        if METRICS[name].from_confusion is None:
+        metric = METRICS[name]
+        if metric.needs_class_scores:
             class_scores = scored.class_scores
             class_scores = class_scores.reshape(*class_scores.shape[:2], -1)
-            value = roc_auc(true, class_scores, shapes)
+            value = metric.score(true, class_scores, shapes)
         else:
-            value = METRICS[name].from_confusion(confusion)
+            value = metric.score(confusion)
         value = value.reshape(*value.shape[:-1], *positions)
         value = np.moveaxis(value, -1, 0)  # (B, c, c, ...) for the confusion matrix
-        if not METRICS[name].scalar:
+        if not metric.scalar:
             value = np.moveaxis(value, (1, 2), (-2, -1))
         scores[name] = value
     return scores
 
 
-def count_equal(true, predicted):
-    """Count equal entries of many columns, (n, ...) with (n, ...) to (...).
+#: A spread of predictions below this many units of rounding is none.
+_ROUNDING = 64
 
-    Sums of at most 127 rows fit in a byte, and a few rows in the cache, which makes
-    them many times faster.
+
+def _sum_products(left, right):
+    """Return the sums of products over rows, (n_test, B) twice to (B,)."""
+    return np.einsum("nb,nb->b", left, right)
+
+
+def _neg_mean_squared_error(true, predicted):
+    error = true - predicted
+    return -_sum_products(error, error) / len(true)
+
+
+def _r2(true, predicted):
+    error, spread = true - predicted, true - true.mean(axis=0)
+    left, total = _sum_products(error, error), _sum_products(spread, spread)
+    # Of equal numbers nothing is to be explained: 1 if they are hit exactly, else 0.
+    flat = total == 0
+    return np.where(flat, left == 0, 1 - left / np.where(flat, 1, total))
+
+
+def _pearsonr(true, predicted):
+    size = _sum_products(true, true) + _sum_products(predicted, predicted)
+    true, predicted = true - true.mean(axis=0), predicted - predicted.mean(axis=0)
+    variance, spread = _sum_products(true, true), _sum_products(predicted, predicted)
+    smallest = (_ROUNDING * np.finfo(float).eps) ** 2 * size
+    flat = (spread <= smallest) | (variance <= smallest)
+    scale = np.sqrt(variance) * np.sqrt(spread)
+    return np.where(flat, 0, _sum_products(true, predicted) / np.where(flat, 1, scale))
+
+
+@dataclass(frozen=True)
+class RegressionMetric:
+    """How to score predicted numbers."""
+
+    #: ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
+    score: Callable
+    #: Its value where nothing can be predicted; NaN where that depends on the data.
+    chance: float
+    #: How to name it on an axis.
+    label: str
+    #: The lowest and the highest value that is possible.
+    lowest: float
+    highest: float
+    #: The power of the unit of y that the score has.
+    power: int = 0
+
+
+#: The metrics of regression known by name.
+REGRESSION_METRICS = {
+    "r2": RegressionMetric(_r2, np.nan, "R²", -np.inf, 1.0),
+    "pearsonr": RegressionMetric(_pearsonr, 0.0, "Pearson correlation", -1.0, 1.0),
+    "neg_mean_squared_error": RegressionMetric(
+        _neg_mean_squared_error,
+        np.nan,
+        "Negative mean squared error",
+        *(-np.inf, 0.0),
+        power=2,
+    ),
+}
+
+
+def find_metric(name):
+    """Return the entry of a metric of classes or numbers; None where it is unknown."""
+    return METRICS.get(name) or REGRESSION_METRICS.get(name)
+
+
+def metric_limits(name):
+    """Return the lowest and the highest possible value; none for an unknown metric."""
+    metric = find_metric(name)
+    return (metric.lowest, metric.highest) if metric else (-np.inf, np.inf)
+
+
+def check_regression_scoring(scoring):
+    """Return the list of names of regression metrics."""
+    return check_scoring_names(scoring, REGRESSION_METRICS)
+
+
+def evaluate_regression(scoring, true, predicted):
+    r"""Compute several metrics of the same predictions.
+
+    With the true values :math:`y_i` of the n rows of all test sets, the predictions
+    :math:`\hat y_i` and means :math:`\bar y, m`:
+
+    .. math::
+
+        R^2 = 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}, \qquad
+        r = \frac{\sum_i (y_i - \bar y)(\hat y_i - m)}
+                 {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
+
+    and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
+
+    Parameters
+    ----------
+    scoring : list of str
+        Metric names: "r2", "pearsonr", "neg_mean_squared_error".
+    true, predicted : ndarray, shape (n_test, B)
+        One column per permutation. Of about unit size: predictions that vary less
+        than rounding would have them vary do not correlate with anything.
+
+    Returns
+    -------
+    scores : dict of str to ndarray, shape (B,)
+        Each metric, finite throughout. A constant prediction has a correlation of 0.
+        True values that are all equal have the correlation 0 and, as in scikit-learn,
+        :math:`R^2 = 1` if they are predicted exactly, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> true = np.array([[1.0], [2.0], [3.0]])
+    >>> evaluate_regression(["r2", "pearsonr"], true, true / 2)
+    {'r2': array([-0.75]), 'pearsonr': array([1.])}
     """
-    counts = np.zeros(predicted.shape[1:], np.intp)
-    rows = int(np.clip(_CACHE_BYTES // max(1, counts.size), 8, 127))
-    for start in range(0, len(predicted), rows):
-        some = slice(start, start + rows)
-        equal = (true[some] == predicted[some]).view(np.int8)
-        counts += equal.sum(axis=0, dtype=np.int8)
-    return counts
+    true, predicted = np.asarray(true, float), np.asarray(predicted, float)
+    return {name: REGRESSION_METRICS[name].score(true, predicted) for name in scoring}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -485,7 +599,7 @@ def make_roc(result, positive=None):
             f"class and of others; of {tested.sum()} tested trials {is_positive.sum()} "
             "are of this class."
         )
-    scores = _scores(result, number)[tested]
+    scores = _scores_of(result, number)[tested]
     ranks, lowest = _rank(scores)
     fpr, tpr, thresholds = roc_curve(is_positive, ranks)
     thresholds[1:] = lowest[thresholds[1:].astype(int)]
@@ -494,7 +608,7 @@ def make_roc(result, positive=None):
     return Roc(fpr, tpr, thresholds, float(auc(fpr, tpr)), classes[number])
 
 
-def _scores(result, number):
+def _scores_of(result, number):
     """Return every trial's score for one class: a difference, or its log odds.
 
     Log odds order trials as posterior probabilities do, and do not saturate.
@@ -508,7 +622,7 @@ def _scores(result, number):
         times[test] += 1
         total[test] += n - len(test)
     n_train = total / np.maximum(times, 1)
-    odds = _log_odds(scores[:, :, None], [(1, 1, each) for each in n_train])
+    odds = _log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
     return odds[number, :, 0]
 
 
@@ -522,118 +636,3 @@ def _rank(scores):
     lowest = np.full(len(values), np.inf)
     np.minimum.at(lowest, ranks, scores)
     return ranks, lowest
-
-
-#: A spread of predictions below this many units of rounding is none.
-_ROUNDING = 64
-
-
-@dataclass(frozen=True)
-class RegressionMetric:
-    """How to score predicted numbers.
-
-    Attributes
-    ----------
-    score : callable
-        ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
-    chance : float
-        Its value where nothing can be predicted; NaN where that depends on the data.
-    label : str
-        How to name it on an axis.
-    power : int
-        The power of the unit of y that the score has.
-    """
-
-    score: Callable
-    chance: float
-    label: str
-    power: int = 0
-
-
-def _sum_products(one, other):
-    """Return the sums of products over rows, (n_test, B) twice to (B,)."""
-    return np.einsum("nb,nb->b", one, other)
-
-
-def _neg_mean_squared_error(true, predicted):
-    error = true - predicted
-    return -_sum_products(error, error) / len(true)
-
-
-def _r2(true, predicted):
-    error, spread = true - predicted, true - true.mean(axis=0)
-    left, total = (_sum_products(each, each) for each in (error, spread))
-    # Of equal numbers nothing is to be explained: 1 if they are hit exactly, else 0.
-    flat = total == 0
-    return np.where(flat, left == 0, 1 - left / np.where(flat, 1, total))
-
-
-def _pearsonr(true, predicted):
-    size = _sum_products(true, true) + _sum_products(predicted, predicted)
-    true, predicted = (each - each.mean(axis=0) for each in (true, predicted))
-    variance, spread = (_sum_products(each, each) for each in (true, predicted))
-    smallest = (_ROUNDING * np.finfo(float).eps) ** 2 * size
-    flat = (spread <= smallest) | (variance <= smallest)
-    scale = np.sqrt(variance) * np.sqrt(spread)
-    return np.where(flat, 0, _sum_products(true, predicted) / np.where(flat, 1, scale))
-
-
-#: The metrics of regression known by name.
-REGRESSION_METRICS = {
-    "r2": RegressionMetric(_r2, np.nan, "R²"),
-    "pearsonr": RegressionMetric(_pearsonr, 0.0, "Pearson correlation"),
-    "neg_mean_squared_error": RegressionMetric(
-        _neg_mean_squared_error, np.nan, "Negative mean squared error", power=2
-    ),
-}
-
-
-def check_regression_scoring(scoring):
-    """Return the list of metric names.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a name is unknown or named twice.
-    """
-    return check_scoring_names(scoring, REGRESSION_METRICS)
-
-
-def evaluate_regression(scoring, true, predicted):
-    r"""Compute several metrics of the same predictions.
-
-    With the true values :math:`y_i` of the n rows of all test sets, the predictions
-    :math:`\hat y_i` and means :math:`\bar y, m`:
-
-    .. math::
-
-        R^2 = 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}, \qquad
-        r = \frac{\sum_i (y_i - \bar y)(\hat y_i - m)}
-                 {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
-
-    and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
-
-    Parameters
-    ----------
-    scoring : list of str
-        Metric names: "r2", "pearsonr", "neg_mean_squared_error".
-    true, predicted : ndarray, shape (n_test, B)
-        One column per permutation. Of about unit size: predictions that vary less
-        than rounding would have them vary do not correlate with anything.
-
-    Returns
-    -------
-    scores : dict of str to ndarray, shape (B,)
-        Each metric, finite throughout. A constant prediction has a correlation of 0.
-        True values that are all equal have the correlation 0 and, as in scikit-learn,
-        :math:`R^2 = 1` if they are predicted exactly, else 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> true = np.array([[1.0], [2.0], [3.0]])
-    >>> evaluate_regression(["r2", "pearsonr"], true, true / 2)
-    {'r2': array([-0.75]), 'pearsonr': array([1.])}
-    """
-    true, predicted = (np.asarray(each, float) for each in (true, predicted))
-    return {name: REGRESSION_METRICS[name].score(true, predicted) for name in scoring}

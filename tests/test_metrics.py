@@ -6,13 +6,16 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
-from mvpa_kfda.kfda.direct import Scored
+from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.metrics import (
     METRICS,
+    REGRESSION_METRICS,
     _log_odds,
     chance_level,
     check_scoring,
     evaluate,
+    evaluate_regression,
+    metric_limits,
     needs_class_scores,
     roc_auc,
 )
@@ -23,14 +26,14 @@ SHAPES = ((4, 5, 63), (8, 6, 62))
 N_TEST = 68
 
 
-def make_scored(n_classes, seed=0, skew=True):
+def make_predictions(n_classes, seed=0, skew=True):
     """Return predictions that are better than chance, for several label vectors."""
     rng = np.random.default_rng(seed)
     p = np.arange(1, n_classes + 1) if skew else np.ones(n_classes)
     true = rng.choice(n_classes, size=(N_TEST, N_LABELS), p=p / p.sum())
     class_scores = rng.standard_normal((N_TEST, n_classes, N_LABELS)) * 0.03
     class_scores += 0.02 * (np.arange(n_classes)[:, None] == true[:, None])
-    return Scored(true, class_scores.argmax(axis=1), class_scores)
+    return Predictions(true, class_scores.argmax(axis=1), class_scores)
 
 
 def sklearn_score(name, true, predicted, n_classes):
@@ -53,7 +56,7 @@ def sklearn_score(name, true, predicted, n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {"roc_auc"}))
 def test_metrics_of_labels_are_scikit_learns(name, n_classes):
-    scored = make_scored(n_classes)
+    scored = make_predictions(n_classes)
     values = evaluate([name], scored, SHAPES, n_classes)[name]
     for b in range(N_LABELS):
         expected = sklearn_score(
@@ -65,10 +68,10 @@ def test_metrics_of_labels_are_scikit_learns(name, n_classes):
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {"roc_auc", "kappa"}))
 def test_a_class_that_is_never_seen_or_never_predicted(name):
-    scored = make_scored(3)
+    scored = make_predictions(3)
     true = np.where(scored.true == 0, 1, scored.true)
     predicted = np.where(scored.predicted == 2, 1, scored.predicted)
-    values = evaluate([name], Scored(true, predicted, None), SHAPES, 3)[name]
+    values = evaluate([name], Predictions(true, predicted, None), SHAPES, 3)[name]
     for b in range(N_LABELS):
         expected = sklearn_score(name, true[:, b], predicted[:, b], 3)
         assert_allclose(values[b], expected, rtol=1e-12, atol=1e-15)
@@ -76,7 +79,9 @@ def test_a_class_that_is_never_seen_or_never_predicted(name):
 
 def test_kappa_is_zero_when_only_one_class_occurs():
     ones = np.ones((N_TEST, 1), int)
-    assert evaluate(["kappa"], Scored(ones, ones, None), SHAPES, 3)["kappa"] == [0.0]
+    assert evaluate(["kappa"], Predictions(ones, ones, None), SHAPES, 3)["kappa"] == [
+        0.0
+    ]
 
 
 def fold_slices():
@@ -105,7 +110,7 @@ def reference_auc(true, scores, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 def test_auc_is_the_mean_of_scikit_learns_over_test_sets(n_classes):
-    scored = make_scored(n_classes)
+    scored = make_predictions(n_classes)
     values = roc_auc(scored.true, scored.class_scores, SHAPES)
     for b in range(N_LABELS):
         expected = reference_auc(
@@ -115,7 +120,7 @@ def test_auc_is_the_mean_of_scikit_learns_over_test_sets(n_classes):
 
 
 def test_auc_pools_where_no_test_set_has_two_classes():
-    scored = make_scored(2)
+    scored = make_predictions(2)
     values = roc_auc(scored.true, scored.class_scores, ((N_TEST, 1, 67),))
     difference = scored.class_scores[:, 1] - scored.class_scores[:, 0]
     for b in range(N_LABELS):
@@ -167,13 +172,15 @@ def test_chance_is_what_a_guesser_scores(name, n_classes):
     guesses = rng.integers(n_classes, size=true.shape)
     scores = rng.standard_normal((len(codes), n_classes, 400))
     shapes = ((1, len(codes), 100),)
-    value = evaluate([name], Scored(true, guesses, scores), shapes, n_classes)[name]
+    value = evaluate([name], Predictions(true, guesses, scores), shapes, n_classes)[
+        name
+    ]
     error = 4 * value.std() / 20 + 0.002  # and the bias of a ratio
     assert_allclose(value.mean(), chance_level(name, codes), rtol=0, atol=error)
 
 
 def test_several_at_once_equal_one_by_one():
-    scored = make_scored(3)
+    scored = make_predictions(3)
     together = evaluate(list(METRICS), scored, SHAPES, 3)
     assert list(together) == list(METRICS)
     for name, value in together.items():
@@ -211,3 +218,28 @@ def test_log_odds_keep_their_digits_however_certain(dtype):
         others = np.delete(scores.astype(dtype).astype(float), k, axis=1)
         expected = scores[:, k] - logsumexp(others, axis=1)
         assert_allclose(odds[k, :, 0], expected, rtol=4 * np.finfo(dtype).eps)
+
+
+def score_all(predictions):
+    """Return the scores of all metrics, of numbers too, for predictions of two."""
+    scores = evaluate(list(METRICS), predictions, SHAPES, 2)
+    numbers = predictions.true - 0.5, predictions.predicted - 0.5
+    return scores | evaluate_regression(list(REGRESSION_METRICS), *numbers)
+
+
+def test_scores_are_within_the_limits_of_their_metric():
+    for name, values in score_all(make_predictions(2)).items():
+        lowest, highest = metric_limits(name)
+        assert lowest <= values.min() <= values.max() <= highest, name
+    assert metric_limits("a metric of one's own") == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["all wrong", "all right"])
+def test_scores_reach_the_limits_of_their_metric(end):
+    true = np.tile([0, 1], N_TEST // 2)[:, None]
+    predicted = true if end else 1 - true
+    scores = (np.arange(2)[:, None] == predicted[:, None]).astype(float)
+    for name, values in score_all(Predictions(true, predicted, scores)).items():
+        limit = metric_limits(name)[end]
+        if name != "confusion_matrix" and np.isfinite(limit):
+            assert_allclose(values, limit, rtol=0, atol=1e-12, err_msg=name)

@@ -26,6 +26,7 @@ from sklearn.model_selection import (
 
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
+from mvpa_kfda.kfda.criteria import MEASURES
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, prepare
 from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
 from mvpa_kfda.kfda.hat import (
@@ -40,7 +41,7 @@ from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
-from mvpa_kfda.kfda.tuning import nothing_chosen, tune_spectra, tuned_plan
+from mvpa_kfda.kfda.tuning import BestCandidates, tune_spectra, tuned_plan
 
 #: Class counts, unbalanced.
 COUNTS = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}
@@ -393,7 +394,7 @@ def test_nothing_is_kept_of_permutations():
     for i, labels in enumerate(problem.labels):
         got = apply(plan, labels[None], 3).predicted
         assert_array_equal(got, expected[:, [i]])
-        sizes.append(len(plan.kept))
+        sizes.append(len(plan._candidates) + len(plan._observed))
     assert len(set(sizes)) == 1
 
 
@@ -417,8 +418,8 @@ def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatc
         prepared.append(arguments)
         return original(*arguments)
 
-    monkeypatch.setattr("mvpa_kfda.kfda.tuning.prepare_candidate", prepare_candidate)
-    monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", most)
+    monkeypatch.setattr(tuning, "prepare_candidate", prepare_candidate)
+    monkeypatch.setattr(tuning, "_MOST", most)
     plan = problem.plan()
     for _ in range(3):
         assert_array_equal(apply(plan, problem.labels, 3).predicted, expected)
@@ -507,7 +508,7 @@ def test_memory_is_counted(inner, p, dtype):
         for each in (hat.residual, hat.factor):
             if each is not None:
                 seen[id(each)] = each.nbytes
-    plans = [each for each in candidate.kept.values()]
+    plans = [each for each in candidate._inner_plans.values()]
     pieces = [*candidate.solvers, *candidate.plan.inverses]
     pieces += [each for plan in plans for each in plan.inverses]
     for each in pieces:
@@ -653,7 +654,7 @@ def test_models_that_cannot_be_used():
 def test_what_differs_by_rounding_is_as_good():
     for dtype, rounding, more in (("float64", 1e-12, 1e-7), ("float32", 3e-7, 1e-4)):
         T = np.zeros((1, 4, 2), dtype)
-        chosen = nothing_chosen(T, 1, 4, 3, with_A=False)
+        chosen = BestCandidates.none_yet(T, 1, 4, 3, with_A=False)
         E = np.zeros((1, 1, 4, 2), dtype)
         for number, criterion in enumerate((1.0, 1 - rounding, 1 - more)):
             values = np.array([[criterion, min(criterion, 1 - rounding)]], dtype)
@@ -839,3 +840,7 @@ def test_no_leakage_on_noise():
     error = np.std(honest) / np.sqrt(len(honest))
     assert abs(np.mean(honest) - 0.5) < 3 * error
     assert np.mean(leaky) > 0.5 + 5 * error
+
+
+def test_every_criterion_is_measured():
+    assert set(CRITERIA) == {"squared_error", *MEASURES}

@@ -65,8 +65,7 @@ print(result, f"{time.perf_counter() - start:.1f} s", sep="\n")
 
 # %%
 # By default landmarks are the centres of clusters of trials (``"kmeans"``). They can
-# also be trials drawn at random (``"uniform"``), or at random but rather those that
-# others speak little for (``"leverage"``). Labels play no part in any of these, so
+# also be trials drawn at random (``"uniform"``). Labels play no part in either, so
 # landmarks may come from all trials, also from those left out for testing.
 #
 # :class:`KernelFDA` takes the same argument. With 40 landmarks (crosses), this is how
@@ -88,8 +87,8 @@ def divide(approx=None):
 borders = divide()
 colors = ListedColormap(["#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb"])
 
-fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained", sharey=True)
-for ax, sampling in zip(axes, ("kmeans", "uniform", "leverage"), strict=True):
+fig, axes = plt.subplots(1, 2, figsize=(6.2, 3.4), layout="constrained", sharey=True)
+for ax, sampling in zip(axes, ("kmeans", "uniform"), strict=True):
     approx = Nystrom(40, sampling)
     ax.pcolormesh(axis, axis, divide(approx), cmap=colors)
     for label in range(4):
@@ -101,7 +100,7 @@ axes[0].set_ylabel("Feature 2")
 
 # %%
 # Centres of clusters cover the plane evenly. Random trials leave holes, and where
-# there is a hole the model knows little. ``"leverage"`` leaves fewer of them.
+# there is a hole the model knows little.
 #
 # How many landmarks?
 # -------------------
@@ -112,7 +111,7 @@ axes[0].set_ylabel("Feature 2")
 
 ranks = np.array([10, 20, 40, 80, 160, 320])
 errors, accuracies = {}, {}
-for sampling in ("kmeans", "uniform", "leverage"):
+for sampling in ("kmeans", "uniform"):
     found = [
         [
             cross_validate(X, y, approx=Nystrom(r, sampling, seed), **options)

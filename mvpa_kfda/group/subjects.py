@@ -19,7 +19,7 @@ from nilearn.image.resampling import BoundingBoxError
 
 from ..data.space import VolumeSpace
 from ..data.volumes import NilearnWarnings
-from ..metrics import METRICS
+from ..metrics import metric_limits
 from ..results.base import Saved, _Result
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
@@ -52,13 +52,6 @@ def take_voxels(values, nearest):
     taken[..., nearest < 0] = np.nan
     return taken
 
-
-#: Lowest and highest value of metrics; finite numbers for all others.
-_RANGES = {
-    **dict.fromkeys(METRICS, (0.0, 1.0)),
-    "kappa": (-1.0, 1.0),
-    "pearsonr": (-1.0, 1.0),
-}
 
 #: Scores in single precision go beyond the range of their metric by less.
 _BEYOND = 1e-6
@@ -151,7 +144,7 @@ def largest_ratio(result):
 
 def refuse_damage(values, metric, who):
     """Raise a ValueError on values that a score or a permuted score never has."""
-    lowest, highest = _RANGES.get(metric, (-np.inf, np.inf))
+    lowest, highest = metric_limits(metric)
     low, high = values.min(), values.max()  # NaN if any is
     if np.isfinite([low, high]).all() and (
         lowest - _BEYOND <= low and high <= highest + _BEYOND

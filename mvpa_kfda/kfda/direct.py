@@ -1,12 +1,5 @@
 r"""Direct cross-validation: every fold's out-of-sample prediction without retraining.
 
-Every position of a map is given the same label vectors. Their contrasts, the class
-counts of the folds and what the scoring rule makes of these are worked out once.
-
-What a fold's model is for the scoring rule are the out-of-sample residuals of its test
-rows and its training cross-product (:mod:`mvpa_kfda.kfda.direct`). Both follow from the
-in-sample residuals of all rows and :math:`(I - G_{te,te})^{-1}`.
-
 Prepare once per hat matrix and set of folds, then apply to any number of label
 vectors. With the residual maker :math:`I - G` (:mod:`mvpa_kfda.kfda.hat`),
 contrast-coded labels :math:`T = YQ` (Q has orthonormal columns that sum to zero) and
@@ -30,59 +23,56 @@ and :math:`d_k = q_k - \bar t`, the linear discriminant score of class k is
            = \hat t(x)^\top A^{-1} d_k - \tfrac12 (q_k + \bar t)^\top A^{-1} d_k
              + \tfrac12 (1/N_k - 1/N),
 
-and its argmax is the nearest class centroid in discriminant space. Optimal scoring is
-due to Hastie, Buja & Tibshirani (1995), the direct multi-class step to Treder (2018);
-the cross-product and the scoring rule are derived in the documentation.
+and its argmax is the nearest class centroid in discriminant space. So E and A are all
+that the scoring rule (:mod:`mvpa_kfda.kfda.rules`) needs of a model. What depends on
+labels only, such as the class counts of the folds, is worked out once for all positions
+of a map (:class:`Targets`), what depends on data only once for all label vectors
+(:class:`Plan`).
+
+Optimal scoring is due to Hastie, Buja & Tibshirani (1995), the direct multi-class step
+to Treder (2018); the cross-product and the scoring rule are derived in the
+documentation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .folds import FoldBatch, Layout, lay_out
 from .hat import Hat, invert_blocks
-from .rules import RuleTerms, best_classes, best_of_two, class_rule, contrasts
+from .rules import (
+    RuleTerms,
+    best_classes,
+    best_of_two,
+    class_rule,
+    code_dtype,
+    contrasts,
+)
 
 
 @dataclass(frozen=True)
 class FoldTargets:
-    """The label vectors of one batch of folds.
+    """The label vectors of one batch of folds."""
 
-    Attributes
-    ----------
-    codes : ndarray of int, shape (k, m, B)
-        The labels the test rows carry.
-    T : ndarray, shape (q, k, m, B)
-        Their contrasts.
-    terms : RuleTerms
-        Of the training rows.
-    """
-
+    #: The labels the test rows carry, (k, m, B).
     codes: np.ndarray
+    #: Their contrasts, (q, k, m, B).
     T: np.ndarray
+    #: Of the training rows.
     terms: RuleTerms
 
 
 @dataclass(frozen=True)
 class Targets:
-    """B label vectors, in a layout's order of rows.
+    """B label vectors, in a layout's order of rows."""
 
-    Attributes
-    ----------
-    codes : ndarray of int, shape (n, B)
-        Class codes.
-    T : ndarray, shape (q, n, B)
-        Their q = c - 1 contrasts.
-    terms : RuleTerms
-        Of all rows, with k = 1.
-    folds : tuple of FoldTargets
-        Of the layout's batches.
-    """
-
+    #: Class codes (n, B), and their q = c - 1 contrasts (q, n, B).
     codes: np.ndarray
     T: np.ndarray
+    #: Of all rows, with k = 1.
     terms: RuleTerms
-    folds: tuple
+    #: Of the layout's batches.
+    folds: tuple[FoldTargets, ...]
 
     @property
     def n_classes(self):
@@ -94,40 +84,32 @@ class Targets:
         """The number of label vectors B."""
         return self.codes.shape[1]
 
+    def of_batches(self, batches, totals):
+        """Return the targets of other folds, from class counts (c, 1, B) of their rows.
+
+        These are the trials of a training set, where the folds are within one.
+        """
+        return target_folds(self.codes, self.T, totals, batches, self.terms)
+
 
 def make_targets(labels, n_classes, layout, dtype, rank=None):
-    """Return the targets of labels.
-
-    Parameters
-    ----------
-    labels : ndarray of int, shape (B, n)
-        Class codes 0..c-1, one row per label vector.
-    n_classes : int
-        The number of classes c.
-    layout : Layout
-        From :mod:`mvpa_kfda.kfda.folds`.
-    dtype : dtype
-        The precision in which labels are processed.
-    rank : int | None
-        How many discriminants to classify by, the first ones of every fold and label
-        vector; None for all c - 1.
-
-    Returns
-    -------
-    targets : Targets
-        For every position that has these folds.
-    """
+    """Return the targets of labels (B, n), for every position with this layout."""
     Q = contrasts(n_classes).astype(dtype)
-    small = np.int8 if n_classes < 128 else np.int16
-    codes = np.ascontiguousarray(labels.T[layout.order], dtype=small)
+    codes = np.ascontiguousarray(labels.T[layout.order], dtype=code_dtype(n_classes))
     T = np.stack([Q[:, i].take(codes) for i in range(n_classes - 1)])
-    totals = count_classes(codes[None], n_classes, dtype)
-    folds = []
-    for batch in layout.batches:
+    terms = RuleTerms(count_classes(codes[None], n_classes, dtype), Q, rank)
+    folds = target_folds(codes, T, terms.counts, layout.batches, terms)
+    return Targets(codes, T, terms, folds)
+
+
+def target_folds(codes, T, totals, batches, terms):
+    """Return the :class:`FoldTargets` of batches, from class counts with test rows."""
+    n_classes, folds = len(terms.counts), []
+    for batch in batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
-        terms = RuleTerms(totals - count_classes(tested, n_classes, dtype), Q, rank)
-        folds.append(FoldTargets(tested, batch.of(T), terms))
-    return Targets(codes, T, RuleTerms(totals, Q, rank), tuple(folds))
+        counts = totals - count_classes(tested, n_classes, T.dtype)
+        folds.append(FoldTargets(tested, batch.of(T), replace(terms, counts=counts)))
+    return tuple(folds)
 
 
 def count_classes(codes, n_classes, dtype):
@@ -144,48 +126,182 @@ _LARGE_FOLD = 256
 
 
 @dataclass(frozen=True)
-class Regression:
-    """The regression of B label vectors on all trials, in the plan's order.
+class DenseInverse:
+    """(I - G_te,te)^-1 of k folds."""
 
-    Attributes
-    ----------
-    R : ndarray, shape (q, n, B)
-        In-sample residuals of the q = c - 1 contrasts.
-    A : ndarray, shape (q, q, 1, B)
-        T'R over all trials.
+    #: The inverses, (k, m, m).
+    matrix: np.ndarray
+
+    def solve(self, R):
+        """Return the inverses times R, (q, k, m, B) both."""
+        return self.matrix * R if self.matrix.shape[1] == 1 else self.matrix @ R
+
+    def of(self, folds):
+        """Return the inverses of some folds."""
+        return DenseInverse(self.matrix[folds])
+
+    def clear(self, folds):
+        """Make the inverses of folds that have none safe to use."""
+        self.matrix[folds] = 0
+
+    def cores(self, U, tests):
+        """Return (I - U_te'U_te)^-1 of tests (k, m), and which are in order."""
+        return invert_cores(U[tests])
+
+    def astype(self, dtype):
+        """Return the same in another precision."""
+        return DenseInverse(self.matrix.astype(dtype, copy=False))
+
+
+@dataclass(frozen=True)
+class LowRankInverse:
+    r"""The same for a hat G = UU' of low rank and large test sets.
+
+    By Woodbury's identity no (m, m) matrix is needed:
+    :math:`(I - U_{te} U_{te}^\top)^{-1}
+    = I + U_{te} (I - U_{te}^\top U_{te})^{-1} U_{te}^\top`.
     """
 
+    #: U_te, (k, m, r).
+    rows: np.ndarray
+    #: (I - U_te' U_te)^-1, (k, r, r).
+    core: np.ndarray
+
+    def solve(self, R):
+        """Return the inverses times R, (q, k, m, B) both."""
+        return R + self.rows @ (self.core @ (self.rows.transpose(0, 2, 1) @ R))
+
+    def of(self, folds):
+        """Return the inverses of some folds."""
+        return LowRankInverse(self.rows[folds], self.core[folds])
+
+    def clear(self, folds):
+        """Make the inverses of folds that have none safe to use."""
+        self.core[folds] = 0
+
+    def cores(self, U, tests):
+        """Return the cores, none of which is known not to be in order."""
+        return self.core, np.ones(len(self.core), bool)
+
+    def astype(self, dtype):
+        """Return the same in another precision."""
+        rows = self.rows.astype(dtype, copy=False)
+        return LowRankInverse(rows, self.core.astype(dtype, copy=False))
+
+
+def invert_folds(hats, batch):
+    """Return the inverses of a batch's folds for each of S hats of the same trials.
+
+    And whether I - G_te,te can be inverted, (S, k); where not, they mean nothing.
+    """
+    rows = batch.index(hats[0].n)
+    if any(is_low_rank(hat, batch.m) for hat in hats):
+        inverses, ok = zip(*(invert_low_rank(hat, rows) for hat in hats), strict=True)
+        return list(inverses), np.stack(ok)
+    matrices = invert_blocks(np.stack([hat.residual_blocks(rows) for hat in hats]))
+    return [DenseInverse(matrix) for matrix in matrices], invertible(matrices)
+
+
+def is_low_rank(hat, m):
+    """Tell whether blocks of m test rows are better left unformed."""
+    return hat.residual is None and m >= max(_LARGE_FOLD, 2 * hat.factor.shape[1])
+
+
+def invert_low_rank(hat, rows, left_out=None):
+    """Return a hat's inverse for test rows (k, m), and which folds are in order.
+
+    The test rows may be within the training set of the outer test rows `left_out`.
+    """
+    U = hat.factor[rows]
+    core, ok = invert_cores(U, None if left_out is None else hat.factor[left_out])
+    return LowRankInverse(U, core), ok
+
+
+def invert_cores(U, U_out=None):
+    """Return (I - U'U)^-1 (k, r, r) of rows U (k, m, r), and which are in order.
+
+    Of a model trained without the rows U_out (n_out, r) the hat is U C U' with
+    C = (I - U_out'U_out)^-1, and the core (C^-1 - U'U)^-1.
+    """
+    blocks = np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U
+    if U_out is not None:
+        blocks -= U_out.T @ U_out
+    cores = invert_blocks(blocks[None])
+    return cores[0], invertible(cores)[0]
+
+
+def invertible(inverses):
+    """Tell of which matrices (..., m, m) the inverses are good."""
+    # No eigenvalue of the inverse exceeds its trace, nor is less than its diagonal.
+    diagonal = np.abs(np.einsum("...mm->...m", inverses)).max(axis=-1)
+    return diagonal < 1 / SINGULAR
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The regression of B label vectors on all trials, in the plan's order."""
+
+    #: In-sample residuals (q, n, B) of the q = c - 1 contrasts.
     R: np.ndarray
-    A: np.ndarray
+    #: T'R over all trials (q, q, 1, B); None where nothing is classified.
+    A: np.ndarray | None
 
 
 @dataclass(frozen=True)
 class FoldModels:
-    """The models of one batch of k folds with m test rows, for B label vectors.
-
-    Attributes
-    ----------
-    batch : FoldBatch
-        The folds.
-    targets : FoldTargets
-        The label vectors of these folds.
-    residuals : ndarray, shape (q, k, m, B)
-        The test rows' out-of-sample residuals; nobody else holds the array.
-    A : ndarray, shape (q, q, k, B)
-        The training cross-products.
-    choice : ndarray of int, shape (k, B) | None
-        Which candidate each model is of, where penalties are tuned.
-    """
+    """The models of one batch of k folds with m test rows, for B label vectors."""
 
     batch: FoldBatch
+    #: The label vectors of these folds.
     targets: FoldTargets
+    #: Out-of-sample residuals (q, k, m, B) of the test rows; nobody else holds them.
     residuals: np.ndarray
+    #: The training cross-products, (q, q, k, B).
     A: np.ndarray
+    #: Which candidate each model is of (k, B), where penalties are tuned.
     choice: np.ndarray | None = None
 
+    def classify(self, scores=None):
+        """Return the best classes (k, m, B); the residuals are used up.
 
-class OfLayout:
-    """What has a `layout` of folds."""
+        The class scores go into `scores` (k, m, c, B), if that is given.
+        """
+        W, b = class_rule(self.A, self.targets.terms)
+        fitted = np.subtract(self.targets.T, self.residuals, out=self.residuals)
+        return best_classes(fitted, W, b, scores)
+
+
+def regress_targets(plan, targets):
+    """Return the :class:`Regression` of all label vectors on all trials."""
+    R = plan.residuals(targets.T)
+    return Regression(R, cross_product(targets.T[:, None], R[:, None]))
+
+
+def fold_models(plan, fold_targets, regression):
+    """Yield the :class:`FoldModels` of every batch of a plan's folds."""
+    for number, batch in enumerate(plan.batches):
+        R_te = batch.of(regression.R)
+        E = plan.solve(number, R_te)
+        A = regression.A - cross_product(R_te, E)
+        yield FoldModels(batch, fold_targets[number], E, A)
+
+
+def cross_product(left, right):
+    """Return left' right over rows, (q, k, m, B) twice to (q, q, k, B), symmetric."""
+    q, k, _, n_columns = right.shape
+    product = np.empty((q, q, k, n_columns), right.dtype)
+    for i in range(q):
+        for j in range(i, q):
+            if right.shape[2] == 1:
+                np.multiply(left[i, :, 0], right[j, :, 0], out=product[i, j])
+            else:
+                np.einsum("kmb,kmb->kb", left[i], right[j], out=product[i, j])
+            product[j, i] = product[i, j]
+    return product
+
+
+class LayoutMixin:
+    """What follows from a `layout` of folds."""
 
     @property
     def order(self):
@@ -213,8 +329,28 @@ class OfLayout:
         return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
 
 
-class Regressing:
-    """What regresses labels on trials: has `batches`, `residuals(T)` and `solve`."""
+class PlanMixin(LayoutMixin):
+    """What makes a plan of one position the run loop's :class:`~.models.Model`."""
+
+    #: A plan is of one position.
+    n_positions = 1
+
+    @property
+    def plan(self):
+        """What the penalty and the patterns are recorded of: itself."""
+        return self
+
+    def split(self):
+        """Return the models of its positions one by one: itself."""
+        return [self]
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the predictions, all in one piece, see :func:`apply`."""
+        yield apply(self, labels, n_classes, want_scores)
+
+
+class RegressionMixin:
+    """What follows from `batches`, `residuals(T)` and `solve(number, R)`."""
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
@@ -224,174 +360,20 @@ class Regressing:
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds."""
-        return fold_models(self, targets, regress_folds(self, targets))
+        return fold_models(self, targets.folds, regress_targets(self, targets))
 
     def all_models(self, targets):
         """Return A (q, q, 1, B) of models of all trials, and that none was chosen."""
-        return regress_folds(self, targets).A, None
+        return regress_targets(self, targets).A, None
 
 
-def regress_folds(plan, targets):
-    """Regress the contrasts of all label vectors on all trials."""
-    R = plan.residuals(targets.T)
-    return Regression(R, cross_product(targets.T[:, None], R[:, None]))
-
-
-def fold_models(plan, targets, regression):
-    """Yield the :class:`FoldModels` of every batch of folds."""
-    for number, batch in enumerate(plan.batches):
-        R_te = batch.of(regression.R)
-        E = plan.solve(number, R_te)
-        A = regression.A - cross_product(R_te, E)
-        yield FoldModels(batch, targets.folds[number], E, A)
-
-
-def cross_product(left, right):
-    """Return left' right over rows, (q, k, m, B) twice to (q, q, k, B), symmetric."""
-    q, k, _, n_columns = right.shape
-    product = np.empty((q, q, k, n_columns), right.dtype)
-    for i in range(q):
-        for j in range(i, q):
-            if right.shape[2] == 1:
-                np.multiply(left[i, :, 0], right[j, :, 0], out=product[i, j])
-            else:
-                np.einsum("kmb,kmb->kb", left[i], right[j], out=product[i, j])
-            product[j, i] = product[i, j]
-    return product
-
-
-@dataclass(frozen=True)
-class DenseInverse:
-    """(I - G_te,te)^-1 of k folds.
-
-    Attributes
-    ----------
-    matrix : ndarray, shape (k, m, m)
-        The inverses.
-    """
-
-    matrix: np.ndarray
-
-    def solve(self, R):
-        """Return the inverses times R, (q, k, m, B) both."""
-        return self.matrix * R if self.matrix.shape[1] == 1 else self.matrix @ R
-
-    def of(self, folds):
-        """Return the inverses of some folds."""
-        return DenseInverse(self.matrix[folds])
-
-    def clear(self, folds):
-        """Make the inverses of folds that have none safe to use."""
-        self.matrix[folds] = 0
-
-    def astype(self, dtype):
-        """Return the same in another precision."""
-        return DenseInverse(self.matrix.astype(dtype, copy=False))
-
-
-@dataclass(frozen=True)
-class LowRankInverse:
-    r"""The same for a hat G = UU' of low rank and large test sets.
-
-    By Woodbury's identity no (m, m) matrix is needed:
-    :math:`(I - U_{te} U_{te}^\top)^{-1}
-    = I + U_{te} (I - U_{te}^\top U_{te})^{-1} U_{te}^\top`.
-
-    Attributes
-    ----------
-    rows : ndarray, shape (k, m, r)
-        U_te.
-    core : ndarray, shape (k, r, r)
-        (I - U_te' U_te)^-1.
-    """
-
-    rows: np.ndarray
-    core: np.ndarray
-
-    def solve(self, R):
-        """Return the inverses times R, (q, k, m, B) both."""
-        return R + self.rows @ (self.core @ (self.rows.transpose(0, 2, 1) @ R))
-
-    def of(self, folds):
-        """Return the inverses of some folds."""
-        return LowRankInverse(self.rows[folds], self.core[folds])
-
-    def clear(self, folds):
-        """Make the inverses of folds that have none safe to use."""
-        self.core[folds] = 0
-
-    def astype(self, dtype):
-        """Return the same in another precision."""
-        rows, core = (each.astype(dtype, copy=False) for each in (self.rows, self.core))
-        return LowRankInverse(rows, core)
-
-
-def invert_folds(hats, batch):
-    """Return the inverses of a batch's folds for hats of the same trials.
-
-    Returns
-    -------
-    inverses : list of DenseInverse | LowRankInverse
-        One for each hat.
-    ok : ndarray of bool, shape (S, k)
-        Whether I - G_te,te can be inverted; where not, the inverse means nothing.
-    """
-    rows = np.arange(hats[0].n)[batch.take].reshape(batch.k, batch.m)
-    if any(is_low_rank(hat, batch.m) for hat in hats):
-        found = [_invert_low_rank(hat, rows) for hat in hats]
-        return [each for each, _ in found], np.stack([ok for _, ok in found])
-    blocks = np.stack([hat.residual_blocks(rows) for hat in hats])
-    inverses = invert_blocks(blocks)
-    return [DenseInverse(each) for each in inverses], invertible(inverses)
-
-
-def is_low_rank(hat, m):
-    """Tell whether blocks of m test rows are better left unformed."""
-    return hat.residual is None and m >= max(_LARGE_FOLD, 2 * hat.factor.shape[1])
-
-
-def _invert_low_rank(hat, rows):
-    """Return the inverse of one hat's folds, and which are in order."""
-    U = hat.factor[rows]
-    core, ok = invert_cores(U)
-    return LowRankInverse(U, core), ok
-
-
-def invert_cores(U):
-    """Return (I - U'U)^-1 (k, r, r) of rows U (k, m, r), and which are in order."""
-    blocks = np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U
-    cores = invert_blocks(blocks[None])
-    return cores[0], invertible(cores)[0]
-
-
-def invertible(inverses):
-    """Tell of which matrices (..., m, m) the inverses are good."""
-    # No eigenvalue of the inverse exceeds its trace, nor is less than its diagonal.
-    diagonal = np.abs(np.einsum("...mm->...m", inverses)).max(axis=-1)
-    return diagonal < 1 / SINGULAR
-
-
-#: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
-#: scores in double precision and three in single.
-_LARGEST = {"float64": 1e6, "float32": 1e3}
-#: What is wrong with a penalty out of these bounds.
-_TOO_LARGE = (
-    "lambda = {:.3g} is too large: it is {:.1g} times trace(K_c)/n = {:.3g}, so that "
-    "rounding would decide the predictions. Use a smaller reg; a float is relative to "
-    "trace(K_c)/n, whatever the unit of the data."
-)
-_TOO_SMALL = (
-    "lambda = {:.3g} is too small: the model fits left-out trials exactly (I - G_te,te "
-    "is singular), so that cross-validated predictions are not defined in double "
-    "precision. Use a larger reg."
-)
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
 #: with columns enough for the matrix product, and never large in memory.
 _CACHE_BYTES, _MEMORY_BYTES = 2**20, 2**25
 
 
 @dataclass(frozen=True)
-class Plan(OfLayout, Regressing):
+class Plan(PlanMixin, RegressionMixin):
     """Everything about a hat matrix and its folds that does not depend on labels.
 
     Attributes
@@ -430,10 +412,6 @@ class Plan(OfLayout, Regressing):
         fast = np.clip(_CACHE_BYTES // bytes_each, 128, 512)
         return int(max(1, min(fast, _MEMORY_BYTES // bytes_each)))
 
-    def predict(self, labels, n_classes, want_scores=False):
-        """Yield the predictions, all in one piece, see :func:`apply`."""
-        yield apply(self, labels, n_classes, want_scores)
-
     def residuals(self, T):
         """Return the in-sample residuals of contrasts T, (q, n, B) both."""
         return self.hat.residuals(T)
@@ -454,23 +432,20 @@ class Plan(OfLayout, Regressing):
         }
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Cross-validated predictions for B label vectors.
-
-    Attributes
-    ----------
-    true : ndarray of int, shape (n_test, B)
-        The labels the test rows carried.
-    predicted : ndarray of int, shape (n_test, B)
-        The predicted classes.
-    class_scores : ndarray, shape (n_test, c, B) | None
-        Discriminant scores per class; -inf for a class absent from the training fold.
-    """
-
-    true: np.ndarray
-    predicted: np.ndarray
-    class_scores: np.ndarray | None
+#: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
+#: scores in double precision and three in single.
+_LARGEST = {"float64": 1e6, "float32": 1e3}
+#: What is wrong with a penalty out of these bounds.
+_TOO_LARGE = (
+    "lambda = {:.3g} is too large: it is {:.1g} times trace(K_c)/n = {:.3g}, so that "
+    "rounding would decide the predictions. Use a smaller reg; a float is relative to "
+    "trace(K_c)/n, whatever the unit of the data."
+)
+_TOO_SMALL = (
+    "lambda = {:.3g} is too small: the model fits left-out trials exactly (I - G_te,te "
+    "is singular), so that cross-validated predictions are not defined in double "
+    "precision. Use a larger reg."
+)
 
 
 def prepare(hat, folds, dtype="float64", rank=None):
@@ -513,20 +488,39 @@ def prepare_sorted(hats, layout, dtype, rank=None):
             raise ValueError(_TOO_LARGE.format(hat.lam, hat.lam / hat.scale, hat.scale))
     inverses = []
     for batch in layout.batches:
-        found, ok = invert_folds(hats, batch)
-        for hat, fine in zip(hats, ok.all(axis=1), strict=True):
-            if not fine:
+        of_hats, ok = invert_folds(hats, batch)
+        for hat, all_ok in zip(hats, ok.all(axis=1), strict=True):
+            if not all_ok:
                 raise ValueError(_TOO_SMALL.format(hat.lam))
-        inverses.append([each.astype(dtype) for each in found])
+        inverses.append([inverse.astype(dtype) for inverse in of_hats])
     return [
-        Plan(hat.astype(dtype), layout, tuple(solvers), rank, hat)
-        for hat, *solvers in zip(hats, *inverses, strict=True)
+        Plan(hat.astype(dtype), layout, tuple(of_batches), rank, hat)
+        for hat, *of_batches in zip(hats, *inverses, strict=True)
     ]
 
 
 def is_too_large(lam, scale, dtype):
     """Tell a penalty beside which the data vanish."""
     return lam > _LARGEST[dtype.name] * scale
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Cross-validated predictions for B label vectors.
+
+    Attributes
+    ----------
+    true : ndarray of int, shape (n_test, B)
+        The labels the test rows carried.
+    predicted : ndarray of int, shape (n_test, B)
+        The predicted classes.
+    class_scores : ndarray, shape (n_test, c, B) | None
+        Discriminant scores per class; -inf for a class absent from the training fold.
+    """
+
+    true: np.ndarray
+    predicted: np.ndarray
+    class_scores: np.ndarray | None
 
 
 def apply(plan, labels, n_classes, want_scores=False):
@@ -545,7 +539,7 @@ def apply(plan, labels, n_classes, want_scores=False):
 
     Returns
     -------
-    scored : Scored
+    predictions : Predictions
         Predictions in the order of ``plan.rows``.
 
     Notes
@@ -562,30 +556,28 @@ def apply(plan, labels, n_classes, want_scores=False):
 def apply_targets(plan, targets, want_scores=False):
     """Do as :func:`apply` with label vectors that are targets already.
 
-    `plan` may stand for several positions, whose results then take the place of the
+    `plan` may stand for several positions: their results then take the place of the
     label vectors' (:class:`mvpa_kfda.kfda.models.Stack`); the true labels are one
     column.
     """
     n_classes, n_test = targets.n_classes, len(plan.rows)
-    small = np.int8 if n_classes < 128 else np.int16
+    small = code_dtype(n_classes)
     true = np.empty((n_test, targets.n_labels), small)
     predicted = scores = None
     for model in plan.fold_models(targets):
-        batch, some = model.batch, model.targets
-        n_columns = model.residuals.shape[3]
+        batch, n_columns = model.batch, model.residuals.shape[3]
         if predicted is None:
             predicted = np.empty((n_test, n_columns), small)
         if want_scores and scores is None:
             scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
-        if n_classes == 2 and not want_scores:
-            best = best_of_two(model.residuals, some.T, model.A, some.terms)
+        if want_scores:
+            part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
+            best = model.classify(part)
+        elif n_classes == 2:
+            terms = model.targets.terms
+            best = best_of_two(model.residuals, model.targets.T, model.A, terms)
         else:
-            W, b = class_rule(model.A, some.terms)
-            part = None
-            if want_scores:
-                part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
-            fitted = np.subtract(some.T, model.residuals, out=model.residuals)
-            best = best_classes(fitted, W, b, part)
+            best = model.classify()
         predicted[batch.rows] = best.reshape(-1, n_columns)
-        true[batch.rows] = some.codes.reshape(-1, targets.n_labels)
-    return Scored(true, predicted, scores)
+        true[batch.rows] = model.targets.codes.reshape(-1, targets.n_labels)
+    return Predictions(true, predicted, scores)

@@ -1,5 +1,11 @@
 r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
 
+:class:`KernelFDA` is trained the ordinary way, by one fit. Whatever breaks the identity
+behind the direct functions, such as features that are selected or scaled within the
+training folds, is at home here: in a pipeline that is refitted. A fit puts the rows
+under a kernel (:class:`Training`), finds the :class:`Discriminants` and keeps what
+carries them to new rows (:class:`Projection`).
+
 With the N training rows, the centred kernel :math:`K_c = JKJ` and contrast-coded labels
 :math:`T = YQ` centred to :math:`T_c`, ridge regression in the kernel's feature space
 gives
@@ -25,10 +31,6 @@ Where columns F (N, r) stand for the kernel, :math:`K = F F^\top`, their weights
 Three kinds of columns carry the discriminants to new rows: the features themselves for
 a linear kernel, a finite number of features that stand for a kernel (a low-rank kernel,
 an empirical map), and otherwise the kernel's values with the training rows.
-
-:class:`KernelFDA` is trained the ordinary way, by one fit, derived below. Whatever
-breaks the identity behind the direct functions, such as features that are selected or
-scaled within the training folds, is at home here: in a pipeline that is refitted.
 """
 
 from dataclasses import dataclass, replace
@@ -50,7 +52,6 @@ from ..utils.checks import (
     check_gram,
     check_option,
     check_per_trial,
-    check_symmetric,
 )
 from .hat import (
     count_features,
@@ -61,319 +62,19 @@ from .hat import (
     spectrum_of_gram,
 )
 from .kernels import (
-    Callable,
     EmpiricalMap,
     Kernel,
     KernelChoice,
     Precomputed,
     check_kernel,
+    gram_of,
+    kernels_of,
     needs_gram,
 )
 from .nystrom import approximated
 from .penalties import Ridge, Tuned, check_method, check_reg
 from .rules import contrasts
 from .tuning import tune_spectra
-
-
-@dataclass(frozen=True)
-class Discriminants:
-    """All c - 1 discriminants; one without any class difference is zero throughout.
-
-    Attributes
-    ----------
-    dual : ndarray, shape (N, c - 1)
-        Weights of the training rows.
-    coef : ndarray, shape (r, c - 1) | None
-        Weights of the columns that stand for the kernel.
-    means : ndarray, shape (c, c - 1)
-        Class centroids.
-    shares : ndarray, shape (c - 1,)
-        Of the between-class over the penalised within-class scatter, the largest first.
-    """
-
-    dual: np.ndarray
-    coef: np.ndarray | None
-    means: np.ndarray
-    shares: np.ndarray
-
-    def first(self, n_components):
-        """Return the first discriminants only."""
-        coef = None if self.coef is None else self.coef[:, :n_components]
-        return replace(
-            self,
-            dual=self.dual[:, :n_components],
-            coef=coef,
-            means=self.means[:, :n_components],
-            shares=self.shares[:n_components],
-        )
-
-
-def discriminants_of_kernel(K, hat, codes, n_classes):
-    """Return the discriminants of a kernel.
-
-    Parameters
-    ----------
-    K : ndarray, shape (N, N)
-        The kernel matrix less its column means.
-    hat : Hat
-        Its dense residual maker.
-    codes : ndarray of int, shape (N,)
-        Class codes 0..c-1, all present.
-    n_classes : int
-        The number of classes c.
-
-    Returns
-    -------
-    discriminants : Discriminants
-        Without `coef`.
-    """
-    Y, T = _targets(codes, n_classes)
-    B = hat.residuals(T) / hat.lam
-    # The columns of B sum to zero; what the inverse leaves of a sum is rounding, which
-    # an uncentred kernel would magnify.
-    B -= B.mean(axis=0)
-    fitted = K @ B
-    P, A = T.T @ fitted, hat.lam * (T.T @ B)
-    _check_rounding(P + A - T.T @ T, T, hat.lam)
-    axes, means, shares = _axes(P, A, Y, fitted, hat)
-    return Discriminants(B @ axes, None, means, shares)
-
-
-def discriminants_of_features(F, hat, codes, n_classes):
-    """Return the discriminants of columns that stand for the kernel.
-
-    Parameters
-    ----------
-    F : ndarray, shape (N, r)
-        The columns, each less its mean.
-    hat : Hat
-        Their hat.
-    codes : ndarray of int, shape (N,)
-        Class codes 0..c-1, all present.
-    n_classes : int
-        The number of classes c.
-
-    Returns
-    -------
-    discriminants : Discriminants
-        With `coef`.
-    """
-    Y, T = _targets(codes, n_classes)
-    penalised = F.T @ F
-    penalised.flat[:: len(penalised) + 1] += hat.lam
-    try:
-        beta = cho_solve(cho_factor(penalised), F.T @ T)
-    except LinAlgError:
-        raise _too_small(hat.lam) from None
-    fitted = F @ beta
-    R = T - fitted
-    shrunk = hat.lam * (beta.T @ beta)
-    P, A = fitted.T @ fitted + shrunk, R.T @ R + shrunk
-    _check_rounding(P + A - T.T @ T, T, hat.lam)
-    axes, means, shares = _axes(P, A, Y, fitted, hat)
-    return Discriminants(R @ axes / hat.lam, beta @ axes, means, shares)
-
-
-def _targets(codes, n_classes):
-    """Return the indicators (N, c) and the centred contrasts (N, c - 1)."""
-    Y = np.eye(n_classes)[codes]
-    T = Y @ contrasts(n_classes)
-    return Y, T - T.mean(axis=0)
-
-
-def _check_rounding(difference, T, lam):
-    """Raise a ValueError where P + A is not T'T."""
-    if not np.abs(difference).max() < 1e-6 * np.square(T).sum(axis=0).max():
-        raise _too_small(lam)
-
-
-def _too_small(lam):
-    """Return the error of an inverse that is nothing but rounding."""
-    return ValueError(
-        f"lambda = {lam:.3g} is too small for this kernel: in double precision "
-        "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
-    )
-
-
-def _axes(P, A, Y, fitted, hat):
-    """Return the scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
-    n, n_classes = Y.shape
-    ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
-    ratio, axes = ratio[::-1], axes[:, ::-1]
-    # Where the classes differ by rounding only, there is no direction to scale.
-    possible = max(ratio[0], (hat.degrees_of_freedom - 1) / n)
-    useful = ratio > n * np.finfo(float).eps * possible
-    ratio = np.where(useful, ratio, 0.0)
-    axes[:, ~useful] = 0.0
-    axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
-    means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
-    leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
-    signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
-    shares = ratio / ratio.sum() if ratio.any() else ratio
-    return axes * signs, means * signs, shares
-
-
-@dataclass(frozen=True)
-class Projection:
-    """From rows to discriminant scores.
-
-    Attributes
-    ----------
-    kernel : kernel object
-        With data-dependent numbers fixed.
-    shift : ndarray, shape (p,) | None
-        What is subtracted from all features first.
-    rows : ndarray, shape (N, p) | None
-        The training rows, where the columns are the kernel's values with them.
-    origin : ndarray, shape (r,)
-        The mean of the columns over the training rows.
-    coef : ndarray, shape (r, m)
-        Weights of the columns.
-    """
-
-    kernel: Kernel
-    shift: np.ndarray | None
-    rows: np.ndarray | None
-    origin: np.ndarray
-    coef: np.ndarray
-
-    def __call__(self, X):
-        """Return the discriminant scores (n, m) of rows (n, p)."""
-        if self.shift is not None:
-            X = X - self.shift
-        if self.rows is not None:
-            X = self.kernel(X, self.rows)
-        elif not (self.is_of_features or isinstance(self.kernel, Precomputed)):
-            X = self.kernel.features(X)
-        return (X - self.origin) @ self.coef
-
-    @property
-    def is_of_features(self):
-        """Whether the columns are the features themselves."""
-        return self.kernel.is_linear and not self.kernel.low_rank
-
-
-@dataclass(frozen=True)
-class Training:
-    """Training rows under a kernel.
-
-    Attributes
-    ----------
-    kernel : kernel object
-        With data-dependent numbers fixed.
-    shift : ndarray, shape (p,) | None
-        The mean that was subtracted from the rows.
-    rows : ndarray, shape (N, p) | None
-        The rows, less the shift. None for a precomputed or a low-rank kernel.
-    gram : ndarray, shape (N, N) | None
-        The kernel matrix.
-    features : ndarray, shape (N, r) | None
-        The columns that stand for the kernel, where no (N, N) array may be made, or
-        where it would cost more.
-    n_features : int | None
-        The number of features of a linear kernel, or one that stands for it.
-    """
-
-    kernel: Kernel
-    shift: np.ndarray | None
-    rows: np.ndarray | None
-    gram: np.ndarray | None
-    features: np.ndarray | None
-    n_features: int | None
-
-    def hat(self, reg):
-        """Return the hat for a penalty."""
-        if self.gram is None:
-            return hat_from_features(self.features, reg, self.n_features)
-        return hat_from_gram(self.gram, reg, n_features=self.n_features)
-
-    def spectrum(self):
-        """Return the eigendecomposition of the kernel."""
-        if self.gram is None:
-            return spectrum_of_features(self.features, self.n_features)
-        return spectrum_of_gram(self.gram, self.n_features)
-
-    def discriminants(self, hat, codes, n_classes):
-        """Return all discriminants of the class codes (N,)."""
-        if self.gram is None:
-            centred = self.features - self.features.mean(axis=0)
-            return discriminants_of_features(centred, hat, codes, n_classes)
-        centred = self.gram - self.gram.mean(axis=0)
-        return discriminants_of_kernel(centred, hat, codes, n_classes)
-
-    def projection(self, found):
-        """Return what projects new rows on discriminants."""
-        kernel, rows = self.kernel, None
-        if kernel.low_rank:
-            origin, coef = self.features.mean(axis=0), found.coef
-        elif kernel.is_linear:
-            origin = self.rows.mean(axis=0)
-            if found.coef is None:
-                coef = kernel.weights_from_trials(self.rows, found.dual)
-            else:
-                coef = kernel.weights_from_features(found.coef)
-        elif isinstance(kernel, EmpiricalMap):
-            columns = kernel.features(self.rows)
-            origin, coef = columns.mean(axis=0), columns.T @ found.dual
-        else:
-            rows, origin, coef = self.rows, self.gram.mean(axis=0), found.dual
-        return Projection(kernel, self.shift, rows, origin, coef)
-
-
-def train(X, kernel):
-    """Return training rows (N, p) under a kernel, fitted to them."""
-    if isinstance(kernel, Precomputed):
-        return Training(kernel, None, None, check_gram(X), None, None)
-    if kernel.low_rank:  # takes care of an offset itself
-        fitted, n_features = kernel.fit(X), count_features(kernel, X.shape[1])
-        return Training(fitted, None, None, None, fitted.features(X), n_features)
-    n, p = X.shape
-    # An offset common to all trials drops out, and the digits it costs with it.
-    shift = X.mean(axis=0) if kernel.shift_free else None
-    rows = X.copy() if shift is None else X - shift
-    kernel = kernel.fit(rows)
-    n_features = count_features(kernel, p)
-    if kernel.is_linear and prefers_features(n, p):
-        return Training(kernel, shift, rows, None, kernel.features(rows), n_features)
-    K = kernel(rows)
-    if isinstance(kernel, Callable):
-        check_symmetric(K, f"The value of kernel {kernel.function!r}")
-    return Training(kernel, shift, rows, K, None, n_features)
-
-
-def check_model(kernel, reg, penalty, approx):
-    """Return the kernel, or the choice of kernels, and the penalty of a model."""
-    kernel, reg = check_kernel(kernel), check_reg(reg)
-    if check_option("penalty", penalty, ("rkhs", "dual")) == "dual":
-        if approx is not None:
-            raise ValueError(
-                "penalty='dual' has a coefficient for every training row, and "
-                "approx=Nystrom(...) is there to do without. Leave out one of them."
-            )
-        if isinstance(kernel, KernelChoice):
-            kernel = kernel.map(EmpiricalMap)
-        else:
-            kernel = EmpiricalMap(kernel)
-    if approx is not None:
-        kernel = approximated(kernel, approx)
-    check_method(kernel, reg)
-    return kernel, reg
-
-
-def _check_priors(priors, sizes):
-    """Return one prior probability per class."""
-    if isinstance(priors, str) and priors in ("equal", "empirical"):
-        weights = sizes if priors == "empirical" else np.ones(len(sizes))
-        return weights / weights.sum()
-    values = np.asarray(priors)
-    right = values.shape == sizes.shape and values.dtype.kind in "iuf"
-    if not (right and np.all(values > 0) and abs(values.sum() - 1) < 1e-8):
-        raise ValueError(
-            f"Invalid value for 'priors': {priors!r}. Allowed: 'equal', 'empirical', "
-            f"or {len(sizes)} numbers above zero, one per class, that sum to one. To "
-            "exclude a class, leave its trials out of fit."
-        )
-    return values.astype(np.float64)
 
 
 class KernelFDA(
@@ -587,27 +288,26 @@ class KernelFDA(
         training, reg = self._choose(X, kernel, reg, codes, n_classes, groups)
         hat = training.hat(reg)
         self.lambda_, self.degrees_of_freedom_ = hat.lam, hat.degrees_of_freedom
-        found = training.discriminants(hat, codes, n_classes).first(n_components)
-        self._projection = training.projection(found)
+        made = training.discriminants(hat, codes, n_classes).first(n_components)
+        self._projection = training.projection(made)
         self.kernel_ = training.kernel
         self.X_fit_ = training.rows
         mapped = isinstance(training.kernel, EmpiricalMap)
-        self.dual_coef_ = self._projection.coef if mapped else found.dual
+        self.dual_coef_ = self._projection.coef if mapped else made.dual
         of_features = self._projection.is_of_features
         self.scalings_ = self._projection.coef if of_features else None
-        self.means_ = found.means
-        self.explained_variance_ratio_ = found.shares
+        self.means_ = made.means
+        self.explained_variance_ratio_ = made.shares
         self.intercept_ = self._intercept(sizes)
         return self
 
     def _choose(self, X, kernel, reg, codes, n_classes, groups):
-        """Return the training rows under one kernel, and one penalty."""
-        kernels = kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
-        candidates = [train(X, each) for each in kernels]
+        """Return the training rows under one kernel, and a `reg` that is not tuned."""
+        candidates = [train(X, choice) for choice in kernels_of(kernel)]
         self.tuning_ = None
         if not isinstance(reg, Tuned):
             return candidates[0], reg
-        spectra = [each.spectrum() for each in candidates]
+        spectra = [training.spectrum() for training in candidates]
         rank = None if self.n_components == n_classes - 1 else self.n_components
         self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups, rank)
         return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
@@ -717,3 +417,239 @@ class KernelFDA(
             Rows sum to one.
         """
         return np.exp(self.predict_log_proba(X))
+
+
+def check_model(kernel, reg, penalty, approx):
+    """Return the kernel, or the choice of kernels, and the `reg` of a model."""
+    kernel, reg = check_kernel(kernel), check_reg(reg)
+    if check_option("penalty", penalty, ("rkhs", "dual")) == "dual":
+        if approx is not None:
+            raise ValueError(
+                "penalty='dual' has a coefficient for every training row, and "
+                "approx=Nystrom(...) is there to do without. Leave out one of them."
+            )
+        if isinstance(kernel, KernelChoice):
+            kernel = kernel.map(EmpiricalMap)
+        else:
+            kernel = EmpiricalMap(kernel)
+    kernel = approximated(kernel, approx)
+    check_method(kernel, reg)
+    return kernel, reg
+
+
+def _check_priors(priors, sizes):
+    """Return one prior probability per class."""
+    if isinstance(priors, str) and priors in ("equal", "empirical"):
+        weights = sizes if priors == "empirical" else np.ones(len(sizes))
+        return weights / weights.sum()
+    values = np.asarray(priors)
+    right = values.shape == sizes.shape and values.dtype.kind in "iuf"
+    if not (right and np.all(values > 0) and abs(values.sum() - 1) < 1e-8):
+        raise ValueError(
+            f"Invalid value for 'priors': {priors!r}. Allowed: 'equal', 'empirical', "
+            f"or {len(sizes)} numbers above zero, one per class, that sum to one. To "
+            "exclude a class, leave its trials out of fit."
+        )
+    return values.astype(np.float64)
+
+
+def train(X, kernel):
+    """Return training rows (N, p) under a kernel, fitted to them."""
+    if isinstance(kernel, Precomputed):
+        return Training(kernel, None, None, check_gram(X), None, None)
+    if kernel.low_rank:  # takes care of an offset itself
+        fitted, n_features = kernel.fit(X), count_features(kernel, X.shape[1])
+        return Training(fitted, None, None, None, fitted.features(X), n_features)
+    n, p = X.shape
+    # An offset common to all trials drops out, and the digits it costs with it.
+    shift = X.mean(axis=0) if kernel.shift_free else None
+    rows = X.copy() if shift is None else X - shift
+    kernel = kernel.fit(rows)
+    n_features = count_features(kernel, p)
+    if kernel.is_linear and prefers_features(n, p):
+        return Training(kernel, shift, rows, None, kernel.features(rows), n_features)
+    return Training(kernel, shift, rows, gram_of(rows, kernel), None, n_features)
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training rows under a kernel."""
+
+    #: With data-dependent numbers fixed.
+    kernel: Kernel
+    #: The mean (p,) that was subtracted from the rows.
+    shift: np.ndarray | None
+    #: The rows (N, p), less the shift. None for a precomputed or a low-rank kernel.
+    rows: np.ndarray | None
+    #: The kernel matrix, (N, N).
+    gram: np.ndarray | None
+    #: The columns (N, r) that stand for the kernel, where no (N, N) array may be made,
+    #: or where it would cost more.
+    features: np.ndarray | None
+    #: The number of features of a linear kernel, or of one that stands for it.
+    n_features: int | None
+
+    def hat(self, reg):
+        """Return the hat for `reg`."""
+        if self.gram is None:
+            return hat_from_features(self.features, reg, self.n_features)
+        return hat_from_gram(self.gram, reg, n_features=self.n_features)
+
+    def spectrum(self):
+        """Return the eigendecomposition of the kernel."""
+        if self.gram is None:
+            return spectrum_of_features(self.features, self.n_features)
+        return spectrum_of_gram(self.gram, self.n_features)
+
+    def discriminants(self, hat, codes, n_classes):
+        """Return all discriminants of the class codes (N,)."""
+        if self.gram is None:
+            centred = self.features - self.features.mean(axis=0)
+            return discriminants_of_features(centred, hat, codes, n_classes)
+        centred = self.gram - self.gram.mean(axis=0)
+        return discriminants_of_kernel(centred, hat, codes, n_classes)
+
+    def projection(self, discriminants):
+        """Return what projects new rows on discriminants."""
+        kernel, rows = self.kernel, None
+        if kernel.low_rank:
+            origin, coef = self.features.mean(axis=0), discriminants.coef
+        elif kernel.is_linear:
+            origin = self.rows.mean(axis=0)
+            if discriminants.coef is None:
+                coef = kernel.weights_from_trials(self.rows, discriminants.dual)
+            else:
+                coef = kernel.weights_from_features(discriminants.coef)
+        elif isinstance(kernel, EmpiricalMap):
+            columns = kernel.features(self.rows)
+            origin, coef = columns.mean(axis=0), columns.T @ discriminants.dual
+        else:
+            rows, origin, coef = self.rows, self.gram.mean(axis=0), discriminants.dual
+        return Projection(kernel, self.shift, rows, origin, coef)
+
+
+@dataclass(frozen=True)
+class Discriminants:
+    """All c - 1 discriminants; one without any class difference is zero throughout."""
+
+    #: Weights of the training rows, (N, c - 1).
+    dual: np.ndarray
+    #: Weights of the columns that stand for the kernel, (r, c - 1), if there are any.
+    coef: np.ndarray | None
+    #: Class centroids, (c, c - 1).
+    means: np.ndarray
+    #: Shares of the between-class over the penalised within-class scatter (c - 1,), the
+    #: largest first.
+    shares: np.ndarray
+
+    def first(self, n_components):
+        """Return the first discriminants only."""
+        coef = None if self.coef is None else self.coef[:, :n_components]
+        return replace(
+            self,
+            dual=self.dual[:, :n_components],
+            coef=coef,
+            means=self.means[:, :n_components],
+            shares=self.shares[:n_components],
+        )
+
+
+def discriminants_of_kernel(K, hat, codes, n_classes):
+    """Return the discriminants of a kernel matrix (N, N) less its column means."""
+    Y, T = _targets(codes, n_classes)
+    B = hat.residuals(T) / hat.lam
+    # The columns of B sum to zero; what the inverse leaves of a sum is rounding, which
+    # an uncentred kernel would magnify.
+    B -= B.mean(axis=0)
+    fitted = K @ B
+    P, A = T.T @ fitted, hat.lam * (T.T @ B)
+    _check_rounding(P + A - T.T @ T, T, hat.lam)
+    axes, means, shares = _axes(P, A, Y, fitted, hat)
+    return Discriminants(B @ axes, None, means, shares)
+
+
+def discriminants_of_features(F, hat, codes, n_classes):
+    """Return those of columns (N, r) that stand for the kernel, each less its mean."""
+    Y, T = _targets(codes, n_classes)
+    penalised = F.T @ F
+    penalised.flat[:: len(penalised) + 1] += hat.lam
+    try:
+        beta = cho_solve(cho_factor(penalised), F.T @ T)
+    except LinAlgError:
+        raise _too_small(hat.lam) from None
+    fitted = F @ beta
+    R = T - fitted
+    shrunk = hat.lam * (beta.T @ beta)
+    P, A = fitted.T @ fitted + shrunk, R.T @ R + shrunk
+    _check_rounding(P + A - T.T @ T, T, hat.lam)
+    axes, means, shares = _axes(P, A, Y, fitted, hat)
+    return Discriminants(R @ axes / hat.lam, beta @ axes, means, shares)
+
+
+def _targets(codes, n_classes):
+    """Return the indicators (N, c) and the centred contrasts (N, c - 1)."""
+    Y = np.eye(n_classes)[codes]
+    T = Y @ contrasts(n_classes)
+    return Y, T - T.mean(axis=0)
+
+
+def _check_rounding(difference, T, lam):
+    """Raise a ValueError where P + A is not T'T."""
+    if not np.abs(difference).max() < 1e-6 * np.square(T).sum(axis=0).max():
+        raise _too_small(lam)
+
+
+def _too_small(lam):
+    """Return the error of an inverse that is nothing but rounding."""
+    return ValueError(
+        f"lambda = {lam:.3g} is too small for this kernel: in double precision "
+        "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
+    )
+
+
+def _axes(P, A, Y, fitted, hat):
+    """Return the scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
+    n, n_classes = Y.shape
+    ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
+    ratio, axes = ratio[::-1], axes[:, ::-1]
+    # Where the classes differ by rounding only, there is no direction to scale.
+    possible = max(ratio[0], (hat.degrees_of_freedom - 1) / n)
+    useful = ratio > n * np.finfo(float).eps * possible
+    ratio = np.where(useful, ratio, 0.0)
+    axes[:, ~useful] = 0.0
+    axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
+    means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
+    leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
+    signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
+    shares = ratio / ratio.sum() if ratio.any() else ratio
+    return axes * signs, means * signs, shares
+
+
+@dataclass(frozen=True)
+class Projection:
+    """From rows to discriminant scores."""
+
+    #: With data-dependent numbers fixed.
+    kernel: Kernel
+    #: What is subtracted from all features first, (p,).
+    shift: np.ndarray | None
+    #: The training rows (N, p), where the columns are the kernel's values with them.
+    rows: np.ndarray | None
+    #: The mean of the columns over the training rows (r,), and their weights (r, m).
+    origin: np.ndarray
+    coef: np.ndarray
+
+    def __call__(self, X):
+        """Return the discriminant scores (n, m) of rows (n, p)."""
+        if self.shift is not None:
+            X = X - self.shift
+        if self.rows is not None:
+            X = self.kernel(X, self.rows)
+        elif not (self.is_of_features or isinstance(self.kernel, Precomputed)):
+            X = self.kernel.features(X)
+        return (X - self.origin) @ self.coef
+
+    @property
+    def is_of_features(self):
+        """Whether the columns are the features themselves."""
+        return self.kernel.is_linear and not self.kernel.low_rank

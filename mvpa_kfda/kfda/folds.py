@@ -1,65 +1,37 @@
-"""From `cv` to explicit folds, and the folds within training sets that tuning takes.
+"""From `cv` to explicit folds, and to those within training sets by which one tunes.
 
 The direct step gives the prediction of a model trained on *all rows outside* the test
 set, so a split is fully described by its test set. Splits that train on fewer rows are
-refused here, by name.
+refused here, by name. :class:`Folds` are drawn once by :func:`make_folds`;
+:class:`InnerFolds` draws those within each of their training sets in the same way.
+
+Either becomes a :class:`Layout`: the order in which rows are processed, and batches of
+folds with equally large test sets, each of them handled by one call of NumPy.
 """
 
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 
 import numpy as np
 from sklearn import model_selection as ms
-from sklearn.model_selection import KFold
 
 from ..utils.checks import check_count, warn
-
-#: Splitters that never look at the labels, so that labels may be shuffled freely.
-_LABEL_BLIND = (
-    ms.KFold,
-    ms.RepeatedKFold,
-    ms.GroupKFold,
-    ms.LeaveOneOut,
-    ms.LeavePOut,
-    ms.LeaveOneGroupOut,
-    ms.LeavePGroupsOut,
-    ms.ShuffleSplit,
-    ms.GroupShuffleSplit,
-)
-_STRATIFIED = (
-    ms.StratifiedKFold,
-    ms.RepeatedStratifiedKFold,
-    ms.StratifiedGroupKFold,
-    ms.StratifiedShuffleSplit,
-)
-_REFIT = (
-    "The direct method needs every row outside the test set for training. To refit "
-    "the classifier on such splits, use KernelFDA with "
-    "sklearn.model_selection.cross_val_score or mne.decoding.cross_val_multiscore."
-)
 
 
 @dataclass(frozen=True)
 class FoldBatch:
-    """Folds with equally large test sets, handled in one batch.
+    """Folds with equally large test sets, handled in one batch."""
 
-    Attributes
-    ----------
-    take : slice | ndarray of int
-        The test rows in the layout's order, fold after fold.
-    k, m : int
-        The number of folds and of test rows in each.
-    rows : slice
-        Where these test rows are among those of all folds.
-    """
-
+    #: The test rows in the layout's order, fold after fold.
     take: slice | np.ndarray
+    #: The number of folds and of test rows in each.
     k: int
     m: int
+    #: Where these test rows are among those of all folds.
     rows: slice
 
     def of(self, values):
@@ -67,37 +39,42 @@ class FoldBatch:
         taken = values[:, self.take]
         return taken.reshape(len(values), self.k, self.m, values.shape[2])
 
+    def index(self, n):
+        """Return where the test rows are among n rows, (k, m)."""
+        return np.arange(n)[self.take].reshape(self.k, self.m)
+
+
+def batch_tests(tests):
+    """Return batches of test sets, arrays of row indices, the smallest sets first."""
+    batches, start = [], 0
+    for m in sorted({len(test) for test in tests}):
+        take = np.concatenate([test for test in tests if len(test) == m])
+        rows = slice(start, start + len(take))
+        batches.append(FoldBatch(take, len(take) // m, m, rows))
+        start = rows.stop
+    return tuple(batches)
+
 
 @dataclass(frozen=True)
 class Layout:
-    """The order in which rows are processed, so that a fold is a view if possible.
+    """The order in which rows are processed, so that a fold is a view if possible."""
 
-    Attributes
-    ----------
-    order : ndarray of int, shape (n,)
-        Rows sorted by fold where the folds are a partition, else as they are.
-    rows : ndarray of int, shape (n_test,)
-        The row behind every test row, in the order results come out.
-    batches : tuple of FoldBatch
-        The folds; none for one model of all rows.
-    """
-
+    #: Rows (n,) sorted by fold where the folds are a partition, else as they are.
     order: np.ndarray
+    #: The row behind every test row (n_test,), in the order results come out.
     rows: np.ndarray
-    batches: tuple
+    #: The folds; none for one model of all rows.
+    batches: tuple[FoldBatch, ...]
+
+    @classmethod
+    def of_all(cls, order):
+        """Return the layout of one model of all rows (n,), in this order."""
+        return cls(order, order[:0], ())
 
     @property
     def is_sorted(self):
         """Whether the rows are processed in the order they have."""
         return bool((self.order[:-1] < self.order[1:]).all())
-
-
-def lay_out(folds, n):
-    """Return the layout of folds, or that of one model of all n rows for None."""
-    if folds is None:
-        order = np.arange(n)
-        return Layout(order, order[:0], ())
-    return folds.layout
 
 
 @dataclass(frozen=True)
@@ -124,7 +101,8 @@ class Folds:
     @property
     def pairs(self):
         """The folds as a list of (train, test) index arrays."""
-        return [(_complement(test, self.n), test) for test in self.tests]
+        rows = np.arange(self.n)
+        return [(np.setdiff1d(rows, t, assume_unique=True), t) for t in self.tests]
 
     @cached_property
     def is_partition(self):
@@ -135,20 +113,12 @@ class Folds:
     @cached_property
     def layout(self):
         """The order in which rows are processed, worked out once."""
-        sizes = np.array([len(test) for test in self.tests])
-        groups = [
-            np.stack([self.tests[i] for i in np.flatnonzero(sizes == size)])
-            for size in np.unique(sizes)
-        ]  # (k, m) each
-        rows = np.concatenate([group.ravel() for group in groups])
-        batches, start = [], 0
-        for group in groups:
-            out = slice(start, start + group.size)
-            take = out if self.is_partition else group.ravel()
-            batches.append(FoldBatch(take, *group.shape, out))
-            start = out.stop
-        order = rows if self.is_partition else np.arange(self.n)
-        return Layout(order, rows, tuple(batches))
+        batches = batch_tests(self.tests)
+        rows = np.concatenate([batch.take for batch in batches])
+        if not self.is_partition:
+            return Layout(np.arange(self.n), rows, batches)
+        views = tuple(replace(batch, take=batch.rows) for batch in batches)
+        return Layout(rows, rows, views)
 
     @cached_property
     def blocks(self):
@@ -157,23 +127,48 @@ class Folds:
         For a partition this is the fold; for a hold-out there are two blocks. Labels
         exchanged within such blocks leave every fold's class counts as they were.
         """
-        members = [[] for _ in range(self.n)]
+        tested_by = [[] for _ in range(self.n)]
         for number, test in enumerate(self.tests):
             for row in test:
-                members[row].append(number)
+                tested_by[row].append(number)
         numbers = {}
-        keys = [tuple(member) for member in members]
+        keys = map(tuple, tested_by)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def lay_out(folds, n):
+    """Return the layout of folds, or that of one model of all n rows for None."""
+    return Layout.of_all(np.arange(n)) if folds is None else folds.layout
+
+
+#: Splitters that never look at the labels, so that labels may be shuffled freely.
+_LABEL_BLIND = (
+    ms.KFold,
+    ms.RepeatedKFold,
+    ms.GroupKFold,
+    ms.LeaveOneOut,
+    ms.LeavePOut,
+    ms.LeaveOneGroupOut,
+    ms.LeavePGroupsOut,
+    ms.ShuffleSplit,
+    ms.GroupShuffleSplit,
+)
+_STRATIFIED = (
+    ms.StratifiedKFold,
+    ms.RepeatedStratifiedKFold,
+    ms.StratifiedGroupKFold,
+    ms.StratifiedShuffleSplit,
+)
+_REFIT = (
+    "The direct method needs every row outside the test set for training. To refit "
+    "the classifier on such splits, use KernelFDA with "
+    "sklearn.model_selection.cross_val_score or mne.decoding.cross_val_multiscore."
+)
 
 
 def sees_labels(cv):
     """Tell whether a splitter is known to look at the labels."""
     return isinstance(cv, _STRATIFIED)
-
-
-def _complement(test, n):
-    """Return the rows outside a test set."""
-    return np.setdiff1d(np.arange(n), test, assume_unique=True)
 
 
 def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
@@ -205,8 +200,8 @@ def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
         If a class or the groups are too few for the folds, or if a split trains on
         anything but all rows outside its test set.
     """
-    cv = _splitter(cv, groups)
-    name = _name(cv)
+    cv = _check_cv(cv, groups)
+    name = "the given cv iterable" if isinstance(cv, list) else f"cv={cv!r}"
     if hasattr(cv, "split"):
         _check_counts(cv, codes, groups, classes)
         splits = _split(cv, name, codes, groups)
@@ -229,7 +224,7 @@ def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
     return Folds(tests, len(codes), sees_labels, name)
 
 
-def _splitter(cv, groups):
+def _check_cv(cv, groups):
     """Return a splitter object or the given iterable."""
     if cv is None:
         return ms.LeaveOneGroupOut() if groups is not None else ms.StratifiedKFold(10)
@@ -250,11 +245,6 @@ def _splitter(cv, groups):
             "scikit-learn splitter, or an iterable of (train, test) index arrays."
         )
     return list(cv)
-
-
-def _name(cv):
-    """Return how to call the splitter in messages."""
-    return "the given cv iterable" if isinstance(cv, list) else f"cv={cv!r}"
 
 
 def _check_counts(cv, codes, groups, classes):
@@ -374,26 +364,17 @@ def _is_leave_one_out(tests, n):
 
 @dataclass(frozen=True)
 class InnerFolds:
-    """The folds within the training sets of folds.
+    """The folds within the training sets of folds, and those among all trials."""
 
-    Attributes
-    ----------
-    cv : None | int | splitter
-        As in :class:`mvpa_kfda.kfda.penalties.Tuned`.
-    n : int
-        The number of trials.
-    codes : ndarray of int, shape (n,) | None
-        The observed classes, for splitters that look at them.
-    groups : ndarray, shape (n,) | None
-        Each trial's group.
-    folds : Folds | None
-        The outer folds; None where there are none.
-    """
-
+    #: None, a number or a splitter, as in :class:`mvpa_kfda.kfda.penalties.Tuned`.
     cv: object
+    #: The number of trials.
     n: int
+    #: The observed classes (n,), for splitters that look at them.
     codes: np.ndarray | None
+    #: Each trial's group (n,).
     groups: np.ndarray | None
+    #: The outer folds; None where there are none.
     folds: Folds | None
 
     @cached_property
@@ -404,24 +385,20 @@ class InnerFolds:
     @cached_property
     def of_all(self):
         """The layout of the folds among all trials."""
-        return self._inner_layout(np.arange(self.n))
+        return self._lay_out_within(np.arange(self.n))
 
     @cached_property
     def of_folds(self):
         """The layouts within the training sets, a list for every outer batch."""
         return [
-            [self._inner_layout(np.delete(np.arange(self.n), te)) for te in tests]
+            [self._lay_out_within(np.delete(np.arange(self.n), te)) for te in tests]
             for tests in self.tests
         ]
 
     @cached_property
     def tests(self):
-        """Where the test rows are in the order of trials, (k, m) by outer batches."""
-        positions = np.arange(self.n)
-        return [
-            positions[batch.take].reshape(batch.k, batch.m)
-            for batch in self.layout.batches
-        ]
+        """Where the outer test rows are in the layout's order, (k, m) by batches."""
+        return [batch.index(self.n) for batch in self.layout.batches]
 
     @property
     def leaves_one_out(self):
@@ -431,8 +408,8 @@ class InnerFolds:
     @cached_property
     def sizes(self):
         """How many left-out trials, and how many folds, there are in training sets."""
-        within = (each.batches for some in self.of_folds for each in some)
-        batches = [batch for some in within for batch in some]
+        layouts = [layout for of_batch in self.of_folds for layout in of_batch]
+        batches = [batch for layout in layouts for batch in layout.batches]
         return sum(batch.k * batch.m for batch in batches), sum(b.k for b in batches)
 
     @cached_property
@@ -441,18 +418,12 @@ class InnerFolds:
         sizes = [len(test) for test in self.folds.tests]
         return np.argsort(sizes, kind="stable")
 
-    def _inner_layout(self, positions):
-        """Return the layout of the folds among the trials at some positions."""
+    def _lay_out_within(self, places):
+        """Return the layout of the folds among the trials at places of the order."""
         # Splitters are given the training trials in their own order.
-        positions = positions[np.argsort(self.layout.order[positions])]
-        tests = self._tests(self.layout.order[positions])
-        batches, start = [], 0
-        for m in sorted({len(test) for test in tests}):
-            take = np.concatenate([positions[t] for t in tests if len(t) == m])
-            stop = start + len(take)
-            batches.append(FoldBatch(take, len(take) // m, m, slice(start, stop)))
-            start = stop
-        return Layout(self.layout.order, np.empty(0, int), tuple(batches))
+        places = places[np.argsort(self.layout.order[places])]
+        tests = [places[test] for test in self._tests(self.layout.order[places])]
+        return Layout(self.layout.order, np.empty(0, int), batch_tests(tests))
 
     def _tests(self, rows):
         """Return the test sets within some rows, as indices into them."""
@@ -464,7 +435,7 @@ class InnerFolds:
         if not hasattr(cv, "split"):
             _check_enough(cv, len(rows))
             # Not stratified: all label permutations share these folds.
-            cv = KFold(cv, shuffle=True, random_state=0)
+            cv = ms.KFold(cv, shuffle=True, random_state=0)
         codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
         groups = None if self.groups is None else self.groups[rows]
         try:

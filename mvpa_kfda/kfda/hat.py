@@ -27,14 +27,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from ..utils.checks import check_symmetric
-from .kernels import Callable, Linear
+from .kernels import Linear, gram_of
 from .penalties import Moments, resolve_penalty
-
-#: How far kernel values must vary, relative to their size, to leave six digits.
-_SMALLEST_SPREAD = 1e-10
-#: Rows from which a matrix is inverted by itself, not in a batch.
-_LARGE_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -130,6 +124,17 @@ class Hat:
         return replace(self, residual=self.residual.astype(dtype))
 
 
+#: How far kernel values must vary, relative to their size, to leave six digits.
+_SMALLEST_SPREAD = 1e-10
+#: What is wrong with trials that are equal up to rounding.
+_ALL_ALIKE = (
+    "The trials do not differ: the kernel matrix is constant up to rounding. Check for "
+    "flat data. A polynomial or rbf kernel also needs a gamma that suits the unit of "
+    "the features: gamma=None, 1 / n_features, presumes features of about unit "
+    "variance; divide them by their standard deviation."
+)
+
+
 def _check_scale(scale, magnitude):
     """Refuse trials that do not differ beyond rounding, and negative kernels."""
     if not np.isfinite(scale):
@@ -146,15 +151,6 @@ def _check_scale(scale, magnitude):
         raise ValueError(_ALL_ALIKE)
 
 
-#: What is wrong with trials that are equal up to rounding.
-_ALL_ALIKE = (
-    "The trials do not differ: the kernel matrix is constant up to rounding. Check for "
-    "flat data. A polynomial or rbf kernel also needs a gamma that suits the unit of "
-    "the features: gamma=None, 1 / n_features, presumes features of about unit "
-    "variance; divide them by their standard deviation."
-)
-
-
 def _centre(X):
     """Return centred features; refuse those of which nothing but rounding is left.
 
@@ -162,7 +158,7 @@ def _centre(X):
     squaring as it would in a kernel matrix.
     """
     Xc = X - X.mean(axis=0)
-    size, spread = (np.einsum("np,np->", each, each) for each in (X, Xc))
+    size, spread = np.einsum("np,np->", X, X), np.einsum("np,np->", Xc, Xc)
     if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc
@@ -224,6 +220,10 @@ def centre_gram(K, centred=False, n_features=None):
     moments = Moments(Kc, np.diag(Kc).copy(), n_features)
     _check_scale(moments.scale, np.abs(np.diag(K)).mean())
     return Kc, moments
+
+
+#: Rows from which a matrix is inverted by itself, not in a batch.
+_LARGE_BLOCK = 32
 
 
 def invert_positive(matrix):
@@ -363,10 +363,7 @@ def primal_or_dual(X, kernel):
     kernel = kernel.fit(X)
     if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
         return "primal", kernel.features(X), n_features
-    K = kernel(X)
-    if isinstance(kernel, Callable):
-        check_symmetric(K, f"The value of kernel {kernel.function!r}")
-    return "dual", K, n_features
+    return "dual", gram_of(X, kernel), n_features
 
 
 @dataclass(frozen=True)
@@ -423,14 +420,9 @@ def spectrum_of_gram(K, n_features=None):
     values, vectors = eigh(Kc + moments.scale / n, check_finite=False)
     values = np.maximum(values, 0.0)
     # The lifted constant vector is one of the vectors; the others are the kernel's.
-    known = np.sort(_without_constant(values, vectors))
-    return Spectrum(vectors, values, replace(moments, known=known), False)
-
-
-def _without_constant(values, vectors):
-    """Return the kernel's own eigenvalues: zero in place of the lifted constant."""
-    constant = np.abs(vectors.sum(axis=0)).argmax()
-    return np.where(np.arange(len(values)) == constant, 0.0, values)
+    known = values.copy()
+    known[np.abs(vectors.sum(axis=0)).argmax()] = 0.0
+    return Spectrum(vectors, values, replace(moments, known=np.sort(known)), False)
 
 
 def spectrum_of_features(X, n_features=None):

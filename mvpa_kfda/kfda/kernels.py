@@ -20,6 +20,7 @@ from ..utils.checks import (
     check_gram,
     check_option,
     check_positive,
+    check_symmetric,
     quoted,
 )
 
@@ -264,15 +265,9 @@ class Callable(Kernel):
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """Several kernels, one of which is chosen inside every training fold.
+    """Several kernels, two or more, one of which is chosen inside every fold."""
 
-    Attributes
-    ----------
-    kernels : tuple of Kernel
-        Two or more.
-    """
-
-    kernels: tuple
+    kernels: tuple[Kernel, ...]
 
     @property
     def shift_free(self):
@@ -309,6 +304,19 @@ class KernelChoice:
     def repeated(self, times):
         """Return the choice for `times` blocks of the columns, side by side."""
         return self.map(lambda kernel: kernel.repeated(times))
+
+
+def gram_of(X, kernel):
+    """Return a fitted kernel's matrix (n, n); that of a user's function is checked."""
+    K = kernel(X)
+    if isinstance(kernel, Callable):
+        check_symmetric(K, f"The value of kernel {kernel.function!r}")
+    return K
+
+
+def kernels_of(kernel):
+    """Return the kernels to choose from, often a single one."""
+    return kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
 
 
 #: The kernels known by name.
@@ -354,8 +362,12 @@ def _required(kind):
         given = inspect.signature(kind).parameters.values()
     except ValueError:  # of some built-in classes nothing is known
         return ""
-    given = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return ", ".join(each.name for each in given if each.default is each.empty)
+    return ", ".join(
+        argument.name
+        for argument in given
+        if argument.kind is argument.POSITIONAL_OR_KEYWORD
+        and argument.default is argument.empty
+    )
 
 
 def _check_choice(kernels, allowed):

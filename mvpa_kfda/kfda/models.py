@@ -1,7 +1,9 @@
 """From a position's features, or its kernel matrix, to what predicts label vectors.
 
+What the run loop is given is a :class:`Model`, of one position of a map or of several.
 Where the penalty is fixed that is a :class:`~mvpa_kfda.kfda.direct.Plan`, where it is
-tuned a :class:`~mvpa_kfda.kfda.tuning.TunedPlan`; sources need not know the difference.
+tuned a :class:`~mvpa_kfda.kfda.tuning.TunedPlan`; of either a :class:`Stack` holds
+several, and a :class:`~mvpa_kfda.kfda.transfer.Transfer` applies it to other data.
 
 The observed labels are one vector, and at a single position its arrays are so small
 that most of the time would go into calling NumPy. So they are predicted at all
@@ -12,46 +14,104 @@ worked out once for the whole stack.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from .direct import (
     DenseInverse,
+    LayoutMixin,
     Plan,
-    Regressing,
-    Scored,
+    Predictions,
+    RegressionMixin,
     apply_targets,
     make_targets,
     prepare,
 )
 from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
-from .kernels import Kernel, KernelChoice, check_feature_kernel, check_kernel
+from .kernels import (
+    Kernel,
+    KernelChoice,
+    check_feature_kernel,
+    check_kernel,
+    kernels_of,
+)
 from .nystrom import Nystrom, approximated
 from .penalties import Tuned, check_method, check_reg
-from .tuning import tuned_plan
+from .tuning import TunedPlan, tuned_plan
+
+
+@runtime_checkable
+class PenaltyRecord(Protocol):
+    """What knows with which penalties label vectors are predicted."""
+
+    def penalty(self, labels, n_classes):
+        """Return what is to be recorded for labels (1, n), arrays (n_positions, ...).
+
+        For values in place of class codes, n_classes is None.
+        """
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What the run loop needs: it predicts label vectors at one position or at several.
+
+    Its predictions come in pieces that follow each other along a row of the map. Every
+    piece has the test rows in the order of `rows`.
+    """
+
+    #: How many of a block's positions it stands for.
+    n_positions: int
+    #: The number of trials that are tested or not.
+    n_rows: int
+    #: The trial behind every test row, (n_test,).
+    rows: np.ndarray
+    #: The (folds, test rows, training rows) of every batch of test sets.
+    shapes: tuple
+    #: What the penalty is recorded of, and where it is of one position the patterns,
+    #: see :func:`~mvpa_kfda.kfda.patterns.class_patterns`: what it was trained as.
+    plan: PenaltyRecord
+
+    def block_size(self, n_classes, want_scores=False):
+        """Return how many label vectors to process at a time, for speed and memory."""
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the :class:`~mvpa_kfda.kfda.direct.Predictions` for labels (B, n).
+
+        With axes for positions, or for the cells of a row, before that of the B labels.
+        """
+
+    def split(self):
+        """Return the models of its positions one by one, to find which one fails."""
+
+
+@runtime_checkable
+class RegressionModel(Protocol):
+    """What predicting numbers needs: a model of one position, a plan of either kind."""
+
+    #: The order in which trials are processed, (n,).
+    order: np.ndarray
+    #: The trial behind every test row, and the number of trials.
+    rows: np.ndarray
+    n_rows: int
+    #: The precision in which values are processed.
+    dtype: np.dtype
+
+    def block_size(self, n_classes, want_scores=False):
+        """Return how many vectors of values to process at a time."""
+
+    def fold_residuals(self, T):
+        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B).
+
+        Of values in the plan's order; the residuals are not to be changed.
+        """
 
 
 def resolve_method(kernel, reg, approx=None, precomputed=False):
-    """Return kernel and penalty objects for the arguments of a decoding function.
+    """Return the kernel and `reg` that a decoding function was given, checked.
 
-    Parameters
-    ----------
-    kernel, reg, approx
-        As the user gave them.
-    precomputed : bool
-        Whether the data may be a kernel matrix.
-
-    Returns
-    -------
-    kernel : kernel object
-        Of low rank, if it is to be approximated.
-    reg : float | str | penalty object
-        The penalty.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If one of them is not valid, or if they do not go together.
+    The kernel is of low rank if it is to be approximated. Only where the data may be a
+    kernel matrix it may be precomputed.
     """
     kernel = check_kernel(kernel) if precomputed else check_feature_kernel(kernel)
     reg = check_reg(reg)
@@ -69,7 +129,7 @@ def resolve_method(kernel, reg, approx=None, precomputed=False):
 def for_channels(kernel, ch_names):
     """Return the kernel for some channels, where it knows channels by name."""
     if isinstance(kernel, KernelChoice):
-        return kernel.map(lambda each: for_channels(each, ch_names))
+        return kernel.map(lambda choice: for_channels(choice, ch_names))
     inner = getattr(kernel, "kernel", None)
     if isinstance(inner, Kernel):  # as an approximation has one, or an empirical map
         return replace(kernel, kernel=for_channels(inner, ch_names))
@@ -78,108 +138,76 @@ def for_channels(kernel, ch_names):
 
 
 def check_size(kernel, n_features):
-    """Refuse a penalty on weights that is for another number of features.
-
-    Parameters
-    ----------
-    kernel : kernel object
-        Of which positions are given parts.
-    n_features : int
-        The number of features of all positions.
-    """
-    for each in kernels_of(kernel):
-        while isinstance(getattr(each, "kernel", None), Kernel):
-            each = each.kernel
-        size = getattr(each, "n_features", n_features)
+    """Refuse kernels that are for another number of features than there are in all."""
+    for inner in kernels_of(kernel):
+        while isinstance(getattr(inner, "kernel", None), Kernel):
+            inner = inner.kernel
+        size = getattr(inner, "n_features", n_features)
         if size != n_features:
             raise ValueError(
-                f"{each!r} is for {size} features, and the data have {n_features} that "
-                "are decoded: voxels in the mask and in regions, picked channels. Give "
-                "it for these, in their order, as by its method take."
+                f"{inner!r} is for {size} features, and the data have {n_features} "
+                "that are decoded: voxels in the mask and in regions, picked channels. "
+                "Give it for these, in their order, as by its method take."
             )
 
 
-def kernels_of(kernel):
-    """Return the kernels to choose from, often a single one."""
-    return kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
-
-
 def plan_of_features(X, kernel, reg, task):
-    """Return the plan of features (n, p), or of a precomputed kernel matrix.
+    """Return the plan of features (n, p), or of a precomputed kernel matrix (n, n).
 
-    Parameters
-    ----------
-    X : ndarray, shape (n, p) | (n, n)
-        The features, or the kernel matrix.
-    kernel, reg
-        Resolved kernel and regularisation.
-    task : Task
-        Has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
-        `rank`.
-
-    Returns
-    -------
-    plan : Plan | TunedPlan
-        What predicts label vectors.
+    The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
+    `rank`; `settings` are all of these but the inner folds.
     """
     if isinstance(reg, Tuned):
-        spectra = [spectrum_of(X, each) for each in kernels_of(kernel)]
+        spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
     return prepare(make_hat(X, kernel, reg), *task.settings)
 
 
 def plan_of_inner(inner, n_features, kernel, reg, task):
     """Do as :func:`plan_of_features` with the inner products (n, n) of features."""
-    kernels = kernels_of(kernel)
-    grams = [(each.from_inner(inner, n_features), each.is_linear) for each in kernels]
+    grams = [
+        (choice.from_inner(inner, n_features), n_features if choice.is_linear else None)
+        for choice in kernels_of(kernel)
+    ]
     if isinstance(reg, Tuned):
-        spectra = [spectrum_of_gram(K, n_features if p else None) for K, p in grams]
+        spectra = [spectrum_of_gram(K, p) for K, p in grams]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
-    ((gram, is_linear),) = grams
-    hat = hat_from_gram(gram, reg, n_features=n_features if is_linear else None)
-    return prepare(hat, *task.settings)
+    ((K, p),) = grams
+    return prepare(hat_from_gram(K, reg, n_features=p), *task.settings)
 
 
 @dataclass(frozen=True)
-class Stack:
-    """Plans of S positions with the same folds; a row of the map.
+class Stack(LayoutMixin):
+    """Plans of S positions with the same folds."""
 
-    Attributes
-    ----------
-    plans : tuple of Plan
-        One for each position.
-    """
-
-    plans: tuple[Plan, ...]
+    plans: tuple[Plan | TunedPlan, ...]
 
     @property
     def n_positions(self):
         """The number of positions S."""
         return len(self.plans)
 
+    @property
+    def layout(self):
+        """The layout of the folds."""
+        return self.plans[0].layout
+
+    @property
+    def plan(self):
+        """What the penalties of all positions are recorded of: itself."""
+        return self
+
     def split(self):
         """Return each position as a stack of its own."""
         return [Stack((plan,)) for plan in self.plans]
 
-    @property
-    def n_rows(self):
-        """The number of trials."""
-        return self.plans[0].n_rows
-
-    @property
-    def rows(self):
-        """The trial behind every test row."""
-        return self.plans[0].rows
-
-    @property
-    def shapes(self):
-        """The (folds, test rows, training rows) of every batch."""
-        return self.plans[0].shapes
-
     def penalty(self, labels, n_classes):
-        """Return what is to be recorded of the penalties, arrays (positions, ...)."""
-        found = [plan.penalty(labels, n_classes) for plan in self.plans]
-        return {key: np.concatenate([each[key] for each in found]) for key in found[0]}
+        """Return what is to be recorded of the penalties, arrays (S, ...)."""
+        records = [plan.penalty(labels, n_classes) for plan in self.plans]
+        return {
+            key: np.concatenate([record[key] for record in records])
+            for key in records[0]
+        }
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -188,11 +216,8 @@ class Stack:
     def predict(self, labels, n_classes, want_scores=False):
         """Yield the predictions for labels (B, n), some positions at a time.
 
-        Yields
-        ------
-        scored : Scored
-            ``true`` (n_test, 1, B), ``predicted`` (n_test, positions, B) and
-            ``class_scores`` (n_test, c, positions, B) or None.
+        These have `true` (n_test, 1, B), `predicted` (n_test, positions, B) and
+        `class_scores` (n_test, c, positions, B) or None.
         """
         first = self.plans[0]
         targets = make_targets(
@@ -200,25 +225,26 @@ class Stack:
         )
         true = None
         if targets.n_labels == 1 and isinstance(first, Plan):
-            scored = apply_targets(_Together(self.plans), targets, want_scores)
-            yield _with_axis(scored, scored.true[:, None], -1)
+            made = apply_targets(_JointPlan(self.plans), targets, want_scores)
+            yield _with_axis(made, made.true[:, None], -1)
             return
         for plan in self.plans:
-            scored = apply_targets(plan, targets, want_scores)
-            true = scored.true[:, None] if true is None else true
-            yield _with_axis(scored, true, -2)
+            made = apply_targets(plan, targets, want_scores)
+            true = made.true[:, None] if true is None else true
+            yield _with_axis(made, true, -2)
 
 
-def _with_axis(scored, true, axis):
+def _with_axis(predictions, true, axis):
     """Return predictions with an axis of length one for the label vector or the row."""
-    class_scores = scored.class_scores
+    class_scores = predictions.class_scores
     if class_scores is not None:
         class_scores = np.expand_dims(class_scores, axis)
-    return Scored(true, np.expand_dims(scored.predicted, axis), class_scores)
+    predicted = np.expand_dims(predictions.predicted, axis)
+    return Predictions(true, predicted, class_scores)
 
 
 @dataclass(frozen=True)
-class _Together(Regressing):
+class _JointPlan(LayoutMixin, RegressionMixin):
     """What `apply_targets` needs of a plan, for S plans at once.
 
     Arrays that end with the label vectors, B, end with the positions here.
@@ -227,12 +253,8 @@ class _Together(Regressing):
     plans: tuple[Plan, ...]
 
     @property
-    def rows(self):
-        return self.plans[0].rows
-
-    @property
-    def batches(self):
-        return self.plans[0].batches
+    def layout(self):
+        return self.plans[0].layout
 
     @property
     def dtype(self):
@@ -249,10 +271,10 @@ class _Together(Regressing):
     def solve(self, number, R):
         """Return the out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
         if self._inverses[number] is None:
-            each = [
+            columns = [
                 p.solve(number, R[..., i : i + 1]) for i, p in enumerate(self.plans)
             ]
-            return np.concatenate(each, axis=3)
+            return np.concatenate(columns, axis=3)
         E = self._inverses[number] @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
         return np.ascontiguousarray(E.transpose(3, 1, 2, 0))
 
@@ -260,8 +282,8 @@ class _Together(Regressing):
     def _inverses(self):
         """The inverses (S, k, m, m) by batches; None where they are not dense."""
         return [
-            np.stack([one.matrix for one in each])
-            if all(isinstance(one, DenseInverse) for one in each)
+            np.stack([inverse.matrix for inverse in of_batch])
+            if all(isinstance(inverse, DenseInverse) for inverse in of_batch)
             else None
-            for each in zip(*(p.inverses for p in self.plans), strict=True)
+            for of_batch in zip(*(p.inverses for p in self.plans), strict=True)
         ]

@@ -26,8 +26,6 @@ from .kernels import Kernel, KernelChoice, check_kernel, needs_gram
 _FIT_ROWS = 2000
 #: Values of one block of rows against the landmarks.
 _BLOCK_VALUES = 2**20
-#: Rows of which the kernel is computed to have its diagonal.
-_DIAGONAL_ROWS = 64
 #: Steps of k-means. Later ones move the centres little.
 _KMEANS_STEPS = 10
 #: Negative eigenvalues that are no rounding, relative to the largest.
@@ -48,11 +46,9 @@ class Nystrom:
     n_components : int
         The number r of landmarks, at most the number of trials. Directions in which
         the landmarks do not differ are dropped.
-    sampling : "kmeans" | "uniform" | "leverage"
-        ``"kmeans"``: the centres of r clusters [2]_, mostly the best choice.
-        ``"uniform"``: trials at random. ``"leverage"``: trials at random, rather those
-        that others speak little for, by ridge leverage scores [3]_ [4]_, estimated
-        from twice as many trials as landmarks. Trials are drawn without replacement.
+    sampling : "kmeans" | "uniform"
+        ``"kmeans"``: the centres of r clusters [2]_, the better choice.
+        ``"uniform"``: trials at random, drawn without replacement, which is faster.
     random_state : int | None
         The seed. ``None`` draws other landmarks every time.
 
@@ -77,9 +73,6 @@ class Nystrom:
        machines. NIPS 13.
     .. [2] Zhang, Tsang & Kwok (2008). Improved Nystrom low-rank approximation and error
        analysis. ICML.
-    .. [3] Alaoui & Mahoney (2015). Fast randomized kernel ridge regression with
-       statistical guarantees. NIPS 28.
-    .. [4] Musco & Musco (2017). Recursive sampling for the Nystrom method. NIPS 30.
 
     Examples
     --------
@@ -151,27 +144,17 @@ def approximated(kernel, approx):
 
 @dataclass(frozen=True)
 class LowRank(Kernel):
-    """The Nystrom approximation of a kernel, made by :meth:`Nystrom.approximate`.
+    """The Nystrom approximation of a kernel, made by :meth:`Nystrom.approximate`."""
 
-    Attributes
-    ----------
-    kernel : kernel object
-        The kernel that is approximated.
-    approx : Nystrom
-        How.
-    offset : ndarray, shape (p,) | None
-        What is subtracted from all features: their mean, if the kernel does not care.
-        Distances from inner products would lose digits to it.
-    landmarks : ndarray, shape (r, p) | None
-        The landmarks Z, less the offset; None before :meth:`fit`.
-    whitening : ndarray, shape (r, rank) | None
-        The columns of U S^(-1/2) that are not null directions of the landmarks.
-    """
-
+    #: What is approximated, and how.
     kernel: Kernel
     approx: Nystrom
+    #: What is subtracted from all features (p,): their mean, if the kernel does not
+    #: care. Distances from inner products would lose digits to it.
     offset: np.ndarray | None = field(default=None, repr=False, compare=False)
+    #: The landmarks Z (r, p), less the offset; None before `fit`.
     landmarks: np.ndarray | None = field(default=None, repr=False, compare=False)
+    #: The columns of U S^(-1/2) that are not null directions of Z, (r, rank).
     whitening: np.ndarray | None = field(default=None, repr=False, compare=False)
     low_rank: ClassVar[bool] = True
 
@@ -197,10 +180,10 @@ class LowRank(Kernel):
             )
         rng = np.random.default_rng(self.approx.random_state)
         offset = X.mean(axis=0) if self.kernel.shift_free else np.zeros(p)
-        some = X if n <= _FIT_ROWS else X[rng.choice(n, _FIT_ROWS, replace=False)]
-        kernel = self.kernel.fit(some - offset)
+        rows = X if n <= _FIT_ROWS else X[rng.choice(n, _FIT_ROWS, replace=False)]
+        kernel = self.kernel.fit(rows - offset)
         sample = SAMPLING[self.approx.sampling]
-        Z = X - offset if r == n else sample(kernel, X, offset, r, rng)
+        Z = (X if r == n else sample(X, r, rng)) - offset
         whitening = _whitening(kernel(Z), kernel)
         return replace(
             self, kernel=kernel, offset=offset, landmarks=Z, whitening=whitening
@@ -212,7 +195,10 @@ class LowRank(Kernel):
         if self.landmarks is None:
             return self.fit(X).features(X)
         features = np.empty((len(X), self.whitening.shape[1]))
-        for rows, values in _row_blocks(self.kernel, X, self.offset, self.landmarks):
+        size = max(1, _BLOCK_VALUES // max(self.landmarks.shape))
+        for start in range(0, len(X), size):
+            rows = slice(start, start + size)
+            values = self.kernel(X[rows] - self.offset, self.landmarks)
             np.matmul(values, self.whitening, out=features[rows])
         return features
 
@@ -230,14 +216,6 @@ class LowRank(Kernel):
     def repeated(self, times):
         """Return the kernel for `times` blocks of the columns, to be fitted anew."""
         return LowRank(self.kernel.repeated(times), self.approx)
-
-
-def _row_blocks(kernel, X, offset, Z):
-    """Yield slices of the rows of X, and their kernel values (rows, r) with Z."""
-    size = max(1, _BLOCK_VALUES // max(Z.shape))
-    for start in range(0, len(X), size):
-        rows = slice(start, start + size)
-        yield rows, kernel(X[rows] - offset, Z)
 
 
 def _whitening(K, kernel):
@@ -259,8 +237,8 @@ def _whitening(K, kernel):
     return vectors[:, keep] / np.sqrt(values[keep])
 
 
-def _kmeans(kernel, X, offset, r, rng):
-    """Return the centres of r clusters of trials."""
+def _kmeans(X, r, rng):
+    """Return the centres (r, p) of clusters of the rows of X."""
     seed = int(rng.integers(2**31))
     model = KMeans(
         r, init="random", n_init=1, max_iter=_KMEANS_STEPS, random_state=seed
@@ -269,56 +247,13 @@ def _kmeans(kernel, X, offset, r, rng):
     # That few steps do not converge, or that some trials are equal, does no harm.
     with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X).cluster_centers_ - offset
+        return model.fit(X).cluster_centers_
 
 
-def _uniform(kernel, X, offset, r, rng):
-    """Return r trials at random."""
-    return X[rng.choice(len(X), r, replace=False)] - offset
-
-
-def _leverage(kernel, X, offset, r, rng):
-    """Return r trials, drawn with probabilities by their ridge leverage scores."""
-    n = len(X)
-    pilot = _uniform(kernel, X, offset, min(n, 2 * r), rng)
-    scores = _leverage_scores(kernel, X, offset, pilot, r)
-    # No trial is out of the question, since choice() needs r that are not.
-    scores = np.maximum(scores, 1e-9)
-    chosen = rng.choice(n, r, replace=False, p=scores / scores.sum())
-    return X[chosen] - offset
-
-
-def _leverage_scores(kernel, X, offset, pilot, r):
-    r"""Return the ridge leverage scores of all trials, (n,), from pilot trials.
-
-    The score of trial i is the i-th diagonal value of :math:`K (K + \mu I)^{-1}`. With
-    s pilot trials P for all n it is close to
-
-    .. math:: (k_{ii} - k_{iP} (K_{PP} + \mu s/n I)^{-1} k_{Pi}) / \mu ,
-
-    in which a trial far from all pilots counts in full. With :math:`\mu` the sum of the
-    eigenvalues beyond the r/4 largest, over r/4, the exact scores sum to r/2 at most.
-    """
-    values, vectors = eigh(kernel(pilot))
-    values = np.maximum(values, 0.0)
-    quarter = max(1, r // 4)
-    # mu s/n, in the unit of the pilots' eigenvalues. A kernel of low rank has no tail.
-    mu = max(
-        values[:-quarter].sum() / quarter, 1e-10 * values[-1], np.finfo(float).tiny
-    )
-    whitening = vectors / np.sqrt(values + mu)
-    scores = _diagonal(kernel, X, offset)
-    for rows, block in _row_blocks(kernel, X, offset, pilot):
-        scores[rows] -= np.square(block @ whitening).sum(axis=1)
-    return np.clip(scores * (len(pilot) / len(X) / mu), 0.0, 1.0)
-
-
-def _diagonal(kernel, X, offset):
-    """Return the kernel's value of every trial with itself, (n,)."""
-    starts = range(0, len(X), _DIAGONAL_ROWS)
-    blocks = (X[start : start + _DIAGONAL_ROWS] - offset for start in starts)
-    return np.concatenate([np.diag(kernel(block)) for block in blocks])
+def _uniform(X, r, rng):
+    """Return r rows of X, drawn at random."""
+    return X[rng.choice(len(X), r, replace=False)]
 
 
 #: The ways to choose landmarks, by name.
-SAMPLING = {"kmeans": _kmeans, "uniform": _uniform, "leverage": _leverage}
+SAMPLING = {"kmeans": _kmeans, "uniform": _uniform}

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .direct import fold_models, make_targets, regress_folds
+from .direct import fold_models, make_targets, regress_targets
 from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
@@ -73,9 +73,9 @@ def class_patterns(plan, codes, n_classes, signal):
         mean, and a class that no fold trains on is NaN. Without folds, the same as
         ``"class"``. ``"discriminant"`` (c - 1, p): the columns of A for the
         discriminant scores of the full-data model, in the unit of `signal` per unit of
-        the score; :math:`W^\top (S_w + \lambda I) W = I` scales the scores. The sign is
-        free; the largest absolute entry is made positive. Discriminants without any
-        class difference are zero.
+        the score, scaled as by :meth:`KernelFDA.transform`. The sign is free; the
+        largest absolute entry is made positive. Discriminants without any class
+        difference are zero.
 
     Raises
     ------
@@ -107,20 +107,22 @@ def class_patterns(plan, codes, n_classes, signal):
         _SMALLEST[plan.dtype.name],
     )
     nobody = np.empty((1, 0), int)
-    _, found, counts = trials.fit(fitted[None].copy(), nobody)
+    _, class_maps, counts = trials.fit(fitted[None].copy(), nobody)
     A = regression.A[:, :, 0, 0].astype(float)
     axes = discriminant_axes(A, counts[0], contrasts(n_classes))
     forward, _, _ = trials.fit((axes.T @ fitted)[None], nobody)
-    patterns = {"class": found[0], "class_folds": found[0]}
-    patterns["discriminant"] = _positive_peak(forward[0])
+    patterns = {"class": class_maps[0], "class_folds": class_maps[0]}
+    peak = np.abs(forward[0]).argmax(axis=1)[:, None]  # to be positive
+    signs = np.where(np.take_along_axis(forward[0], peak, 1) < 0, -1, 1)
+    patterns["discriminant"] = forward[0] * signs
     if plan.batches:
         total, times = 0.0, 0
         for part in parts:
             if part is not full:
                 targets, regression, fitted = _fit(part, codes, n_classes)
             for scores, tests in _fold_scores(part, targets, regression, fitted):
-                _, each, counts = trials.fit(scores, tests)
-                total += each.sum(axis=0)
+                _, class_maps, counts = trials.fit(scores, tests)
+                total += class_maps.sum(axis=0)
                 times += (counts > 0).sum(axis=0)
         with np.errstate(invalid="ignore"):
             patterns["class_folds"] = total / times[:, None]  # 0 / 0 is NaN
@@ -130,43 +132,27 @@ def class_patterns(plan, codes, n_classes, signal):
 def _fit(plan, codes, n_classes):
     """Return targets, their regression on all trials, and the fitted scores (q, n)."""
     targets = make_targets(np.asarray(codes)[None], n_classes, plan.layout, plan.dtype)
-    regression = regress_folds(plan, targets)
+    regression = regress_targets(plan, targets)
     return targets, regression, (targets.T - regression.R)[:, :, 0].astype(float)
 
 
 @dataclass(frozen=True)
 class _Trials:
-    """What the forward models of all folds have in common.
+    """What the forward models of all folds have in common."""
 
-    Attributes
-    ----------
-    signal : ndarray, shape (n, p)
-        The centred channels.
-    member : ndarray, shape (n, c)
-        1 where a trial is of a class, else 0.
-    smallest : float
-        The smallest share of variance that is not rounding error.
-    """
-
+    #: The centred channels, (n, p).
     signal: np.ndarray
+    #: 1 where a trial is of a class, else 0, (n, c).
     member: np.ndarray
+    #: The smallest share of variance that is not rounding error.
     smallest: float
 
     def fit(self, scores, tests):
-        """Return forward models, class patterns and class counts of k models.
+        """Return A' (k, q, p), class patterns (k, c, p) and class counts (k, c).
 
-        Parameters
-        ----------
-        scores : ndarray, shape (k, q, n)
-            Each model's scores; those of its test trials do not matter. Used up.
-        tests : ndarray of int, shape (k, m)
-            The trials that a model was not trained on.
-
-        Returns
-        -------
-        forward, patterns, counts : ndarray, (k, q, p), (k, c, p) and (k, c)
-            A', (A m)' and the training trials of each class; the pattern of a class
-            without any is zero.
+        Of k models with scores (k, q, n), which are used up; those of the test trials
+        (k, m), which a model was not trained on, do not matter. The pattern of a class
+        without any training trial is zero.
         """
         left_out = tests[:, None]
         np.put_along_axis(scores, left_out, 0, axis=2)
@@ -205,9 +191,8 @@ def _fold_scores(plan, targets, regression, fitted):
     """
     residual, factor = plan.hat.residual, plan.hat.factor
     q, n = fitted.shape
-    for model in fold_models(plan, targets, regression):
-        batch = model.batch
-        tests = np.arange(n)[batch.take].reshape(batch.k, batch.m)
+    for model in fold_models(plan, targets.folds, regression):
+        batch, tests = model.batch, model.batch.index(n)
         step = max(1, _CACHE_BYTES // (8 * n * (batch.m + q)))
         for start in range(0, batch.k, step):
             te = tests[start : start + step]
@@ -218,9 +203,3 @@ def _fold_scores(plan, targets, regression, fitted):
                 yield fitted - (weights @ factor.T).reshape(-1, q, n), te
             else:
                 yield fitted + E @ residual[te], te
-
-
-def _positive_peak(patterns):
-    """Return patterns (m, p) whose largest absolute entry is positive."""
-    peak = np.abs(patterns).argmax(axis=1)[:, None]
-    return patterns * np.where(np.take_along_axis(patterns, peak, 1) < 0, -1, 1)

@@ -1,11 +1,16 @@
 r"""How strongly a model is penalised, as users say it, and as the number lambda.
 
-All but :class:`Tuned` take lambda from the kernel alone, without labels, so that one
-inverse still serves every label permutation (:mod:`mvpa_kfda.kfda.penalties`).
+In this package the penalty is the number :math:`\lambda`, and ``reg`` the rule that
+sets it: a number relative to the kernel, a name, or an object such as :class:`Ridge`.
+*What* lambda multiplies is up to the kernel: :class:`mvpa_kfda.Penalty` is a kernel
+with another norm of the weights.
 
-These :class:`Moments` are of the centred kernel matrix :math:`K_c` of n trials, or for
-features of the scatter matrix :math:`X_c^\top X_c`, which has the same positive
-eigenvalues. No label is used.
+All rules but :class:`Tuned` take lambda from the kernel alone, without labels, so that
+one inverse still serves every label permutation. Such a rule is a class whose
+``_lambda`` is given the :class:`Moments` of the kernel, or an entry of
+:data:`ESTIMATED`. Moments are those of the centred kernel matrix :math:`K_c` of n
+trials, or for features of the scatter matrix :math:`X_c^\top X_c`, which has the same
+positive eigenvalues.
 """
 
 from collections.abc import Iterable
@@ -20,20 +25,61 @@ from scipy.optimize import brentq
 from ..utils.checks import check_count, check_option, check_positive
 from .kernels import KernelChoice
 
-_REG_HINT = (
-    " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty. "
-    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'tuned', "
-    "'ledoit_wolf' and 'oas'."
-)
-_SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
-#: Penalties by name, which estimate the shrinkage of the covariance.
-ESTIMATED = ("ledoit_wolf", "oas")
-#: What a tuned penalty may be chosen by.
-CRITERIA = ("squared_error", "accuracy", "log_loss")
+
+@dataclass(frozen=True)
+class Moments:
+    """What penalties need to know of a kernel.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (n, n) | (p, p)
+        The centred kernel matrix, or the scatter matrix of features.
+    diagonal : ndarray, shape (n,)
+        The diagonal of the centred kernel matrix.
+    n_features : int | None
+        p, None where the kernel is not linear.
+    known : ndarray, shape (n,) | (p,) | None
+        The eigenvalues in ascending order, where they are known already.
+    """
+
+    matrix: np.ndarray
+    diagonal: np.ndarray
+    n_features: int | None = None
+    known: np.ndarray | None = None
+
+    @property
+    def n(self):
+        """The number of trials."""
+        return len(self.diagonal)
+
+    @property
+    def scale(self):
+        """trace(K_c) / n, the mean squared norm of a centred trial."""
+        return self.diagonal.sum() / self.n
+
+    @cached_property
+    def eigenvalues(self):
+        """Eigenvalues of the matrix, in ascending order."""
+        if self.known is not None:
+            return self.known
+        return eigvalsh(self.matrix, check_finite=False)
+
+    @property
+    def noise(self):
+        """The size of eigenvalues that are zero but for rounding."""
+        return self.n * np.finfo(float).eps * self.eigenvalues[-1]
+
+
+class _Rule:
+    """What takes lambda from the kernel alone."""
+
+    def _lambda(self, moments):
+        """Return lambda for the kernel's moments."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(_Rule):
     """An absolute ridge penalty in the kernel's feature space.
 
     Parameters
@@ -60,9 +106,12 @@ class Ridge:
         """Check the penalty."""
         check_positive("lambda", self.lam)
 
+    def _lambda(self, moments):
+        return float(self.lam)
+
 
 @dataclass(frozen=True)
-class Shrinkage:
+class Shrinkage(_Rule):
     r"""Shrinkage of the covariance towards a multiple of the identity.
 
     .. math:: (1 - \gamma)\, C + \gamma\, \frac{\mathrm{tr}\, C}{p}\, I
@@ -113,9 +162,12 @@ class Shrinkage:
         """Check the share."""
         _check_between("gamma", self.gamma, 0, 1, "between 0 and 1, both excluded")
 
+    def _lambda(self, moments):
+        return _shrunk(self.gamma, moments)
+
 
 @dataclass(frozen=True)
-class DegreesOfFreedom:
+class DegreesOfFreedom(_Rule):
     r"""A penalty that leaves the model so many degrees of freedom.
 
     Lambda solves :math:`\mathrm{tr}\, G(\lambda) = 1 + \sum_i s_i / (s_i + \lambda) =
@@ -158,6 +210,34 @@ class DegreesOfFreedom:
             "trials"
         )
         _check_between("df", self.df, 1, np.inf, allowed)
+
+    def _lambda(self, moments):
+        """Return the lambda for which 1 + sum s / (s + lambda) = df."""
+        values = moments.eigenvalues
+        values = values[values > moments.noise]
+        if not self.df < 1 + len(values):
+            raise ValueError(
+                f"df={self.df:g} is too large: the {moments.n} trials have "
+                f"{len(values)} independent directions here, so the degrees of freedom "
+                f"are between 1 and {1 + len(values)}, both excluded. Use a smaller df."
+            )
+
+        def excess(log_lam):
+            return 1 + (values / (values + np.exp(log_lam))).sum() - self.df
+
+        # s / (s + lam) lies between 1 - lam / s and s / lam.
+        low = np.log((1 + len(values) - self.df) / (1 / values).sum())
+        high = np.log(values.sum() / (self.df - 1))
+        return float(np.exp(brentq(excess, low - 1, high + 1, xtol=1e-14, rtol=1e-14)))
+
+
+#: What a tuned penalty may be chosen by, and how to name on an axis what is minimised.
+#: How it is computed: :data:`mvpa_kfda.kfda.criteria.MEASURES`.
+CRITERIA = {
+    "squared_error": "Squared error",
+    "accuracy": "Share of errors",
+    "log_loss": "Log loss",
+}
 
 
 @dataclass(frozen=True)
@@ -281,119 +361,16 @@ def _check_inner_cv(cv):
     check_count("cv", cv, minimum=2)
 
 
-def check_reg(reg):
-    """Return `reg` if it is a positive number or a penalty object; names resolved."""
-    if isinstance(reg, str) and reg in ("tuned", *ESTIMATED):
-        return Tuned() if reg == "tuned" else reg
-    if isinstance(reg, (Ridge, Shrinkage, DegreesOfFreedom, Tuned)):
-        return reg
-    several = "" if isinstance(reg, str) or not isinstance(reg, Iterable) else _SEVERAL
-    return check_positive("reg", reg, hint=_REG_HINT + several)
-
-
-def check_method(kernel, reg):
-    """Refuse penalties that do not go with the kernel.
-
-    Parameters
-    ----------
-    kernel : kernel object
-        Checked.
-    reg : float | str | penalty object
-        Checked.
-    """
-    if isinstance(kernel, KernelChoice) and not isinstance(reg, Tuned):
-        raise ValueError(
-            f"A list of {len(kernel.kernels)} kernels needs reg='tuned' or Tuned(...), "
-            f"by which one of them is chosen; got reg={reg!r}."
-        )
-    if isinstance(reg, str) and not kernel.is_linear:
-        raise ValueError(
-            f"reg={reg!r} estimates the covariance of features, so it needs a linear "
-            f"kernel; got {kernel!r}. Use a float, DegreesOfFreedom or Tuned."
-        )
-
-
-#: The bounds of an estimated lambda, in units of trace(K_c)/n: without noise or
-#: without structure the estimates are 0 or infinite.
-_SMALLEST, _LARGEST = 1e-8, 1e3
-
-
-@dataclass(frozen=True)
-class Moments:
-    """What penalties need to know of a kernel.
-
-    Attributes
-    ----------
-    matrix : ndarray, shape (n, n) | (p, p)
-        The centred kernel matrix, or the scatter matrix of features.
-    diagonal : ndarray, shape (n,)
-        The diagonal of the centred kernel matrix.
-    n_features : int | None
-        p, None where the kernel is not linear.
-    known : ndarray, shape (n,) | (p,) | None
-        The eigenvalues in ascending order, where they are known already.
-    """
-
-    matrix: np.ndarray
-    diagonal: np.ndarray
-    n_features: int | None = None
-    known: np.ndarray | None = None
-
-    @property
-    def n(self):
-        """The number of trials."""
-        return len(self.diagonal)
-
-    @property
-    def scale(self):
-        """trace(K_c) / n, the mean squared norm of a centred trial."""
-        return self.diagonal.sum() / self.n
-
-    @cached_property
-    def eigenvalues(self):
-        """Eigenvalues of the matrix, in ascending order."""
-        if self.known is not None:
-            return self.known
-        return eigvalsh(self.matrix, check_finite=False)
-
-    @property
-    def noise(self):
-        """The size of eigenvalues that are zero but for rounding."""
-        return self.n * np.finfo(float).eps * self.eigenvalues[-1]
-
-
-def resolve_penalty(reg, moments):
-    """Return lambda for a penalty that does not depend on labels.
-
-    Parameters
-    ----------
-    reg : float | Ridge | Shrinkage | DegreesOfFreedom | "ledoit_wolf" | "oas"
-        A float is relative: lambda = reg * trace(K_c) / n.
-    moments : Moments
-        Of the kernel.
-
-    Returns
-    -------
-    lam : float
-        The penalty, above zero.
-    """
-    if isinstance(reg, Ridge):
-        return float(reg.lam)
-    if isinstance(reg, DegreesOfFreedom):
-        return _solve_df(reg.df, moments)
-    if isinstance(reg, Shrinkage):
-        return _shrunk(reg.gamma, moments)
-    if isinstance(reg, str):
-        lam = _shrunk(_SHRINKAGE[reg](moments), moments)
-        return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
-    return float(reg) * moments.scale
-
-
 def _shrunk(gamma, moments):
     """Return the lambda that shrinks the total covariance by gamma."""
     with np.errstate(divide="ignore"):
         ratio = np.divide(gamma, 1 - gamma)
     return float(ratio * moments.scale * moments.n / (moments.n_features or moments.n))
+
+
+#: The bounds of an estimated lambda, in units of trace(K_c)/n: without noise or
+#: without structure the estimates are 0 or infinite.
+_SMALLEST, _LARGEST = 1e-8, 1e3
 
 
 def _ledoit_wolf(moments):
@@ -417,49 +394,72 @@ def _oas(moments):
     return 1.0 if not below > 0 else min((alpha + mean**2) / below, 1.0)
 
 
-_SHRINKAGE = {"ledoit_wolf": _ledoit_wolf, "oas": _oas}
+#: Rules by name: the shrinkage of the covariance that they estimate.
+ESTIMATED = {"ledoit_wolf": _ledoit_wolf, "oas": _oas}
 
 
-def _solve_df(df, moments):
-    """Return the lambda for which 1 + sum s / (s + lambda) = df."""
-    values = moments.eigenvalues
-    values = values[values > moments.noise]
-    if not df < 1 + len(values):
+_REG_HINT = (
+    " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty. "
+    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'tuned', "
+    "'ledoit_wolf' and 'oas'."
+)
+_SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
+
+
+def check_reg(reg):
+    """Return `reg` if it is a positive number or another rule; "tuned" as an object."""
+    if isinstance(reg, str) and reg in ("tuned", *ESTIMATED):
+        return Tuned() if reg == "tuned" else reg
+    if isinstance(reg, (_Rule, Tuned)):
+        return reg
+    several = "" if isinstance(reg, str) or not isinstance(reg, Iterable) else _SEVERAL
+    return check_positive("reg", reg, hint=_REG_HINT + several)
+
+
+def check_method(kernel, reg):
+    """Refuse a checked `reg` that does not go with the kernel."""
+    if isinstance(kernel, KernelChoice) and not isinstance(reg, Tuned):
         raise ValueError(
-            f"df={df:g} is too large: the {moments.n} trials have {len(values)} "
-            "independent directions here, so the degrees of freedom are between 1 and "
-            f"{1 + len(values)}, both excluded. Use a smaller df."
+            f"A list of {len(kernel.kernels)} kernels needs reg='tuned' or Tuned(...), "
+            f"by which one of them is chosen; got reg={reg!r}."
+        )
+    if isinstance(reg, str) and not kernel.is_linear:
+        raise ValueError(
+            f"reg={reg!r} estimates the covariance of features, so it needs a linear "
+            f"kernel; got {kernel!r}. Use a float, DegreesOfFreedom or Tuned."
         )
 
-    def excess(log_lam):
-        return 1 + (values / (values + np.exp(log_lam))).sum() - df
 
-    # s / (s + lam) lies between 1 - lam / s and s / lam.
-    low = np.log((1 + len(values) - df) / (1 / values).sum())
-    high = np.log(values.sum() / (df - 1))
-    return float(np.exp(brentq(excess, low - 1, high + 1, xtol=1e-14, rtol=1e-14)))
-
-
-def candidates(tuned, moments):
-    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
+def resolve_penalty(reg, moments):
+    """Return lambda for a penalty that does not depend on labels.
 
     Parameters
     ----------
-    tuned : Tuned
-        With the grid.
+    reg : float | Ridge | Shrinkage | DegreesOfFreedom | "ledoit_wolf" | "oas"
+        A float is relative: lambda = reg * trace(K_c) / n.
     moments : Moments
         Of the kernel.
 
     Returns
     -------
-    lambdas : ndarray
-        In descending order.
+    lam : float
+        The penalty, above zero.
     """
+    if isinstance(reg, _Rule):
+        return reg._lambda(moments)
+    if isinstance(reg, str):
+        lam = _shrunk(ESTIMATED[reg](moments), moments)
+        return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
+    return float(reg) * moments.scale
+
+
+def candidates(tuned, moments):
+    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first."""
     if tuned.grid == "auto":
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
         return np.geomspace(values.max(), max(low, 1e-7 * values.max()), 20)
-    lambdas = [resolve_penalty(each, moments) for each in tuned.grid]
+    lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
     return np.array(sorted(lambdas, reverse=True))

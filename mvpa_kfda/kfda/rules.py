@@ -14,6 +14,11 @@ import numpy as np
 from scipy.linalg import eigh, helmert
 
 
+def code_dtype(n_classes):
+    """Return the smallest type of class codes."""
+    return np.int8 if n_classes < 128 else np.int16
+
+
 def contrasts(n_classes):
     """Return Q (c, c - 1): orthonormal columns that sum to zero."""
     return helmert(n_classes).T
@@ -21,20 +26,13 @@ def contrasts(n_classes):
 
 @dataclass(frozen=True)
 class RuleTerms:
-    """The part of the scoring rule that depends on the class counts only.
+    """The part of the scoring rule that depends on the class counts only."""
 
-    Attributes
-    ----------
-    counts : ndarray, shape (c, k, B)
-        Training trials of each class.
-    Q : ndarray, shape (c, q)
-        The contrasts, in the computing precision.
-    rank : int | None
-        How many discriminants to classify by; None for all q.
-    """
-
+    #: Training trials of each class, (c, k, B).
     counts: np.ndarray
+    #: The contrasts (c, q), in the computing precision.
     Q: np.ndarray
+    #: How many discriminants to classify by; None for all q.
     rank: int | None = None
 
     @cached_property
@@ -193,7 +191,7 @@ def _reduced(A, terms):
     squares = along**2
     sums = squares.sum(axis=-1), ((1 - within) * squares).sum(axis=-1)
     W = np.ascontiguousarray(W.transpose(2, 3, 0, 1), dtype)
-    return W, *(each.transpose(2, 0, 1).astype(dtype) for each in sums)
+    return W, *(values.transpose(2, 0, 1).astype(dtype) for values in sums)
 
 
 #: A share of variance within classes that is nothing but rounding, in units of eps.
@@ -230,27 +228,14 @@ def _solve(A, D):
 
 
 def best_classes(fitted, W, b, scores=None):
-    """Return the best class (k, m, B) of regression scores (q, k, m, B).
+    """Return the best class (k, m, B) of regression scores (q, k, m, B), by W and b.
 
-    The comparisons' truth values are one byte each, so that all but the scores is
-    arithmetic on bytes.
-
-    Parameters
-    ----------
-    fitted : ndarray, shape (q, k, m, B)
-        Out-of-sample regression scores.
-    W, b : ndarray, shape (q, c, k, B) and (c, k, B)
-        From :func:`class_rule`.
-    scores : ndarray, shape (k, m, c, B) | None
-        Where to write the class scores.
-
-    Returns
-    -------
-    best : ndarray of int, shape (k, m, B)
-        The class with the highest score, the first one of several.
+    The first one of several. The class scores go into `scores` (k, m, c, B), if that is
+    given. The comparisons' truth values are one byte each, so that all but the scores
+    is arithmetic on bytes.
     """
     q, *shape = fitted.shape
-    best = np.zeros(shape, np.int8 if len(b) < 128 else np.int16)
+    best = np.zeros(shape, code_dtype(len(b)))
     top, score, term = (np.empty(shape, fitted.dtype) for _ in range(3))
     better = np.empty(shape, bool)
     for c in range(len(b)):
@@ -273,18 +258,8 @@ def best_of_two(residuals, T, A, terms):
     r"""Return the better of two classes (k, m, B), without any class scores.
 
     The second class is better where :math:`\hat t = t - e` is below a bound that is
-    linear in A (``terms.two_class_bound``).
-
-    Parameters
-    ----------
-    residuals : ndarray, shape (1, k, m, B)
-        Out-of-sample residuals; they are used up.
-    T : ndarray, shape (1, k, m, B)
-        The test rows' contrasts.
-    A : ndarray, shape (1, 1, k, B)
-        Training cross-products.
-    terms : RuleTerms
-        Of the same folds.
+    linear in A (``terms.two_class_bound``). Of the test rows' contrasts T and their
+    residuals (1, k, m, B), which are used up, and of A (1, 1, k, B).
     """
     if not (A[0, 0] > 0).all() and not _only_absent(A[0, 0] > 0, terms):
         raise ValueError(FITTED_EXACTLY)

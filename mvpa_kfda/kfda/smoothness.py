@@ -1,4 +1,4 @@
-r"""Penalties on the weights of the features: penalised discriminants.
+r"""Kernels that penalise the weights of the features: penalised discriminants.
 
 A ridge treats all weights alike. A quadratic penalty :math:`w^\top \Omega w` knows
 which of them belong together: with the Laplacian of a graph of neighbouring sensors,
@@ -23,7 +23,7 @@ from .kernels import Kernel
 _LARGE = 3000
 
 
-class Definite:
+class DefiniteMatrix:
     """A symmetric positive definite matrix, factored once and only when needed."""
 
     def __init__(self, matrix, subject):
@@ -76,7 +76,7 @@ class Definite:
         parts = [self.matrix]
         if sparse.issparse(self.matrix):
             where = self.matrix.indices, self.matrix.indptr
-            parts = [self.matrix.data, *(each.astype(np.int64) for each in where)]
+            parts = [self.matrix.data, *(index.astype(np.int64) for index in where)]
         digest = sha1(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
         return digest.hexdigest()[:8]
 
@@ -212,7 +212,7 @@ class Penalty(Kernel):
     def __init__(self, Omega):
         self.Omega = symmetrised(check_square(Omega, "Omega"), "Omega")
         self._blocks = 1
-        self._factor = Definite(self.Omega, "Omega")
+        self._factor = DefiniteMatrix(self.Omega, "Omega")
 
     @property
     def n_features(self):
@@ -245,11 +245,11 @@ class Penalty(Kernel):
         """Return X with its blocks one below the other, (n * blocks, p)."""
         X = np.asarray(X, dtype=np.float64)
         if X.shape[1] != self.n_features:
-            each = f" in each of {self._blocks} blocks" if self._blocks > 1 else ""
+            blocks = f" in each of {self._blocks} blocks" if self._blocks > 1 else ""
             raise ValueError(
                 f"The matrix of {self!r} is for {self.n_features // self._blocks} "
-                f"features{each}, and the data have {X.shape[1]} in all. Give one row "
-                "and column per feature, in the order of the data."
+                f"features{blocks}, and the data have {X.shape[1]} in all. Give one "
+                "row and column per feature, in the order of the data."
             )
         return X.reshape(-1, X.shape[1] // self._blocks)
 
@@ -398,7 +398,7 @@ class GraphSmooth(Penalty):
         self._blocks = 1
         diagonal = self.strength * self.adjacency.sum(axis=1) + self.eps
         omega = sparse.diags_array(diagonal) - self.strength * self.adjacency
-        self._factor = Definite(omega.tocsr(), "The penalty of the graph")
+        self._factor = DefiniteMatrix(omega.tocsr(), "The penalty of the graph")
 
     @property
     def Omega(self):

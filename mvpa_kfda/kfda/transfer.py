@@ -31,16 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .direct import Plan, Scored, make_targets
-from .rules import class_rule
+from .direct import Plan, Predictions, make_targets
+from .rules import class_rule, code_dtype
 from .tuning import TunedPlan
-
-#: Rows of one matrix product, and bytes of what it yields: these fit the cache.
-_ROWS, _CACHE_BYTES = 256, 2**20
-#: Numbers in the rows of the test positions that are scored together.
-_CHUNK_VALUES = 2**21
-#: Bytes that the coefficients or scores of a block of label vectors may take.
-_MEMORY_BYTES = 2**26
 
 
 def feature_expansion(X, hat):
@@ -90,10 +83,20 @@ def kernel_expansion(K, hat):
     return np.vstack([residual, 1 / n - K.mean(axis=0) @ residual / hat.lam])
 
 
+#: Numbers in the rows of the test positions that are scored together.
+_CHUNK_VALUES = 2**21
+
+
 def chunk_length(n_rows, n_columns):
     """Return how many test positions, n_rows x n_columns each, to hold in one array."""
     # With few columns it is the predictions, hundreds to a row, that take memory.
     return int(np.clip(_CHUNK_VALUES // (n_rows * max(n_columns, 64)), 1, 128))
+
+
+#: Rows of one matrix product, and bytes of what it yields: these fit the cache.
+_ROWS, _CACHE_BYTES = 256, 2**20
+#: Bytes that the coefficients or scores of a block of label vectors may take.
+_MEMORY_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,13 @@ class Transfer:
     true: np.ndarray | None
     n_rows: int
 
+    #: Of one training position, however many it is tested at.
+    n_positions = 1
+
+    def split(self):
+        """Return the models of its positions one by one: itself."""
+        return [self]
+
     @property
     def rows(self):
         """The trial behind every test row."""
@@ -149,7 +159,7 @@ class Transfer:
 
         Yields
         ------
-        scored : Scored
+        predictions : Predictions
             ``true`` (n_test, 1, 1 or B), ``predicted`` (n_test, C, B) and
             ``class_scores`` (n_test, c, C, B) or None. Class scores are relative to
             the first class.
@@ -170,76 +180,67 @@ class Transfer:
 
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
-        kept = {}
+        shared = {}
         if not self.plan.batches:
             A, choice = self.plan.all_models(targets)
-            g = self._coefficients(targets.T, kept, choice)
+            g = self._coefficients(targets.T, shared, choice)
             W, b = class_rule(A, targets.terms)
-            yield _classifier(slice(None), self.n_rows, g, W, b)
+            yield _classifiers(slice(None), self.n_rows, g, W, b)
             return
         for model in self.plan.fold_models(targets):
-            g = self._coefficients(targets.T, kept, model.choice, model)
+            g = self._coefficients(targets.T, shared, model.choice, model)
             W, b = class_rule(model.A, model.targets.terms)
-            yield _classifier(model.batch.take, model.batch.m, g, W, b)
+            yield _classifiers(model.batch.take, model.batch.m, g, W, b)
 
-    def _coefficients(self, T, kept, choice, model=None):
+    def _coefficients(self, T, shared, choice, model=None):
         """Return the coefficients (q, k, r + 1, B) of models of T (q, n, B).
 
-        `kept` holds what the batches of folds share. The models are those of all
+        `shared` holds what batches of folds have in common. The models are those of all
         trials without `model`. `choice` (k, B) says which candidate each is of.
         """
         if choice is None:
-            if None not in kept:
-                kept[None] = self.expansions(None) @ T
-            return self._without_tests(kept[None], None, model)
+            if None not in shared:
+                shared[None] = self.expansions(None) @ T
+            return self._without_tests(shared[None], None, model)
         g = None
         for number in np.unique(choice):
-            some = (choice == number).any(axis=0)
-            key = number, some.tobytes()
-            if key not in kept:
-                kept[key] = self.expansions(number) @ T[:, :, some]
-            each = self._without_tests(kept[key], number, model, some)
+            mine = choice == number  # (k, B)
+            columns = mine.any(axis=0)
+            key = number, columns.tobytes()
+            if key not in shared:
+                shared[key] = self.expansions(number) @ T[:, :, columns]
+            part = self._without_tests(shared[key], number, model, columns)
             if g is None:
-                g = np.empty((*each.shape[:3], len(some)), each.dtype)
-            mine = (choice == number)[:, None]  # (k, 1, B)
-            g[..., some] = np.where(mine[..., some], each, g[..., some])
+                g = np.empty((*part.shape[:3], len(columns)), part.dtype)
+            taken = mine[:, None, columns]  # (k, 1, some of B)
+            g[..., columns] = np.where(taken, part, g[..., columns])
         return g
 
-    def _without_tests(self, base, number, model, some=slice(None)):
-        """Take the test rows' part out of coefficients (q, r + 1, B)."""
+    def _without_tests(self, base, number, model, columns=slice(None)):
+        """Take the test rows' part out of coefficients (q, r + 1, some of B)."""
         if model is None:
             return base[:, None]
-        batch = model.batch
-        columns = self.expansions(number)[:, batch.take].reshape(-1, batch.k, batch.m)
-        return base[:, None] - columns.transpose(1, 0, 2) @ model.residuals[..., some]
+        batch, residuals = model.batch, model.residuals[..., columns]
+        tested = self.expansions(number)[:, batch.take].reshape(-1, batch.k, batch.m)
+        return base[:, None] - tested.transpose(1, 0, 2) @ residuals
 
 
 @dataclass(frozen=True)
 class _Classifiers:
-    """The models of k folds with m test rows: class scores as linear functions.
+    """The models of k folds with m test rows: class scores as linear functions."""
 
-    Attributes
-    ----------
-    take : slice | ndarray
-        Their test rows.
-    m : int
-        Test rows per fold.
-    weights : ndarray, shape (c - 1, k, r + 1, B)
-        Scores relative to the first class, the constant last.
-    first : ndarray, shape (k, 1, B) | float
-        The first class's score: 0, or -inf where it is absent from training.
-    missing : ndarray of bool, shape (c - 1, k, 1, B) | None
-        Which of the other classes are absent from training.
-    """
-
+    #: Their test rows, and how many there are in each fold.
     take: slice | np.ndarray
     m: int
+    #: Scores relative to the first class, the constant last, (c - 1, k, r + 1, B).
     weights: np.ndarray
+    #: The first class's score (k, 1, B): 0, or -inf where it is absent from training.
     first: np.ndarray | float
+    #: Which of the other classes are absent from training, (c - 1, k, 1, B).
     missing: np.ndarray | None
 
 
-def _classifier(take, m, g, W, b):
+def _classifiers(take, m, g, W, b):
     """Fold the scoring rule W (q, c, k, B), b (c, k, B) into g (q, k, r + 1, B)."""
     q, k, r, n_labels = g.shape
     absent = np.isneginf(b)
@@ -263,27 +264,27 @@ def _score(Z, classifiers, true, n_classes, want_scores):
     n_test, length = len(true), Z.shape[1]
     n_labels = classifiers[0].weights.shape[3]
     shape = (n_test, length, n_labels)
-    predicted = np.empty(shape, np.int8 if n_classes < 128 else np.int16)
+    predicted = np.empty(shape, code_dtype(n_classes))
     scores = np.empty((n_classes, *shape), Z.dtype) if want_scores else None
     start = 0
-    for some in classifiers:
-        k = some.weights.shape[1]
-        out = slice(start, start + k * some.m)
+    for folds in classifiers:
+        k = folds.weights.shape[1]
+        out = slice(start, start + k * folds.m)
         start = out.stop
-        flat = (k, some.m * length, n_labels)
-        rows = Z[some.take].reshape(k, some.m * length, -1)
+        flat = (k, folds.m * length, n_labels)
+        rows = Z[folds.take].reshape(k, folds.m * length, -1)
         best = predicted[out].reshape(flat)  # a view, as whole rows are contiguous
-        kept = None if scores is None else [s[out].reshape(flat) for s in scores]
+        views = None if scores is None else [s[out].reshape(flat) for s in scores]
         for piece in _pieces(flat, n_classes, Z.itemsize):
-            D, first = _product(rows, some, piece)
-            if kept is not None:
-                kept[0][piece] = first
+            D, first = _product(rows, folds, piece)
+            if views is not None:
+                views[0][piece] = first
                 for j, score in enumerate(D):
-                    kept[j + 1][piece] = score
+                    views[j + 1][piece] = score
             _best_classes(D, first, best[piece])
     if scores is not None:
         scores = scores.swapaxes(0, 1)
-    return Scored(true, predicted, scores)
+    return Predictions(true, predicted, scores)
 
 
 def _pieces(shape, n_classes, itemsize):
@@ -299,18 +300,18 @@ def _pieces(shape, n_classes, itemsize):
             yield slice(fold, stop), slice(row, row + step)
 
 
-def _product(rows, some, piece):
+def _product(rows, classifiers, piece):
     """Return scores (c - 1, k, rows, B) relative to the first class, and its own."""
     folds = piece[0]
-    rows, weights = rows[piece], some.weights[:, folds]
+    rows, weights = rows[piece], classifiers.weights[:, folds]
     if weights.shape[3] == 1:  # the classes side by side: one pass over the rows
         D = np.moveaxis(rows @ np.moveaxis(weights[..., 0], 0, -1), -1, 0)[..., None]
     else:
         D = rows @ weights
-    if some.missing is None:
-        return D, some.first
-    np.copyto(D, -np.inf, where=some.missing[:, folds])
-    return D, some.first[folds]
+    if classifiers.missing is None:
+        return D, classifiers.first
+    np.copyto(D, -np.inf, where=classifiers.missing[:, folds])
+    return D, classifiers.first[folds]
 
 
 def _best_classes(D, first, best):

@@ -18,7 +18,7 @@ The closed form of leaving one out is due to Cawley & Talbot (2003), Pattern Rec
 documentation.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -27,115 +27,80 @@ from .criteria import Criterion, left_out_weights, of_usable, squared_errors
 from .direct import (
     DenseInverse,
     FoldModels,
-    LowRankInverse,
-    OfLayout,
     Plan,
+    PlanMixin,
     Regression,
-    apply,
     cross_product,
-    invert_cores,
     invert_folds,
+    invert_low_rank,
     invertible,
     is_low_rank,
     is_too_large,
     make_targets,
-    regress_folds,
+    regress_targets,
 )
-from .folds import FoldBatch, InnerFolds, Layout, lay_out
+from .folds import InnerFolds, Layout, batch_tests, lay_out
 from .hat import Hat, Spectrum, invert_blocks
 from .penalties import Tuned, candidates
-
-#: A candidate is better only by more than rounding: a share of the best so far.
-_BETTER = {"float64": 1e-9, "float32": 1e-6}
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel and a lambda, prepared.
+    """A kernel and a lambda, prepared."""
 
-    Attributes
-    ----------
-    hat : Hat
-        In double precision.
-    solvers : list of DenseInverse | LowRankInverse
-        (I - G_te,te)^-1 of the outer folds by batches, in double precision.
-    usable : list of ndarray of bool, shape (k,)
-        Which of them mean something.
-    plan : Plan
-        For the outer folds, in the computing precision.
-    inner : InnerFolds
-        The folds, and those within their training sets.
-    weights, stable : list of ndarray, shape (k, n) and (k,)
-        For leaving out one trial at a time, by batches, see
-        :func:`mvpa_kfda.kfda.criteria.left_out_weights`; empty if that is not
-        wanted.
-    kept : dict | None
-        The plans within training sets that were asked for; None: none is kept.
-    """
-
+    #: In double precision.
     hat: Hat
+    #: (I - G_te,te)^-1 of the outer folds by batches, in double precision.
     solvers: list
+    #: Which of them mean something, (k,) each.
     usable: list
+    #: For the outer folds, in the computing precision.
     plan: Plan
+    #: The folds, and those within their training sets.
     inner: InnerFolds
+    #: For leaving out one trial at a time, (k, n) and (k,) by batches, see
+    #: `left_out_weights`; empty if that is not wanted.
     weights: list
     stable: list
-    kept: dict | None
+    #: Whether plans within training sets are kept for the next label vectors.
+    keeps: bool
 
     def within(self, i, fold):
-        """Return the plan of the folds within the training set of a fold of batch i.
-
-        None if it is unstable.
-        """
+        """Return the plan of the folds within a fold of batch i; None if unstable."""
         if not self.usable[i][fold]:
             return None
-        if self.kept is not None and (i, fold) in self.kept:
-            return self.kept[i, fold]
+        if (i, fold) in self._inner_plans:
+            return self._inner_plans[i, fold]
         te, layout = self.inner.tests[i][fold], self.inner.of_folds[i][fold]
         solver, plan = self.solvers[i].of([fold]), self.plan
-        found = inner_plan(self.hat, te, solver, layout, plan.dtype, plan.rank)
-        if self.kept is not None:
-            self.kept[i, fold] = found
-        return found
+        within = inner_plan(self.hat, te, solver, layout, plan.dtype, plan.rank)
+        if self.keeps:
+            self._inner_plans[i, fold] = within
+        return within
+
+    @cached_property
+    def _inner_plans(self):
+        return {}
 
 
 def prepare_candidate(hat, inner, dtype, rank, left_out=False, keep=True):
-    """Factor what a hat's candidate needs for the folds and those within them.
+    """Return the candidate of a hat in the layout's order, for folds and inner folds.
 
-    Parameters
-    ----------
-    hat : Hat
-        With its trials in the layout's order.
-    inner : InnerFolds
-        The folds, and those within their training sets.
-    dtype : dtype
-        The precision in which labels are processed.
-    rank : int | None
-        How many discriminants to use.
-    left_out : bool
-        Whether only squared residuals of trials left out by themselves are wanted.
-    keep : bool
-        Whether to keep what is made for the folds within training sets.
-
-    Returns
-    -------
-    candidate : Candidate
-        The prepared candidate.
+    With `left_out`, only for squared residuals of trials left out by themselves.
     """
     solvers, usable, weights, stable = [], [], [], []
-    for i, batch in enumerate(inner.layout.batches):
-        (found,), (ok,) = invert_folds([hat], batch)
-        found.clear(~ok)
-        solvers.append(found)
+    for batch, tests in zip(inner.layout.batches, inner.tests, strict=True):
+        (solver,), (ok,) = invert_folds([hat], batch)
+        solver.clear(~ok)
+        solvers.append(solver)
         usable.append(ok)
         if left_out:
-            values, fine = left_out_weights(hat, inner.tests[i], found)
+            values, is_stable = left_out_weights(hat, tests, solver)
             weights.append(values.astype(dtype, copy=False))
-            stable.append(fine & ok)
-    some = tuple(each.astype(dtype) for each in solvers)
-    plan = Plan(hat.astype(dtype), inner.layout, some, rank)
-    kept = {} if keep else None
-    return Candidate(hat, solvers, usable, plan, inner, weights, stable, kept)
+            stable.append(is_stable & ok)
+    inverses = tuple(solver.astype(dtype) for solver in solvers)
+    plan = Plan(hat.astype(dtype), inner.layout, inverses, rank)
+    return Candidate(hat, solvers, usable, plan, inner, weights, stable, keep)
 
 
 def count_bytes(hat, inner, dtype, left_out):
@@ -148,14 +113,15 @@ def count_bytes(hat, inner, dtype, left_out):
     total += _count_values(hat, layout.batches) * sizes
     if left_out:
         return total + size * hat.n * sum(batch.k for batch in layout.batches)
-    within = (each.batches for some in inner.of_folds for each in some)
-    return total + size * sum(_count_values(hat, batches) for batches in within)
+    within = (layout for of_batch in inner.of_folds for layout in of_batch)
+    return total + size * sum(_count_values(hat, each.batches) for each in within)
 
 
 def _count_values(hat, batches):
     """Return how many numbers the inverses of folds are."""
     total = 0
-    for k, m in ((batch.k, batch.m) for batch in batches):
+    for batch in batches:
+        k, m = batch.k, batch.m
         r = hat.factor.shape[1] if is_low_rank(hat, m) else None
         total += k * m * m if r is None else k * (m + r) * r
     return total
@@ -164,26 +130,14 @@ def _count_values(hat, batches):
 def inner_plan(hat, te, solver, layout, dtype, rank):
     """Return the plan of the folds within a training set; None if it is unstable.
 
-    Parameters
-    ----------
-    hat : Hat
-        Of all trials.
-    te : ndarray of int, shape (n_te,) | None
-        The outer test rows; None: all trials are trained with.
-    solver : DenseInverse | LowRankInverse | None
-        Of the outer test rows, with k = 1.
-    layout : Layout
-        Of the folds within the training set.
-    dtype : dtype
-        The precision in which labels are processed.
-    rank : int | None
-        How many discriminants to use.
+    Of the hat of all trials, the outer test rows te (n_te,), None if all trials are
+    trained with, and their solver, with k = 1.
     """
     inverses = []
     for batch in layout.batches:
-        index = batch.take.reshape(batch.k, batch.m)
+        index = batch.index(hat.n)
         if is_low_rank(hat, batch.m):
-            inverse, ok = _invert_low_rank(hat, te, index)
+            inverse, ok = invert_low_rank(hat, index, te)
         else:
             (blocks,) = invert_blocks(_inner_blocks(hat, te, solver, index)[None])
             inverse, ok = DenseInverse(blocks), invertible(blocks)
@@ -193,42 +147,14 @@ def inner_plan(hat, te, solver, layout, dtype, rank):
     return Plan(None, layout, tuple(inverses), rank)
 
 
-def _invert_low_rank(hat, te, index):
-    """Return the inverses of a training set's blocks, and which are in order.
-
-    With G_f = U C U', C = (I - U_te' U_te)^-1, the inverse of I - U_I C U_I' is
-    I + U_I (C^-1 - U_I' U_I)^-1 U_I'.
-    """
-    U = hat.factor[index]
-    blocks = np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U
-    if te is not None:
-        blocks -= hat.factor[te].T @ hat.factor[te]
-    (cores,) = invert_blocks(blocks[None])
-    return LowRankInverse(U, cores), invertible(cores)
-
-
 def _inner_blocks(hat, te, solver, index):
-    """Return blocks (k, m, m) of the residual maker of a training set.
-
-    Parameters
-    ----------
-    hat : Hat
-        Of all trials.
-    te : ndarray of int, shape (n_te,) | None
-        The outer test rows; None: all trials are trained with.
-    solver : DenseInverse | LowRankInverse | None
-        Of the outer test rows, with k = 1.
-    index : ndarray of int, shape (k, m)
-        The inner test rows.
-    """
+    """Return blocks (k, m, m) of a training set's residual maker, at index (k, m)."""
     if te is None:
         return hat.residual_blocks(index)
     if hat.residual is None:  # G_f = U (I - U_te' U_te)^-1 U'
         U = hat.factor[index.ravel()]
-        core = getattr(solver, "core", None)
-        if core is None:
-            core, _ = invert_cores(hat.factor[te][None])
-        return np.eye(index.shape[1]) - _products(U @ core[0], U, index.shape)
+        (core,), _ = solver.cores(hat.factor, te[None])
+        return np.eye(index.shape[1]) - _products(U @ core, U, index.shape)
     cross = hat.cross(index.ravel(), te)
     blocks = hat.residual_blocks(index)
     return blocks - _products(cross @ solver.matrix[0], cross, index.shape)
@@ -242,29 +168,36 @@ def _products(left, right, shape):
     return left.reshape(k, m, -1) @ right.reshape(k, m, -1).transpose(0, 2, 1)
 
 
+#: A candidate is better only by more than rounding: a share of the best so far.
+_BETTER = {"float64": 1e-9, "float32": 1e-6}
+
+
 @dataclass(frozen=True)
-class Chosen:
-    """The best candidate for every model of k folds, found one after the other.
+class BestCandidates:
+    """The best candidate for every model of k folds, found one after the other."""
 
-    Attributes
-    ----------
-    E : ndarray, shape (q, k, m, B)
-        The test rows' out-of-sample residuals.
-    A : ndarray, shape (q, q, k, B) | None
-        The training cross-products.
-    best : ndarray, shape (k, B)
-        The smallest criterion.
-    choice : ndarray of int, shape (k, B)
-        The candidate's number; -1 for none yet.
-    criteria : ndarray, shape (candidates, k)
-        Of the first label vector; NaN where skipped.
-    """
-
+    #: The test rows' out-of-sample residuals, (q, k, m, B).
     E: np.ndarray
+    #: The training cross-products (q, q, k, B), where there are classes.
     A: np.ndarray | None
+    #: The smallest criterion, (k, B).
     best: np.ndarray
+    #: The candidate's number (k, B); -1 for none yet.
     choice: np.ndarray
+    #: Of the first label vector (candidates, k); NaN where skipped.
     criteria: np.ndarray
+
+    @classmethod
+    def none_yet(cls, T, k, m, n_candidates, with_A):
+        """Return those of k folds with m test rows before any is offered."""
+        q, _, n_labels = T.shape
+        return cls(
+            np.zeros((q, k, m, n_labels), T.dtype),
+            np.zeros((q, q, k, n_labels), T.dtype) if with_A else None,
+            np.full((k, n_labels), np.inf, T.dtype),
+            np.full((k, n_labels), -1),
+            np.full((n_candidates, k), np.nan),
+        )
 
     def offer(self, number, criterion, E, A):
         """Take a candidate where its criterion (k, B) is better; NaN never is."""
@@ -276,18 +209,6 @@ class Chosen:
         np.copyto(self.E, E, where=better[:, None])
         if A is not None:
             np.copyto(self.A, A, where=better)
-
-
-def nothing_chosen(T, k, m, n_candidates, with_A):
-    """Return a :class:`Chosen` of k folds with m test rows to which none is offered."""
-    q, _, n_labels = T.shape
-    return Chosen(
-        np.zeros((q, k, m, n_labels), T.dtype),
-        np.zeros((q, q, k, n_labels), T.dtype) if with_A else None,
-        np.full((k, n_labels), np.inf, T.dtype),
-        np.full((k, n_labels), -1),
-        np.full((n_candidates, k), np.nan),
-    )
 
 
 #: Bytes of prepared candidates that are kept for the next label vectors.
@@ -322,7 +243,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class TunedPlan(OfLayout):
+class TunedPlan(PlanMixin):
     """A plan whose penalty is chosen for every fold and label vector.
 
     Attributes
@@ -337,8 +258,6 @@ class TunedPlan(OfLayout):
         The precision in which labels are processed.
     rank : int | None
         How many discriminants to use; None: all.
-    kept : dict
-        Prepared candidates and what one label vector chose, for the next question.
     """
 
     spectra: tuple[Spectrum, ...]
@@ -346,7 +265,6 @@ class TunedPlan(OfLayout):
     inner: InnerFolds
     dtype: np.dtype
     rank: int | None = None
-    kept: dict = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def layout(self):
@@ -356,7 +274,7 @@ class TunedPlan(OfLayout):
     @cached_property
     def lambdas(self):
         """The grid (n_kernels, n_lambdas), the largest first."""
-        return np.stack([candidates(self.tuned, each.moments) for each in self.spectra])
+        return np.stack([candidates(self.tuned, s.moments) for s in self.spectra])
 
     @property
     def _left_out(self):
@@ -367,10 +285,6 @@ class TunedPlan(OfLayout):
         """Return how many label vectors to process at a time."""
         values = (len(self.rows) + self.n_rows) * (n_classes - 1)
         return int(np.clip(2**23 // (values * self.dtype.itemsize), 1, 256))
-
-    def predict(self, labels, n_classes, want_scores=False):
-        """Yield the predictions, all in one piece, as `Plan.predict` does."""
-        yield apply(self, labels, n_classes, want_scores)
 
     def _place(self, number):
         """Return the numbers of a candidate's kernel and lambda, or of several's."""
@@ -387,30 +301,31 @@ class TunedPlan(OfLayout):
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds, penalties chosen."""
-        chosen = self._choose(targets.T, targets)
-        for number, (batch, each) in enumerate(zip(self.batches, chosen, strict=True)):
-            E = each.E.copy()  # may be kept for the next question
-            yield FoldModels(batch, targets.folds[number], E, each.A, each.choice)
+        choices = self._choose(targets.T, targets)
+        for batch, of_folds, best in zip(
+            self.batches, targets.folds, choices, strict=True
+        ):
+            E = best.E.copy()  # may be kept for the next question
+            yield FoldModels(batch, of_folds, E, best.A, best.choice)
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B).
 
         The residuals may be kept for the next question: do not change them.
         """
-        chosen = self._choose(T)
-        for batch, each in zip(self.batches, chosen, strict=True):
-            yield batch, each.E
+        for batch, best in zip(self.batches, self._choose(T), strict=True):
+            yield batch, best.E
 
     def all_models(self, targets):
         """Return A (q, q, 1, B) and the choice (1, B) of models of all trials."""
-        chosen = self._choose_all(targets.T, targets)
-        return chosen.A, chosen.choice
+        best = self._choose_all(targets.T, targets)
+        return best.A, best.choice
 
     def choose_all(self, targets):
         """Return the :class:`Choice` for the first label vector on all trials."""
-        chosen = self._choose_all(targets.T, targets)
-        kernel, i = (int(each) for each in self._place(chosen.choice[0, 0]))
-        criterion = chosen.criteria[:, 0].reshape(self.lambdas.shape)
+        best = self._choose_all(targets.T, targets)
+        kernel, i = map(int, self._place(best.choice[0, 0]))
+        criterion = best.criteria[:, 0].reshape(self.lambdas.shape)
         return Choice(kernel, float(self.lambdas[kernel, i]), self.lambdas, criterion)
 
     def plain(self, codes, n_classes):
@@ -425,9 +340,9 @@ class TunedPlan(OfLayout):
         """
         targets = self._targets(np.asarray(codes)[None], n_classes)
         number = int(self._choose_all(targets.T, targets).choice[0, 0])
-        nothing = Layout(self.order, self.order[:0], ())
-        full = Plan(self.hat(number).astype(self.dtype), nothing, (), self.rank)
-        choices = [each.choice[:, 0] for each in self._choose(targets.T, targets)]
+        layout = Layout.of_all(self.order)
+        full = Plan(self.hat(number).astype(self.dtype), layout, (), self.rank)
+        choices = [best.choice[:, 0] for best in self._choose(targets.T, targets)]
         used = np.unique(np.concatenate(choices)) if choices else ()
         return full, [self._part(number, choices) for number in used]
 
@@ -443,12 +358,12 @@ class TunedPlan(OfLayout):
             targets = self._targets(labels, n_classes)
             T = targets.T
         if self.batches:
-            chosen, numbers = self._choose(T, targets), self.inner.numbers
+            choices, numbers = self._choose(T, targets), self.inner.numbers
         else:
-            chosen, numbers = [self._choose_all(T, targets)], np.arange(1)
+            choices, numbers = [self._choose_all(T, targets)], np.arange(1)
         back = np.argsort(numbers)
-        choice = np.concatenate([each.choice[:, 0] for each in chosen])[back]
-        criteria = np.concatenate([each.criteria for each in chosen], axis=1).T[back]
+        choice = np.concatenate([best.choice[:, 0] for best in choices])[back]
+        criteria = np.concatenate([best.criteria for best in choices], axis=1).T[back]
         kernel, i = self._place(choice)
         lambdas = self.lambdas[kernel, i]
         df = [
@@ -460,7 +375,7 @@ class TunedPlan(OfLayout):
             "degrees_of_freedom": np.array(df)[None],
             "kernel": kernel[None],
             "grid": self.lambdas[None],
-            "scale": np.array([[each.moments.scale for each in self.spectra]]),
+            "scale": np.array([[s.moments.scale for s in self.spectra]]),
             "criterion": criteria.reshape(1, -1, *self.lambdas.shape),
         }
 
@@ -471,35 +386,45 @@ class TunedPlan(OfLayout):
 
     def _part(self, number, choices):
         """Return the plan of a candidate for the folds that choose it."""
-        plan, batches, inverses, start = self._prepared(number).plan, [], [], 0
-        for batch, solver, tests, choice in zip(
-            self.batches, plan.inverses, self.inner.tests, choices, strict=True
-        ):
+        plan, tests, inverses = self._prepared(number).plan, [], []
+        for i, choice in enumerate(choices):
             mine = np.flatnonzero(choice == number)
             if len(mine):
-                out = slice(start, start + len(mine) * batch.m)
-                take, start = tests[mine].ravel(), out.stop
-                batches.append(FoldBatch(take, len(mine), batch.m, out))
-                inverses.append(solver.of(mine))
-        layout = Layout(self.order, np.empty(start, int), tuple(batches))
+                tests += list(self.inner.tests[i][mine])
+                inverses.append(plan.inverses[i].of(mine))
+        nobody = np.empty(sum(map(len, tests)), int)
+        layout = Layout(self.order, nobody, batch_tests(tests))
         return Plan(plan.hat, layout, tuple(inverses), self.rank)
+
+    @cached_property
+    def _candidates(self):
+        """The prepared candidates, by number."""
+        return {}
+
+    @cached_property
+    def _observed(self):
+        """What the first single label vector chose: its bytes, and the best candidates.
+
+        With classes and without.
+        """
+        return {}
 
     def _prepared(self, number):
         """Return a candidate, kept if memory allows."""
-        if number in self.kept:
-            return self.kept[number]
+        if number in self._candidates:
+            return self._candidates[number]
         kernel, i = self._place(number)
         spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
         if is_too_large(lam, spectrum.moments.scale, self.dtype):
             return None
         hat = spectrum.hat(lam)
-        each = count_bytes(hat, self.inner, self.dtype, self._left_out)
-        keep = self.lambdas.size * each <= _MOST
+        n_bytes = count_bytes(hat, self.inner, self.dtype, self._left_out)
+        keep = self.lambdas.size * n_bytes <= _MOST
         candidate = prepare_candidate(
             hat, self.inner, self.dtype, self.rank, self._left_out, keep
         )
         if keep:
-            self.kept[number] = candidate
+            self._candidates[number] = candidate
         return candidate
 
     def _regressed(self, T, targets):
@@ -510,29 +435,36 @@ class TunedPlan(OfLayout):
                 yield number, candidate, _regress(candidate.plan, T, targets)
 
     def _choose(self, T, targets=None):
-        """Return what is :class:`Chosen` in every batch of folds."""
-        name, key = ("folds", targets is None), T.tobytes() if T.shape[2] == 1 else None
-        if name in self.kept and self.kept[name][0] == key:
-            return self.kept[name][1]
-        n_labels, size = T.shape[2], self.lambdas.size
-        chosen = [
-            nothing_chosen(T, batch.k, batch.m, size, with_A=targets is not None)
+        """Return the :class:`BestCandidates` of every batch of folds."""
+        if T.shape[2] > 1:
+            return self._choose_anew(T, targets)
+        # The observed ones come first, and are asked for again.
+        key, has_classes = T.tobytes(), targets is not None
+        known, choices = self._observed.get(has_classes, (None, None))
+        if known != key:
+            choices = self._choose_anew(T, targets)
+            self._observed.setdefault(has_classes, (key, choices))
+        return choices
+
+    def _choose_anew(self, T, targets):
+        """Do as `_choose`, whatever may have been kept."""
+        with_A, size = targets is not None, self.lambdas.size
+        choices = [
+            BestCandidates.none_yet(T, batch.k, batch.m, size, with_A)
             for batch in self.batches
         ]
         criterion = self._criterion(targets)
         for number, candidate, regression in self._regressed(T, targets):
-            for i, each in enumerate(chosen):
-                self._offer(each, number, i, candidate, regression, criterion)
-        self._check(chosen)
-        if n_labels == 1:  # the observed ones come first, and are asked for again
-            self.kept.setdefault(name, (key, chosen))
-        return chosen
+            for i, best in enumerate(choices):
+                self._offer(best, number, i, candidate, regression, criterion)
+        self._check(choices)
+        return choices
 
     def _criterion(self, targets):
         """Return what candidates are judged by."""
-        return Criterion(self.tuned.criterion, self.inner, targets, self.rank, _MOST)
+        return Criterion(self.tuned.criterion, self.inner, targets, _MOST)
 
-    def _offer(self, chosen, number, i, candidate, regression, criterion):
+    def _offer(self, best, number, i, candidate, regression, criterion):
         """Offer a candidate to all folds of batch i."""
         plan, batch = candidate.plan, self.batches[i]
         R_te = batch.of(regression.R)
@@ -545,9 +477,9 @@ class TunedPlan(OfLayout):
             weights = candidate.weights[i]
             values = squared_errors(plan.hat, tests, regression.R, E, weights)
             values[~candidate.stable[i]] = np.nan
-            chosen.offer(number, of_usable(values, A, terms), E, A)
+            best.offer(number, of_usable(values, A, terms), E, A)
             return
-        values = np.full(chosen.best.shape, np.nan, self.dtype)
+        values = np.full(best.best.shape, np.nan, self.dtype)
         for fold in range(batch.k):
             inner = candidate.within(i, fold)
             if inner is None:
@@ -559,11 +491,12 @@ class TunedPlan(OfLayout):
             )
             counts = None if terms is None else terms.counts[:, fold : fold + 1]
             values[fold] = criterion(inner, within, counts, key=(i, fold))
-        chosen.offer(number, of_usable(values, A, terms), E, A)
+        best.offer(number, of_usable(values, A, terms), E, A)
 
     def _choose_all(self, T, targets=None):
-        """Return what is :class:`Chosen` by models of all trials, as one fold."""
-        chosen = nothing_chosen(T, 1, 0, self.lambdas.size, with_A=targets is not None)
+        """Return the :class:`BestCandidates` of all trials, as one fold."""
+        with_A, size = targets is not None, self.lambdas.size
+        best = BestCandidates.none_yet(T, 1, 0, size, with_A)
         nothing = np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
         criterion = self._criterion(targets)
         terms = None if targets is None else targets.terms
@@ -576,13 +509,13 @@ class TunedPlan(OfLayout):
                 continue
             values = criterion(of_all, regression, counts, key="all")[None]
             values = of_usable(values, regression.A, terms)
-            chosen.offer(number, values, nothing, regression.A)
-        self._check([chosen])
-        return chosen
+            best.offer(number, values, nothing, regression.A)
+        self._check([best])
+        return best
 
-    def _check(self, chosen):
+    def _check(self, choices):
         """Raise unless every fold has a candidate."""
-        if any((each.choice < 0).any() for each in chosen):
+        if any((best.choice < 0).any() for best in choices):
             scale = self.spectra[0].moments.scale
             bounds = self.lambdas.min(), self.lambdas.max()
             raise ValueError(_NONE_LEFT.format(*bounds, scale))
@@ -592,14 +525,14 @@ def _regress(plan, T, targets):
     """Return the regression of T (q, n, B); A only where there are targets."""
     if targets is None:
         return Regression(plan.residuals(T), None)
-    return regress_folds(plan, targets)
+    return regress_targets(plan, targets)
 
 
 def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     """Return the plan of decomposed kernels, one for each kernel to choose from."""
     layout = inner.layout
     if not layout.is_sorted:
-        spectra = [each.reordered(layout.order) for each in spectra]
+        spectra = [spectrum.reordered(layout.order) for spectrum in spectra]
     return TunedPlan(tuple(spectra), tuned, inner, np.dtype(dtype), rank)
 
 

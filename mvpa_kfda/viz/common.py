@@ -4,13 +4,12 @@ Matplotlib is imported inside the functions, so that decoding never loads it. Th
 colors are Okabe and Ito's, which color-blind readers tell apart.
 """
 
-import math
 import textwrap
 
 import numpy as np
 
 from ..inference.corrections import check_correction, smallest_p_value
-from ..metrics import METRICS, REGRESSION_METRICS
+from ..metrics import find_metric, metric_limits
 from ..utils.checks import check_finite, check_share
 
 
@@ -125,14 +124,6 @@ TESTS_OF_RESULTS = {
     "both": "Permutation and sign-flip tests of a difference",
 }
 
-#: The smallest and the largest value of metrics; those of all others are 0 and 1.
-LIMITS = {
-    "kappa": (-1, 1),
-    "r2": (-math.inf, 1),
-    "pearsonr": (-1, 1),
-    "neg_mean_squared_error": (-math.inf, 0),
-}
-
 #: The names of two lists of results that nobody gave others.
 DEFAULT_NAMES = ("first", "second")
 
@@ -155,7 +146,7 @@ def metric_label(metric):
     >>> metric_label("balanced_accuracy")
     'Balanced accuracy'
     """
-    known = METRICS.get(metric) or REGRESSION_METRICS.get(metric)
+    known = find_metric(metric)
     return known.label if known else metric.replace("_", " ").capitalize()
 
 
@@ -200,8 +191,7 @@ def with_null(result, words):
 
 def limits_of(result):
     """Return the smallest and the largest value that scores can have."""
-    unknown = (0, 1) if result.metric in METRICS else (-math.inf, math.inf)
-    return LIMITS.get(result.metric, unknown)
+    return metric_limits(result.metric)
 
 
 def _statistic_label(result):

@@ -5,15 +5,9 @@ Matplotlib is imported by the helpers only, so that decoding never loads it.
 
 import numpy as np
 
+from ..kfda.penalties import CRITERIA
 from ..metrics import make_roc
 from .common import SCORE_COLOR, axes_or_new, finish, sample_edges, shown
-
-#: What is minimised, by the name of the criterion.
-CRITERION_LABELS = {
-    "squared_error": "Squared error",
-    "accuracy": "Share of errors",
-    "log_loss": "Log loss",
-}
 
 #: Characters of a line of the legend that leave room for another one beside it.
 HALF_LINE = 45
@@ -97,7 +91,7 @@ def plot_tuning(result, *, ax=None, show=False):
     ax.set(
         xscale="log",
         xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
-        ylabel=f"{CRITERION_LABELS.get(name, name)} in training sets",
+        ylabel=f"{CRITERIA.get(name, name)} in training sets",
     )
     labels = ax.get_legend_handles_labels()[1]
     columns = 1 if max(map(len, labels)) > HALF_LINE else 2
