@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.results.base import _Result
+from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.viz.maps import (
     frequency_edges,
     is_geometric,
@@ -31,7 +31,7 @@ FREQS = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Generalization(_Result):
+class Generalization(SubjectResult):
     axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
 
     train_times: np.ndarray
@@ -40,7 +40,7 @@ class Generalization(_Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeFrequency(_Result):
+class TimeFrequency(SubjectResult):
     axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}
 
     freqs: np.ndarray
@@ -48,7 +48,7 @@ class TimeFrequency(_Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class SensorTime(_Result):
+class SensorTime(SubjectResult):
     axes: ClassVar[dict] = {"ch_names": "sensor", "times": "time"}
 
     ch_names: np.ndarray
@@ -714,7 +714,7 @@ def test_a_null_that_was_not_kept_leaves_no_figure(plot, result, monkeypatch):
     def refuse(*args, **kwargs):
         raise ValueError("the null was not kept")
 
-    monkeypatch.setattr(_Result, "pvalues", refuse)
+    monkeypatch.setattr(SubjectResult, "pvalues", refuse)
     with pytest.raises(ValueError, match="the null was not kept"):
         plot(result(), correction="cluster")
     assert not plt.get_fignums()

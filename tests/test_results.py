@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.results.base import Saved, _Result
+from mvpa_kfda.results.base import Result, SubjectResult
 from mvpa_kfda.results.decoding import DecodingResult
 from mvpa_kfda.results.epochs import TimeResult
 from mvpa_kfda.results.group import TestedMap
@@ -262,7 +262,7 @@ def test_table_of_a_single_position_has_one_row():
 
 def test_a_map_of_two_axes_needs_only_their_names():
     @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-    class Square(_Result):
+    class Square(SubjectResult):
         axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
 
         train_times: np.ndarray
@@ -751,10 +751,10 @@ def test_every_public_result_can_be_loaded():
     regressions = {"RegressionResult", "TimeRegressionResult"}
     tested = {"GroupResult", "ComparisonResult"}
     assert set(RESULTS) == others | maps | regressions | tested | {"Latency"}
-    bases = dict.fromkeys(tested, TestedMap) | {"Latency": Saved}
+    bases = dict.fromkeys(tested, TestedMap) | {"Latency": Result}
     for name, kind in RESULTS.items():
         assert kind.__name__ == name
-        assert issubclass(kind, bases.get(name, _Result))
+        assert issubclass(kind, bases.get(name, SubjectResult))
 
 
 def test_table_takes_one_correction_by_name_and_checks_it():

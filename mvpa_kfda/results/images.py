@@ -1,7 +1,6 @@
 """The result of decoding images: a score at every voxel, vertex, region or feature."""
 
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,7 +14,8 @@ from ..inference.corrections import check_correction
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
-from .base import WithSummaries, _Result, p_values_where
+from .base import SubjectResult, SummariesMixin, p_values_where
+from .kinds import as_method, result_kind
 
 
 def peak_table(result, correction, alpha, metric, min_distance, threshold):
@@ -260,8 +260,8 @@ def _mean_over_folds(result, name):
     return np.exp(np.log(lambdas).reshape(len(lambdas), -1).mean(axis=1))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class VolumeResult(WithSummaries, _Result):
+@result_kind
+class VolumeResult(SummariesMixin, SubjectResult):
     """Decoding in many places of a brain, see `searchlight` and `decode_regions`.
 
     A position is the centre of a searchlight, a region, or a feature. Positions where
@@ -279,38 +279,15 @@ class VolumeResult(WithSummaries, _Result):
     n_features : array of int, shape (V,)
         Number of features that were decoded together at every position, e.g. the
         voxels of its sphere; 0 where nothing could be decoded.
-    metrics : dict of str -> array, shape (V,)
-        Name -> score of the observed labels. The confusion matrix is (V, c, c): true
-        classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P, V)
-        Name -> scores under permuted labels, in single precision. Empty if only a
-        summary was kept.
     null_summaries : dict of str -> dict
         Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`; of
         the decoded positions only.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
     predicted : array of int, shape (V, n)
         Predicted class of every trial, an index into `classes`; -1 for a trial that
         was in no test set, and where nothing could be decoded.
-    tests : tuple of arrays of int
-        Row indices of every test set.
     parameters : dict
         The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
         "stream".
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------
@@ -344,8 +321,7 @@ class VolumeResult(WithSummaries, _Result):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        for name in ("adjacency", "n_features"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        self._convert(np.asarray, "adjacency", "n_features")
         super().__post_init__()
         n, pairs = len(self.positions), self.adjacency
         if self.geometry.n_positions != n or self.n_features.shape != (n,):
@@ -570,74 +546,4 @@ class VolumeResult(WithSummaries, _Result):
         """
         return peak_table(self, correction, alpha, metric, min_distance, threshold)
 
-    def plot(
-        self,
-        kind=None,
-        *,
-        metric=None,
-        correction="max",
-        alpha=0.05,
-        threshold=None,
-        views=None,
-        cut_coords=None,
-        bg_img=None,
-        vlim=None,
-        cmap=None,
-        show=False,
-    ):
-        """Plot the scores in the brain, or as bars.
-
-        Parameters
-        ----------
-        kind : str or None
-            "stat_map": slices of the brain. "glass_brain": what is significant, seen
-            through the brain, which must be in MNI space; without permutations and
-            threshold, all that is above chance. "surface": the meshes of the result.
-            "bar": one row per region or feature, a curve if there are many. None
-            takes "stat_map" in a volume, "surface" on a surface, else "bar".
-        metric : str or None
-            Name of the metric; None takes the first that is one number per position.
-        correction : str
-            Correction of the p-values for testing many positions.
-        alpha : float
-            Positions with p <= alpha are outlined or marked.
-        threshold : float or None
-            In place of that, mark the positions that score as much.
-        views : str, sequence of str, or None
-            What nilearn calls `display_mode` on slices and on glass brains ("ortho",
-            "z", "mosaic", "lyrz", ...), and the views of a surface. None chooses.
-        cut_coords : int, sequence of float, or None
-            Where to cut slices, in mm, or how many. None cuts through the highest
-            score, that of a significant voxel if there is one.
-        bg_img : image or None
-            What is drawn behind the scores: an image of the brain, or a surface image
-            of the depth of its folds. None takes nilearn's MNI template where the
-            voxels fit it, else the shape of what was decoded; on a surface, its
-            folds.
-        vlim : tuple of float or None
-            Scores at the two ends of the colors; None makes them symmetric about
-            chance.
-        cmap : str or None
-            A color map of matplotlib.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        figure : matplotlib Figure
-            Save it with ``figure.savefig("scores.png")``.
-        """
-        return plot_volume(
-            self,
-            kind,
-            metric=metric,
-            correction=correction,
-            alpha=alpha,
-            threshold=threshold,
-            views=views,
-            cut_coords=cut_coords,
-            bg_img=bg_img,
-            vlim=vlim,
-            cmap=cmap,
-            show=show,
-        )
+    plot = as_method(plot_volume)

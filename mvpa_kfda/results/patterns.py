@@ -1,13 +1,14 @@
 """Channels in results: what is kept of an mne.Info, and patterns as MNE objects."""
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from ..utils.checks import check_option
+from .kinds import arrays, optional_array, record
 
 #: Where a FIF file names the machine that wrote it: its first entry is the file's
 #: identity, 16 bytes of heading, 4 of the format's version, then 8 of the machine.
@@ -83,12 +84,20 @@ def unpack_info(packed):
             ) from error
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class WithPatterns:
-    """A result that may hold activation patterns; comes before `_Result` as a base.
+@record
+class PatternsMixin:
+    """A result that may hold activation patterns; comes before `SubjectResult`.
 
     A subclass has the positions of its patterns in the fields that `pattern_axes`
     names: the times come last, frequencies may come before them.
+
+    Parameters
+    ----------
+    pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
+        Activation patterns in the channels' own units: "class", "class_folds" and
+        "discriminant", see `patterns`. Empty unless the kernel is linear.
+    info_fif : array of uint8, or None
+        What is kept of the channels; `info` unpacks it.
     """
 
     pattern_axes: ClassVar[tuple] = ("times",)
@@ -98,19 +107,16 @@ class WithPatterns:
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        put = object.__setattr__
-        maps = {name: np.asarray(each) for name, each in self.pattern_maps.items()}
-        put(self, "pattern_maps", maps)
-        if self.info_fif is not None:
-            put(self, "info_fif", np.asarray(self.info_fif))
+        self._convert(arrays, "pattern_maps")
+        self._convert(optional_array, "info_fif")
         super().__post_init__()
         shape = tuple(len(getattr(self, name)) for name in self.pattern_axes)
-        for name, each in maps.items():
-            if each.ndim != len(shape) + 2 or each.shape[: len(shape)] != shape:
+        for name, maps in self.pattern_maps.items():
+            if maps.ndim != len(shape) + 2 or maps.shape[: len(shape)] != shape:
                 raise ValueError(
                     f"The patterns {name!r} at positions {shape} must have shape "
                     f"({', '.join(map(str, shape))}, n_patterns, n_channels); got "
-                    f"{each.shape}."
+                    f"{maps.shape}."
                 )
 
     @property

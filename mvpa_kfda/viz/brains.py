@@ -366,23 +366,50 @@ def plot_volume(
     cmap=None,
     show=False,
 ):
-    """Plot the scores of a volume result.
+    """Plot the scores in the brain, or as bars.
 
     Parameters
     ----------
     result : VolumeResult
         The result to draw.
-    kind, metric, correction, alpha, threshold : str or float or None
-        As in `VolumeResult.plot`.
-    views, cut_coords, bg_img, vlim, cmap : str or sequence or image or None
-        As in `VolumeResult.plot`.
+    kind : str or None
+        "stat_map": slices of the brain. "glass_brain": what is significant, seen
+        through the brain, which must be in MNI space; without permutations and
+        threshold, all that is above chance. "surface": the meshes of the result.
+        "bar": one row per region or feature, a curve if there are many. None
+        takes "stat_map" in a volume, "surface" on a surface, else "bar".
+    metric : str or None
+        Name of the metric; None takes the first that is one number per position.
+    correction : str
+        Correction of the p-values for testing many positions.
+    alpha : float
+        Positions with p <= alpha are outlined or marked.
+    threshold : float or None
+        In place of that, mark the positions that score as much.
+    views : str, sequence of str, or None
+        What nilearn calls `display_mode` on slices and on glass brains ("ortho",
+        "z", "mosaic", "lyrz", ...), and the views of a surface. None chooses.
+    cut_coords : int, sequence of float, or None
+        Where to cut slices, in mm, or how many. None cuts through the highest
+        score, that of a significant voxel if there is one.
+    bg_img : image or None
+        What is drawn behind the scores: an image of the brain, or a surface image
+        of the depth of its folds. None takes nilearn's MNI template where the
+        voxels fit it, else the shape of what was decoded; on a surface, its
+        folds.
+    vlim : tuple of float or None
+        Scores at the two ends of the colors; None makes them symmetric about
+        chance.
+    cmap : str or None
+        A color map of matplotlib.
     show : bool
         Show the figure at once.
 
     Returns
     -------
     figure : matplotlib Figure
-        Brains first, the colorbar last; or one Axes with bars or a curve.
+        Brains first, the colorbar last; or one Axes with bars or a curve. Save it with
+        ``figure.savefig("scores.png")``.
 
     Raises
     ------
