@@ -13,12 +13,11 @@ from .common import CLUSTER_LEVEL
 
 ALPHA = 0.05
 
-#: Class of result -> words for its positions and for one of them.
+#: Axes of a map -> words for its positions and for one of them.
 WORDS = {
-    "TimeResult": ("{} time points", "{:.3f} s"),
-    "TimeRegressionResult": ("{} time points", "{:.3f} s"),
-    "SensorTimeResult": ("{} sensors x {} times", "sensor {}, {:.3f} s"),
-    "GeneralizationResult": (
+    ("times",): ("{} time points", "{:.3f} s"),
+    ("ch_names", "times"): ("{} sensors x {} times", "sensor {}, {:.3f} s"),
+    ("train_times", "test_times"): (
         "{} training x {} testing times",
         "training time {:.3f} s, testing time {:.3f} s",
     ),
@@ -42,7 +41,7 @@ def report(result, name, stem, correction, start):
         When the command began, on the clock of `time.perf_counter`.
     """
     files = _write(result, stem, correction)
-    positions, place = WORDS[type(result).__name__]
+    positions, place = WORDS[tuple(result.axes)]
     best = np.unravel_index(np.argmax(result.scores), result.shape)
     at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
     tested = f"{result.parameters['n_folds']} folds"

@@ -34,9 +34,8 @@ class Result:
 
     def _convert(self, convert, *names):
         """Convert the values of some fields."""
-        for (
-            name
-        ) in names:  # of a frozen object, whose fields can be set in no other way
+        for name in names:
+            # The one way to set a field of a frozen object.
             object.__setattr__(self, name, convert(getattr(self, name)))
 
     def save(self, path, overwrite=False):

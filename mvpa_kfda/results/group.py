@@ -855,7 +855,7 @@ class Latency(Result):
 
     plot = as_method(plot_latency)
 
-    def worded(self):
+    def _worded(self):
         """Word the latencies and their intervals."""
         parts = []
         for which in ("onset", "peak"):
@@ -867,5 +867,5 @@ class Latency(Result):
 
     def __repr__(self):
         """Describe the latencies in one line."""
-        parts = [*self.worded(), f"{self.n_subjects} subjects"]
+        parts = [*self._worded(), f"{self.n_subjects} subjects"]
         return f"<{'Difference in ' * bool(self.parts)}Latency: {' | '.join(parts)}>"

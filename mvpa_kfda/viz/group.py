@@ -424,7 +424,7 @@ def plot_latency(latency, *, ax=None, show=False):
     _draw_window(ax, courses[0])
     ax.set(xlabel="Time (s)", ylabel=metric_label(latency.metric))
     what = "Difference: " if latency.parts else ""
-    ax.set_title(what + ", ".join(latency.worded()), fontsize="medium", loc="left")
+    ax.set_title(what + ", ".join(latency._worded()), fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
     ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
