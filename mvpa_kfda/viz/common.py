@@ -1,4 +1,4 @@
-"""What all figures share: words, colors, edges, legends, marks of significance.
+"""What all figures share: checks, words, marks of significance, axes and legends.
 
 Matplotlib is imported inside the functions, so that decoding never loads it. The
 colors are Okabe and Ito's, which color-blind readers tell apart.
@@ -13,77 +13,45 @@ from ..inference.corrections import check_correction, smallest_p_value
 from ..metrics import METRICS, REGRESSION_METRICS
 from ..utils.checks import check_finite, check_share
 
+SCORE_COLOR = "#0072B2"  # blue
+SIGNIFICANT_COLOR = "#D55E00"  # vermilion
+NULL_COLOR = "#BBBBBB"
 
-def sample_edges(times):
-    """Return the n + 1 borders halfway between samples."""
-    if len(times) == 1:  # no neighbor tells how long a sample is
-        return times[0] + np.array([-0.005, 0.005])
-    middle = (times[:-1] + times[1:]) / 2
-    return np.concatenate(
-        [[2 * times[0] - middle[0]], middle, [2 * times[-1] - middle[-1]]]
-    )
+LEGEND = {"frameon": False, "fontsize": "small"}
 
 
-def significant_spans(times, significant):
-    """Find the stretches of contiguous significant samples.
-
-    Parameters
-    ----------
-    times : array, shape (n_times,)
-        Time points in seconds.
-    significant : array of bool, shape (n_times,)
-        Which of them are significant.
-
-    Returns
-    -------
-    spans : array, shape (n_spans, 2)
-        Start and end in seconds, half a sample before the first and after the last
-        significant sample.
-
-    Examples
-    --------
-    >>> significant_spans([0.0, 0.1, 0.2, 0.3], [False, True, True, False])
-    array([[0.05, 0.25]])
-    """
-    flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
-    change = np.diff(flags)
-    edges = sample_edges(np.asarray(times, dtype=float))
-    return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
+# -------------------------------------------------------------------- what is asked for
 
 
-def histogram_edges(values):
-    """Choose bins that hold equally many of the possible scores each.
+def check_request(result, metric, correction, alpha):
+    """Check what is to be drawn; return the names of the metric and the correction."""
+    check_share("alpha", alpha)
+    # Results of groups have corrections of their own.
+    known = getattr(result, "_correction", check_correction)
+    return result._scalar_metric(metric), known(correction)
 
-    Accuracies are multiples of 1/n. Bins that are no multiple of that hold now
-    one of them and now two, which draws a comb that the data does not have.
 
-    Parameters
-    ----------
-    values : array, shape (m,)
-        The numbers to count.
+def shown_metric(result, metric):
+    """Return the name of a metric with one number per position, the first if None."""
+    known = [name for name in result.scoring if result._is_scalar(name)]
+    return result._scalar_metric(metric or (known or result.scoring)[0])
 
-    Returns
-    -------
-    edges : array, shape (n_bins + 1,)
-        Increasing bin edges around all values.
 
-    Examples
-    --------
-    >>> histogram_edges([0.25, 0.25, 0.5, 0.5, 0.5, 0.75])
-    array([0.125, 0.375, 0.625, 0.875])
-    """
-    values = np.asarray(values, dtype=float)
-    levels = np.unique(values.round(12))
-    if len(levels) == 1:
-        return levels[0] + np.array([-0.5, 0.5]) * max(abs(levels[0]), 1) / 50
-    automatic = np.histogram_bin_edges(values, "auto")
-    step = np.diff(levels).min()
-    steps = (levels - levels[0]) / step
-    if np.abs(steps - steps.round()).max() > 1e-3:
-        return automatic  # no grid
-    width = step * max(1, np.ceil((automatic[1] - automatic[0]) / step - 1e-6))
-    n_bins = int(np.ceil((levels[-1] - levels[0] + step) / width - 1e-6))
-    return levels[0] - step / 2 + width * np.arange(n_bins + 1)
+def find_marked(result, metric, correction, alpha, threshold):
+    """Return what is significant, or what scores as much, and p-values that tell."""
+    if threshold is not None:
+        return result.metrics[metric] >= check_finite("threshold", threshold), None
+    if not result._has_p:
+        raise ValueError(
+            "This result has no label permutations, so nothing is significant. Give "
+            "the lowest score that counts, e.g. threshold=0.6, or run the analysis "
+            "again with n_permutations=1000 or so."
+        )
+    p = result._p_for_plot(correction, metric)
+    return p <= alpha, p
+
+
+# -------------------------------------------------------------------------------- words
 
 
 #: What is tested over subjects, by method; {} is the metric.
@@ -286,10 +254,10 @@ def _describe_comparison(result):
     return ", ".join(parts)
 
 
-SCORE_COLOR = "#0072B2"  # blue
-SIGNIFICANT_COLOR = "#D55E00"  # vermilion
-NULL_COLOR = "#BBBBBB"
+# ------------------------------------------------------------------------- significance
 
+
+#: What corrections are called; the last one is for results of groups only.
 CORRECTION_LABELS = {
     "none": "uncorrected",
     "max": "max-statistic correction",
@@ -300,29 +268,37 @@ CORRECTION_LABELS = {
     "cluster": "cluster correction",
     "cluster-size": "cluster-size correction",
     "tfce": "TFCE correction",
+    "cluster-fdr": "FDR correction of clusters",
 }
 
-# Of results of groups only.
-GROUP_LABELS = {"cluster-fdr": "FDR correction of clusters"}
 
-# Share of the height that is kept free below the curve for the bars of significance.
-BAR_ROOM = 0.12
+def marking(result, metric, correction, alpha, position):
+    """Return where a map is marked, None without p-values, and the words for it."""
+    if metric == BOUND:
+        marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
+        return marked, label if marked.any() else f"no {position} with a {label}"
+    n = result.n_permutations
+    if not result._has_p:
+        return None, ""
+    p = result._p_for_plot(correction, metric)
+    counted = p[~np.isnan(p)]
+    label = significance_label(counted, alpha, correction, n, position)
+    return p <= alpha, with_null(result, label)
 
-LEGEND = {"frameon": False, "fontsize": "small"}
 
-# Characters of the title that fit on an inch.
-TITLE_DENSITY = 15
+def significance_label(p, alpha, correction, n_permutations, position):
+    """Word which p-values are marked, or why none is; `position` is what has one."""
+    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
+    if (p <= alpha).any():
+        return label
+    # Without permutations, p is that of a distribution, and can be as small as any.
+    reachable = smallest_p_value(n_permutations, p.size, correction)
+    if n_permutations and reachable > alpha:
+        return f"{label} is out of reach with {n_permutations:,} permutations"
+    return f"no {position} at {label}"
 
-# Inches of width that two columns of the legend need.
-TWO_COLUMNS = 3.0
 
-
-def check_request(result, metric, correction, alpha):
-    """Check what is to be drawn; return the names of the metric and the correction."""
-    check_share("alpha", alpha)
-    # Results of groups have corrections of their own.
-    known = getattr(result, "_correction", check_correction)
-    return result._scalar_metric(metric), known(correction)
+# --------------------------------------------------------------------------------- Axes
 
 
 def axes_or_new(ax, figsize):
@@ -351,6 +327,56 @@ def draw_chance(draw_line, chance, metric=None, level="chance"):
         )
 
 
+#: What the band of the permutations' scores is called.
+NULL_BAND = "95 % of the permutations (2.5 to 97.5 %)"
+
+
+def draw_histogram(ax, null, label):
+    """Draw how often each score came out of the permutations (P,)."""
+    style = {"color": NULL_COLOR, "edgecolor": "white", "lw": 0.4}
+    ax.hist(null, bins=histogram_edges(null), label=label, **style)
+
+
+def histogram_edges(values):
+    """Return edges (n_bins + 1,) of bins that hold equally many possible scores."""
+    # Accuracies are multiples of 1/n. Bins that are no multiple of that hold now one of
+    # them and now two, which draws a comb that the data does not have.
+    values = np.asarray(values, dtype=float)
+    levels = np.unique(values.round(12))
+    if len(levels) == 1:
+        return levels[0] + np.array([-0.5, 0.5]) * max(abs(levels[0]), 1) / 50
+    automatic = np.histogram_bin_edges(values, "auto")
+    step = np.diff(levels).min()
+    steps = (levels - levels[0]) / step
+    if np.abs(steps - steps.round()).max() > 1e-3:
+        return automatic  # no grid
+    width = step * max(1, np.ceil((automatic[1] - automatic[0]) / step - 1e-6))
+    n_bins = int(np.ceil((levels[-1] - levels[0] + step) / width - 1e-6))
+    return levels[0] - step / 2 + width * np.arange(n_bins + 1)
+
+
+def label_times(ax, times):
+    """Draw the onset into Axes over time, if it is in range, and set their limits."""
+    if times[0] <= 0 <= times[-1]:
+        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
+    left, right = sample_edges(times)[[0, -1]]
+    ax.set(xlabel="Time (s)", xlim=(left, right))
+
+
+def sample_edges(times):
+    """Return the n + 1 borders halfway between samples."""
+    if len(times) == 1:  # no neighbor tells how long a sample is
+        return times[0] + np.array([-0.005, 0.005])
+    middle = (times[:-1] + times[1:]) / 2
+    return np.concatenate(
+        [[2 * times[0] - middle[0]], middle, [2 * times[-1] - middle[-1]]]
+    )
+
+
+#: Share of the height that is kept free below the curve for the bars of significance.
+BAR_ROOM = 0.12
+
+
 def draw_bars(ax, times, marked, label):
     """Draw bars under the marked samples, below everything else."""
     spans = significant_spans(times, marked)
@@ -369,37 +395,39 @@ def draw_bars(ax, times, marked, label):
     )
 
 
-def marking(result, metric, correction, alpha, position):
-    """Return where a map is marked, None without p-values, and the words for it."""
-    if metric == BOUND:
-        marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
-        return marked, label if marked.any() else f"no {position} with a {label}"
-    n = result.n_permutations
-    if not result._has_p:
-        return None, ""
-    p = result._p_for_plot(correction, metric)
-    counted = p[~np.isnan(p)]
-    label = significance_label(counted, alpha, correction, n, position)
-    return p <= alpha, with_null(result, label)
+def significant_spans(times, significant):
+    """Return start and end (n_spans, 2) of contiguous significant samples."""
+    flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
+    change = np.diff(flags)
+    edges = sample_edges(np.asarray(times, dtype=float))
+    return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
 
 
-def significance_label(p, alpha, correction, n_permutations, position):
-    """Word which p-values are marked, or why none is; `position` is what has one."""
-    label = f"p ≤ {alpha:g} ({(CORRECTION_LABELS | GROUP_LABELS)[correction]})"
-    if (p <= alpha).any():
-        return label
-    # Without permutations, p is that of a distribution, and can be as small as any.
-    reachable = smallest_p_value(n_permutations, p.size, correction)
-    if n_permutations and reachable > alpha:
-        return f"{label} is out of reach with {n_permutations:,} permutations"
-    return f"no {position} at {label}"
+#: Characters of the title that fit on an inch.
+TITLE_DENSITY = 15
+
+#: Inches of width that two columns of the legend need.
+TWO_COLUMNS = 3.0
+
+
+def finish(ax, result, show, handles=None, note="", columns=2):
+    """Add the title with a note and the legend of what has a label, or of handles."""
+    set_title(ax, result, note)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
+        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
+        ncols=columns if _width(ax) > TWO_COLUMNS else 1,
+        **LEGEND,
+    )
+    return maybe_show(ax, show)
 
 
 def set_title(ax, result, note=""):
-    """Write what the scores were computed from above the Axes, and a note below it.
-
-    Lines are as long as the Axes is wide, and break at commas only.
-    """
+    """Write above the Axes what the scores were computed from, and a note below it."""
+    # Lines are as long as the Axes is wide, and break at commas only.
     glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
     width = max(30, int(TITLE_DENSITY * _width(ax)))
     lines = textwrap.wrap(glued, width, break_on_hyphens=False)
@@ -413,52 +441,10 @@ def _width(ax):
     return ax.get_position().width * figure.bbox.width / figure.dpi
 
 
-def finish(ax, result, show, handles=None, note="", columns=2):
-    """Add the title and the legend, and show the figure if asked to.
-
-    The legend has the artists of the Axes that have a label, or those given, in so many
-    columns if these fit. The note is the last line of the title.
-    """
-    set_title(ax, result, note)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
-        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
-        ncols=columns if _width(ax) > TWO_COLUMNS else 1,
-        **LEGEND,
-    )
-    return shown(ax, show)
-
-
-def shown(ax, show):
-    """Show the figure if asked to; return the Axes."""
+def maybe_show(drawn, show):
+    """Show the figure if asked to; return what was drawn."""
     if show:
         import matplotlib.pyplot as plt
 
         plt.show()
-    return ax
-
-
-def find_marked(result, metric, correction, alpha, threshold):
-    """Return which positions are significant, and the p-values that tell.
-
-    With a threshold, they are those that score as much; there are no p-values then.
-    """
-    if threshold is not None:
-        return result.metrics[metric] >= check_finite("threshold", threshold), None
-    if not result._has_p:
-        raise ValueError(
-            "This result has no label permutations, so nothing is significant. Give "
-            "the lowest score that counts, e.g. threshold=0.6, or run the analysis "
-            "again with n_permutations=1000 or so."
-        )
-    p = result._p_for_plot(correction, metric)
-    return p <= alpha, p
-
-
-def shown_metric(result, metric):
-    """Return the name of a metric with one number per position, the first if None."""
-    known = [name for name in result.scoring if result._is_scalar(name)]
-    return result._scalar_metric(metric or (known or result.scoring)[0])
+    return drawn

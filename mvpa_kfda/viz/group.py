@@ -14,7 +14,6 @@ from .common import (
     BOUND,
     LEGEND,
     NO_BOUND,
-    NULL_COLOR,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
     axes_or_new,
@@ -22,17 +21,17 @@ from .common import (
     difference_label,
     draw_bars,
     draw_chance,
+    draw_histogram,
     draws_of,
     finish,
-    histogram_edges,
     is_difference,
     label_of,
     marking,
+    maybe_show,
     metric_label,
     sample_edges,
     score_label,
     set_title,
-    shown,
     with_null,
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
@@ -46,6 +45,9 @@ from .time import (
     draw_two_dots,
     finish_times,
 )
+
+#: Light where there is hardly a bound, as no bound is not drawn at all.
+_BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
 def plot_group(
@@ -148,115 +150,7 @@ def plot_group(
     )
 
 
-def plot_null_max(result, *, ax=None, show=False, alpha=None):
-    """Plot the largest statistic on the histogram of that of the permutations.
-
-    Every second-level permutation counts with its most extreme statistic over all
-    positions. Above the dashed line are the statistics with p <= alpha, corrected by
-    the maximum over positions [1]_.
-
-    Parameters
-    ----------
-    result : GroupResult or ComparisonResult
-        The result to draw.
-    ax : matplotlib Axes or None
-        Where to draw; None makes a figure.
-    show : bool
-        Show the figure at once.
-    alpha : float or None
-        The level of the dashed line; None takes ``result.alpha``.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        The Axes drawn into.
-
-    Raises
-    ------
-    ValueError
-        If the test needed no permutations, or if `alpha` is not between 0 and 1.
-
-    References
-    ----------
-    .. [1] Nichols, T. E., & Holmes, A. P. (2002). Nonparametric permutation tests for
-       functional neuroimaging. Human Brain Mapping, 15(1), 1-25.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from mvpa_kfda import decode_arrays, group_inference
-    >>> from mvpa_kfda.viz.group import plot_null_max
-    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
-    >>> results = [decode_arrays(rng.normal(size=(20, 4, 3)), y) for _ in range(6)]
-    >>> group = group_inference(results, "sign-flip", random_state=0)
-    >>> plot_null_max(group).get_xlabel()
-    't over subjects, maximum over positions'
-    """
-    alpha = result.alpha if alpha is None else alpha
-    check_request(result, None, "none", alpha)
-    null = result.null_max
-    if len(null) == 0:
-        raise ValueError(
-            "There is no null distribution to plot: this result has p-values of a "
-            f"known distribution only. Run {result.made_by} again with "
-            "correction='max', which needs permutations."
-        )
-    observed, p = result.observed_max, _p_of_maximum(result)
-    drawn = draws_of(result)
-    ax = axes_or_new(ax, figsize=(6.0, 4.0))
-    ax.hist(
-        null,
-        bins=histogram_edges(null),
-        color=NULL_COLOR,
-        edgecolor="white",
-        lw=0.4,
-        label=drawn,
-    )
-    _draw_quantile(ax, result, alpha)
-    ax.axvline(
-        observed,
-        color=SCORE_COLOR,
-        lw=2.2,
-        label=with_null(result, f"observed, {observed:.3g} (p = {p:.2g})"),
-    )
-    label = label_of(result, "statistic")
-    if result.alternative == "less":
-        label = f"minus {label}"
-    elif result.alternative == "two-sided":
-        label = f"|{label}|"
-    over = ", maximum over positions" if result.axes else ""
-    ax.set(xlabel=f"{label}{over}", ylabel=drawn.capitalize())
-    ax.yaxis.set_major_formatter("{x:,.0f}")
-    return finish(ax, result, show)
-
-
-def _p_of_maximum(result):
-    """Return the p-value of the most extreme statistic over positions."""
-    # Of "both" tests, the kept one is the larger, and the null that of one of them.
-    if "max" in result.p_maps and result.method != "both":
-        return float(np.nanmin(result.p_maps["max"]))
-    null = result.null_max
-    return float(against_maximum(result.observed_max, null, null.dtype))
-
-
-def _draw_quantile(ax, result, alpha):
-    """Draw the value that a statistic must surpass to have p <= alpha."""
-    null = result.null_max
-    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
-    if b < 0:
-        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {draws_of(result)}"
-        ax.plot([], [], " ", label=with_null(result, label))
-        return
-    bound = np.sort(null)[::-1][b]
-    label = f"p ≤ {alpha:g} above {bound:.3g}"
-    style = {"color": SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
-    ax.axvline(bound, label=with_null(result, label), **style)
-
-
-# ------------------------------------------------------------------------ time courses
+# ------------------------------------------------------------------------- time courses
 
 
 def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
@@ -332,10 +226,10 @@ def _finish_panels(figure, result, show):
         handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
-    return shown(figure, show)
+    return maybe_show(figure, show)
 
 
-# --------------------------------------------------------------------- single numbers
+# ----------------------------------------------------------------------- single numbers
 
 
 def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
@@ -365,8 +259,8 @@ def _worded_p(result, correction):
     return with_null(result, f"p = {p:.2g}")
 
 
-#: Light where there is hardly a bound, as no bound is not drawn at all.
-_BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
+# --------------------------------------------------------------------- kinds of figures
+
 
 #: How maps are drawn, by the fields of their axes.
 _DRAW = {
@@ -379,8 +273,116 @@ _DRAW = {
 }
 
 
+# ---------------------------------------------------------------- the null distribution
+
+
+def plot_null_max(result, *, ax=None, show=False, alpha=None):
+    """Plot the largest statistic on the histogram of that of the permutations.
+
+    Every second-level permutation counts with its most extreme statistic over all
+    positions. Above the dashed line are the statistics with p <= alpha, corrected by
+    the maximum over positions [1]_.
+
+    Parameters
+    ----------
+    result : GroupResult or ComparisonResult
+        The result to draw.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+    alpha : float or None
+        The level of the dashed line; None takes ``result.alpha``.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the test needed no permutations, or if `alpha` is not between 0 and 1.
+
+    References
+    ----------
+    .. [1] Nichols, T. E., & Holmes, A. P. (2002). Nonparametric permutation tests for
+       functional neuroimaging. Human Brain Mapping, 15(1), 1-25.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays, group_inference
+    >>> from mvpa_kfda.viz.group import plot_null_max
+    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> results = [decode_arrays(rng.normal(size=(20, 4, 3)), y) for _ in range(6)]
+    >>> group = group_inference(results, "sign-flip", random_state=0)
+    >>> plot_null_max(group).get_xlabel()
+    't over subjects, maximum over positions'
+    """
+    alpha = result.alpha if alpha is None else alpha
+    check_request(result, None, "none", alpha)
+    null = result.null_max
+    if len(null) == 0:
+        raise ValueError(
+            "There is no null distribution to plot: this result has p-values of a "
+            f"known distribution only. Run {result.made_by} again with "
+            "correction='max', which needs permutations."
+        )
+    observed, p = result.observed_max, _p_of_maximum(result)
+    draws = draws_of(result)
+    ax = axes_or_new(ax, figsize=(6.0, 4.0))
+    draw_histogram(ax, null, draws)
+    _draw_quantile(ax, result, alpha)
+    ax.axvline(
+        observed,
+        color=SCORE_COLOR,
+        lw=2.2,
+        label=with_null(result, f"observed, {observed:.3g} (p = {p:.2g})"),
+    )
+    label = label_of(result, "statistic")
+    if result.alternative == "less":
+        label = f"minus {label}"
+    elif result.alternative == "two-sided":
+        label = f"|{label}|"
+    over = ", maximum over positions" if result.axes else ""
+    ax.set(xlabel=f"{label}{over}", ylabel=draws.capitalize())
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    return finish(ax, result, show)
+
+
+def _p_of_maximum(result):
+    """Return the p-value of the most extreme statistic over positions."""
+    # Of "both" tests, the kept one is the larger, and the null that of one of them.
+    if "max" in result.p_maps and result.method != "both":
+        return float(np.nanmin(result.p_maps["max"]))
+    null = result.null_max
+    return float(against_maximum(result.observed_max, null, null.dtype))
+
+
+def _draw_quantile(ax, result, alpha):
+    """Draw the value that a statistic must surpass to have p <= alpha."""
+    null = result.null_max
+    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
+    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
+    if b < 0:
+        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {draws_of(result)}"
+        ax.plot([], [], " ", label=with_null(result, label))
+        return
+    bound = np.sort(null)[::-1][b]
+    label = f"p ≤ {alpha:g} above {bound:.3g}"
+    style = {"color": SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
+    ax.axvline(bound, label=with_null(result, label), **style)
+
+
+# ---------------------------------------------------------------------------- latencies
+
+
 #: Colors of the bands of onset and peak, other than that of the course.
 BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
+
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
@@ -428,11 +430,7 @@ def plot_latency(latency, *, ax=None, show=False):
     ax.spines[["top", "right"]].set_visible(False)
     below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
     ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
-    if show:
-        import matplotlib.pyplot as plt
-
-        plt.show()
-    return ax
+    return maybe_show(ax, show)
 
 
 def _draw_course(ax, course, color, bands, name):
