@@ -100,8 +100,9 @@ class ScoreMap(Result):
     #: Whether there are p-values.
     _has_p: ClassVar[bool] = True
 
-    #: Whether the scores are differences.
+    #: Whether the scores are differences, and whether there are those of subjects.
     _is_difference: ClassVar[bool] = False
+    _has_subjects: ClassVar[bool] = False
 
     @property
     def shape(self):
@@ -428,6 +429,19 @@ class SubjectResult(ScoreMap):
             f"{self._worded_trials()}, {classes}{tested}, "
             f"{self.n_permutations} permutations"
         )
+        return parts
+
+    def _title(self):
+        """Return parts of a figure's title: trials, classes, folds and draws."""
+        parts = [self._worded_trials()]
+        if len(self.classes):  # none in regression
+            names = ", ".join(str(name) for name in self.classes)
+            named = f" ({names})" if len(names) <= 25 else ""
+            parts.append(f"{len(self.classes)} classes{named}")
+        if self.parameters.get("mode") != "other_trials":
+            parts.append(f"{len(self.tests)} folds")
+        if self.n_permutations:
+            parts.append(f"{self.n_permutations:,} permutations")
         return parts
 
     def _worded_trials(self):

@@ -412,6 +412,13 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
 
     plot = as_method(plot_generalization)
 
+    def _title(self):
+        """Return parts of a figure's title: trials, classes, folds and draws."""
+        trials, *parts = super()._title()
+        if self.parameters.get("mode") == "other_trials":
+            trials = f"trained on {trials}, tested on {self.n_tested} others"
+        return [trials, *parts]
+
 
 def _shape_of(null):
     """Return the shape of a null, or of the one that a summary stands for."""

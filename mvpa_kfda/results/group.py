@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -301,6 +301,29 @@ def _unpacked(places):
     return unpack_places(places) if isinstance(places, dict) else places
 
 
+class _TestWords(NamedTuple):
+    """What a method of `group_inference` is called in figures, and what it tests."""
+
+    test: str
+    of_two_groups: str
+    statistic: str
+
+
+#: Method of a group -> its words. A prevalence test and a bootstrap have one group.
+GROUP_TESTS = {
+    "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
+    "bootstrap": _TestWords(
+        "Bootstrap of permuted means", "", "{score}, mean over subjects"
+    ),
+    "sign-flip": _TestWords(
+        "Sign-flip test", "Permutation test of two groups", "t over subjects"
+    ),
+    "t": _TestWords("t-test", "t-test of two groups", "t over subjects"),
+    "wilcoxon": _TestWords(
+        "Signed-rank test", "Rank-sum test of two groups", "z of Wilcoxon's test"
+    ),
+}
+
 #: The share of the population that a null hypothesis grants to have an effect.
 NULLS = {"global": 0.0, "majority": 0.5}
 
@@ -360,6 +383,7 @@ class GroupResult(TestedMap):
     """
 
     made_by: ClassVar[str] = "group_inference"
+    _has_subjects: ClassVar[bool] = True
 
     subjects: np.ndarray
     subject_scores: np.ndarray
@@ -619,8 +643,43 @@ class GroupResult(TestedMap):
             return super()._worded_best()
         return self._worded_difference(f"{self.metric} difference")
 
+    @property
+    def _is_difference(self):
+        """Whether the scores are differences."""
+        return self.other_scores is not None
+
+    @property
+    def _compared(self):
+        """The names of what a difference is between."""
+        return self.labels
+
+    @property
+    def _statistic_label(self):
+        """What was tested, with places for the labels of score and difference."""
+        return GROUP_TESTS[self.method].statistic
+
+    @property
+    def _draws(self):
+        """What is drawn for the null distribution."""
+        two_groups = self._is_difference and not self.paired
+        combined = self.method in ("prevalence", "bootstrap")
+        return "permutations" if two_groups or combined else "sign flips"
+
+    def _title(self):
+        """Return parts of a figure's title: the test, the subjects, and the draws."""
+        words, n = GROUP_TESTS[self.method], self.n_subjects
+        parts = [words.test, f"{n} subjects"]
+        if self._is_difference and self.paired:
+            parts = [words.test, f"{n} subjects in two conditions"]
+        elif self._is_difference:
+            n_others = len(self.other_scores)
+            parts = [words.of_two_groups, f"{n} and {n_others} subjects"]
+        if self.n_permutations:
+            parts.append(f"{self.n_permutations:,} {self._draws}")
+        return parts
+
     def _description(self):
-        """Return parts of a title: what the scores were computed from."""
+        """Return parts of a line: what the scores were computed from."""
         parts = [f"{self.n_subjects} subjects"]
         if self.other_scores is not None:
             what = "in two conditions" if self.paired else "against"
@@ -630,6 +689,14 @@ class GroupResult(TestedMap):
         if self.n_permutations:
             parts.append(f"{self.n_permutations:,} second-level permutations")
         return parts
+
+
+#: Method of a comparison -> what it is called in figures.
+COMPARISON_TESTS = {
+    "permutation": "Permutation test of a difference",
+    "sign-flip": "Sign-flip test of a difference",
+    "both": "Permutation and sign-flip tests of a difference",
+}
 
 
 @result_kind
@@ -683,6 +750,8 @@ class ComparisonResult(TestedMap):
     """
 
     made_by: ClassVar[str] = "compare"
+    _is_difference: ClassVar[bool] = True
+    _compared: ClassVar[tuple] = ("a", "b")
 
     scores_a: np.ndarray
     scores_b: np.ndarray
@@ -719,18 +788,43 @@ class ComparisonResult(TestedMap):
             for name in self.metrics
         }
 
+    @property
+    def _statistic_label(self):
+        """What was tested, with a place for the label of the difference."""
+        flips = self.method == "sign-flip"
+        return "{difference}, in standard deviations" if flips else "{difference}"
+
+    @property
+    def _draws(self):
+        """What is drawn for the null distribution."""
+        return "sign flips" if self.method == "sign-flip" else "permutations"
+
+    def _title(self):
+        """Return parts of a figure's title: the test, the trials, and the draws."""
+        test = COMPARISON_TESTS[self.method]
+        return [test, *self._trials(), *self._worded_draws()]
+
     def _description(self):
-        """Return parts of a title: the trials, the method, and how often it drew."""
-        trials, n_flips = (self.parameters.get(k) for k in ("trials", "n_flips"))
-        parts = [trials] if trials else []
+        """Return parts of a line: the trials, the method, and the draws."""
         if self.method == "both":
-            parts.append("methods 'permutation' and 'sign-flip'")
+            method = "methods 'permutation' and 'sign-flip'"
         else:
-            parts.append(f"method {self.method!r}")
+            method = f"method {self.method!r}"
+        return [*self._trials(), method, *self._worded_draws()]
+
+    def _trials(self):
+        """Return the words for the trials, if there are any."""
+        trials = self.parameters.get("trials")
+        return [trials] if trials else []
+
+    def _worded_draws(self):
+        """Return the words for how often labels were permuted and signs flipped."""
+        parts = []
         if self.method != "sign-flip":
             parts.append(f"{self.n_permutations:,} permutations")
         if self.method != "permutation":
-            parts.append(f"{n_flips or self.n_permutations:,} sign flips")
+            n_flips = self.parameters.get("n_flips") or self.n_permutations
+            parts.append(f"{n_flips:,} sign flips")
         return parts
 
     def _worded_best(self):

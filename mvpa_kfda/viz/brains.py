@@ -22,7 +22,6 @@ from .common import (
     check_request,
     describe,
     draw_chance,
-    is_difference,
     limits_of,
     maybe_show,
     set_title,
@@ -441,7 +440,7 @@ def _plot_bars(result, picture):
     many = len(picture.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
     figure, ax = subplots(figsize=size, layout="constrained")
-    band = _subjects_band if hasattr(result, "subject_scores") else _null_band
+    band = _subjects_band if result._has_subjects else _null_band
     (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
     if picture.metric == BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
@@ -464,7 +463,7 @@ def _null_band(result, picture):
 
 def _subjects_band(result, picture):
     """Return the interval of the mean over subjects, as far as scores go."""
-    if picture.metric != result.metric or is_difference(result):
+    if picture.metric != result.metric or result._is_difference:
         return _null_band(result, picture)
     low, high = np.clip(mean_interval(result.subject_scores)[1:], *limits_of(result))
     return low, high, INTERVAL_LABEL

@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 
-from ..inference.corrections import check_correction, smallest_p_value
+from ..inference.corrections import smallest_p_value
 from ..metrics import METRICS, REGRESSION_METRICS
 from ..utils.checks import check_finite, check_share
 
@@ -26,9 +26,7 @@ LEGEND = {"frameon": False, "fontsize": "small"}
 def check_request(result, metric, correction, alpha):
     """Check what is to be drawn; return the names of the metric and the correction."""
     check_share("alpha", alpha)
-    # Results of groups have corrections of their own.
-    known = getattr(result, "_correction", check_correction)
-    return result._scalar_metric(metric), known(correction)
+    return result._scalar_metric(metric), result._correction(correction)
 
 
 def shown_metric(result, metric):
@@ -54,44 +52,12 @@ def find_marked(result, metric, correction, alpha, threshold):
 # -------------------------------------------------------------------------------- words
 
 
-#: What is tested over subjects, by method; {} is the metric.
-STATISTICS = {
-    "prevalence": "{}, lowest of all subjects",
-    "bootstrap": "{}, mean over subjects",
-    "sign-flip": "t over subjects",
-    "t": "t over subjects",
-    "wilcoxon": "z of Wilcoxon's test",
-}
-
 #: The map of the largest share of people that surely have the effect.
 BOUND = "gamma_0"
 
 #: Why there is none somewhere. Corrected, this is a little stricter than what rejects
 #: the global null hypothesis.
 NO_BOUND = "a prevalence of 0 is not rejected"
-
-#: What tests of groups are called, by method.
-TESTS = {
-    "prevalence": "Prevalence test",
-    "bootstrap": "Bootstrap of permuted means",
-    "sign-flip": "Sign-flip test",
-    "t": "t-test",
-    "wilcoxon": "Signed-rank test",
-}
-
-#: The same for two groups of different people.
-TESTS_OF_GROUPS = {
-    "sign-flip": "Permutation test of two groups",
-    "t": "t-test of two groups",
-    "wilcoxon": "Rank-sum test of two groups",
-}
-
-#: What comparisons of two results of a subject are called.
-TESTS_OF_RESULTS = {
-    "permutation": "Permutation test of a difference",
-    "sign-flip": "Sign-flip test of a difference",
-    "both": "Permutation and sign-flip tests of a difference",
-}
 
 #: The smallest and the largest value of metrics; those of all others are 0 and 1.
 LIMITS = {
@@ -132,8 +98,9 @@ def label_of(result, metric):
     if metric == BOUND:
         return "Prevalence bound γ₀"
     if metric == "statistic" and metric in result.metrics:
-        return _statistic_label(result)
-    if not is_difference(result):
+        labels = {"score": score_label(result), "difference": difference_label(result)}
+        return result._statistic_label.format(**labels)
+    if not result._is_difference:
         return metric_label(metric)
     for ending in ("_a", "_b"):
         if metric.endswith(ending) and metric != result.metric:
@@ -148,7 +115,7 @@ def score_label(result):
 
 def difference_label(result):
     """Return the name of differences, which says of what."""
-    first, second = ("a", "b") if hasattr(result, "scores_b") else result.labels
+    first, second = result._compared
     return f"{score_label(result)}, {first} - {second}"
 
 
@@ -172,86 +139,17 @@ def limits_of(result):
     return LIMITS.get(result.metric, unknown)
 
 
-def _statistic_label(result):
-    """Return the name of what was tested."""
-    if hasattr(result, "scores_b"):
-        in_units = ", in standard deviations" if result.method == "sign-flip" else ""
-        return f"{difference_label(result)}{in_units}"
-    return STATISTICS[result.method].format(score_label(result))
-
-
 def level_of(result, metric):
     """Return what the level is called at which there is no effect."""
     if metric == "statistic":
         return "no effect"
-    about_both = is_difference(result) and metric == result.metric
+    about_both = result._is_difference and metric == result.metric
     return "no difference" if about_both else "chance"
-
-
-def is_difference(result):
-    """Tell whether the scores are differences: of two results, or of two groups."""
-    others = getattr(result, "scores_b", None), getattr(result, "other_scores", None)
-    return any(scores is not None for scores in others)
 
 
 def describe(result):
     """Word what the scores were computed from."""
-    if hasattr(result, "subjects"):
-        return _describe_group(result)
-    if hasattr(result, "scores_b"):
-        return _describe_comparison(result)
-    parts = [result._worded_trials()]
-    others = result.parameters.get("mode") == "other_trials"
-    if others and hasattr(result, "y_test"):
-        parts[0] = f"trained on {parts[0]}, tested on {len(result.y_test)} others"
-    if len(result.classes):  # none in regression
-        names = ", ".join(str(name) for name in result.classes)
-        named = f" ({names})" if len(names) <= 25 else ""
-        parts.append(f"{len(result.classes)} classes{named}")
-    if not others:
-        parts.append(f"{len(result.tests)} folds")
-    if result.n_permutations:
-        parts.append(f"{result.n_permutations:,} permutations")
-    return ", ".join(parts)
-
-
-def draws_of(result):
-    """Return what is drawn for the null distribution of a group or a comparison."""
-    if hasattr(result, "scores_b"):
-        return "sign flips" if result.method == "sign-flip" else "permutations"
-    two_groups = result.other_scores is not None and not result.paired
-    combined = result.method in ("prevalence", "bootstrap")
-    return "permutations" if two_groups or combined else "sign flips"
-
-
-def _describe_group(result):
-    """Word the test of a group, its subjects, and how often it drew."""
-    others, n = result.other_scores, len(result.subjects)
-    subjects = f"{n} subjects"
-    test = TESTS[result.method]
-    if others is not None and result.paired:
-        subjects = f"{subjects} in two conditions"
-    elif others is not None:
-        test, subjects = (
-            TESTS_OF_GROUPS[result.method],
-            f"{n} and {len(others)} subjects",
-        )
-    parts = [test, subjects]
-    if result.n_permutations:
-        parts.append(f"{result.n_permutations:,} {draws_of(result)}")
-    return ", ".join(parts)
-
-
-def _describe_comparison(result):
-    """Word the test of two results, the trials, and how often it drew."""
-    trials, n_flips = (result.parameters.get(k) for k in ("trials", "n_flips"))
-    parts = [TESTS_OF_RESULTS[result.method]]
-    parts += [trials] if trials else []
-    if result.method != "sign-flip":
-        parts.append(f"{result.n_permutations:,} permutations")
-    if result.method != "permutation":
-        parts.append(f"{n_flips or result.n_permutations:,} sign flips")
-    return ", ".join(parts)
+    return ", ".join(result._title())
 
 
 # ------------------------------------------------------------------------- significance

@@ -22,9 +22,7 @@ from .common import (
     draw_bars,
     draw_chance,
     draw_histogram,
-    draws_of,
     finish,
-    is_difference,
     label_of,
     marking,
     maybe_show,
@@ -160,7 +158,7 @@ def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
     if ax is None and metric == result.metric:
         if BOUND in result.metrics:
             return _plot_with_bound(result, marks, show)
-        if is_difference(result):
+        if result._is_difference:
             return _plot_pair(result, marks, show)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_time(ax, result, metric, marks)
@@ -173,7 +171,7 @@ def _draw_time(ax, result, metric, marks):
     if metric == BOUND:
         draw_bound(ax, result)
         return
-    if metric == result.metric and hasattr(result, "subject_scores"):
+    if metric == result.metric and result._has_subjects:
         draw_groups(ax, result)
         ax.set_ylabel(score_label(result))
     else:
@@ -194,12 +192,12 @@ def _plot_pair(result, marks, show):
     """Plot the time courses of two lists or results above their difference."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
     upper.set_ylabel(score_label(result))
-    if hasattr(result, "scores_b"):
-        draw_pair(upper, result)
-        draw_map_curve(lower, result, result.metric)
-    else:
+    if result._has_subjects:
         draw_groups(upper, result)
         draw_differences(lower, result)
+    else:
+        draw_pair(upper, result)
+        draw_map_curve(lower, result, result.metric)
     lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
     draw_bars(lower, result.times, *marks)
     return _finish_panels(figure, result, show)
@@ -241,8 +239,7 @@ def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
             f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
         )
     ax = axes_or_new(ax, figsize=(5.0, 4.4))
-    pair = hasattr(result, "scores_b")
-    (draw_two_dots if pair else draw_dots)(ax, result)
+    (draw_dots if result._has_subjects else draw_two_dots)(ax, result)
     ax.plot([], [], " ", label=_worded_p(result, correction))
     if BOUND in result.metrics:
         bound = float(result.metrics[BOUND])
@@ -254,7 +251,7 @@ def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
 def _worded_p(result, correction):
     """Word the p-value of a single position."""
     p = float(result._p_for_plot(correction, result.metric))
-    if is_difference(result):
+    if result._is_difference:
         return f"difference {float(result.scores):.3g}, p = {p:.2g}"
     return with_null(result, f"p = {p:.2g}")
 
@@ -332,7 +329,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
             "correction='max', which needs permutations."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
-    draws = draws_of(result)
+    draws = result._draws
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     draw_histogram(ax, null, draws)
     _draw_quantile(ax, result, alpha)
@@ -368,7 +365,7 @@ def _draw_quantile(ax, result, alpha):
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
     if b < 0:
-        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {draws_of(result)}"
+        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {result._draws}"
         ax.plot([], [], " ", label=with_null(result, label))
         return
     bound = np.sort(null)[::-1][b]

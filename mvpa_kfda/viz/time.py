@@ -19,7 +19,6 @@ from .common import (
     draw_chance,
     draw_histogram,
     finish,
-    is_difference,
     label_of,
     label_times,
     level_of,
@@ -234,7 +233,7 @@ def draw_groups(ax, result):
         draw_curve(ax, times, scores.mean(axis=0), color, name)
     # How far two means are apart for sure is a matter of their difference; intervals
     # of the single means would mislead.
-    if not is_difference(result):
+    if not result._is_difference:
         _draw_band(ax, times, mean_interval(result.subject_scores), limits_of(result))
         _draw_subjects(ax, times, result.subject_scores)
     draw_level(ax.axhline, result)
@@ -268,7 +267,7 @@ def draw_pair(ax, result):
 
 def draw_map_curve(ax, result, metric):
     """Draw any map of a result as a curve over time."""
-    name, between = label_of(result, metric), is_difference(result)
+    name, between = label_of(result, metric), result._is_difference
     color = DIFFERENCE_COLOR if between and metric == result.metric else SCORE_COLOR
     draw_curve(ax, result.times, result.metrics[metric], color, name)
     level = level_of(result, metric)
@@ -309,7 +308,7 @@ def _draw_subjects(ax, times, scores):
 
 def draw_level(draw_line, result):
     """Draw the chance level of the scores, also where their difference was tested."""
-    if is_difference(result):
+    if result._is_difference:
         draw_chance(draw_line, result.score_chance)
     else:
         draw_chance(draw_line, result.chance, result.metric)
