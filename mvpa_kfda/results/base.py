@@ -351,8 +351,8 @@ class SubjectResult(ScoreMap):
         metric = self._scalar_metric(metric)
         null = self.nulls.get(metric, ())
         if len(null) == 0:
-            kept = self.parameters.get("null") not in ("max", "stream")
-            if self.parameters.get("n_permutations") and not kept:
+            summarised = self.parameters.get("null") in ("max", "stream")
+            if self.parameters.get("n_permutations") and summarised:
                 raise ValueError(
                     "The scores of the permutations were not kept for this result "
                     "(null='max' or 'stream'). Take the p-values of the whole map, or "

@@ -14,7 +14,7 @@ from ..viz.diagnostics import (
 )
 from ..viz.time import plot_null, plot_time
 from .base import SubjectResult
-from .kinds import as_method, record, result_kind
+from .kinds import figure_method, record, result_kind
 
 
 @result_kind
@@ -97,9 +97,9 @@ class DecodingResult(SubjectResult):
         """
         return make_roc(self, positive)
 
-    plot = as_method(plot_null)
-    plot_roc = as_method(plot_roc)
-    plot_tuning = as_method(plot_tuning)
+    plot = figure_method(plot_null)
+    plot_roc = figure_method(plot_roc)
+    plot_tuning = figure_method(plot_tuning)
 
 
 @record
@@ -163,9 +163,9 @@ class RegressionResult(_RegressionMap):
     True
     """
 
-    plot = as_method(plot_null)
-    plot_predictions = as_method(plot_predictions)
-    plot_tuning = as_method(plot_tuning)
+    plot = figure_method(plot_null)
+    plot_predictions = figure_method(plot_predictions)
+    plot_tuning = figure_method(plot_tuning)
 
 
 @result_kind
@@ -199,5 +199,5 @@ class TimeRegressionResult(_RegressionMap):
 
     times: np.ndarray
 
-    plot = as_method(plot_time)
-    plot_tuning = as_method(plot_flexibility)
+    plot = figure_method(plot_time)
+    plot_tuning = figure_method(plot_flexibility)

@@ -18,7 +18,7 @@ from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult, SummariesMixin
-from .kinds import arrays, as_method, result_kind
+from .kinds import arrays, figure_method, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
@@ -56,8 +56,8 @@ class TimeResult(PatternsMixin, SubjectResult):
 
     times: np.ndarray
 
-    plot = as_method(plot_time)
-    plot_tuning = as_method(plot_flexibility)
+    plot = figure_method(plot_time)
+    plot_tuning = figure_method(plot_flexibility)
 
 
 @result_kind
@@ -101,7 +101,7 @@ class TimeFrequencyResult(PatternsMixin, SubjectResult):
     freqs: np.ndarray
     times: np.ndarray
 
-    plot = as_method(plot_time_frequency)
+    plot = figure_method(plot_time_frequency)
 
 
 @result_kind
@@ -170,7 +170,7 @@ class SensorTimeResult(SubjectResult):
         """Return which positions are neighbours: in space, or one step in time."""
         return sensor_time_adjacency(self.adjacency, *self.shape)
 
-    plot = as_method(plot_sensors)
+    plot = figure_method(plot_sensors)
 
 
 @result_kind
@@ -244,11 +244,11 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
             (self.nulls, self.second_nulls),
             (self.null_summaries, self.second_summaries),
         ):
-            kept = {name: _shape_of(null) for name, null in first.items()}
-            if any(kept.get(name) != _shape_of(n) for name, n in second.items()):
+            shapes = {name: _shape_of(null) for name, null in first.items()}
+            if any(shapes.get(name) != _shape_of(n) for name, n in second.items()):
                 raise ValueError(
                     "The second nulls of a GeneralizationResult must have the names "
-                    f"and shapes of the first, {kept}."
+                    f"and shapes of the first, {shapes}."
                 )
         for name in self.null_summaries:
             if self._summary(name).exceedances.shape != self.shape:
@@ -326,9 +326,9 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
         metric = self._scalar_metric(metric)
         correction = check_correction(correction)
         # A false discovery rate is one of cells that pass both tests.
-        each = "none" if correction in FALSE_DISCOVERY else correction
+        of_each = "none" if correction in FALSE_DISCOVERY else correction
         options = {
-            "correction": each,
+            "correction": of_each,
             "threshold": threshold,
             "alternative": alternative,
         }
@@ -345,7 +345,7 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
             second = np.zeros(p.shape)
         second[self._exempt()] = 0.0
         p = np.maximum(p, second)
-        return adjust(p, correction) if correction != each else p
+        return adjust(p, correction) if correction != of_each else p
 
     def _exempt(self):
         """Return where the second test does not count, bool, like the map."""
@@ -410,7 +410,7 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
             info_fif=self.info_fif,
         )
 
-    plot = as_method(plot_generalization)
+    plot = figure_method(plot_generalization)
 
     def _title(self):
         """Return parts of a figure's title: trials, classes, folds and draws."""

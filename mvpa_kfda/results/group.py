@@ -12,7 +12,7 @@ from ..utils.checks import check_option
 from ..viz.group import plot_group, plot_latency, plot_null_max
 from .base import Result, ScoreMap
 from .images import image_of_p, peak_table
-from .kinds import arrays, as_method, optional_array, plain, record, result_kind
+from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
 from .places import Places, unpack_places
 
 
@@ -275,8 +275,8 @@ class TestedMap(ScoreMap):
         p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)
 
-    plot = as_method(plot_group)
-    plot_null = as_method(plot_null_max)
+    plot = figure_method(plot_group)
+    plot_null = figure_method(plot_null_max)
 
     def _words(self):
         """Return parts of a line: best score, positions, and what was tested how."""
@@ -938,16 +938,16 @@ class Latency(Result):
             first, second = self.parts
             named = {"difference": self, "first": first, "second": second}
         rows = []
-        for of, each in named.items():
-            missing = {"onset": each.n_without_onset, "peak": 0}
+        for of, latency in named.items():
+            missing = {"onset": latency.n_without_onset, "peak": 0}
             for name, without in missing.items():
-                low, high = getattr(each, f"{name}_interval")
+                low, high = getattr(latency, f"{name}_interval")
                 row = {"of": of} if of else {}
-                row |= {"latency": name, "time": getattr(each, name)}
+                row |= {"latency": name, "time": getattr(latency, name)}
                 rows.append(row | {"low": low, "high": high, "without": without})
         return pd.DataFrame(rows)
 
-    plot = as_method(plot_latency)
+    plot = figure_method(plot_latency)
 
     def _worded(self):
         """Word the latencies and their intervals."""
@@ -955,8 +955,8 @@ class Latency(Result):
         for which in ("onset", "peak"):
             time, (low, high) = getattr(self, which), getattr(self, f"{which}_interval")
             none = np.isnan(time)
-            found = "none" if none else f"{time:.3f} s [{low:.3f}, {high:.3f}]"
-            parts.append(f"{which} {found}")
+            words = "none" if none else f"{time:.3f} s [{low:.3f}, {high:.3f}]"
+            parts.append(f"{which} {words}")
         return parts
 
     def __repr__(self):
