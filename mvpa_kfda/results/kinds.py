@@ -66,7 +66,7 @@ def _with_sizes(text, sizes):
 
 
 class figure_method:
-    """A function of a result as a method: ``plot = figure_method(plot_time)`` in a class.
+    """A figure of `viz` as a method: ``plot = figure_method(plot_time)`` in a class.
 
     It takes the name that it is given there. Its docs leave out the result, which is
     the object itself, and the examples, which call the function.

@@ -45,7 +45,7 @@ def load_result(path):
     if name not in RESULTS:
         raise ValueError(
             f"{path} holds a {name}, which this version does not know. Allowed: "
-            f"{', '.join(RESULTS)}."
+            f"{', '.join(sorted(RESULTS))}."
         )
     try:
         return RESULTS[name](**content)
