@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda.results.base import SubjectResult
+from mvpa_kfda.results.epochs import GeneralizationResult
 from mvpa_kfda.viz.maps import (
     frequency_edges,
     is_geometric,
@@ -28,15 +29,6 @@ TRAIN = np.linspace(-0.1, 0.4, 6)
 TEST = np.array([-0.2, 0.0, 0.1, 0.5])  # uneven
 TIMES = np.linspace(-0.1, 0.3, 9)
 FREQS = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Generalization(SubjectResult):
-    axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
-
-    train_times: np.ndarray
-    test_times: np.ndarray
-    y_test: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -84,7 +76,7 @@ def make(kind, n_permutations=99, marked=((1, 2),), **fields):
 
 def generalization(*args, train=TRAIN, test=TEST, **kwargs):
     times = {"train_times": train, "test_times": test}
-    return make(Generalization, *args, **times, y_test=np.arange(N) % 2, **kwargs)
+    return make(GeneralizationResult, *args, **times, y_test=np.arange(N) % 2, **kwargs)
 
 
 def time_frequency(*args, freqs=FREQS, times=TIMES, **kwargs):
@@ -392,8 +384,12 @@ def test_everything_is_named():
 
 
 def test_other_trials_are_named():
+    result = generalization()
     result = replace(
-        generalization(), parameters={"mode": "other_trials"}, y_test=np.zeros(25)
+        result,
+        parameters={"mode": "other_trials"},
+        y_test=np.zeros(25),
+        predicted=result.predicted[..., :25],
     )
     assert plot_generalization(result).get_title(loc="left").replace("\n", " ") == (
         "trained on 40 trials, tested on 25 others, 2 classes (face, house), "
