@@ -419,7 +419,7 @@ def test_names_of_corrections():
         *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
         *("cluster", "cluster-size", "tfce"),
     ]
-    assert set(CORRECTION_LABELS) == set(CORRECTIONS)
+    assert set(CORRECTION_LABELS) == {*CORRECTIONS, "cluster-fdr"}
     other = {
         None: "none",
         "fdr_by": "fdr-by",

@@ -22,7 +22,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.subjects import gather_subjects, nearest_voxels, take_voxels
-from mvpa_kfda.results.base import Saved
+from mvpa_kfda.results.base import Result
 from mvpa_kfda.results.images import VolumeResult
 from mvpa_kfda.results.places import Places
 
@@ -281,7 +281,7 @@ def test_subjects_must_name_each(subjects):
 
 
 def test_outcome_of_a_group_analysis_is_no_subject():
-    class GroupResult(Saved):
+    class GroupResult(Result):
         pass
 
     with pytest.raises(TypeError, match=r"^Subject ann is a GroupResult, which"):

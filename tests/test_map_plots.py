@@ -10,7 +10,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.results.base import _Result
+from mvpa_kfda.results.base import SubjectResult
+from mvpa_kfda.results.epochs import GeneralizationResult
 from mvpa_kfda.viz.maps import (
     frequency_edges,
     is_geometric,
@@ -31,16 +32,7 @@ FREQS = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Generalization(_Result):
-    axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
-
-    train_times: np.ndarray
-    test_times: np.ndarray
-    y_test: np.ndarray
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeFrequency(_Result):
+class TimeFrequency(SubjectResult):
     axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}
 
     freqs: np.ndarray
@@ -48,7 +40,7 @@ class TimeFrequency(_Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class SensorTime(_Result):
+class SensorTime(SubjectResult):
     axes: ClassVar[dict] = {"ch_names": "sensor", "times": "time"}
 
     ch_names: np.ndarray
@@ -84,7 +76,7 @@ def make(kind, n_permutations=99, marked=((1, 2),), **fields):
 
 def generalization(*args, train=TRAIN, test=TEST, **kwargs):
     times = {"train_times": train, "test_times": test}
-    return make(Generalization, *args, **times, y_test=np.arange(N) % 2, **kwargs)
+    return make(GeneralizationResult, *args, **times, y_test=np.arange(N) % 2, **kwargs)
 
 
 def time_frequency(*args, freqs=FREQS, times=TIMES, **kwargs):
@@ -392,8 +384,12 @@ def test_everything_is_named():
 
 
 def test_other_trials_are_named():
+    result = generalization()
     result = replace(
-        generalization(), parameters={"mode": "other_trials"}, y_test=np.zeros(25)
+        result,
+        parameters={"mode": "other_trials"},
+        y_test=np.zeros(25),
+        predicted=result.predicted[..., :25],
     )
     assert plot_generalization(result).get_title(loc="left").replace("\n", " ") == (
         "trained on 40 trials, tested on 25 others, 2 classes (face, house), "
@@ -714,7 +710,7 @@ def test_a_null_that_was_not_kept_leaves_no_figure(plot, result, monkeypatch):
     def refuse(*args, **kwargs):
         raise ValueError("the null was not kept")
 
-    monkeypatch.setattr(_Result, "pvalues", refuse)
+    monkeypatch.setattr(SubjectResult, "pvalues", refuse)
     with pytest.raises(ValueError, match="the null was not kept"):
         plot(result(), correction="cluster")
     assert not plt.get_fignums()

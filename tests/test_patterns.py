@@ -16,10 +16,10 @@ from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
 from mvpa_kfda.kfda.kernels import RBF, Linear
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.penalties import Ridge
-from mvpa_kfda.results.base import _Result
+from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.epochs import TimeResult
 from mvpa_kfda.results.load import load_result
-from mvpa_kfda.results.patterns import WithPatterns, pack_info, unpack_info
+from mvpa_kfda.results.patterns import PatternsMixin, pack_info, unpack_info
 
 UNBALANCED = {2: (25, 11), 4: (15, 8, 9, 12)}
 
@@ -287,7 +287,7 @@ def test_an_exact_fit_is_refused():
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class FrequencyMap(WithPatterns, _Result):
+class FrequencyMap(PatternsMixin, SubjectResult):
     """What a map over frequencies and times has to name."""
 
     axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}

@@ -1,3 +1,4 @@
+import inspect
 import os
 import pickle
 import stat
@@ -10,12 +11,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.results.base import Saved, _Result
+from mvpa_kfda.results.base import Result, SubjectResult
 from mvpa_kfda.results.decoding import DecodingResult
-from mvpa_kfda.results.epochs import TimeResult
+from mvpa_kfda.results.epochs import TimeFrequencyResult, TimeResult
 from mvpa_kfda.results.group import TestedMap
 from mvpa_kfda.results.load import RESULTS, load_result
 from mvpa_kfda.utils import files as hdf5
+from mvpa_kfda.viz.time import plot_time
 
 N, C, P = 12, 3, 19
 PARAMETERS = {
@@ -260,7 +262,7 @@ def test_table_of_a_single_position_has_one_row():
 
 def test_a_map_of_two_axes_needs_only_their_names():
     @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-    class Square(_Result):
+    class Square(SubjectResult):
         axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
 
         train_times: np.ndarray
@@ -723,10 +725,59 @@ def test_every_public_result_can_be_loaded():
     regressions = {"RegressionResult", "TimeRegressionResult"}
     tested = {"GroupResult", "ComparisonResult"}
     assert set(RESULTS) == others | maps | regressions | tested | {"Latency"}
-    bases = dict.fromkeys(tested, TestedMap) | {"Latency": Saved}
+    bases = dict.fromkeys(tested, TestedMap) | {"Latency": Result}
     for name, kind in RESULTS.items():
         assert kind.__name__ == name
-        assert issubclass(kind, bases.get(name, _Result))
+        assert issubclass(kind, bases.get(name, SubjectResult))
+
+
+# ---------------------------------------------------------------------- kinds
+
+
+def test_docs_of_a_kind_have_the_inherited_fields_in_its_own_shapes():
+    text = TimeFrequencyResult.__doc__
+    assert "nulls : dict of str -> array, shape (P, n_freqs, n_times)\n" in text
+    assert "predicted : array of int, shape (n_freqs, n_times, n)\n" in text
+    assert text.count("\npattern_maps : ") == 1  # its own description stands
+    assert "in units of the power" in text
+    assert (
+        text.index("\nfreqs : ") < text.index("\nmetrics : ") < text.index("Examples")
+    )
+    one_position = DecodingResult.__doc__
+    assert "nulls : dict of str -> array, shape (P,)\n" in one_position
+    maps = [
+        kind for kind in RESULTS.values() if isinstance(vars(kind).get("axes"), dict)
+    ]
+    assert len(maps) == 6
+    for kind in maps:
+        assert "positions..." not in kind.__doc__
+    # The places of a group's map are those of its subjects.
+    assert "statistic : array, shape (positions...)\n" in RESULTS["GroupResult"].__doc__
+
+
+def test_figures_of_a_result_are_methods_with_docs_of_their_own():
+    assert TimeResult.plot.__qualname__ == "TimeResult.plot"
+    assert TimeResult.plot.__module__ == TimeResult.__module__
+    assert time_result().plot.__name__ == "plot"
+    (first, *others) = inspect.signature(TimeResult.plot).parameters.values()
+    (_, *expected) = inspect.signature(plot_time).parameters.values()
+    assert first.name == "self"
+    assert others == expected
+    text = inspect.getdoc(TimeResult.plot)
+    assert text.startswith("Plot decoding scores over time.")
+    assert "Parameters\n----------\nmetric : str or None\n" in text
+    assert "result : " not in text
+    assert ">>>" not in text
+    assert text.endswith("or the metric is not one number per time point.")
+
+
+def test_figures_of_a_result_are_those_of_the_function():
+    result = time_result()
+    (ax, other) = result.plot(correction="fdr"), plot_time(result, correction="fdr")
+    for line, expected in zip(ax.lines, other.lines, strict=True):
+        assert_array_equal(line.get_xydata(), expected.get_xydata())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        result.plot(colour="red")
 
 
 def test_table_takes_one_correction_by_name_and_checks_it():

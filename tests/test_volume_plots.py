@@ -271,7 +271,7 @@ def test_one_slice_is_drawn_as_one(monkeypatch, overlays):
 
 
 def test_background_is_the_template_only_where_it_fits(monkeypatch):
-    assert brains._in_template(volume())
+    assert brains.in_template(volume())
     far = MNI.copy()
     far[:3, 3] += 60
     assert "anat_img" in cuts(monkeypatch, make(volume(affine=far)))

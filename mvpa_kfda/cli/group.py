@@ -184,7 +184,7 @@ def _word(result):
     significant = p <= result.alpha
     n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
     words = f"{n} of {n_counted} positions"
-    if result.places.kind in ("TimeResult", "TimeRegressionResult"):
+    if [*result.axes] == ["times"]:
         words = word_spans(result.times, significant)
     yield (
         f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "

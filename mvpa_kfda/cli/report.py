@@ -14,17 +14,16 @@ import numpy as np
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import quoted
-from ..viz.brains import _flat_axis, _in_template
+from ..viz.brains import flat_axis, in_template
 from .common import CLUSTER_LEVEL
 
 ALPHA = 0.05
 
-#: Class of result -> words for its positions and for one of them.
+#: Axes of a map -> words for its positions and for one of them.
 WORDS = {
-    "TimeResult": ("{} time points", "{:.3f} s"),
-    "TimeRegressionResult": ("{} time points", "{:.3f} s"),
-    "SensorTimeResult": ("{} sensors x {} times", "sensor {}, {:.3f} s"),
-    "GeneralizationResult": (
+    ("times",): ("{} time points", "{:.3f} s"),
+    ("ch_names", "times"): ("{} sensors x {} times", "sensor {}, {:.3f} s"),
+    ("train_times", "test_times"): (
         "{} training x {} testing times",
         "training time {:.3f} s, testing time {:.3f} s",
     ),
@@ -158,7 +157,7 @@ def _write_figures(result, stem, correction):
     if space.kind == "regions":
         figures = {".png": ("bar", "scores of regions"), "_map.png": figures[".png"]}
         space = space.base
-    if _flat_axis(space) is None and _in_template(space):
+    if flat_axis(space) is None and in_template(space):
         shown = "significant ones" if result.n_permutations else "scores above chance"
         figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
     for ending, (kind, _) in figures.items():

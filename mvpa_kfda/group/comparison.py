@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from ..inference.corrections import ADJUSTMENTS, correct, smallest_p_value
 from ..inference.null import ALTERNATIVES, FullNull, as_precise_as, level_of_side
-from ..results.base import _Result
+from ..results.base import SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
 from ..results.load import load_result
@@ -514,7 +514,7 @@ def _read(result, name):
     """Return a result, loaded if it is a path."""
     if isinstance(result, str | os.PathLike):
         result = load_result(result)
-    if not isinstance(result, _Result):
+    if not isinstance(result, SubjectResult):
         raise TypeError(
             f"{name} must be a result of decoding or regression, or the path of a "
             f"saved one; got a {type(result).__name__}. To compare groups use "

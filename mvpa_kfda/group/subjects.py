@@ -20,7 +20,7 @@ from nilearn.image.resampling import BoundingBoxError
 from ..data.space import VolumeSpace
 from ..data.volumes import NilearnWarnings
 from ..metrics import metric_limits
-from ..results.base import Saved, _Result
+from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
@@ -306,9 +306,9 @@ def load_subject(entry, who):
         except (OSError, ValueError) as error:
             raise type(error)(f"{who}: {error}") from error
     kind = type(result).__name__
-    if isinstance(result, _Result):
+    if isinstance(result, SubjectResult):
         return result
-    if isinstance(result, Saved):
+    if isinstance(result, Result):
         raise TypeError(
             f"{who} is a {kind}, which already compares or combines results. Give the "
             "results of the single subjects."

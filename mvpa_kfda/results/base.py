@@ -1,7 +1,14 @@
-"""What the result objects of all analyses share."""
+"""What the result objects of all analyses share.
+
+A `Result` can be saved. Most results are a `ScoreMap`: scores at every position of a
+map, with p-values, a table and figures. A `SubjectResult` has the scores of permuted
+labels for that, with the `SummariesMixin` perhaps only a summary of them; what was
+tested over subjects or between results has p-values alone, see
+`mvpa_kfda.results.group`.
+"""
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import ClassVar
 
 import numpy as np
@@ -14,17 +21,22 @@ from ..inference.corrections import (
 from ..inference.null import ALTERNATIVES, NullSummary
 from ..utils.checks import check_option
 from ..utils.files import same_content, write_result_file
-from ..viz.diagnostics import plot_flexibility, plot_tuning
-from ..viz.group import plot_group, plot_null_max
-from ..viz.time import plot_null, plot_time
+from .kinds import arrays, optional_array, plain, plain_values, record
+from .places import Places
 
 #: Endings of files that hold brain images and never results.
 _IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Saved:
-    """A result whose fields are plain values, so that a file can hold them."""
+@record
+class Result:
+    """What can be saved: a frozen object whose fields are plain values."""
+
+    def _convert(self, convert, *names):
+        """Convert the values of some fields."""
+        for name in names:
+            # The one way to set a field of a frozen object.
+            object.__setattr__(self, name, convert(getattr(self, name)))
 
     def save(self, path, overwrite=False):
         """Save the result to an HDF5 file that `load_result` reads.
@@ -64,7 +76,7 @@ class Saved:
 
     def _content(self):
         """Map the names of the fields to their values."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __eq__(self, other):
         """Tell whether the other result has the same type and the same fields."""
@@ -73,263 +85,123 @@ class Saved:
         return same_content(self._content(), other._content())
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class WithSummaries:
-    """A result whose null may be summarised; comes before `_Result` as a base."""
+@record
+class ScoreMap(Result):
+    """Scores at every position of zero or more axes, and their p-values.
 
-    null_summaries: dict = field(default_factory=dict)
+    A subclass has its maps in `metrics`, their chance levels in `chances`, and in
+    `axes` the names of its coordinates. Tables and figures are made with its
+    `pvalues`, and with what follows here.
+    """
+
+    #: Coordinates -> their column in a table, in the order of the map's dimensions.
+    axes: ClassVar[dict] = {}
+
+    #: Whether there are p-values.
+    _has_p: ClassVar[bool] = True
+
+    #: Whether the scores are differences, and whether there are those of subjects.
+    _is_difference: ClassVar[bool] = False
+    _has_subjects: ClassVar[bool] = False
 
     @property
-    def n_permutations(self):
-        """Number of label permutations, the observed labels not counted."""
-        kept = [self._summary(name).n_permutations for name in self.null_summaries]
-        return max([super().n_permutations, *kept])
+    def shape(self):
+        """Number of positions along every axis of the map, a tuple."""
+        return tuple(len(getattr(self, name)) for name in self.axes)
 
     @property
-    def null(self):
-        """Scores of the first metric under permuted labels, (P, positions...)."""
-        self._check_null_kept(self.scoring[0], "result.null")
-        return super().null
+    def scoring(self):
+        """Names of the metrics, in the order they were asked for."""
+        return list(self.metrics)
 
-    @property
-    def null_max(self):
-        """The largest score of the first metric in each permuted map, (P,)."""
-        name = self.scoring[0]
-        if not self.n_permutations:
-            return np.empty(0)
-        if name in self.null_summaries:
-            return self._summary(name).maximum
-        null = super().null
-        # Ignores NaN as np.nanmax does, but needs no copy of the null.
-        return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
+    def _is_scalar(self, name):
+        """Tell a metric with one number per position from a confusion matrix."""
+        return np.ndim(self.metrics[name]) == len(self.axes)
 
-    def _summary(self, metric):
-        """Return what was kept of a metric's null."""
-        return NullSummary.from_arrays(self.null_summaries[metric])
-
-    def _p_from(self, summaries, metric, alternative, **options):
-        """Return the p-values of a null of which a summary was kept."""
-        _check_greater(alternative)
-        summary = NullSummary.from_arrays(summaries[metric])
-        return p_values_from_summary(self.metrics[metric], summary, **options)
-
-    def _check_null_kept(self, metric, what):
-        """Refuse what needs the permutations' maps if they are gone."""
-        if metric in self.null_summaries:
+    def _scalar_metric(self, metric):
+        """Return the name of a metric that has one number per position."""
+        metric = check_option(
+            "metric", self.scoring[0] if metric is None else metric, self.scoring
+        )
+        if not self._is_scalar(metric):
+            allowed = [name for name in self.scoring if self._is_scalar(name)]
             raise ValueError(
-                f"{what} was not kept, to save memory; result.null_max has the largest "
-                "score of each permuted map, and result.pvalues() works. For all maps "
-                "run the analysis again with null='full'."
+                f"The metric {metric!r} is not one number per position, so it has no "
+                f"p-value and no curve. Metrics of this result that have: {allowed}."
             )
+        return metric
+
+    def _correction(self, name):
+        """Return the name of a correction."""
+        return check_correction(name)
+
+    def _p_for_plot(self, correction, metric):
+        """Return the p-values that figures mark."""
+        return self.pvalues(correction, metric=metric)
+
+    def _frame(self, maps, corrections, metric=None):
+        """Make a table of places and maps and, if there are any, of p-values."""
+        import pandas as pd  # slow to import, and only tables need it
+
+        table = self._columns() | maps
+        if self._has_p and maps:
+            table |= self._p_columns("none", "p", metric)
+            # A single position has nothing to correct for.
+            for name in corrections if self.axes else ():
+                column = f"p_{name.replace('-', '_')}"
+                table |= self._p_columns(name, column, metric)
+        return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
+
+    def _columns(self):
+        """Return the columns of a table that say where every position is."""
+        return Places.of(self).columns()
+
+    def _p_columns(self, correction, column, metric):
+        """Return the columns of a table with p-values under a correction."""
+        return {column: self._p_for_plot(correction, metric)}
+
+    def __repr__(self):
+        """Describe the result in one line."""
+        return f"<{type(self).__name__}: {' | '.join(self._words())}>"
 
 
-def p_values_where(counted, observed, null, correction, alternative, **options):
-    """Compute p-values as if only some of the positions were there.
+@record
+class SubjectResult(ScoreMap):
+    """Scores of one subject's trials, and those under permuted labels.
+
+    A new kind of map is a subclass with one field of coordinates per axis and `axes`
+    naming these fields.
 
     Parameters
     ----------
-    counted : array of bool, shape (V,)
-        The positions that count.
-    observed : array, shape (V,)
-        Observed scores.
-    null : array, shape (P, V), or NullSummary of the counted positions
-        The null; what it has for the other positions is ignored.
-    correction, alternative : str
-        As in `mvpa_kfda.inference.corrections.corrected_p_values`.
-    **options
-        Further arguments of it; the adjacency is that of the counted positions.
-
-    Returns
-    -------
-    p : array, shape (V,)
-        p-values, NaN at the positions that do not count.
+    metrics : dict of str -> array, shape (positions...)
+        Name -> score of the observed labels. The confusion matrix is
+        (positions..., c, c): true classes in rows, predicted ones in columns.
+    nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores under permuted labels.
+    chances : dict of str -> float
+        Name -> chance level, NaN where there is none.
+    classes : array, shape (c,)
+        The labels of the classes.
+    y : array of int, shape (n,)
+        Class of every trial, an index into `classes`.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    predicted : array of int, shape (positions..., n)
+        Predicted class of every trial, an index into `classes`; -1 for a trial that
+        was in no test set.
+    tests : tuple of arrays of int
+        Row indices of every test set.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
+    penalty : dict of str -> float or array
+        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
+        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
+    members : array of int, shape (n, k), or None
+        The trials that were averaged, where pseudo-trials take the place of trials.
     """
-    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
-    if len(where) == 0:
-        return p
-    if isinstance(null, NullSummary):
-        _check_greater(alternative)
-        p[where] = p_values_from_summary(observed[where], null, correction, **options)
-    else:
-        options["alternative"] = alternative
-        null = _Columns(null, where)
-        p[where] = corrected_p_values(observed[where], null, correction, **options)
-    return p
-
-
-class _Columns:
-    """Some positions of a null (P, V), copied only for the rows that are asked for."""
-
-    ndim = 2
-
-    def __init__(self, null, where):
-        self._null, self._where = null, where
-        self.shape, self.dtype = (len(null), len(where)), null.dtype
-
-    def __len__(self):
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        return self._null[rows][:, self._where]
-
-
-def _check_greater(alternative):
-    """Refuse other alternatives where a summary is all that was kept."""
-    if alternative != "greater":
-        check_option("alternative", alternative, ALTERNATIVES)
-        raise ValueError(
-            f"alternative={alternative!r} needs the scores of the permutations, and "
-            "only what alternative='greater' needs was kept for this result "
-            "(null='max' or 'stream'). Run the analysis again with null='full'."
-        )
-
-
-class OnePosition:
-    """A result on one set of features."""
-
-    def plot(self, *, metric=None, ax=None, show=False):
-        """Plot the score on the histogram of the permutations.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_null(self, metric=metric, ax=ax, show=show)
-
-    def plot_tuning(self, *, ax=None, show=False):
-        """Plot what the penalty was chosen by, over the grid of penalties.
-
-        One line per kernel, the mean over folds, with the folds as thin lines and the
-        chosen penalties marked.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-
-        Raises
-        ------
-        ValueError
-            If the penalty was not tuned.
-        """
-        return plot_tuning(self, ax=ax, show=show)
-
-
-class OverTime:
-    """A result at every time point."""
-
-    def plot(self, *, metric=None, correction="max", alpha=0.05, ax=None, show=False):
-        """Plot the score over time.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many time points.
-        alpha : float
-            Time points with p <= alpha are marked.
-        ax : matplotlib Axes or None
-            Where to draw, best in a figure with ``layout="constrained"``; None makes a
-            figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_time(
-            self, metric=metric, correction=correction, alpha=alpha, ax=ax, show=show
-        )
-
-    def plot_tuning(self, *, ax=None, show=False):
-        """Plot the degrees of freedom over time, which the penalty leaves the model.
-
-        The mean over folds, with the folds as thin lines where the penalty was tuned.
-        For what it was chosen by, cross-validate at one time.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_flexibility(self, ax=ax, show=show)
-
-
-class OfTest:
-    """A map that was tested: of a group, or of a comparison."""
-
-    def plot(self, **options):
-        """Plot the scores and what is significant, see `plot_group`.
-
-        Parameters
-        ----------
-        **options
-            Those of :func:`mvpa_kfda.viz.group.plot_group`, such as `metric`,
-            `correction`, `alpha` and `show`.
-
-        Returns
-        -------
-        drawn : matplotlib Axes or Figure
-        """
-        return plot_group(self, **options)
-
-    def plot_null(self, *, ax=None, show=False, alpha=None):
-        """Plot the observed maximum on the histogram of the permutations' maxima.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-        alpha : float or None
-            The level of the dashed line; None takes `alpha`.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-
-        Raises
-        ------
-        ValueError
-            If the test needed no permutations, or if `alpha` is not between 0 and 1.
-        """
-        return plot_null_max(self, ax=ax, show=show, alpha=alpha)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class _Result(Saved):
-    """What the results of all analyses share.
-
-    A map has a score at every position of zero or more axes. A new kind of map is a
-    subclass with one field of coordinates per axis and `axes` naming these fields.
-    """
-
-    # Coordinate field -> its column in a table, in the order of the map's dimensions.
-    axes: ClassVar[dict] = {}
 
     metrics: dict
     nulls: dict
@@ -346,15 +218,11 @@ class _Result(Saved):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        put = object.__setattr__  # the one way to set a field of a frozen object
-        for name in ("classes", "y", "predicted", *self.axes):
-            put(self, name, np.asarray(getattr(self, name)))
-        if self.groups is not None:
-            put(self, "groups", np.asarray(self.groups))
-        put(self, "metrics", {k: plain(v) for k, v in self.metrics.items()})
-        put(self, "nulls", {k: np.asarray(v) for k, v in self.nulls.items()})
-        put(self, "penalty", {k: plain(v) for k, v in self.penalty.items()})
-        put(self, "tests", tuple(np.asarray(test) for test in self.tests))
+        self._convert(np.asarray, "classes", "y", "predicted", *self.axes)
+        self._convert(optional_array, "groups")
+        self._convert(plain_values, "metrics", "penalty")
+        self._convert(arrays, "nulls")
+        self._convert(lambda tests: tuple(map(np.asarray, tests)), "tests")
         self._check_shapes()
 
     def _check_shapes(self):
@@ -377,19 +245,9 @@ class _Result(Saved):
             )
 
     @property
-    def shape(self):
-        """Number of positions along every axis of the map, a tuple."""
-        return tuple(len(getattr(self, name)) for name in self.axes)
-
-    @property
     def n_tested(self):
         """Number of trials that have predictions."""
         return len(self.y)
-
-    @property
-    def scoring(self):
-        """Names of the metrics, in the order they were asked for."""
-        return list(self.metrics)
 
     @property
     def scores(self):
@@ -493,8 +351,8 @@ class _Result(Saved):
         metric = self._scalar_metric(metric)
         null = self.nulls.get(metric, ())
         if len(null) == 0:
-            kept = self.parameters.get("null") not in ("max", "stream")
-            if self.parameters.get("n_permutations") and not kept:
+            summarised = self.parameters.get("null") in ("max", "stream")
+            if self.parameters.get("n_permutations") and summarised:
                 raise ValueError(
                     "The scores of the permutations were not kept for this result "
                     "(null='max' or 'stream'). Take the p-values of the whole map, or "
@@ -525,10 +383,6 @@ class _Result(Saved):
         """Whether there are p-values."""
         return self.n_permutations > 0
 
-    def _p_for_plot(self, correction, metric):
-        """Return the p-values that figures mark."""
-        return self.pvalues(correction, metric=metric)
-
     def _adjacency(self):
         """Return which positions are neighbours; None: those next on the lattice."""
         return None
@@ -552,29 +406,16 @@ class _Result(Saved):
             every metric that is a number and, with permutations, ``p`` (uncorrected)
             and one column per correction.
         """
-        import pandas as pd  # slow to import, and only tables need it
-
         if isinstance(corrections, str):
             corrections = [corrections]
         corrections = [check_correction(name, "corrections") for name in corrections]
-        scalar = [name for name in self.scoring if self._is_scalar(name)]
-        table = self._columns() | {name: self.metrics[name] for name in scalar}
-        if scalar and self.n_permutations:
-            metric = scalar[0] if metric is None else metric
-            table["p"] = self.pvalues(metric=metric)
-            for name in corrections if self.axes else ():
-                column = f"p_{name.replace('-', '_')}"
-                table[column] = self.pvalues(name, metric=metric)
-        return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
+        names = [name for name in self.scoring if self._is_scalar(name)]
+        maps = {name: self.metrics[name] for name in names}
+        metric = names[0] if names and metric is None else metric
+        return self._frame(maps, corrections, metric)
 
-    def _columns(self):
-        """Return the columns of a table that say where every position is."""
-        coordinates = [getattr(self, name) for name in self.axes]
-        grid = np.meshgrid(*coordinates, indexing="ij") if coordinates else []
-        return dict(zip(self.axes.values(), grid, strict=True))
-
-    def __repr__(self):
-        """Describe the result in one line."""
+    def _words(self):
+        """Return parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
         if np.isfinite(self.chance):
@@ -588,7 +429,20 @@ class _Result(Saved):
             f"{self._worded_trials()}, {classes}{tested}, "
             f"{self.n_permutations} permutations"
         )
-        return f"<{type(self).__name__}: {' | '.join(parts)}>"
+        return parts
+
+    def _title(self):
+        """Return parts of a figure's title: trials, classes, folds and draws."""
+        parts = [self._worded_trials()]
+        if len(self.classes):  # none in regression
+            names = ", ".join(str(name) for name in self.classes)
+            named = f" ({names})" if len(names) <= 25 else ""
+            parts.append(f"{len(self.classes)} classes{named}")
+        if self.parameters.get("mode") != "other_trials":
+            parts.append(f"{len(self.tests)} folds")
+        if self.n_permutations:
+            parts.append(f"{self.n_permutations:,} permutations")
+        return parts
 
     def _worded_trials(self):
         """Word how many trials there are, and of how many they are averages."""
@@ -608,28 +462,106 @@ class _Result(Saved):
                 parts.append(f"{len(values)} {name}s, {first} to {last}")
         return parts
 
-    def _is_scalar(self, name):
-        """Tell a metric with one number per position from a confusion matrix."""
-        return np.ndim(self.metrics[name]) == len(self.axes)
 
-    def _scalar_metric(self, metric):
-        """Return the name of a metric that has one number per position."""
-        metric = check_option(
-            "metric", self.scoring[0] if metric is None else metric, self.scoring
-        )
-        if not self._is_scalar(metric):
-            allowed = [name for name in self.scoring if self._is_scalar(name)]
+@record
+class SummariesMixin:
+    """A result whose null may be summarised; comes before `SubjectResult` as a base.
+
+    Parameters
+    ----------
+    nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores under permuted labels, in single precision. Empty if only a
+        summary was kept.
+    null_summaries : dict of str -> dict
+        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`.
+    """
+
+    null_summaries: dict = field(default_factory=dict)
+
+    @property
+    def n_permutations(self):
+        """Number of label permutations, the observed labels not counted."""
+        counts = [self._summary(k).n_permutations for k in self.null_summaries]
+        return max([super().n_permutations, *counts])
+
+    @property
+    def null(self):
+        """Scores of the first metric under permuted labels, (P, positions...)."""
+        self._check_null_kept(self.scoring[0], "result.null")
+        return super().null
+
+    @property
+    def null_max(self):
+        """The largest score of the first metric in each permuted map, (P,)."""
+        name = self.scoring[0]
+        if not self.n_permutations:
+            return np.empty(0)
+        if name in self.null_summaries:
+            return self._summary(name).maximum
+        null = super().null
+        # Ignores NaN as np.nanmax does, but needs no copy of the null.
+        return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
+
+    def _summary(self, metric):
+        """Return what was kept of a metric's null."""
+        return NullSummary.from_arrays(self.null_summaries[metric])
+
+    def _p_from(self, summaries, metric, alternative, **options):
+        """Return the p-values of a null of which a summary was kept."""
+        _check_greater(alternative)
+        summary = NullSummary.from_arrays(summaries[metric])
+        return p_values_from_summary(self.metrics[metric], summary, **options)
+
+    def _check_null_kept(self, metric, what):
+        """Refuse what needs the permutations' maps if they are gone."""
+        if metric in self.null_summaries:
             raise ValueError(
-                f"The metric {metric!r} is not one number per position, so it has no "
-                f"p-value and no curve. Metrics of this result that have: {allowed}."
+                f"{what} was not kept, to save memory; result.null_max has the largest "
+                "score of each permuted map, and result.pvalues() works. For all maps "
+                "run the analysis again with null='full'."
             )
-        return metric
 
 
-def plain(value):
-    """Return an array, or a Python float where there is a single number."""
-    value = np.asarray(value)
-    return float(value) if value.ndim == 0 else value
+def p_values_where(counted, observed, null, correction, alternative, **options):
+    """Return p-values (V,) as if only the counted positions were there, else NaN."""
+    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
+    if len(where) == 0:
+        return p
+    if isinstance(null, NullSummary):
+        _check_greater(alternative)
+        p[where] = p_values_from_summary(observed[where], null, correction, **options)
+    else:
+        options["alternative"] = alternative
+        null = _Columns(null, where)
+        p[where] = corrected_p_values(observed[where], null, correction, **options)
+    return p
+
+
+class _Columns:
+    """Some positions of a null (P, V), copied only for the rows that are asked for."""
+
+    ndim = 2
+
+    def __init__(self, null, where):
+        self._null, self._where = null, where
+        self.shape, self.dtype = (len(null), len(where)), null.dtype
+
+    def __len__(self):
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        return self._null[rows][:, self._where]
+
+
+def _check_greater(alternative):
+    """Refuse other alternatives where a summary is all that was kept."""
+    if alternative != "greater":
+        check_option("alternative", alternative, ALTERNATIVES)
+        raise ValueError(
+            f"alternative={alternative!r} needs the scores of the permutations, and "
+            "only what alternative='greater' needs was kept for this result "
+            "(null='max' or 'stream'). Run the analysis again with null='full'."
+        )
 
 
 def _peak(scores):

@@ -1,17 +1,24 @@
 """Results of decoding one set of features, and of regression."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 
 from ..metrics import make_roc
-from ..viz.diagnostics import plot_predictions, plot_roc
-from .base import OnePosition, OverTime, _Result
+from ..viz.diagnostics import (
+    plot_flexibility,
+    plot_predictions,
+    plot_roc,
+    plot_tuning,
+)
+from ..viz.time import plot_null, plot_time
+from .base import SubjectResult
+from .kinds import figure_method, record, result_kind
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class DecodingResult(OnePosition, _Result):
+@result_kind
+class DecodingResult(SubjectResult):
     """Decoding of one set of features, see `cross_validate`.
 
     Parameters
@@ -19,32 +26,8 @@ class DecodingResult(OnePosition, _Result):
     metrics : dict of str -> float or array
         Name -> score of the observed labels. The confusion matrix is (c, c): true
         classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P,)
-        Name -> scores under permuted labels.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of int, shape (n,)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set.
     class_scores : array, shape (n, c)
         Score of every class for every trial; the highest is predicted.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------
@@ -64,7 +47,7 @@ class DecodingResult(OnePosition, _Result):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        object.__setattr__(self, "class_scores", np.asarray(self.class_scores))
+        self._convert(np.asarray, "class_scores")
         super().__post_init__()
         expected = (len(self.y), len(self.classes))
         if self.class_scores.shape != expected:
@@ -114,35 +97,30 @@ class DecodingResult(OnePosition, _Result):
         """
         return make_roc(self, positive)
 
-    def plot_roc(self, *, positive=None, ax=None, show=False):
-        """Plot ROC curves, see `roc`.
-
-        Parameters
-        ----------
-        positive : label or None
-            The positive class. None: the second of two classes, otherwise each class
-            against the rest.
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-
-        Raises
-        ------
-        ValueError
-            If `positive` is no class, or if the tested trials are all of the positive
-            class or all of others.
-        """
-        return plot_roc(self, positive=positive, ax=ax, show=show)
+    plot = figure_method(plot_null)
+    plot_roc = figure_method(plot_roc)
+    plot_tuning = figure_method(plot_tuning)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class _Continuous(_Result):
-    """What the results of regression share: numbers in the place of classes."""
+@record
+class _RegressionMap(SubjectResult):
+    """What the results of regression share: numbers in the place of classes.
+
+    Parameters
+    ----------
+    metrics : dict of str -> array, shape (positions...)
+        Name -> score of the observed values.
+    nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores under permuted values.
+    classes : array, shape (0,)
+        Empty: there are none.
+    y : array of float, shape (n,)
+        The value of every trial.
+    predicted : array of float, shape (positions..., n)
+        Predicted value of every trial; NaN for a trial that was in no test set.
+    members : None
+        Regression averages no trials.
+    """
 
     classes: np.ndarray = field(default_factory=lambda: np.empty(0))
 
@@ -156,40 +134,20 @@ class _Continuous(_Result):
         return self.predicted
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class RegressionResult(OnePosition, _Continuous):
+@result_kind
+class RegressionResult(_RegressionMap):
     """Regression on one set of features, see `regress`.
 
     Parameters
     ----------
     metrics : dict of str -> float
         Name -> score of the observed values.
-    nulls : dict of str -> array, shape (P,)
-        Name -> scores under permuted values.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (0,)
-        Empty: there are none.
-    y : array of float, shape (n,)
-        The value of every trial.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of float, shape (n,)
-        Predicted value of every trial; NaN for a trial that was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
     penalty : dict of str -> array
         "lambda" and "degrees_of_freedom", numbers, or (n_folds,) where the penalty was
         tuned. Then also "kernel" (n_folds,), the number of the chosen one, "grid"
         (n_kernels, n_lambdas), "scale" (n_kernels,), the trace(K_c)/n that a float is
         relative to, and "criterion" (n_folds, n_kernels, n_lambdas), the mean squared
         error inside the training sets.
-    members : None
-        Regression averages no trials.
 
     Examples
     --------
@@ -205,56 +163,22 @@ class RegressionResult(OnePosition, _Continuous):
     True
     """
 
-    def plot_predictions(self, *, ax=None, show=False):
-        """Plot the predicted values against the observed ones.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_predictions(self, ax=ax, show=show)
+    plot = figure_method(plot_null)
+    plot_predictions = figure_method(plot_predictions)
+    plot_tuning = figure_method(plot_tuning)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeRegressionResult(OverTime, _Continuous):
+@result_kind
+class TimeRegressionResult(_RegressionMap):
     """Regression at every time point, see `decode_epochs` and `decode_arrays`.
 
     Parameters
     ----------
     times : array, shape (n_times,)
         Time points in seconds.
-    metrics : dict of str -> array, shape (n_times,)
-        Name -> score of the observed values.
-    nulls : dict of str -> array, shape (P, n_times)
-        Name -> scores under permuted values.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (0,)
-        Empty: there are none.
-    y : array of float, shape (n,)
-        The value of every trial.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of float, shape (n_times, n)
-        Predicted value of every trial; NaN for a trial that was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
     penalty : dict of str -> array
         "lambda" and "degrees_of_freedom" and more, see `RegressionResult`, at every
         time point: (n_times, ...).
-    members : None
-        Regression averages no trials.
 
     Examples
     --------
@@ -274,3 +198,6 @@ class TimeRegressionResult(OverTime, _Continuous):
     axes: ClassVar[dict] = {"times": "time"}
 
     times: np.ndarray
+
+    plot = figure_method(plot_time)
+    plot_tuning = figure_method(plot_flexibility)

@@ -3,7 +3,7 @@
 Results are frozen objects that hold everything needed to redo the analysis.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -14,52 +14,23 @@ from ..inference.corrections import (
     check_correction,
     corrected_p_values,
 )
+from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
-from .base import OverTime, WithSummaries, _Result
-from .patterns import WithPatterns, unpack_info
+from ..viz.time import plot_time
+from .base import SubjectResult, SummariesMixin
+from .kinds import arrays, figure_method, result_kind
+from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeResult(OverTime, WithPatterns, _Result):
+@result_kind
+class TimeResult(PatternsMixin, SubjectResult):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
     ----------
     times : array, shape (n_times,)
         Time points in seconds.
-    metrics : dict of str -> array, shape (n_times,)
-        Name -> score of the observed labels. The confusion matrix is (n_times, c, c):
-        true classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P, n_times)
-        Name -> scores under permuted labels.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of int, shape (n_times, n)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
-    pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
-        Activation patterns in the channels' own units: "class", "class_folds" and
-        "discriminant", see `patterns`. Empty unless the kernel is linear.
-    info_fif : array of uint8, or None
-        What is kept of the channels; `info` unpacks it.
 
     Examples
     --------
@@ -85,9 +56,12 @@ class TimeResult(OverTime, WithPatterns, _Result):
 
     times: np.ndarray
 
+    plot = figure_method(plot_time)
+    plot_tuning = figure_method(plot_flexibility)
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeFrequencyResult(WithPatterns, _Result):
+
+@result_kind
+class TimeFrequencyResult(PatternsMixin, SubjectResult):
     """Decoding of power at every frequency and time, see `decode_epochs`.
 
     Parameters
@@ -96,38 +70,9 @@ class TimeFrequencyResult(WithPatterns, _Result):
         Frequencies in Hz.
     times : array, shape (n_times,)
         Time points in seconds.
-    metrics : dict of str -> array, shape (n_freqs, n_times)
-        Name -> score of the observed labels. The confusion matrix is
-        (n_freqs, n_times, c, c): true classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P, n_freqs, n_times)
-        Name -> scores under permuted labels.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of int, shape (n_freqs, n_times, n)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
     pattern_maps : dict of str -> array, shape (n_freqs, n_times, m, n_channels)
         Activation patterns in units of the power, see `patterns`; empty unless the
         kernel is linear.
-    info_fif : array of uint8, shape (n_bytes,), or None
-        The channels, as a file of MNE-Python; see `info`.
 
     Examples
     --------
@@ -156,55 +101,11 @@ class TimeFrequencyResult(WithPatterns, _Result):
     freqs: np.ndarray
     times: np.ndarray
 
-    def plot(
-        self,
-        *,
-        metric=None,
-        correction="max",
-        alpha=0.05,
-        vlim=None,
-        cmap=None,
-        ax=None,
-        show=False,
-    ):
-        """Plot the map, frequencies upwards and times to the right.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many cells.
-        alpha : float
-            Areas with p <= alpha are outlined.
-        vlim : tuple of float or None
-            Ends of the color scale; None makes it symmetric about chance.
-        cmap : str or None
-            A color map of matplotlib.
-        ax : matplotlib Axes or None
-            Where to draw, best in a figure with ``layout="constrained"``; None makes a
-            figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_time_frequency(
-            self,
-            metric=metric,
-            correction=correction,
-            alpha=alpha,
-            vlim=vlim,
-            cmap=cmap,
-            ax=ax,
-            show=show,
-        )
+    plot = figure_method(plot_time_frequency)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class SensorTimeResult(_Result):
+@result_kind
+class SensorTimeResult(SubjectResult):
     """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
 
     Parameters
@@ -218,33 +119,6 @@ class SensorTimeResult(_Result):
         neighbourhood is a sensor and all its neighbours.
     info_fif : array of uint8, shape (n_bytes,)
         The sensors' types and positions, as a file of MNE-Python; see `info`.
-    metrics : dict of str -> array, shape (n_sensors, n_times)
-        Name -> score of the observed labels. The confusion matrix is
-        (n_sensors, n_times, c, c): true classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P, n_sensors, n_times)
-        Name -> scores under permuted labels.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
-    predicted : array of int, shape (n_sensors, n_times, n)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------
@@ -277,8 +151,7 @@ class SensorTimeResult(_Result):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        for name in ("adjacency", "info_fif"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        self._convert(np.asarray, "adjacency", "info_fif")
         super().__post_init__()
         pairs, n_sensors = self.adjacency, len(self.ch_names)
         known = pairs.dtype.kind in "iu" and np.isin(pairs, np.arange(n_sensors)).all()
@@ -297,102 +170,37 @@ class SensorTimeResult(_Result):
         """Return which positions are neighbours: in space, or one step in time."""
         return sensor_time_adjacency(self.adjacency, *self.shape)
 
-    def plot(
-        self,
-        *,
-        times=None,
-        metric=None,
-        correction="max",
-        alpha=0.05,
-        vlim=None,
-        cmap=None,
-        show=False,
-    ):
-        """Plot the map, with the sensors on the head at some times.
-
-        Parameters
-        ----------
-        times : float, sequence of float, or None
-            Times of the heads in seconds; None chooses them.
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many sensors and times.
-        alpha : float
-            Sensors and times with p <= alpha are marked.
-        vlim : tuple of float or None
-            Ends of the color scale; None makes it symmetric about chance.
-        cmap : str or None
-            A color map of matplotlib.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        figure : matplotlib Figure
-        """
-        return plot_sensors(
-            self,
-            times=times,
-            metric=metric,
-            correction=correction,
-            alpha=alpha,
-            vlim=vlim,
-            cmap=cmap,
-            show=show,
-        )
+    plot = figure_method(plot_sensors)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class GeneralizationResult(WithPatterns, WithSummaries, _Result):
+@result_kind
+class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
     """Training at one time and testing at another, see `generalize_epochs`.
 
     Parameters
     ----------
-    train_times, test_times : array, shape (n_train_times,) and (n_test_times,)
-        Training and test times in seconds.
-    metrics : dict of str -> array, shape (n_train_times, n_test_times)
-        Name -> score of the observed labels. The confusion matrix is
-        (n_train_times, n_test_times, c, c): true classes in rows, predicted ones in
-        columns.
-    nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
-        Name -> scores under permuted labels, in single precision. Empty if only a
-        summary was kept.
+    train_times : array, shape (n_train_times,)
+        Training times in seconds.
+    test_times : array, shape (n_test_times,)
+        Test times in seconds.
     second_nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
         In cross-validation, the same predictions scored the other way, see `pvalues`:
         against labels that stay, or for "other_labels" such that move along.
-    null_summaries, second_summaries : dict of str -> dict
-        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
+    second_summaries : dict of str -> dict
+        Name -> what was kept of these instead, as in `null_summaries`.
     y : array of int, shape (n,)
         Class of every trial that was trained with, an index into `classes`.
     y_test : array of int, shape (n_test,)
         Class of every tested trial; equal to `y` unless other trials or other labels
         were tested.
-    groups : array, shape (n,), or None
-        Group of every trial.
     predicted : array of int, shape (n_train_times, n_test_times, n_test)
         Predicted class of every tested trial, an index into `classes`; -1 for a trial
         that was in no test set.
-    tests : tuple of arrays of int
-        Row indices of every test set.
     pattern_maps : dict of str -> array, shape (n_train_times, m, n_channels)
         Activation patterns of the models, see `patterns`.
-    info_fif : array of uint8, or None
-        The channels, see `info`.
     parameters : dict
         The arguments of the analysis; ``parameters["mode"]`` is "plain",
         "same_trials" (other epochs of them), "other_labels" or "other_trials".
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------
@@ -425,10 +233,8 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        put = object.__setattr__
-        put(self, "y_test", np.asarray(self.y_test))
-        second = {name: np.asarray(null) for name, null in self.second_nulls.items()}
-        put(self, "second_nulls", second)
+        self._convert(np.asarray, "y_test")
+        self._convert(arrays, "second_nulls")
         super().__post_init__()
         self._check_second()
 
@@ -438,11 +244,11 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
             (self.nulls, self.second_nulls),
             (self.null_summaries, self.second_summaries),
         ):
-            kept = {name: _shape_of(null) for name, null in first.items()}
-            if any(kept.get(name) != _shape_of(n) for name, n in second.items()):
+            shapes = {name: _shape_of(null) for name, null in first.items()}
+            if any(shapes.get(name) != _shape_of(n) for name, n in second.items()):
                 raise ValueError(
                     "The second nulls of a GeneralizationResult must have the names "
-                    f"and shapes of the first, {kept}."
+                    f"and shapes of the first, {shapes}."
                 )
         for name in self.null_summaries:
             if self._summary(name).exceedances.shape != self.shape:
@@ -520,9 +326,9 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
         metric = self._scalar_metric(metric)
         correction = check_correction(correction)
         # A false discovery rate is one of cells that pass both tests.
-        each = "none" if correction in FALSE_DISCOVERY else correction
+        of_each = "none" if correction in FALSE_DISCOVERY else correction
         options = {
-            "correction": each,
+            "correction": of_each,
             "threshold": threshold,
             "alternative": alternative,
         }
@@ -539,7 +345,7 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
             second = np.zeros(p.shape)
         second[self._exempt()] = 0.0
         p = np.maximum(p, second)
-        return adjust(p, correction) if correction != each else p
+        return adjust(p, correction) if correction != of_each else p
 
     def _exempt(self):
         """Return where the second test does not count, bool, like the map."""
@@ -604,51 +410,14 @@ class GeneralizationResult(WithPatterns, WithSummaries, _Result):
             info_fif=self.info_fif,
         )
 
-    def plot(
-        self,
-        *,
-        metric=None,
-        correction="max",
-        alpha=0.05,
-        vlim=None,
-        cmap=None,
-        ax=None,
-        show=False,
-    ):
-        """Plot the map, training times upwards and test times to the right.
+    plot = figure_method(plot_generalization)
 
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        correction : str
-            Correction of the p-values for testing many cells.
-        alpha : float
-            Areas with p <= alpha are outlined.
-        vlim : tuple of float or None
-            Ends of the color scale; None makes it symmetric about chance.
-        cmap : str or None
-            A color map of matplotlib.
-        ax : matplotlib Axes or None
-            Where to draw, best in a figure with ``layout="constrained"``; None makes a
-            figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_generalization(
-            self,
-            metric=metric,
-            correction=correction,
-            alpha=alpha,
-            vlim=vlim,
-            cmap=cmap,
-            ax=ax,
-            show=show,
-        )
+    def _title(self):
+        """Return parts of a figure's title: trials, classes, folds and draws."""
+        trials, *parts = super()._title()
+        if self.parameters.get("mode") == "other_trials":
+            trials = f"trained on {trials}, tested on {self.n_tested} others"
+        return [trials, *parts]
 
 
 def _shape_of(null):

@@ -1,33 +1,65 @@
 """Results of groups of subjects, of comparisons, and of latencies."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS, adjust, check_correction
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option
-from ..viz.group import plot_latency
-from .base import OfTest, Saved, plain
+from ..viz.group import plot_group, plot_latency, plot_null_max
+from .base import Result, ScoreMap
 from .images import image_of_p, peak_table
+from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
 from .places import Places, unpack_places
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TestedMap(Saved):
+@record
+class TestedMap(ScoreMap):
     """A map of scores and of their p-values, which no longer needs a null.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
     `_description` in a few words what they were computed from.
+
+    Parameters
+    ----------
+    metric : str
+        The metric of the scores.
+    method : str
+        The method of the test.
+    correction : tuple of str
+        The corrections that were asked for; the first is the default of `pvalues`.
+    alternative : str
+        "greater", "less" or "two-sided".
+    alpha : float
+        Significance level of the figures.
+    places : Places
+        The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`.
+    chance : float
+        Chance level of the scores; 0 for differences.
+    score_chance : float
+        Chance level of what the differences are between.
+    statistic : array, shape (positions...)
+        What was tested.
+    p_maps : dict of str -> array, shape (positions...)
+        Correction -> p-values.
+    observed_max : float
+        The most extreme statistic over all positions: the largest, the largest of its
+        negative ("less"), or the largest distance from its centre ("two-sided").
+    null_max : array, shape (P,)
+        The same under every permutation; empty if none were needed.
+    n_permutations : int
+        Number of permutations P.
+    parameters : dict
+        The arguments of the analysis.
+    versions : dict of str -> str
+        Versions of the packages that made the result.
     """
 
     #: What gives this result, in error messages.
     made_by: ClassVar[str]
-
-    #: Whether there are p-values: always, be it of permutations or of a distribution.
-    _has_p: ClassVar[bool] = True
 
     #: pytest takes any class of this name for tests.
     __test__: ClassVar[bool] = False
@@ -50,16 +82,12 @@ class TestedMap(Saved):
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
-        put = object.__setattr__  # the one way to set a field of a frozen object
-        if isinstance(self.places, dict):
-            put(self, "places", unpack_places(self.places))
-        put(self, "correction", tuple(self.correction))
-        for name in ("chance", "score_chance", "alpha", "observed_max"):
-            put(self, name, float(getattr(self, name)))
-        put(self, "n_permutations", int(self.n_permutations))
-        put(self, "null_max", np.asarray(self.null_max))
-        put(self, "statistic", np.asarray(self.statistic))
-        put(self, "p_maps", {k: np.asarray(p) for k, p in self.p_maps.items()})
+        self._convert(_unpacked, "places")
+        self._convert(tuple, "correction")
+        self._convert(float, "chance", "score_chance", "alpha", "observed_max")
+        self._convert(int, "n_permutations")
+        self._convert(np.asarray, "null_max", "statistic")
+        self._convert(arrays, "p_maps")
         wrong = [name for name, p in self.p_maps.items() if p.shape != self.shape]
         if "none" not in self.p_maps or wrong or self.statistic.shape != self.shape:
             raise ValueError(
@@ -83,11 +111,6 @@ class TestedMap(Saved):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     @property
-    def shape(self):
-        """Number of positions along every axis of the map, a tuple."""
-        return self.places.shape
-
-    @property
     def axes(self):
         """Fields of the coordinates, and what their columns of a table are called."""
         return self.places.axes
@@ -105,11 +128,6 @@ class TestedMap(Saved):
 
     #: Whether the statistic has no value of its own for "no effect".
     _skewed: ClassVar[bool] = False
-
-    @property
-    def scoring(self):
-        """Names of the maps."""
-        return list(self.metrics)
 
     @property
     def counted(self):
@@ -190,16 +208,6 @@ class TestedMap(Saved):
         """Return the p-values that figures mark; all maps have the same ones."""
         return np.asarray(self.pvalues(correction))
 
-    def _is_scalar(self, name):
-        """Tell maps with one number per position; all are."""
-        return name in self.metrics
-
-    def _scalar_metric(self, metric):
-        """Return the name of a map, the scores if None."""
-        return check_option(
-            "metric", self.metric if metric is None else metric, self.scoring
-        )
-
     def to_dataframe(self, corrections=None):
         """Make a table with one row per position.
 
@@ -214,26 +222,20 @@ class TestedMap(Saved):
         table : pandas.DataFrame
             The position, every map, ``p`` (uncorrected) and one column per correction.
         """
-        import pandas as pd  # slow to import, and only tables need it
-
         if corrections is None:
             corrections = self.correction
         elif isinstance(corrections, str):
             corrections = [corrections]
         names = [self._correction(name) for name in corrections]
-        table = self.places.columns() | self._table() | self._p_columns("none", "p")
-        for name in names if self.axes else ():
-            if name != "none":
-                table |= self._p_columns(name, f"p_{name.replace('-', '_')}")
-        return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
+        return self._frame(self._table(), [name for name in names if name != "none"])
+
+    def _columns(self):
+        """Return the columns of a table that say where every position is."""
+        return self.places.columns()
 
     def _table(self):
         """Return the columns of a table with all maps."""
         return self.metrics
-
-    def _p_columns(self, correction, column):
-        """Return the columns of a table with p-values under a correction."""
-        return {column: self.pvalues(correction)}
 
     def to_img(self, name=None, *, correction=None, **options):
         """Make an image of one of the maps, or of p-values.
@@ -273,10 +275,12 @@ class TestedMap(Saved):
         p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)
 
-    def __repr__(self):
-        """Describe the result in one line."""
-        parts = [self._worded_best(), self.places.describe(), *self._description()]
-        return f"<{type(self).__name__}: {' | '.join(parts)}>"
+    plot = figure_method(plot_group)
+    plot_null = figure_method(plot_null_max)
+
+    def _words(self):
+        """Return parts of a line: best score, positions, and what was tested how."""
+        return [self._worded_best(), self.places.describe(), *self._description()]
 
     def _worded_best(self):
         """Word the highest score."""
@@ -292,12 +296,40 @@ class TestedMap(Saved):
         return f"{what} {'peak ' if self.axes else ''}{best:+.3f}"
 
 
+def _unpacked(places):
+    """Return places, which a file holds as plain values."""
+    return unpack_places(places) if isinstance(places, dict) else places
+
+
+class _TestWords(NamedTuple):
+    """What a method of `group_inference` is called in figures, and what it tests."""
+
+    test: str
+    of_two_groups: str
+    statistic: str
+
+
+#: Method of a group -> its words. A prevalence test and a bootstrap have one group.
+GROUP_TESTS = {
+    "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
+    "bootstrap": _TestWords(
+        "Bootstrap of permuted means", "", "{score}, mean over subjects"
+    ),
+    "sign-flip": _TestWords(
+        "Sign-flip test", "Permutation test of two groups", "t over subjects"
+    ),
+    "t": _TestWords("t-test", "t-test of two groups", "t over subjects"),
+    "wilcoxon": _TestWords(
+        "Signed-rank test", "Rank-sum test of two groups", "z of Wilcoxon's test"
+    ),
+}
+
 #: The share of the population that a null hypothesis grants to have an effect.
 NULLS = {"global": 0.0, "majority": 0.5}
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class GroupResult(OfTest, TestedMap):
+@result_kind
+class GroupResult(TestedMap):
     """Inference over subjects, see `group_inference`.
 
     Parameters
@@ -313,20 +345,10 @@ class GroupResult(OfTest, TestedMap):
         Whether the second list is of the same subjects.
     labels : tuple of two str
         Names of the two groups or conditions, if there are two.
-    metric : str
-        The metric of the scores.
     method : str
         "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
-    correction : tuple of str
-        The corrections that were asked for; the first is the default of `pvalues`.
-    alternative : str
-        "greater", "less" or "two-sided".
     alpha : float
         Significance level of the figures and of the prevalence bound.
-    places : Places
-        The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`.
-    chance : float
-        Chance level of the scores; 0 for differences.
     score_chance : float
         Chance level of the subjects' scores, also where differences were tested.
     statistic : array, shape (positions...)
@@ -335,17 +357,10 @@ class GroupResult(OfTest, TestedMap):
         ("wilcoxon").
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values; of the global null hypothesis, if "prevalence".
-    observed_max : float
-        The most extreme statistic over all positions: the largest, the largest of its
-        negative ("less"), or the largest distance from its centre ("two-sided").
     null_max : array, shape (P,)
         The same under every second-level permutation; empty if none were needed.
     n_permutations : int
         Number of second-level permutations P.
-    parameters : dict
-        The arguments of the analysis.
-    versions : dict of str -> str
-        Versions of the packages that made the result.
 
     Examples
     --------
@@ -368,6 +383,7 @@ class GroupResult(OfTest, TestedMap):
     """
 
     made_by: ClassVar[str] = "group_inference"
+    _has_subjects: ClassVar[bool] = True
 
     subjects: np.ndarray
     subject_scores: np.ndarray
@@ -378,10 +394,9 @@ class GroupResult(OfTest, TestedMap):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        object.__setattr__(self, "labels", tuple(map(str, self.labels)))
-        for name in ("subjects", "subject_scores", "other_subjects", "other_scores"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        self._convert(lambda labels: tuple(map(str, labels)), "labels")
+        self._convert(np.asarray, "subjects", "subject_scores")
+        self._convert(optional_array, "other_subjects", "other_scores")
         super().__post_init__()
         for names, scores in (
             (self.subjects, self.subject_scores),
@@ -570,9 +585,9 @@ class GroupResult(OfTest, TestedMap):
             )
         return share
 
-    def _p_columns(self, correction, column):
+    def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
-        columns = super()._p_columns(correction, column)
+        columns = super()._p_columns(correction, column, metric)
         majority = correction in ("none", "max") or correction in ADJUSTMENTS
         if self.method == "prevalence" and majority:
             name = column.replace("p", "p_majority", 1)
@@ -628,8 +643,43 @@ class GroupResult(OfTest, TestedMap):
             return super()._worded_best()
         return self._worded_difference(f"{self.metric} difference")
 
+    @property
+    def _is_difference(self):
+        """Whether the scores are differences."""
+        return self.other_scores is not None
+
+    @property
+    def _compared(self):
+        """The names of what a difference is between."""
+        return self.labels
+
+    @property
+    def _statistic_label(self):
+        """What was tested, with places for the labels of score and difference."""
+        return GROUP_TESTS[self.method].statistic
+
+    @property
+    def _draws(self):
+        """What is drawn for the null distribution."""
+        two_groups = self._is_difference and not self.paired
+        combined = self.method in ("prevalence", "bootstrap")
+        return "permutations" if two_groups or combined else "sign flips"
+
+    def _title(self):
+        """Return parts of a figure's title: the test, the subjects, and the draws."""
+        words, n = GROUP_TESTS[self.method], self.n_subjects
+        parts = [words.test, f"{n} subjects"]
+        if self._is_difference and self.paired:
+            parts = [words.test, f"{n} subjects in two conditions"]
+        elif self._is_difference:
+            n_others = len(self.other_scores)
+            parts = [words.of_two_groups, f"{n} and {n_others} subjects"]
+        if self.n_permutations:
+            parts.append(f"{self.n_permutations:,} {self._draws}")
+        return parts
+
     def _description(self):
-        """Return parts of a title: what the scores were computed from."""
+        """Return parts of a line: what the scores were computed from."""
         parts = [f"{self.n_subjects} subjects"]
         if self.other_scores is not None:
             what = "in two conditions" if self.paired else "against"
@@ -641,8 +691,16 @@ class GroupResult(OfTest, TestedMap):
         return parts
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class ComparisonResult(OfTest, TestedMap):
+#: Method of a comparison -> what it is called in figures.
+COMPARISON_TESTS = {
+    "permutation": "Permutation test of a difference",
+    "sign-flip": "Sign-flip test of a difference",
+    "both": "Permutation and sign-flip tests of a difference",
+}
+
+
+@result_kind
+class ComparisonResult(TestedMap):
     """The difference between two results of one subject, see `compare`.
 
     Parameters
@@ -654,14 +712,8 @@ class ComparisonResult(OfTest, TestedMap):
         Name of the difference: the metric of the scores and "_difference".
     method : str
         "permutation", "sign-flip" or "both".
-    correction : tuple of str
-        The corrections that were asked for; the first is the default of `pvalues`.
     alternative : str
         "two-sided", "greater" (a is better) or "less".
-    alpha : float
-        Significance level of the figures.
-    places : Places
-        The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`.
     chance : float
         0, the difference between equal scores.
     score_chance : float
@@ -671,9 +723,6 @@ class ComparisonResult(OfTest, TestedMap):
         units of its standard deviation under random flips ("sign-flip").
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values; the larger of the two tests', if "both".
-    observed_max : float
-        The most extreme statistic over all positions: the largest, the largest of its
-        negative ("less"), or the largest distance from its centre ("two-sided").
     null_max : array, shape (P,)
         The same under every permutation of labels ("permutation", "both") or flip.
     n_permutations : int
@@ -681,8 +730,6 @@ class ComparisonResult(OfTest, TestedMap):
     parameters : dict
         The arguments of the comparison, the number of trials in words ("trials") and
         of sign flips ("n_flips"), and the arguments of the analyses ("a" and "b").
-    versions : dict of str -> str
-        Versions of the packages that made the result.
 
     Examples
     --------
@@ -703,6 +750,8 @@ class ComparisonResult(OfTest, TestedMap):
     """
 
     made_by: ClassVar[str] = "compare"
+    _is_difference: ClassVar[bool] = True
+    _compared: ClassVar[tuple] = ("a", "b")
 
     scores_a: np.ndarray
     scores_b: np.ndarray
@@ -739,18 +788,43 @@ class ComparisonResult(OfTest, TestedMap):
             for name in self.metrics
         }
 
+    @property
+    def _statistic_label(self):
+        """What was tested, with a place for the label of the difference."""
+        flips = self.method == "sign-flip"
+        return "{difference}, in standard deviations" if flips else "{difference}"
+
+    @property
+    def _draws(self):
+        """What is drawn for the null distribution."""
+        return "sign flips" if self.method == "sign-flip" else "permutations"
+
+    def _title(self):
+        """Return parts of a figure's title: the test, the trials, and the draws."""
+        test = COMPARISON_TESTS[self.method]
+        return [test, *self._trials(), *self._worded_draws()]
+
     def _description(self):
-        """Return parts of a title: the trials, the method, and how often it drew."""
-        trials, n_flips = (self.parameters.get(k) for k in ("trials", "n_flips"))
-        parts = [trials] if trials else []
+        """Return parts of a line: the trials, the method, and the draws."""
         if self.method == "both":
-            parts.append("methods 'permutation' and 'sign-flip'")
+            method = "methods 'permutation' and 'sign-flip'"
         else:
-            parts.append(f"method {self.method!r}")
+            method = f"method {self.method!r}"
+        return [*self._trials(), method, *self._worded_draws()]
+
+    def _trials(self):
+        """Return the words for the trials, if there are any."""
+        trials = self.parameters.get("trials")
+        return [trials] if trials else []
+
+    def _worded_draws(self):
+        """Return the words for how often labels were permuted and signs flipped."""
+        parts = []
         if self.method != "sign-flip":
             parts.append(f"{self.n_permutations:,} permutations")
         if self.method != "permutation":
-            parts.append(f"{n_flips or self.n_permutations:,} sign flips")
+            n_flips = self.parameters.get("n_flips") or self.n_permutations
+            parts.append(f"{n_flips:,} sign flips")
         return parts
 
     def _worded_best(self):
@@ -758,8 +832,8 @@ class ComparisonResult(OfTest, TestedMap):
         return self._worded_difference(self.metric)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Latency(Saved):
+@result_kind
+class Latency(Result):
     """Onset and peak of a group's time course, see `bootstrap_latency`.
 
     Parameters
@@ -864,46 +938,28 @@ class Latency(Saved):
             first, second = self.parts
             named = {"difference": self, "first": first, "second": second}
         rows = []
-        for of, each in named.items():
-            missing = {"onset": each.n_without_onset, "peak": 0}
+        for of, latency in named.items():
+            missing = {"onset": latency.n_without_onset, "peak": 0}
             for name, without in missing.items():
-                low, high = getattr(each, f"{name}_interval")
+                low, high = getattr(latency, f"{name}_interval")
                 row = {"of": of} if of else {}
-                row |= {"latency": name, "time": getattr(each, name)}
+                row |= {"latency": name, "time": getattr(latency, name)}
                 rows.append(row | {"low": low, "high": high, "without": without})
         return pd.DataFrame(rows)
 
-    def plot(self, *, ax=None, show=False):
-        """Plot the mean over subjects, with the intervals as vertical bands.
+    plot = figure_method(plot_latency)
 
-        Onset and peak are marked on the course. Times outside of the window that was
-        searched are gray. A difference shows both courses with the intervals of each
-        in its color; its own are in the title.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Where to draw; None makes a figure.
-        show : bool
-            Show the figure at once.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        return plot_latency(self, ax=ax, show=show)
-
-    def worded(self):
+    def _worded(self):
         """Word the latencies and their intervals."""
         parts = []
         for which in ("onset", "peak"):
             time, (low, high) = getattr(self, which), getattr(self, f"{which}_interval")
             none = np.isnan(time)
-            found = "none" if none else f"{time:.3f} s [{low:.3f}, {high:.3f}]"
-            parts.append(f"{which} {found}")
+            words = "none" if none else f"{time:.3f} s [{low:.3f}, {high:.3f}]"
+            parts.append(f"{which} {words}")
         return parts
 
     def __repr__(self):
         """Describe the latencies in one line."""
-        parts = [*self.worded(), f"{self.n_subjects} subjects"]
+        parts = [*self._worded(), f"{self.n_subjects} subjects"]
         return f"<{'Difference in ' * bool(self.parts)}Latency: {' | '.join(parts)}>"

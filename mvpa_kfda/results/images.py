@@ -1,7 +1,6 @@
 """The result of decoding images: a score at every voxel, vertex, region or feature."""
 
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,253 +14,12 @@ from ..inference.corrections import check_correction
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
-from .base import WithSummaries, _Result, p_values_where
+from .base import SubjectResult, SummariesMixin, p_values_where
+from .kinds import figure_method, result_kind
 
 
-def peak_table(result, correction, alpha, metric, min_distance, threshold):
-    """Make a table of peaks, see `VolumeResult.peaks`."""
-    import pandas as pd  # slow to import, and only tables need it
-
-    check_positive("min_distance", min_distance, " It is in mm.")
-    metric = shown_metric(result, metric)
-    metric, correction = check_request(result, metric, correction, alpha)
-    marked, p = find_marked(result, metric, correction, alpha, threshold)
-    scores, space = result.metrics[metric], result.geometry
-    peaks, clusters, sizes = find_peaks(
-        space, scores, marked, result.adjacency, min_distance
-    )
-    table = space.columns() | {"score": scores}
-    if result._has_p:
-        table["p"] = result._p_for_plot("none", metric)
-        if correction != "none":
-            p = result._p_for_plot(correction, metric) if p is None else p
-            table[f"p_{correction.replace('-', '_')}"] = p
-    table = {name: values[peaks] for name, values in table.items()}
-    table["cluster"] = clusters
-    if space.kind == "volume":
-        table["cluster_size_mm3"] = sizes * space.voxel_size
-    else:
-        table["cluster_size"] = sizes
-    return pd.DataFrame(table)
-
-
-def find_peaks(space, scores, marked, pairs, min_distance):
-    """Find the peaks of the marked positions.
-
-    Parameters
-    ----------
-    space : VolumeSpace, SurfaceSpace, RegionSpace or FeatureSpace
-        Where the positions are. In a volume, the peaks of a cluster are those of
-        :func:`nilearn.reporting.get_clusters_table`, four at most; elsewhere those
-        that no neighbour surpasses. Every region is a peak.
-    scores : array, shape (n_positions,)
-        Scores; those that are not marked may be NaN.
-    marked : array of bool, shape (n_positions,)
-        The positions that count.
-    pairs : array of int, shape (2, n_pairs)
-        Neighbouring positions. Connected ones are a cluster.
-    min_distance : float
-        Peaks of one cluster are further apart than this, in mm.
-
-    Returns
-    -------
-    peaks : array of int, shape (n_peaks,)
-        Positions of the peaks, cluster after cluster, the highest scores first.
-    clusters : array of int, shape (n_peaks,)
-        Number of the cluster that each is in, from 1.
-    sizes : array of int, shape (n_peaks,)
-        Number of positions in that cluster.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda.data.space import FeatureSpace
-    >>> scores = np.array([0.7, 0.8, 0.6, 0.5, 0.9])
-    >>> pairs = np.array([[0, 1, 2, 3], [1, 2, 3, 4]])
-    >>> find_peaks(FeatureSpace(None, 5), scores, scores > 0.5, pairs, 8.0)
-    (array([4, 1]), array([1, 2]), array([1, 3]))
-    """
-    where = np.flatnonzero(marked)
-    # From here on, the marked positions are all there are: they are numbered anew.
-    scores, edges = scores[where], _among(marked, pairs)
-    cluster = components(len(where), edges)
-    sizes = np.bincount(cluster)
-    if space.kind == "volume":
-        grid = space.voxels[where], space.affine
-        found = _volume_maxima(*grid, scores, cluster, min_distance)
-    elif space.kind == "regions":
-        found = np.arange(len(where))
-    else:
-        found = _graph_maxima(scores, edges)
-    found = found[np.lexsort((found, -scores[found]))]
-    if space.points is not None and space.kind != "regions":
-        found = _spread(found, cluster, space.points[where], min_distance)
-    # The clusters in the order of their highest peaks, which come first here.
-    _, first = np.unique(cluster[found], return_index=True)
-    rank = np.empty(len(sizes), dtype=int)
-    rank[cluster[found[np.sort(first)]]] = np.arange(len(sizes))
-    found = found[np.argsort(rank[cluster[found]], kind="stable")]
-    return where[found], rank[cluster[found]] + 1, sizes[cluster[found]]
-
-
-def _among(marked, pairs):
-    """Return the pairs of marked positions, as indices into the marked ones."""
-    number = np.cumsum(marked) - 1
-    return number[pairs[:, marked[pairs].all(axis=0)]]
-
-
-def _volume_maxima(voxels, affine, scores, cluster, min_distance):
-    """Return the indices of the peaks and sub-peaks that nilearn finds in clusters."""
-    if len(voxels) == 0:
-        return np.empty(0, dtype=int)
-    grid = np.zeros(voxels.max(axis=0) + 1, dtype=int)
-    grid[tuple(voxels.T)] = cluster + 1
-    index = np.full(grid.shape, -1)
-    index[tuple(voxels.T)] = np.arange(len(voxels))
-    found = []
-    # One by one, on small images: nilearn goes through the whole image per cluster.
-    for number, box in enumerate(ndimage.find_objects(grid), start=1):
-        inside, place = grid[box] == number, index[box]
-        if inside.size == 1:
-            found.append(place.item())
-            continue
-        values = np.zeros(inside.shape)
-        # Ranks, because scores may be negative, and zero is outside for nilearn.
-        values[inside] = 1 + np.unique(scores[place[inside]], return_inverse=True)[1]
-        start = [side.start for side in box]
-        peaks = _nilearn_peaks(values, start, affine, min_distance)
-        found.extend(place[tuple(peaks.T)])
-    return np.array(found)
-
-
-def _nilearn_peaks(values, start, affine, min_distance):
-    """Return the voxels (n_peaks, 3) of nilearn's peaks of positive values.
-
-    The values were cut out of an image from the voxel `start` on.
-    """
-    import nibabel
-    from nilearn.reporting import get_clusters_table
-
-    # A rim of zeros: plateaus that reach the border of the image are no peaks. Cut at
-    # even voxels, plateaus have the same middle as in the whole image: 2.5 becomes 2.
-    rim = 2 - np.array(start) % 2
-    values = np.pad(values, [(width, 1) for width in rim])
-    axes = np.zeros((4, 4))
-    axes[:3, :3], axes[3, 3] = affine[:3, :3], 1
-    img = nibabel.Nifti1Image(values.astype(np.float32), axes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of plateaus with a middle outside of them
-        table = get_clusters_table(img, 0.5, min_distance=min_distance)
-    places = table[["X", "Y", "Z"]].to_numpy(dtype=float)
-    return np.rint(np.linalg.solve(affine[:3, :3], places.T).T).astype(int) - rim
-
-
-def _graph_maxima(scores, edges):
-    """Return one position of each set of equal scores that no neighbour surpasses."""
-    i, j = edges
-    plateau = components(len(scores), edges[:, scores[i] == scores[j]])
-    surpassed = np.zeros(len(scores), dtype=bool)
-    surpassed[plateau[i[scores[i] < scores[j]]]] = True
-    surpassed[plateau[j[scores[j] < scores[i]]]] = True
-    numbers, first = np.unique(plateau, return_index=True)
-    return first[~surpassed[numbers]]
-
-
-def _spread(found, cluster, points, min_distance):
-    """Drop peaks that are too near to a higher one of their cluster; highest first."""
-    kept = {number: [] for number in cluster[found]}
-    for i in found:
-        higher = kept[cluster[i]]
-        if (np.linalg.norm(points[higher] - points[i], axis=1) > min_distance).all():
-            higher.append(i)
-    return found[np.isin(found, np.concatenate([[], *kept.values()]))]
-
-
-#: What is recorded of the penalty at every position, or in its folds.
-PENALTY_MAPS = ("lambda", "degrees_of_freedom")
-
-#: The images that there are besides those of the metrics.
-MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features", *PENALTY_MAPS)
-
-#: What stands outside of the brain, and the type of the numbers, if not 0 and float32.
-#: p is exact: in single precision, 0.05 is more than 0.05.
-_OUTSIDE = {"p": 1.0}
-_TYPES = {"p": np.float64, "n_features": np.int32}
-
-
-def make_image(result, name, metric, correction, threshold):
-    """Make an image, see `VolumeResult.to_img`."""
-    if name in result.metrics and metric not in (None, name):
-        raise ValueError(
-            f"to_img({name!r}) shows the metric of that name and takes no metric="
-            f"{metric!r}; give one of the two."
-        )
-    if name is None or name in result.metrics:
-        name = shown_metric(result, name or metric)
-        values = result.metrics[name]
-    else:
-        values = _values(result, name, metric, correction, threshold)
-    return _image(result.geometry, name, values)
-
-
-def image_of_p(geometry, name, p, n_permutations):
-    """Make an image of p-values: of "p", of "neglog10p" or of "z".
-
-    The normal deviate of p = 1, which has none, is that of P / (P + 1).
-    """
-    return _image(geometry, name, _from_p(name, p, n_permutations))
-
-
-def _image(geometry, name, values):
-    """Make an image with the numbers and the background that its name needs."""
-    outside, dtype = _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
-    return geometry.to_img(values, outside, dtype)
-
-
-def _values(result, name, metric, correction, threshold):
-    """Return the values of an image that is none of a metric's scores."""
-    also = ()
-    if name in ("null", "null_max"):
-        also = ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
-    known = [name for name in result.scoring if result._is_scalar(name)]
-    check_option("name", name, (*known, *MAPS), also)
-    if name == "n_features":
-        return result.n_features
-    if name in PENALTY_MAPS:
-        return _mean_over_folds(result, name)
-    metric = shown_metric(result, metric)
-    if name == "chance_difference":
-        if np.isnan(result.chances[metric]):
-            raise ValueError(
-                f"There is no difference from chance for {metric!r}, which has no "
-                f"chance level. Use to_img({metric!r})."
-            )
-        return result.metrics[metric] - result.chances[metric]
-    p = result.pvalues(correction, metric=metric, threshold=threshold)
-    return _from_p(name, p, result.n_permutations)
-
-
-def _from_p(name, p, n_permutations):
-    """Return what an image shows of p-values."""
-    if name == "p":
-        return p
-    if name == "neglog10p":
-        return -np.log10(p)
-    # Without permutations p may be as close to 1 as it likes.
-    most = 1 - 1 / (1 + n_permutations) if n_permutations else 1 - 1e-10
-    return norm.isf(np.minimum(p, most))
-
-
-def _mean_over_folds(result, name):
-    """Return the mean degrees of freedom (V,), or the geometric mean of lambda."""
-    df, lambdas = result.degrees_of_freedom, result.lambdas
-    if name == "degrees_of_freedom":
-        return df.reshape(len(df), -1).mean(axis=1)
-    return np.exp(np.log(lambdas).reshape(len(lambdas), -1).mean(axis=1))
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class VolumeResult(WithSummaries, _Result):
+@result_kind
+class VolumeResult(SummariesMixin, SubjectResult):
     """Decoding in many places of a brain, see `searchlight` and `decode_regions`.
 
     A position is the centre of a searchlight, a region, or a feature. Positions where
@@ -279,38 +37,15 @@ class VolumeResult(WithSummaries, _Result):
     n_features : array of int, shape (V,)
         Number of features that were decoded together at every position, e.g. the
         voxels of its sphere; 0 where nothing could be decoded.
-    metrics : dict of str -> array, shape (V,)
-        Name -> score of the observed labels. The confusion matrix is (V, c, c): true
-        classes in rows, predicted ones in columns.
-    nulls : dict of str -> array, shape (P, V)
-        Name -> scores under permuted labels, in single precision. Empty if only a
-        summary was kept.
     null_summaries : dict of str -> dict
         Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`; of
         the decoded positions only.
-    chances : dict of str -> float
-        Name -> chance level, NaN where there is none.
-    classes : array, shape (c,)
-        The labels of the classes.
-    y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
-    groups : array, shape (n,), or None
-        Group of every trial.
     predicted : array of int, shape (V, n)
         Predicted class of every trial, an index into `classes`; -1 for a trial that
         was in no test set, and where nothing could be decoded.
-    tests : tuple of arrays of int
-        Row indices of every test set.
     parameters : dict
         The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
         "stream".
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-    penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
-    members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
 
     Examples
     --------
@@ -344,8 +79,7 @@ class VolumeResult(WithSummaries, _Result):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        for name in ("adjacency", "n_features"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        self._convert(np.asarray, "adjacency", "n_features")
         super().__post_init__()
         n, pairs = len(self.positions), self.adjacency
         if self.geometry.n_positions != n or self.n_features.shape != (n,):
@@ -570,74 +304,219 @@ class VolumeResult(WithSummaries, _Result):
         """
         return peak_table(self, correction, alpha, metric, min_distance, threshold)
 
-    def plot(
-        self,
-        kind=None,
-        *,
-        metric=None,
-        correction="max",
-        alpha=0.05,
-        threshold=None,
-        views=None,
-        cut_coords=None,
-        bg_img=None,
-        vlim=None,
-        cmap=None,
-        show=False,
-    ):
-        """Plot the scores in the brain, or as bars.
+    plot = figure_method(plot_volume)
 
-        Parameters
-        ----------
-        kind : str or None
-            "stat_map": slices of the brain. "glass_brain": what is significant, seen
-            through the brain, which must be in MNI space; without permutations and
-            threshold, all that is above chance. "surface": the meshes of the result.
-            "bar": one row per region or feature, a curve if there are many. None
-            takes "stat_map" in a volume, "surface" on a surface, else "bar".
-        metric : str or None
-            Name of the metric; None takes the first that is one number per position.
-        correction : str
-            Correction of the p-values for testing many positions.
-        alpha : float
-            Positions with p <= alpha are outlined or marked.
-        threshold : float or None
-            In place of that, mark the positions that score as much.
-        views : str, sequence of str, or None
-            What nilearn calls `display_mode` on slices and on glass brains ("ortho",
-            "z", "mosaic", "lyrz", ...), and the views of a surface. None chooses.
-        cut_coords : int, sequence of float, or None
-            Where to cut slices, in mm, or how many. None cuts through the highest
-            score, that of a significant voxel if there is one.
-        bg_img : image or None
-            What is drawn behind the scores: an image of the brain, or a surface image
-            of the depth of its folds. None takes nilearn's MNI template where the
-            voxels fit it, else the shape of what was decoded; on a surface, its
-            folds.
-        vlim : tuple of float or None
-            Scores at the two ends of the colors; None makes them symmetric about
-            chance.
-        cmap : str or None
-            A color map of matplotlib.
-        show : bool
-            Show the figure at once.
 
-        Returns
-        -------
-        figure : matplotlib Figure
-            Save it with ``figure.savefig("scores.png")``.
-        """
-        return plot_volume(
-            self,
-            kind,
-            metric=metric,
-            correction=correction,
-            alpha=alpha,
-            threshold=threshold,
-            views=views,
-            cut_coords=cut_coords,
-            bg_img=bg_img,
-            vlim=vlim,
-            cmap=cmap,
-            show=show,
+# ----------------------------------------------------------------------------- peaks
+
+
+def peak_table(result, correction, alpha, metric, min_distance, threshold):
+    """Make a table of peaks, see `VolumeResult.peaks`."""
+    import pandas as pd  # slow to import, and only tables need it
+
+    check_positive("min_distance", min_distance, " It is in mm.")
+    metric = shown_metric(result, metric)
+    metric, correction = check_request(result, metric, correction, alpha)
+    marked, p = find_marked(result, metric, correction, alpha, threshold)
+    scores, space = result.metrics[metric], result.geometry
+    peaks, clusters, sizes = find_peaks(
+        space, scores, marked, result.adjacency, min_distance
+    )
+    table = space.columns() | {"score": scores}
+    if result._has_p:
+        table["p"] = result._p_for_plot("none", metric)
+        if correction != "none":
+            p = result._p_for_plot(correction, metric) if p is None else p
+            table[f"p_{correction.replace('-', '_')}"] = p
+    table = {name: values[peaks] for name, values in table.items()}
+    table["cluster"] = clusters
+    if space.kind == "volume":
+        table["cluster_size_mm3"] = sizes * space.voxel_size
+    else:
+        table["cluster_size"] = sizes
+    return pd.DataFrame(table)
+
+
+def find_peaks(space, scores, marked, pairs, min_distance):
+    """Return peaks of marked positions (V,), numbers and sizes of their clusters."""
+    # Connected positions are a cluster. In a volume its peaks are those of nilearn's
+    # get_clusters_table, four at most, elsewhere those that no neighbour surpasses, and
+    # every region is one. Peaks come by cluster, the highest scores first.
+    where = np.flatnonzero(marked)
+    # From here on, the marked positions are all there are: they are numbered anew.
+    scores, edges = scores[where], _among(marked, pairs)
+    cluster = components(len(where), edges)
+    sizes = np.bincount(cluster)
+    if space.kind == "volume":
+        grid = space.voxels[where], space.affine
+        peaks = _volume_maxima(*grid, scores, cluster, min_distance)
+    elif space.kind == "regions":
+        peaks = np.arange(len(where))
+    else:
+        peaks = _graph_maxima(scores, edges)
+    peaks = peaks[np.lexsort((peaks, -scores[peaks]))]
+    if space.points is not None and space.kind != "regions":
+        peaks = _spread(peaks, cluster, space.points[where], min_distance)
+    # The clusters in the order of their highest peaks, which come first here.
+    _, first = np.unique(cluster[peaks], return_index=True)
+    rank = np.empty(len(sizes), dtype=int)
+    rank[cluster[peaks[np.sort(first)]]] = np.arange(len(sizes))
+    peaks = peaks[np.argsort(rank[cluster[peaks]], kind="stable")]
+    return where[peaks], rank[cluster[peaks]] + 1, sizes[cluster[peaks]]
+
+
+def _among(marked, pairs):
+    """Return the pairs of marked positions, as indices into the marked ones."""
+    number = np.cumsum(marked) - 1
+    return number[pairs[:, marked[pairs].all(axis=0)]]
+
+
+def _volume_maxima(voxels, affine, scores, cluster, min_distance):
+    """Return the indices of the peaks and sub-peaks that nilearn finds in clusters."""
+    if len(voxels) == 0:
+        return np.empty(0, dtype=int)
+    grid = np.zeros(voxels.max(axis=0) + 1, dtype=int)
+    grid[tuple(voxels.T)] = cluster + 1
+    index = np.full(grid.shape, -1)
+    index[tuple(voxels.T)] = np.arange(len(voxels))
+    peaks = []
+    # One by one, on small images: nilearn goes through the whole image per cluster.
+    for number, box in enumerate(ndimage.find_objects(grid), start=1):
+        inside, place = grid[box] == number, index[box]
+        if inside.size == 1:
+            peaks.append(place.item())
+            continue
+        values = np.zeros(inside.shape)
+        # Ranks, because scores may be negative, and zero is outside for nilearn.
+        values[inside] = 1 + np.unique(scores[place[inside]], return_inverse=True)[1]
+        start = [side.start for side in box]
+        voxels_of_peaks = _nilearn_peaks(values, start, affine, min_distance)
+        peaks.extend(place[tuple(voxels_of_peaks.T)])
+    return np.array(peaks)
+
+
+def _nilearn_peaks(values, start, affine, min_distance):
+    """Return the voxels (n_peaks, 3) of nilearn's peaks of positive values.
+
+    The values were cut out of an image from the voxel `start` on.
+    """
+    import nibabel
+    from nilearn.reporting import get_clusters_table
+
+    # A rim of zeros: plateaus that reach the border of the image are no peaks. Cut at
+    # even voxels, plateaus have the same middle as in the whole image: 2.5 becomes 2.
+    rim = 2 - np.array(start) % 2
+    values = np.pad(values, [(width, 1) for width in rim])
+    axes = np.zeros((4, 4))
+    axes[:3, :3], axes[3, 3] = affine[:3, :3], 1
+    img = nibabel.Nifti1Image(values.astype(np.float32), axes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of plateaus with a middle outside of them
+        table = get_clusters_table(img, 0.5, min_distance=min_distance)
+    places = table[["X", "Y", "Z"]].to_numpy(dtype=float)
+    return np.rint(np.linalg.solve(affine[:3, :3], places.T).T).astype(int) - rim
+
+
+def _graph_maxima(scores, edges):
+    """Return one position of each set of equal scores that no neighbour surpasses."""
+    i, j = edges
+    plateau = components(len(scores), edges[:, scores[i] == scores[j]])
+    surpassed = np.zeros(len(scores), dtype=bool)
+    surpassed[plateau[i[scores[i] < scores[j]]]] = True
+    surpassed[plateau[j[scores[j] < scores[i]]]] = True
+    numbers, first = np.unique(plateau, return_index=True)
+    return first[~surpassed[numbers]]
+
+
+def _spread(peaks, cluster, points, min_distance):
+    """Drop peaks that are too near to a higher one of their cluster; highest first."""
+    chosen = {number: [] for number in cluster[peaks]}
+    for i in peaks:
+        higher = chosen[cluster[i]]
+        if (np.linalg.norm(points[higher] - points[i], axis=1) > min_distance).all():
+            higher.append(i)
+    return peaks[np.isin(peaks, np.concatenate([[], *chosen.values()]))]
+
+
+# ---------------------------------------------------------------------------- images
+
+
+#: What is recorded of the penalty at every position, or in its folds.
+PENALTY_MAPS = ("lambda", "degrees_of_freedom")
+
+#: The images that there are besides those of the metrics.
+MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features", *PENALTY_MAPS)
+
+#: What stands outside of the brain, and the type of the numbers, if not 0 and float32.
+#: p is exact: in single precision, 0.05 is more than 0.05.
+_OUTSIDE = {"p": 1.0}
+_TYPES = {"p": np.float64, "n_features": np.int32}
+
+
+def make_image(result, name, metric, correction, threshold):
+    """Make an image, see `VolumeResult.to_img`."""
+    if name in result.metrics and metric not in (None, name):
+        raise ValueError(
+            f"to_img({name!r}) shows the metric of that name and takes no metric="
+            f"{metric!r}; give one of the two."
         )
+    if name is None or name in result.metrics:
+        name = shown_metric(result, name or metric)
+        values = result.metrics[name]
+    else:
+        values = _values(result, name, metric, correction, threshold)
+    return _image(result.geometry, name, values)
+
+
+def image_of_p(geometry, name, p, n_permutations):
+    """Make an image of p-values: of "p", of "neglog10p" or of "z"."""
+    return _image(geometry, name, _from_p(name, p, n_permutations))
+
+
+def _image(geometry, name, values):
+    """Make an image with the numbers and the background that its name needs."""
+    outside, dtype = _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
+    return geometry.to_img(values, outside, dtype)
+
+
+def _values(result, name, metric, correction, threshold):
+    """Return the values of an image that is none of a metric's scores."""
+    also = ()
+    if name in ("null", "null_max"):
+        also = ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
+    known = [name for name in result.scoring if result._is_scalar(name)]
+    check_option("name", name, (*known, *MAPS), also)
+    if name == "n_features":
+        return result.n_features
+    if name in PENALTY_MAPS:
+        return _mean_over_folds(result, name)
+    metric = shown_metric(result, metric)
+    if name == "chance_difference":
+        if np.isnan(result.chances[metric]):
+            raise ValueError(
+                f"There is no difference from chance for {metric!r}, which has no "
+                f"chance level. Use to_img({metric!r})."
+            )
+        return result.metrics[metric] - result.chances[metric]
+    p = result.pvalues(correction, metric=metric, threshold=threshold)
+    return _from_p(name, p, result.n_permutations)
+
+
+def _from_p(name, p, n_permutations):
+    """Return what an image shows of p-values."""
+    if name == "p":
+        return p
+    if name == "neglog10p":
+        return -np.log10(p)
+    # p = 1, which has no normal deviate, is taken as P / (P + 1); without permutations
+    # p may be as close to 1 as it likes.
+    most = 1 - 1 / (1 + n_permutations) if n_permutations else 1 - 1e-10
+    return norm.isf(np.minimum(p, most))
+
+
+def _mean_over_folds(result, name):
+    """Return the mean degrees of freedom (V,), or the geometric mean of lambda."""
+    df, lambdas = result.degrees_of_freedom, result.lambdas
+    if name == "degrees_of_freedom":
+        return df.reshape(len(df), -1).mean(axis=1)
+    return np.exp(np.log(lambdas).reshape(len(lambdas), -1).mean(axis=1))

@@ -1,32 +1,8 @@
-"""The kinds of results, and their loading from files."""
+"""Loading results of all kinds from files."""
 
 from ..utils.files import read_result_file
-from .decoding import DecodingResult, RegressionResult, TimeRegressionResult
-from .epochs import (
-    GeneralizationResult,
-    SensorTimeResult,
-    TimeFrequencyResult,
-    TimeResult,
-)
-from .group import ComparisonResult, GroupResult, Latency
-from .images import VolumeResult
-
-RESULTS = {
-    cls.__name__: cls
-    for cls in (
-        DecodingResult,
-        TimeResult,
-        GeneralizationResult,
-        TimeFrequencyResult,
-        SensorTimeResult,
-        VolumeResult,
-        RegressionResult,
-        TimeRegressionResult,
-        GroupResult,
-        ComparisonResult,
-        Latency,
-    )
-}
+from . import decoding, epochs, group, images  # noqa: F401, they register their kinds
+from .kinds import RESULTS
 
 
 def load_result(path):
@@ -70,7 +46,7 @@ def load_result(path):
     if name not in RESULTS:
         raise ValueError(
             f"{path} holds a {name}, which this version does not know. Allowed: "
-            f"{', '.join(RESULTS)}."
+            f"{', '.join(sorted(RESULTS))}."
         )
     try:
         return RESULTS[name](**content)

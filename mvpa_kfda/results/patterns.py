@@ -1,94 +1,34 @@
 """Channels in results: what is kept of an mne.Info, and patterns as MNE objects."""
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from ..utils.checks import check_option
+from .kinds import arrays, optional_array, record
 
-#: Where a FIF file names the machine that wrote it: its first entry is the file's
-#: identity, 16 bytes of heading, 4 of the format's version, then 8 of the machine.
-_MACHINE = slice(20, 28)
 _KINDS = ("class", "discriminant")
+
 _AVERAGES = ("full", "folds")
 
 
-def pack_info(info):
-    """Return what a result keeps of an mne.Info, as bytes.
-
-    Names, types, positions and bad channels stay. Dates, persons, devices and the
-    names of places are taken out, as :meth:`mne.Info.anonymize` does, and the
-    machine that runs this is not named. Equal infos give equal bytes.
-
-    Parameters
-    ----------
-    info : mne.Info
-        Of the picked channels. It stays as it is.
-
-    Returns
-    -------
-    packed : ndarray of uint8, shape (n_bytes,)
-        A FIF file: about 10 kB with 64 channels, 50 kB with 306.
-
-    Examples
-    --------
-    >>> import mne
-    >>> info = mne.create_info(["Fz", "Oz"], sfreq=100.0, ch_types="eeg")
-    >>> unpack_info(pack_info(info))["ch_names"]
-    ['Fz', 'Oz']
-    """
-    import mne  # slow to import, as in all functions of this module
-
-    with mne.use_log_level("ERROR"), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kept-info.fif"
-        mne.io.write_info(path, info.copy().anonymize())
-        packed = np.fromfile(path, np.uint8)
-    packed[_MACHINE] = 0
-    return packed
-
-
-def unpack_info(packed):
-    """Return the mne.Info that :func:`pack_info` kept.
-
-    Parameters
-    ----------
-    packed : ndarray of uint8, shape (n_bytes,)
-        From :func:`pack_info`.
-
-    Returns
-    -------
-    info : mne.Info
-        The channels, without personal data.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are damaged.
-    """
-    import mne
-
-    with mne.use_log_level("ERROR"), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kept-info.fif"
-        np.asarray(packed, np.uint8).tofile(path)
-        try:
-            return mne.io.read_info(path)
-        # What broken bytes make of MNE-Python's reader.
-        except Exception as error:
-            raise ValueError(
-                "The channel information of this result is damaged; take the result "
-                f"from a backup or run the analysis again ({error})."
-            ) from error
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class WithPatterns:
-    """A result that may hold activation patterns; comes before `_Result` as a base.
+@record
+class PatternsMixin:
+    """A result that may hold activation patterns; comes before `SubjectResult`.
 
     A subclass has the positions of its patterns in the fields that `pattern_axes`
     names: the times come last, frequencies may come before them.
+
+    Parameters
+    ----------
+    pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
+        Activation patterns in the channels' own units: "class", "class_folds" and
+        "discriminant", see `patterns`. Empty unless the kernel is linear.
+    info_fif : array of uint8, or None
+        What is kept of the channels; `info` unpacks it.
     """
 
     pattern_axes: ClassVar[tuple] = ("times",)
@@ -98,19 +38,16 @@ class WithPatterns:
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        put = object.__setattr__
-        maps = {name: np.asarray(each) for name, each in self.pattern_maps.items()}
-        put(self, "pattern_maps", maps)
-        if self.info_fif is not None:
-            put(self, "info_fif", np.asarray(self.info_fif))
+        self._convert(arrays, "pattern_maps")
+        self._convert(optional_array, "info_fif")
         super().__post_init__()
         shape = tuple(len(getattr(self, name)) for name in self.pattern_axes)
-        for name, each in maps.items():
-            if each.ndim != len(shape) + 2 or each.shape[: len(shape)] != shape:
+        for name, maps in self.pattern_maps.items():
+            if maps.ndim != len(shape) + 2 or maps.shape[: len(shape)] != shape:
                 raise ValueError(
                     f"The patterns {name!r} at positions {shape} must have shape "
                     f"({', '.join(map(str, shape))}, n_patterns, n_channels); got "
-                    f"{each.shape}."
+                    f"{maps.shape}."
                 )
 
     @property
@@ -231,3 +168,40 @@ def _average(data, info, positions, comment, nave):
     evoked = mne.EvokedArray(data, info, comment=comment, nave=nave, verbose=False)
     # Given at once, a first time between samples would be rounded.
     return evoked.shift_time(times[0], relative=False)
+
+
+#: Where a FIF file names the machine that wrote it: its first entry is the file's
+#: identity, 16 bytes of heading, 4 of the format's version, then 8 of the machine.
+_MACHINE = slice(20, 28)
+
+
+def pack_info(info):
+    """Return an `mne.Info` without personal data as the bytes of a FIF file."""
+    import mne  # slow to import, as in all functions of this module
+
+    # Names, types, positions and bad channels stay; dates, persons, devices, places and
+    # the machine that runs this go. Equal infos give equal bytes, 10 to 50 kB.
+
+    with mne.use_log_level("ERROR"), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kept-info.fif"
+        mne.io.write_info(path, info.copy().anonymize())
+        packed = np.fromfile(path, np.uint8)
+    packed[_MACHINE] = 0
+    return packed
+
+
+def unpack_info(packed):
+    """Return the `mne.Info` that `pack_info` packed."""
+    import mne
+
+    with mne.use_log_level("ERROR"), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kept-info.fif"
+        np.asarray(packed, np.uint8).tofile(path)
+        try:
+            return mne.io.read_info(path)
+        # What broken bytes make of MNE-Python's reader.
+        except Exception as error:
+            raise ValueError(
+                "The channel information of this result is damaged; take the result "
+                f"from a backup or run the analysis again ({error})."
+            ) from error

@@ -28,31 +28,19 @@ _WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The positions of a map.
+    """The positions of a map."""
 
-    Parameters
-    ----------
-    kind : str
-        Class of the results whose map this is, e.g. "TimeResult".
-    axes : dict of str -> str
-        Field of the coordinates -> its column in a table, in the order of the map's
-        dimensions; empty for a single position.
-    coordinates : dict of str -> array, shape (n_along_axis,)
-        Field -> coordinates along that axis.
-    pairs : array of int, shape (2, n_pairs), or None
-        Pairs of neighbouring sensors, or of neighbouring positions of a brain, each
-        once.
-    space : dict or None
-        Packed space of a map in a brain.
-    info_fif : array of uint8 or None
-        The channels, as a file of MNE-Python.
-    """
-
+    #: Class of the results whose map this is, e.g. "TimeResult".
     kind: str
+    #: Coordinates -> their column in a table, in the order of the map's dimensions.
     axes: dict
+    #: Name -> coordinates along that axis, (n_along_axis,).
     coordinates: dict
+    #: Pairs (2, n_pairs) of neighbouring sensors or positions of a brain, each once.
     pairs: np.ndarray | None = None
+    #: Packed space of a map in a brain.
     space: dict | None = field(default=None, repr=False)
+    #: The channels, as a file of MNE-Python.
     info_fif: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -104,23 +92,7 @@ class Places:
         }
 
     def adjacency(self, counted=None):
-        """Return which positions are neighbours.
-
-        Parameters
-        ----------
-        counted : array of bool, shape (n_positions,), or None
-            The positions that count, in C order; None for all.
-
-        Returns
-        -------
-        adjacency : sparse array, shape (n_counted, n_counted), or None
-            None: those one step apart on the lattice of `shape`, which all count.
-
-        Raises
-        ------
-        ValueError
-            If only some positions of a lattice count.
-        """
+        """Return which counted positions are neighbours; None: all of a lattice."""
         if self.pairs is None:
             if counted is not None and not np.all(counted):
                 raise ValueError("All positions of a lattice must count.")
@@ -132,22 +104,7 @@ class Places:
         return adjacency_among(self.pairs, self.n_positions, np.flatnonzero(counted))
 
     def expand(self, values, counted, fill=np.nan):
-        """Put values of the positions that count into the shape of the map.
-
-        Parameters
-        ----------
-        values : array, shape (..., n_counted)
-            Values of the positions that count, in C order.
-        counted : array of bool, shape (n_positions,)
-            The positions that count.
-        fill : float or bool
-            The value of all others.
-
-        Returns
-        -------
-        maps : array, shape (..., positions...)
-            The values in place.
-        """
+        """Return values (..., n_counted) of counted positions (V,) as maps."""
         values = np.asarray(values)
         # A float for the fill value makes floats of whole numbers, but float32 stays.
         dtype = np.result_type(values.dtype, fill)
@@ -166,25 +123,13 @@ class Places:
         values = self.coordinates[name]
         if name not in _WORDS:
             return f"{len(values)} sensors"
-        one, several, unit = _WORDS[name]
+        noun, nouns, unit = _WORDS[name]
         if len(values) == 1:
-            return f"1 {one}, {values[0]:.3f}{unit}"
-        return f"{len(values)} {several} from {values[0]:.3f} to {values[-1]:.3f}{unit}"
+            return f"1 {noun}, {values[0]:.3f}{unit}"
+        return f"{len(values)} {nouns} from {values[0]:.3f} to {values[-1]:.3f}{unit}"
 
     def difference(self, other):
-        """Word how other places differ from these.
-
-        Parameters
-        ----------
-        other : Places
-            The places of another map.
-
-        Returns
-        -------
-        words : str
-            What the other has instead of what; empty if they are the same. Coordinates
-            that are less than 1e-6 apart are the same.
-        """
+        """Word how other places differ from these; empty if they are the same."""
         if self.kind != other.kind:
             return f"a {other.kind} instead of a {self.kind}"
         if self.geometry is not None:
@@ -218,23 +163,7 @@ class Places:
 
 
 def unpack_places(packed):
-    """Make places of what their `pack` returned.
-
-    Parameters
-    ----------
-    packed : dict
-        Plain values by name.
-
-    Returns
-    -------
-    places : Places
-        The same places.
-
-    Raises
-    ------
-    ValueError
-        If something is missing or not known.
-    """
+    """Make places of what their `pack` returned."""
     try:
         return Places(**packed)
     except TypeError as error:
@@ -242,22 +171,9 @@ def unpack_places(packed):
 
 
 def sensor_time_adjacency(pairs, n_sensors, n_times):
-    """Return which of (n_sensors, n_times) are neighbours: in space, or next in time.
-
-    Parameters
-    ----------
-    pairs : array of int, shape (2, n_pairs)
-        Pairs of neighbouring sensors, each once.
-    n_sensors, n_times : int
-        Shape of the map.
-
-    Returns
-    -------
-    adjacency : csr_array of bool, shape (n_sensors * n_times,) twice
-        Positions in C order.
-    """
-    one_way = np.ones(pairs.shape[1], bool), tuple(pairs)
-    sensors = sparse.coo_array(one_way, (n_sensors, n_sensors))
+    """Return which of (n_sensors, n_times) are neighbours, in space or next in time."""
+    entries = np.ones(pairs.shape[1], bool), tuple(pairs)
+    sensors = sparse.coo_array(entries, (n_sensors, n_sensors))
     times = sparse.eye_array(n_times, k=1, dtype=bool)
     lattice = sparse.kronsum(times, sensors)
     return sparse.csr_array(lattice + lattice.T)

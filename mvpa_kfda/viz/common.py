@@ -1,4 +1,4 @@
-"""What all figures share: words, colors, edges, legends, marks of significance.
+"""What all figures share: checks, words, marks of significance, axes and legends.
 
 Matplotlib is imported inside the functions, so that decoding never loads it. The
 colors are Okabe and Ito's, which color-blind readers tell apart.
@@ -8,91 +8,48 @@ import textwrap
 
 import numpy as np
 
-from ..inference.corrections import check_correction, smallest_p_value
+from ..inference.corrections import smallest_p_value
 from ..metrics import find_metric, metric_limits
 from ..utils.checks import check_finite, check_share
 
+SCORE_COLOR = "#0072B2"  # blue
+SIGNIFICANT_COLOR = "#D55E00"  # vermilion
+NULL_COLOR = "#BBBBBB"
 
-def sample_edges(times):
-    """Return the n + 1 borders halfway between samples."""
-    if len(times) == 1:  # no neighbor tells how long a sample is
-        return times[0] + np.array([-0.005, 0.005])
-    middle = (times[:-1] + times[1:]) / 2
-    return np.concatenate(
-        [[2 * times[0] - middle[0]], middle, [2 * times[-1] - middle[-1]]]
-    )
+LEGEND = {"frameon": False, "fontsize": "small"}
 
 
-def significant_spans(times, significant):
-    """Find the stretches of contiguous significant samples.
-
-    Parameters
-    ----------
-    times : array, shape (n_times,)
-        Time points in seconds.
-    significant : array of bool, shape (n_times,)
-        Which of them are significant.
-
-    Returns
-    -------
-    spans : array, shape (n_spans, 2)
-        Start and end in seconds, half a sample before the first and after the last
-        significant sample.
-
-    Examples
-    --------
-    >>> significant_spans([0.0, 0.1, 0.2, 0.3], [False, True, True, False])
-    array([[0.05, 0.25]])
-    """
-    flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
-    change = np.diff(flags)
-    edges = sample_edges(np.asarray(times, dtype=float))
-    return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
+# -------------------------------------------------------------------- what is asked for
 
 
-def histogram_edges(values):
-    """Choose bins that hold equally many of the possible scores each.
-
-    Accuracies are multiples of 1/n. Bins that are no multiple of that hold now
-    one of them and now two, which draws a comb that the data does not have.
-
-    Parameters
-    ----------
-    values : array, shape (m,)
-        The numbers to count.
-
-    Returns
-    -------
-    edges : array, shape (n_bins + 1,)
-        Increasing bin edges around all values.
-
-    Examples
-    --------
-    >>> histogram_edges([0.25, 0.25, 0.5, 0.5, 0.5, 0.75])
-    array([0.125, 0.375, 0.625, 0.875])
-    """
-    values = np.asarray(values, dtype=float)
-    levels = np.unique(values.round(12))
-    if len(levels) == 1:
-        return levels[0] + np.array([-0.5, 0.5]) * max(abs(levels[0]), 1) / 50
-    automatic = np.histogram_bin_edges(values, "auto")
-    step = np.diff(levels).min()
-    steps = (levels - levels[0]) / step
-    if np.abs(steps - steps.round()).max() > 1e-3:
-        return automatic  # no grid
-    width = step * max(1, np.ceil((automatic[1] - automatic[0]) / step - 1e-6))
-    n_bins = int(np.ceil((levels[-1] - levels[0] + step) / width - 1e-6))
-    return levels[0] - step / 2 + width * np.arange(n_bins + 1)
+def check_request(result, metric, correction, alpha):
+    """Check what is to be drawn; return the names of the metric and the correction."""
+    check_share("alpha", alpha)
+    return result._scalar_metric(metric), result._correction(correction)
 
 
-#: What is tested over subjects, by method; {} is the metric.
-STATISTICS = {
-    "prevalence": "{}, lowest of all subjects",
-    "bootstrap": "{}, mean over subjects",
-    "sign-flip": "t over subjects",
-    "t": "t over subjects",
-    "wilcoxon": "z of Wilcoxon's test",
-}
+def shown_metric(result, metric):
+    """Return the name of a metric with one number per position, the first if None."""
+    known = [name for name in result.scoring if result._is_scalar(name)]
+    return result._scalar_metric(metric or (known or result.scoring)[0])
+
+
+def find_marked(result, metric, correction, alpha, threshold):
+    """Return what is significant, or what scores as much, and p-values that tell."""
+    if threshold is not None:
+        return result.metrics[metric] >= check_finite("threshold", threshold), None
+    if not result._has_p:
+        raise ValueError(
+            "This result has no label permutations, so nothing is significant. Give "
+            "the lowest score that counts, e.g. threshold=0.6, or run the analysis "
+            "again with n_permutations=1000 or so."
+        )
+    p = result._p_for_plot(correction, metric)
+    return p <= alpha, p
+
+
+# -------------------------------------------------------------------------------- words
+
 
 #: The map of the largest share of people that surely have the effect.
 BOUND = "gamma_0"
@@ -100,29 +57,6 @@ BOUND = "gamma_0"
 #: Why there is none somewhere. Corrected, this is a little stricter than what rejects
 #: the global null hypothesis.
 NO_BOUND = "a prevalence of 0 is not rejected"
-
-#: What tests of groups are called, by method.
-TESTS = {
-    "prevalence": "Prevalence test",
-    "bootstrap": "Bootstrap of permuted means",
-    "sign-flip": "Sign-flip test",
-    "t": "t-test",
-    "wilcoxon": "Signed-rank test",
-}
-
-#: The same for two groups of different people.
-TESTS_OF_GROUPS = {
-    "sign-flip": "Permutation test of two groups",
-    "t": "t-test of two groups",
-    "wilcoxon": "Rank-sum test of two groups",
-}
-
-#: What comparisons of two results of a subject are called.
-TESTS_OF_RESULTS = {
-    "permutation": "Permutation test of a difference",
-    "sign-flip": "Sign-flip test of a difference",
-    "both": "Permutation and sign-flip tests of a difference",
-}
 
 #: The names of two lists of results that nobody gave others.
 DEFAULT_NAMES = ("first", "second")
@@ -155,8 +89,9 @@ def label_of(result, metric):
     if metric == BOUND:
         return "Prevalence bound γ₀"
     if metric == "statistic" and metric in result.metrics:
-        return _statistic_label(result)
-    if not is_difference(result):
+        labels = {"score": score_label(result), "difference": difference_label(result)}
+        return result._statistic_label.format(**labels)
+    if not result._is_difference:
         return metric_label(metric)
     for ending in ("_a", "_b"):
         if metric.endswith(ending) and metric != result.metric:
@@ -171,7 +106,7 @@ def score_label(result):
 
 def difference_label(result):
     """Return the name of differences, which says of what."""
-    first, second = ("a", "b") if hasattr(result, "scores_b") else result.labels
+    first, second = result._compared
     return f"{score_label(result)}, {first} - {second}"
 
 
@@ -194,92 +129,23 @@ def limits_of(result):
     return metric_limits(result.metric)
 
 
-def _statistic_label(result):
-    """Return the name of what was tested."""
-    if hasattr(result, "scores_b"):
-        in_units = ", in standard deviations" if result.method == "sign-flip" else ""
-        return f"{difference_label(result)}{in_units}"
-    return STATISTICS[result.method].format(score_label(result))
-
-
 def level_of(result, metric):
     """Return what the level is called at which there is no effect."""
     if metric == "statistic":
         return "no effect"
-    about_both = is_difference(result) and metric == result.metric
+    about_both = result._is_difference and metric == result.metric
     return "no difference" if about_both else "chance"
-
-
-def is_difference(result):
-    """Tell whether the scores are differences: of two results, or of two groups."""
-    others = getattr(result, "scores_b", None), getattr(result, "other_scores", None)
-    return any(scores is not None for scores in others)
 
 
 def describe(result):
     """Word what the scores were computed from."""
-    if hasattr(result, "subjects"):
-        return _describe_group(result)
-    if hasattr(result, "scores_b"):
-        return _describe_comparison(result)
-    parts = [result._worded_trials()]
-    others = result.parameters.get("mode") == "other_trials"
-    if others and hasattr(result, "y_test"):
-        parts[0] = f"trained on {parts[0]}, tested on {len(result.y_test)} others"
-    if len(result.classes):  # none in regression
-        names = ", ".join(str(name) for name in result.classes)
-        named = f" ({names})" if len(names) <= 25 else ""
-        parts.append(f"{len(result.classes)} classes{named}")
-    if not others:
-        parts.append(f"{len(result.tests)} folds")
-    if result.n_permutations:
-        parts.append(f"{result.n_permutations:,} permutations")
-    return ", ".join(parts)
+    return ", ".join(result._title())
 
 
-def draws_of(result):
-    """Return what is drawn for the null distribution of a group or a comparison."""
-    if hasattr(result, "scores_b"):
-        return "sign flips" if result.method == "sign-flip" else "permutations"
-    two_groups = result.other_scores is not None and not result.paired
-    combined = result.method in ("prevalence", "bootstrap")
-    return "permutations" if two_groups or combined else "sign flips"
+# ------------------------------------------------------------------------- significance
 
 
-def _describe_group(result):
-    """Word the test of a group, its subjects, and how often it drew."""
-    others, n = result.other_scores, len(result.subjects)
-    subjects = f"{n} subjects"
-    test = TESTS[result.method]
-    if others is not None and result.paired:
-        subjects = f"{subjects} in two conditions"
-    elif others is not None:
-        test, subjects = (
-            TESTS_OF_GROUPS[result.method],
-            f"{n} and {len(others)} subjects",
-        )
-    parts = [test, subjects]
-    if result.n_permutations:
-        parts.append(f"{result.n_permutations:,} {draws_of(result)}")
-    return ", ".join(parts)
-
-
-def _describe_comparison(result):
-    """Word the test of two results, the trials, and how often it drew."""
-    trials, n_flips = (result.parameters.get(k) for k in ("trials", "n_flips"))
-    parts = [TESTS_OF_RESULTS[result.method]]
-    parts += [trials] if trials else []
-    if result.method != "sign-flip":
-        parts.append(f"{result.n_permutations:,} permutations")
-    if result.method != "permutation":
-        parts.append(f"{n_flips or result.n_permutations:,} sign flips")
-    return ", ".join(parts)
-
-
-SCORE_COLOR = "#0072B2"  # blue
-SIGNIFICANT_COLOR = "#D55E00"  # vermilion
-NULL_COLOR = "#BBBBBB"
-
+#: What corrections are called; the last one is for results of groups only.
 CORRECTION_LABELS = {
     "none": "uncorrected",
     "max": "max-statistic correction",
@@ -290,29 +156,37 @@ CORRECTION_LABELS = {
     "cluster": "cluster correction",
     "cluster-size": "cluster-size correction",
     "tfce": "TFCE correction",
+    "cluster-fdr": "FDR correction of clusters",
 }
 
-# Of results of groups only.
-GROUP_LABELS = {"cluster-fdr": "FDR correction of clusters"}
 
-# Share of the height that is kept free below the curve for the bars of significance.
-BAR_ROOM = 0.12
+def marking(result, metric, correction, alpha, position):
+    """Return where a map is marked, None without p-values, and the words for it."""
+    if metric == BOUND:
+        marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
+        return marked, label if marked.any() else f"no {position} with a {label}"
+    n = result.n_permutations
+    if not result._has_p:
+        return None, ""
+    p = result._p_for_plot(correction, metric)
+    counted = p[~np.isnan(p)]
+    label = significance_label(counted, alpha, correction, n, position)
+    return p <= alpha, with_null(result, label)
 
-LEGEND = {"frameon": False, "fontsize": "small"}
 
-# Characters of the title that fit on an inch.
-TITLE_DENSITY = 15
+def significance_label(p, alpha, correction, n_permutations, position):
+    """Word which p-values are marked, or why none is; `position` is what has one."""
+    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
+    if (p <= alpha).any():
+        return label
+    # Without permutations, p is that of a distribution, and can be as small as any.
+    reachable = smallest_p_value(n_permutations, p.size, correction)
+    if n_permutations and reachable > alpha:
+        return f"{label} is out of reach with {n_permutations:,} permutations"
+    return f"no {position} at {label}"
 
-# Inches of width that two columns of the legend need.
-TWO_COLUMNS = 3.0
 
-
-def check_request(result, metric, correction, alpha):
-    """Check what is to be drawn; return the names of the metric and the correction."""
-    check_share("alpha", alpha)
-    # Results of groups have corrections of their own.
-    known = getattr(result, "_correction", check_correction)
-    return result._scalar_metric(metric), known(correction)
+# --------------------------------------------------------------------------------- Axes
 
 
 def axes_or_new(ax, figsize):
@@ -341,6 +215,56 @@ def draw_chance(draw_line, chance, metric=None, level="chance"):
         )
 
 
+#: What the band of the permutations' scores is called.
+NULL_BAND = "95 % of the permutations (2.5 to 97.5 %)"
+
+
+def draw_histogram(ax, null, label):
+    """Draw how often each score came out of the permutations (P,)."""
+    style = {"color": NULL_COLOR, "edgecolor": "white", "lw": 0.4}
+    ax.hist(null, bins=histogram_edges(null), label=label, **style)
+
+
+def histogram_edges(values):
+    """Return edges (n_bins + 1,) of bins that hold equally many possible scores."""
+    # Accuracies are multiples of 1/n. Bins that are no multiple of that hold now one of
+    # them and now two, which draws a comb that the data does not have.
+    values = np.asarray(values, dtype=float)
+    levels = np.unique(values.round(12))
+    if len(levels) == 1:
+        return levels[0] + np.array([-0.5, 0.5]) * max(abs(levels[0]), 1) / 50
+    automatic = np.histogram_bin_edges(values, "auto")
+    step = np.diff(levels).min()
+    steps = (levels - levels[0]) / step
+    if np.abs(steps - steps.round()).max() > 1e-3:
+        return automatic  # no grid
+    width = step * max(1, np.ceil((automatic[1] - automatic[0]) / step - 1e-6))
+    n_bins = int(np.ceil((levels[-1] - levels[0] + step) / width - 1e-6))
+    return levels[0] - step / 2 + width * np.arange(n_bins + 1)
+
+
+def label_times(ax, times):
+    """Draw the onset into Axes over time, if it is in range, and set their limits."""
+    if times[0] <= 0 <= times[-1]:
+        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
+    left, right = sample_edges(times)[[0, -1]]
+    ax.set(xlabel="Time (s)", xlim=(left, right))
+
+
+def sample_edges(times):
+    """Return the n + 1 borders halfway between samples."""
+    if len(times) == 1:  # no neighbor tells how long a sample is
+        return times[0] + np.array([-0.005, 0.005])
+    middle = (times[:-1] + times[1:]) / 2
+    return np.concatenate(
+        [[2 * times[0] - middle[0]], middle, [2 * times[-1] - middle[-1]]]
+    )
+
+
+#: Share of the height that is kept free below the curve for the bars of significance.
+BAR_ROOM = 0.12
+
+
 def draw_bars(ax, times, marked, label):
     """Draw bars under the marked samples, below everything else."""
     spans = significant_spans(times, marked)
@@ -359,37 +283,39 @@ def draw_bars(ax, times, marked, label):
     )
 
 
-def marking(result, metric, correction, alpha, position):
-    """Return where a map is marked, None without p-values, and the words for it."""
-    if metric == BOUND:
-        marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
-        return marked, label if marked.any() else f"no {position} with a {label}"
-    n = result.n_permutations
-    if not result._has_p:
-        return None, ""
-    p = result._p_for_plot(correction, metric)
-    counted = p[~np.isnan(p)]
-    label = significance_label(counted, alpha, correction, n, position)
-    return p <= alpha, with_null(result, label)
+def significant_spans(times, significant):
+    """Return start and end (n_spans, 2) of contiguous significant samples."""
+    flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
+    change = np.diff(flags)
+    edges = sample_edges(np.asarray(times, dtype=float))
+    return np.column_stack([edges[:-1][change[:-1] == 1], edges[change == -1]])
 
 
-def significance_label(p, alpha, correction, n_permutations, position):
-    """Word which p-values are marked, or why none is; `position` is what has one."""
-    label = f"p ≤ {alpha:g} ({(CORRECTION_LABELS | GROUP_LABELS)[correction]})"
-    if (p <= alpha).any():
-        return label
-    # Without permutations, p is that of a distribution, and can be as small as any.
-    reachable = smallest_p_value(n_permutations, p.size, correction)
-    if n_permutations and reachable > alpha:
-        return f"{label} is out of reach with {n_permutations:,} permutations"
-    return f"no {position} at {label}"
+#: Characters of the title that fit on an inch.
+TITLE_DENSITY = 15
+
+#: Inches of width that two columns of the legend need.
+TWO_COLUMNS = 3.0
+
+
+def finish(ax, result, show, handles=None, note="", columns=2):
+    """Add the title with a note and the legend of what has a label, or of handles."""
+    set_title(ax, result, note)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
+        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
+        ncols=columns if _width(ax) > TWO_COLUMNS else 1,
+        **LEGEND,
+    )
+    return maybe_show(ax, show)
 
 
 def set_title(ax, result, note=""):
-    """Write what the scores were computed from above the Axes, and a note below it.
-
-    Lines are as long as the Axes is wide, and break at commas only.
-    """
+    """Write above the Axes what the scores were computed from, and a note below it."""
+    # Lines are as long as the Axes is wide, and break at commas only.
     glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
     width = max(30, int(TITLE_DENSITY * _width(ax)))
     lines = textwrap.wrap(glued, width, break_on_hyphens=False)
@@ -403,52 +329,10 @@ def _width(ax):
     return ax.get_position().width * figure.bbox.width / figure.dpi
 
 
-def finish(ax, result, show, handles=None, note="", columns=2):
-    """Add the title and the legend, and show the figure if asked to.
-
-    The legend has the artists of the Axes that have a label, or those given, in so many
-    columns if these fit. The note is the last line of the title.
-    """
-    set_title(ax, result, note)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
-        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
-        ncols=columns if _width(ax) > TWO_COLUMNS else 1,
-        **LEGEND,
-    )
-    return shown(ax, show)
-
-
-def shown(ax, show):
-    """Show the figure if asked to; return the Axes."""
+def maybe_show(drawn, show):
+    """Show the figure if asked to; return what was drawn."""
     if show:
         import matplotlib.pyplot as plt
 
         plt.show()
-    return ax
-
-
-def find_marked(result, metric, correction, alpha, threshold):
-    """Return which positions are significant, and the p-values that tell.
-
-    With a threshold, they are those that score as much; there are no p-values then.
-    """
-    if threshold is not None:
-        return result.metrics[metric] >= check_finite("threshold", threshold), None
-    if not result._has_p:
-        raise ValueError(
-            "This result has no label permutations, so nothing is significant. Give "
-            "the lowest score that counts, e.g. threshold=0.6, or run the analysis "
-            "again with n_permutations=1000 or so."
-        )
-    p = result._p_for_plot(correction, metric)
-    return p <= alpha, p
-
-
-def shown_metric(result, metric):
-    """Return the name of a metric with one number per position, the first if None."""
-    known = [name for name in result.scoring if result._is_scalar(name)]
-    return result._scalar_metric(metric or (known or result.scoring)[0])
+    return drawn

@@ -7,7 +7,20 @@ import numpy as np
 
 from ..kfda.penalties import CRITERIA
 from ..metrics import make_roc
-from .common import SCORE_COLOR, axes_or_new, finish, sample_edges, shown
+from .common import SCORE_COLOR, axes_or_new, finish, label_times, maybe_show
+
+#: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
+COLORS = (
+    SCORE_COLOR,
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
+
+STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 
 #: Characters of a line of the legend that leave room for another one beside it.
 HALF_LINE = 45
@@ -146,10 +159,8 @@ def plot_flexibility(result, *, ax=None, show=False):
     ax.plot(
         result.times, df, color=COLORS[0], lw=2.2, zorder=3, marker=marker, label=label
     )
-    if result.times[0] <= 0 <= result.times[-1]:
-        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
-    left, right = sample_edges(result.times)[[0, -1]]
-    ax.set(xlabel="Time (s)", ylabel="Degrees of freedom", xlim=(left, right))
+    label_times(ax, result.times)
+    ax.set_ylabel("Degrees of freedom")
     return finish(ax, result, show)
 
 
@@ -213,24 +224,12 @@ def plot_predictions(result, *, ax=None, show=False):
     return finish(ax, result, show)
 
 
-def _correlation(one, other):
+def _correlation(values, others):
     """Return the correlation of two vectors, 0 if one is constant."""
-    if min(np.ptp(one), np.ptp(other)) == 0:
+    if min(np.ptp(values), np.ptp(others)) == 0:
         return 0.0
-    return np.corrcoef(one, other)[0, 1]
+    return np.corrcoef(values, others)[0, 1]
 
-
-#: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
-COLORS = (
-    SCORE_COLOR,
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
-STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 
 #: Inches of a figure's height that the curves and a line of text take.
 CURVES_HEIGHT, LINE_HEIGHT = 4.5, 0.21
@@ -305,7 +304,7 @@ def plot_roc(result, *, positive=None, ax=None, show=False):
         ax.figure.set_size_inches(4.6, height)
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
-    return shown(ax, show)
+    return maybe_show(ax, show)
 
 
 def _word_class(label):

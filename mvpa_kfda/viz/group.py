@@ -14,7 +14,6 @@ from .common import (
     BOUND,
     LEGEND,
     NO_BOUND,
-    NULL_COLOR,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
     axes_or_new,
@@ -22,17 +21,15 @@ from .common import (
     difference_label,
     draw_bars,
     draw_chance,
-    draws_of,
+    draw_histogram,
     finish,
-    histogram_edges,
-    is_difference,
     label_of,
     marking,
+    maybe_show,
     metric_label,
     sample_edges,
     score_label,
     set_title,
-    shown,
     with_null,
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
@@ -46,6 +43,9 @@ from .time import (
     draw_two_dots,
     finish_times,
 )
+
+#: Light where there is hardly a bound, as no bound is not drawn at all.
+_BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
 def plot_group(
@@ -148,6 +148,131 @@ def plot_group(
     )
 
 
+# ------------------------------------------------------------------------- time courses
+
+
+def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
+    """Plot a time course, in two panels where there is more than the scores to show."""
+    metric, correction = check_request(result, metric, correction, alpha)
+    marks = marking(result, metric, correction, alpha, "time point")
+    if ax is None and metric == result.metric:
+        if BOUND in result.metrics:
+            return _plot_with_bound(result, marks, show)
+        if result._is_difference:
+            return _plot_pair(result, marks, show)
+    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    _draw_time(ax, result, metric, marks)
+    finish_times([ax], result.times)
+    return finish(ax, result, show)
+
+
+def _draw_time(ax, result, metric, marks):
+    """Draw one map over time with bars where it is significant."""
+    if metric == BOUND:
+        draw_bound(ax, result)
+        return
+    if metric == result.metric and result._has_subjects:
+        draw_groups(ax, result)
+        ax.set_ylabel(score_label(result))
+    else:
+        draw_map_curve(ax, result, metric)
+        ax.set_ylabel(label_of(result, metric))
+    draw_bars(ax, result.times, *marks)
+
+
+def _plot_with_bound(result, marks, show):
+    """Plot the scores above the prevalence bound."""
+    figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
+    _draw_time(upper, result, result.metric, marks)
+    draw_bound(lower, result)
+    return _finish_panels(figure, result, show)
+
+
+def _plot_pair(result, marks, show):
+    """Plot the time courses of two lists or results above their difference."""
+    figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
+    upper.set_ylabel(score_label(result))
+    if result._has_subjects:
+        draw_groups(upper, result)
+        draw_differences(lower, result)
+    else:
+        draw_pair(upper, result)
+        draw_map_curve(lower, result, result.metric)
+    lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
+    draw_bars(lower, result.times, *marks)
+    return _finish_panels(figure, result, show)
+
+
+def _two_panels(figsize, heights):
+    """Make a figure with two Axes, one above the other, that share their times."""
+    from matplotlib.pyplot import subplots
+
+    return subplots(
+        2,
+        sharex=True,
+        figsize=figsize,
+        height_ratios=heights,
+        layout="constrained",
+    )
+
+
+def _finish_panels(figure, result, show):
+    """Add the title, the axis of times, and one legend of both panels."""
+    finish_times(figure.axes, result.times)
+    set_title(figure.axes[0], result)
+    handles = [
+        handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
+    return maybe_show(figure, show)
+
+
+# ----------------------------------------------------------------------- single numbers
+
+
+def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
+    """Plot the scores of the subjects at the only position there is."""
+    metric, correction = check_request(result, metric, correction, alpha)
+    if metric != result.metric:
+        raise ValueError(
+            f"There is one position only, so {metric!r} is a number and not a map: "
+            f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
+        )
+    ax = axes_or_new(ax, figsize=(5.0, 4.4))
+    (draw_dots if result._has_subjects else draw_two_dots)(ax, result)
+    ax.plot([], [], " ", label=_worded_p(result, correction))
+    if BOUND in result.metrics:
+        bound = float(result.metrics[BOUND])
+        words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
+        ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
+    return finish(ax, result, show, columns=1)
+
+
+def _worded_p(result, correction):
+    """Word the p-value of a single position."""
+    p = float(result._p_for_plot(correction, result.metric))
+    if result._is_difference:
+        return f"difference {float(result.scores):.3g}, p = {p:.2g}"
+    return with_null(result, f"p = {p:.2g}")
+
+
+# --------------------------------------------------------------------- kinds of figures
+
+
+#: How maps are drawn, by the fields of their axes.
+_DRAW = {
+    (): _plot_single,
+    ("times",): _plot_time,
+    ("train_times", "test_times"): plot_generalization,
+    ("freqs", "times"): plot_time_frequency,
+    ("ch_names", "times"): plot_sensors,
+    ("positions",): plot_volume,
+}
+
+
+# ---------------------------------------------------------------- the null distribution
+
+
 def plot_null_max(result, *, ax=None, show=False, alpha=None):
     """Plot the largest statistic on the histogram of that of the permutations.
 
@@ -204,16 +329,9 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
             "correction='max', which needs permutations."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
-    drawn = draws_of(result)
+    draws = result._draws
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
-    ax.hist(
-        null,
-        bins=histogram_edges(null),
-        color=NULL_COLOR,
-        edgecolor="white",
-        lw=0.4,
-        label=drawn,
-    )
+    draw_histogram(ax, null, draws)
     _draw_quantile(ax, result, alpha)
     ax.axvline(
         observed,
@@ -227,7 +345,7 @@ def plot_null_max(result, *, ax=None, show=False, alpha=None):
     elif result.alternative == "two-sided":
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
-    ax.set(xlabel=f"{label}{over}", ylabel=drawn.capitalize())
+    ax.set(xlabel=f"{label}{over}", ylabel=draws.capitalize())
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return finish(ax, result, show)
 
@@ -247,7 +365,7 @@ def _draw_quantile(ax, result, alpha):
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
     if b < 0:
-        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {draws_of(result)}"
+        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {result._draws}"
         ax.plot([], [], " ", label=with_null(result, label))
         return
     bound = np.sort(null)[::-1][b]
@@ -256,131 +374,12 @@ def _draw_quantile(ax, result, alpha):
     ax.axvline(bound, label=with_null(result, label), **style)
 
 
-# ------------------------------------------------------------------------ time courses
-
-
-def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
-    """Plot a time course, in two panels where there is more than the scores to show."""
-    metric, correction = check_request(result, metric, correction, alpha)
-    marks = marking(result, metric, correction, alpha, "time point")
-    if ax is None and metric == result.metric:
-        if BOUND in result.metrics:
-            return _plot_with_bound(result, marks, show)
-        if is_difference(result):
-            return _plot_pair(result, marks, show)
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
-    _draw_time(ax, result, metric, marks)
-    finish_times([ax], result.times)
-    return finish(ax, result, show)
-
-
-def _draw_time(ax, result, metric, marks):
-    """Draw one map over time with bars where it is significant."""
-    if metric == BOUND:
-        draw_bound(ax, result)
-        return
-    if metric == result.metric and hasattr(result, "subject_scores"):
-        draw_groups(ax, result)
-        ax.set_ylabel(score_label(result))
-    else:
-        draw_map_curve(ax, result, metric)
-        ax.set_ylabel(label_of(result, metric))
-    draw_bars(ax, result.times, *marks)
-
-
-def _plot_with_bound(result, marks, show):
-    """Plot the scores above the prevalence bound."""
-    figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
-    _draw_time(upper, result, result.metric, marks)
-    draw_bound(lower, result)
-    return _finish_panels(figure, result, show)
-
-
-def _plot_pair(result, marks, show):
-    """Plot the time courses of two lists or results above their difference."""
-    figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
-    upper.set_ylabel(score_label(result))
-    if hasattr(result, "scores_b"):
-        draw_pair(upper, result)
-        draw_map_curve(lower, result, result.metric)
-    else:
-        draw_groups(upper, result)
-        draw_differences(lower, result)
-    lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
-    draw_bars(lower, result.times, *marks)
-    return _finish_panels(figure, result, show)
-
-
-def _two_panels(figsize, heights):
-    """Make a figure with two Axes, one above the other, that share their times."""
-    from matplotlib.pyplot import subplots
-
-    return subplots(
-        2,
-        sharex=True,
-        figsize=figsize,
-        height_ratios=heights,
-        layout="constrained",
-    )
-
-
-def _finish_panels(figure, result, show):
-    """Add the title, the axis of times, and one legend of both panels."""
-    finish_times(figure.axes, result.times)
-    set_title(figure.axes[0], result)
-    handles = [
-        handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
-    return shown(figure, show)
-
-
-# --------------------------------------------------------------------- single numbers
-
-
-def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
-    """Plot the scores of the subjects at the only position there is."""
-    metric, correction = check_request(result, metric, correction, alpha)
-    if metric != result.metric:
-        raise ValueError(
-            f"There is one position only, so {metric!r} is a number and not a map: "
-            f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
-        )
-    ax = axes_or_new(ax, figsize=(5.0, 4.4))
-    pair = hasattr(result, "scores_b")
-    (draw_two_dots if pair else draw_dots)(ax, result)
-    ax.plot([], [], " ", label=_worded_p(result, correction))
-    if BOUND in result.metrics:
-        bound = float(result.metrics[BOUND])
-        words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
-        ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
-    return finish(ax, result, show, columns=1)
-
-
-def _worded_p(result, correction):
-    """Word the p-value of a single position."""
-    p = float(result._p_for_plot(correction, result.metric))
-    if is_difference(result):
-        return f"difference {float(result.scores):.3g}, p = {p:.2g}"
-    return with_null(result, f"p = {p:.2g}")
-
-
-#: Light where there is hardly a bound, as no bound is not drawn at all.
-_BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
-
-#: How maps are drawn, by the fields of their axes.
-_DRAW = {
-    (): _plot_single,
-    ("times",): _plot_time,
-    ("train_times", "test_times"): plot_generalization,
-    ("freqs", "times"): plot_time_frequency,
-    ("ch_names", "times"): plot_sensors,
-    ("positions",): plot_volume,
-}
+# ---------------------------------------------------------------------------- latencies
 
 
 #: Colors of the bands of onset and peak, other than that of the course.
 BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
+
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
@@ -424,15 +423,11 @@ def plot_latency(latency, *, ax=None, show=False):
     _draw_window(ax, courses[0])
     ax.set(xlabel="Time (s)", ylabel=metric_label(latency.metric))
     what = "Difference: " if latency.parts else ""
-    ax.set_title(what + ", ".join(latency.worded()), fontsize="medium", loc="left")
+    ax.set_title(what + ", ".join(latency._worded()), fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
     ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
-    if show:
-        import matplotlib.pyplot as plt
-
-        plt.show()
-    return ax
+    return maybe_show(ax, show)
 
 
 def _draw_course(ax, course, color, bands, name):

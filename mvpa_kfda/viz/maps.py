@@ -1,13 +1,8 @@
 """Figures of maps: scores over two axes, and topomaps of sensors.
 
-Matplotlib is imported inside the functions, so that decoding never loads it.
-
-MNE-Python and matplotlib are imported inside the functions, so that decoding never
-loads them for its figures.
-
-Matplotlib and MNE-Python are imported inside the functions, so that decoding never
-loads them for its figures. Color-blind readers tell the two colors of a map apart: red
-is above chance and blue below it. What is significant is outlined.
+Color-blind readers tell the two colors of a map apart: red is above chance and blue
+below it. What is significant is outlined. Matplotlib and MNE-Python are imported
+inside the functions, so that decoding never loads them for its figures.
 """
 
 from dataclasses import dataclass
@@ -22,10 +17,12 @@ from .common import (
     axes_or_new,
     check_request,
     draw_chance,
+    find_marked,
     finish,
     label_of,
     level_of,
     marking,
+    maybe_show,
     sample_edges,
     set_title,
 )
@@ -34,420 +31,8 @@ DIVERGING = "RdBu_r"  # where there is a chance level, in white
 SEQUENTIAL = "viridis"  # where there is none
 LINE_COLOR = "#555555"
 
-# Enough for steps that nobody sees, and odd: the one in the middle is white.
+#: Enough for steps that nobody sees, and odd: the one in the middle is white.
 N_COLORS = 257
-
-# Above so many cells a map is an image in files of vector graphics, too.
-RASTER_CELLS = 2500
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """What is drawn of a map, all of it checked before there is a figure."""
-
-    metric: str
-    name: str  # of the metric, as the scale of the colors shows it
-    chance: float
-    level: str  # what chance is called
-    values: np.ndarray
-    significant: np.ndarray | None  # None without permutations
-    label: str  # of what is outlined
-    norm: object
-    cmap: object
-
-
-def prepare_map(result, metric, correction, alpha, vlim, cmap, position="cell"):
-    """Check the arguments and collect what is to be drawn."""
-    metric, correction = check_request(result, metric, correction, alpha)
-    values, chance = result.metrics[metric], result.chances[metric]
-    marked, label = marking(result, metric, correction, alpha, position)
-    norm, cmap = colors_for(values, chance, vlim, cmap)
-    name, level = label_of(result, metric), level_of(result, metric)
-    return Drawn(metric, name, chance, level, values, marked, label, norm, cmap)
-
-
-def colors_for(values, chance, vlim, cmap):
-    """Return the scale of the colors and the colors.
-
-    Scores equally far above and below chance are equally strong in color. Where one
-    end of the scale is closer to chance than the other, the colors end earlier there.
-    """
-    from matplotlib.colors import ListedColormap, Normalize
-    from matplotlib.pyplot import get_cmap
-
-    low, high = _limits(values, chance) if vlim is None else _check_vlim(vlim)
-    if not low <= chance <= high:
-        return Normalize(low, high), get_cmap(cmap or SEQUENTIAL)
-    reach = max(chance - low, high - chance)
-    ends = 0.5 + np.array([low - chance, high - chance]) / (2 * reach)
-    shades = get_cmap(cmap or DIVERGING)(np.linspace(*ends, N_COLORS))
-    return Normalize(low, high), ListedColormap(shades)
-
-
-def _limits(values, chance):
-    """Return the two ends of the colors that fit the scores."""
-    values = values[np.isfinite(values)]
-    if not np.isfinite(chance):
-        return (values.min(), values.max()) if values.size else (0.0, 1.0)
-    reach = np.abs(values - chance).max(initial=0) or 0.1  # all at chance: any will do
-    low, high = chance - reach, chance + reach
-    if low < 0 < chance and values.min(initial=0) >= 0:
-        low = 0.0  # an accuracy below zero means nothing
-    return low, high
-
-
-def _check_vlim(vlim):
-    """Return the two ends of the colors as floats."""
-    try:
-        low, high = (float(end) for end in vlim)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(
-            f"Invalid value for 'vlim': {vlim!r}. Allowed: None, or two finite "
-            "numbers, the lower one first, e.g. (0.2, 0.8)."
-        )
-    return low, high
-
-
-def draw_map(ax, across, up, drawn):
-    """Draw the scores and the outline of the significant ones."""
-    mesh = ax.pcolormesh(
-        across,
-        up,
-        drawn.values,
-        norm=drawn.norm,
-        cmap=drawn.cmap,
-        rasterized=drawn.values.size > RASTER_CELLS,
-    )
-    if drawn.metric == BOUND and np.isnan(drawn.values).any():
-        draw_missing(ax)
-    if drawn.significant is not None:
-        draw_outline(ax, outline(across, up, drawn.significant), drawn.label)
-    ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
-    return mesh
-
-
-def draw_missing(ax):
-    """Say in the legend what it means that there is no bound; nothing is drawn."""
-    square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR, "ls": ""}
-    ax.plot([], [], label=f"no bound ({NO_BOUND})", **square)
-
-
-def outline(x_edges, y_edges, mask):
-    """Find the borders of the marked cells of a grid.
-
-    Every border follows the edge of a cell, so that single cells and cells at the rim
-    of the grid are outlined, too.
-
-    Parameters
-    ----------
-    x_edges : array, shape (n_x + 1,)
-        Edges of the columns of the grid.
-    y_edges : array, shape (n_y + 1,)
-        Edges of its rows.
-    mask : array of bool, shape (n_y, n_x)
-        The marked cells.
-
-    Returns
-    -------
-    segments : array, shape (n_segments, 2, 2)
-        Start and end, each (x, y), of the sides that marked cells share with other
-        cells or with the rim; first the horizontal ones.
-
-    Examples
-    --------
-    >>> outline([0, 1, 2], [0, 10], [[True, False]]).tolist()
-    [[[0, 0], [1, 0]], [[0, 10], [1, 10]], [[0, 0], [0, 10]], [[1, 0], [1, 10]]]
-    """
-    x, y = np.asarray(x_edges), np.asarray(y_edges)
-    padded = np.pad(np.asarray(mask, dtype=int), 1)
-    row, column = np.nonzero(np.diff(padded[:, 1:-1], axis=0))
-    flat = np.stack([x[column], y[row], x[column + 1], y[row]], axis=-1)
-    row, column = np.nonzero(np.diff(padded[1:-1], axis=1))
-    steep = np.stack([x[column], y[row], x[column], y[row + 1]], axis=-1)
-    return np.concatenate([flat, steep]).reshape(-1, 2, 2)
-
-
-def draw_outline(ax, segments, label):
-    """Draw black lines with white ones beneath, which show on every color."""
-    from matplotlib.collections import LineCollection
-    from matplotlib.patheffects import Normal, Stroke
-
-    if len(segments) == 0:
-        ax.plot([], [], " ", label=label)
-        return
-    lines = LineCollection(
-        segments,
-        colors="black",
-        linewidths=1.4,
-        capstyle="projecting",  # closes the corners
-        path_effects=[Stroke(linewidth=2.8, foreground="white"), Normal()],
-        zorder=3,
-        label=label,
-    )
-    ax.add_collection(lines, autolim=False)
-
-
-def draw_onset(draw_line, edges, label=True):
-    """Draw a line at 0 s, if that is in range."""
-    if edges[0] <= 0 <= edges[-1]:
-        name = "onset (0 s)" if label else None
-        draw_line(0, color=LINE_COLOR, lw=0.8, zorder=2, label=name)
-
-
-def add_colorbar(mesh, drawn, **where):
-    """Add the scale of the colors, with chance on it; return what its legend shows."""
-    low, high = drawn.norm.vmin, drawn.norm.vmax
-    beyond = (drawn.values < low).any(), (drawn.values > high).any()
-    extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
-    bar = mesh.figure.colorbar(mesh, label=drawn.name, extend=extend[beyond], **where)
-    if low <= drawn.chance <= high:
-        draw_chance(bar.ax.axhline, drawn.chance, level=drawn.level)
-    return bar.ax.get_legend_handles_labels()[0]
-
-
-def is_geometric(freqs):
-    """Tell whether frequencies are spaced by ratios rather than by differences.
-
-    Parameters
-    ----------
-    freqs : array, shape (n_freqs,)
-        Increasing frequencies in Hz.
-
-    Returns
-    -------
-    geometric : bool
-        True if the steps of the logarithm vary less, relative to their mean, than the
-        steps of the frequency. False for fewer than three frequencies.
-
-    Examples
-    --------
-    >>> is_geometric([4, 8, 16, 32]), is_geometric([4, 6, 8, 10])
-    (True, False)
-    """
-    freqs = np.asarray(freqs, dtype=float)
-    if len(freqs) < 3 or freqs[0] <= 0:
-        return False
-    ratios, differences = np.diff(np.log(freqs)), np.diff(freqs)
-    return bool(ratios.std() / ratios.mean() < differences.std() / differences.mean())
-
-
-def frequency_edges(freqs):
-    """Return the n + 1 borders between frequencies, halfway on their scale.
-
-    Parameters
-    ----------
-    freqs : array, shape (n_freqs,)
-        Increasing frequencies in Hz.
-
-    Returns
-    -------
-    edges : array, shape (n_freqs + 1,)
-        Geometric means of neighbors if the spacing is geometric, else their means. A
-        single frequency gets a row of 1 Hz.
-
-    Examples
-    --------
-    >>> frequency_edges([10.0, 12.0, 14.0])
-    array([ 9., 11., 13., 15.])
-    """
-    freqs = np.asarray(freqs, dtype=float)
-    if len(freqs) == 1:
-        return freqs[0] + np.array([-0.5, 0.5])
-    if is_geometric(freqs):
-        return np.exp(sample_edges(np.log(freqs)))
-    return sample_edges(freqs)
-
-
-def set_log_frequencies(axis, edges):
-    """Make an axis logarithmic, with ticks at 1, 2, 5, 10, 20, 50 ... Hz."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    axis.axes.set_yscale("log")
-    wide = edges[-1] / edges[0] > 5  # else hardly any of these would be in range
-    axis.set_major_locator(
-        LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(6, steps=[1, 2, 5, 10])
-    )
-    axis.set_major_formatter(FuncFormatter(lambda freq, _: f"{freq:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
-# Topomaps that are drawn when no times are given, and at most.
-N_TOPOMAPS, MOST_TOPOMAPS = 6, 12
-
-# Channel types with one value per place on the head.
-TOPOMAP_TYPES = ("eeg", "mag", "grad", "csd", "hbo", "hbr")
-
-# Dots on the significant sensors of a topomap.
-MARKED = {
-    "marker": "o",
-    "markerfacecolor": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.8,
-    "markersize": 4,
-}
-
-# Rings around those of colored dots.
-RING = MARKED | {
-    "markerfacecolor": "none",
-    "markeredgewidth": 1.4,
-    "markersize": 5,
-}
-
-# Sensors without a value.
-EMPTY = {"color": "#BBBBBB", "s": 4, "linewidths": 0}
-
-
-def topomap_samples(times, wanted, values):
-    """Return the indices of the samples that get a topomap."""
-    if wanted is None:
-        count = min(N_TOPOMAPS, len(times))
-        samples = np.linspace(0, len(times) - 1, count).round().astype(int)
-        best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
-        samples[np.abs(samples - best).argmin()] = best
-        return samples
-    seconds = np.atleast_1d(np.asarray(wanted, dtype=float))
-    start, end = sample_edges(times)[[0, -1]]
-    in_range = (start <= seconds) & (seconds <= end)
-    if not (in_range.all() and 0 < len(seconds) <= MOST_TOPOMAPS):
-        raise ValueError(
-            f"Invalid value for 'times': {wanted!r}. Allowed: None, or 1 to "
-            f"{MOST_TOPOMAPS} times in seconds between {times[0]:g} and {times[-1]:g}."
-        )
-    return np.unique(np.abs(times[:, None] - seconds).argmin(axis=0))
-
-
-def sensor_info(result):
-    """Return the mne.Info of the sensors, in their order."""
-    import mne
-
-    info = result.info
-    return mne.pick_info(info, [info["ch_names"].index(x) for x in result.ch_names])
-
-
-def why_no_topomaps(info):
-    """Word why the sensors cannot be drawn on a head; "" if they can."""
-    types = sorted(set(info.get_channel_types()))
-    if len(types) > 1:
-        return f"no topomaps of several types of channels ({', '.join(types)})"
-    if types[0] not in TOPOMAP_TYPES:
-        return f"no topomaps of {types[0]} channels"
-    places = _places(info)
-    if not (np.isfinite(places).all() and places.any(axis=1).all()):
-        return "no topomaps: sensors without positions"
-    return ""
-
-
-def draw_topomaps(axes, result, drawn, samples, info):
-    """Draw the scores at some samples on the head."""
-    import mne
-
-    _, first, place = np.unique(
-        _places(info), axis=0, return_index=True, return_inverse=True
-    )
-    members = [np.flatnonzero(place.ravel() == k) for k in range(len(first))]
-    info = mne.pick_info(info, first)
-    if "grad" in info.get_channel_types():
-        # As magnetometers, because mne would merge pairs of gradiometers as fields.
-        tesla = mne.create_info(1, 1.0, "mag")["chs"][0]["unit"]
-        for ch in info["chs"]:
-            ch["unit"] = tesla
-    draw = _draw_dots if _has_gaps(drawn) else _draw_surface
-    for ax, i in zip(axes, samples, strict=True):
-        marked = None
-        if drawn.significant is not None:
-            marked = np.array([drawn.significant[rows, i].any() for rows in members])
-        values = [np.fmax.reduce(drawn.values[rows, i]) for rows in members]
-        draw(ax, np.array(values), info, marked, drawn)
-        ax.set_title(f"{round(result.times[i], 3):g} s", fontsize="small")
-
-
-def explain_topomaps(ax, result, drawn, samples):
-    """Point at the times of the topomaps on top of the map, and say what dots mean."""
-    ax.plot(
-        result.times[samples],
-        np.ones(len(samples)),
-        "v",
-        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=SCORE_COLOR,
-        ms=6,
-        clip_on=False,
-        label="times of the topomaps",
-    )
-    if drawn.significant is None or not drawn.significant[:, samples].any():
-        return
-    style = RING if _has_gaps(drawn) else MARKED
-    what = "majority of people" if drawn.metric == BOUND else "significant sensors"
-    ax.plot([], [], **style, ls="", label=f"{what} at that time")
-
-
-def _places(info):
-    """Return the place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
-    return np.array([ch["loc"][:3] for ch in info["chs"]]).round(4)
-
-
-def _has_gaps(drawn):
-    """Tell maps that have no value at some sensors; there is nothing to interpolate."""
-    return drawn.metric == BOUND or np.isnan(drawn.values).any()
-
-
-def _draw_surface(ax, values, info, marked, drawn):
-    """Draw scores with what is interpolated between sensors, and mark some of them."""
-    import mne
-
-    mne.viz.plot_topomap(
-        values,
-        info,
-        mask=marked,
-        mask_params=MARKED,
-        contours=0,
-        cmap=drawn.cmap,
-        cnorm=drawn.norm,
-        axes=ax,
-        show=False,
-    )
-
-
-def _draw_dots(ax, values, info, marked, drawn):
-    """Draw scores as dots at the sensors, on a white head; a ring marks some of them.
-
-    Sensors without a score are small gray dots.
-    """
-    import mne
-
-    # A white surface, for the head; the sensors tell where mne projects them to.
-    mne.viz.plot_topomap(
-        np.zeros(len(values)),
-        info,
-        mask=np.ones(len(values), dtype=bool),
-        mask_params={"gid": "sensors", "marker": ""},
-        sensors=False,
-        contours=0,
-        cmap="binary",
-        vlim=(0, 1),
-        axes=ax,
-        show=False,
-    )
-    (sensors,) = (line for line in ax.lines if line.get_gid() == "sensors")
-    places, known = sensors.get_xydata(), np.isfinite(values)
-    sensors.remove()
-    edges = np.zeros(len(values), dtype=bool) if marked is None else marked
-    ax.scatter(*places[~known].T, zorder=3, **EMPTY)
-    ax.scatter(
-        *places[known].T,
-        c=values[known],
-        s=22,
-        cmap=drawn.cmap,
-        norm=drawn.norm,
-        edgecolors=np.where(edges, "black", "#999999")[known],
-        linewidths=np.where(edges, RING["markeredgewidth"], 0.4)[known],
-        zorder=4,
-    )
-
-
-# Above so many channels only some of the names fit.
-MOST_NAMES = 32
 
 
 def plot_generalization(
@@ -512,10 +97,10 @@ def plot_generalization(
     >>> plot_generalization(result).get_xlabel()
     'Testing time (s)'
     """
-    drawn = prepare_map(result, metric, correction, alpha, vlim, cmap)
+    picture = make_picture(result, metric, correction, alpha, vlim, cmap)
     across, up = sample_edges(result.test_times), sample_edges(result.train_times)
     ax = axes_or_new(ax, figsize=(6.4, 6.2))
-    mesh = draw_map(ax, across, up, drawn)
+    mesh = draw_map(ax, across, up, picture)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
     if start < end:
         ax.plot(
@@ -534,7 +119,7 @@ def plot_generalization(
         ylabel="Training time (s)",
         aspect="equal" if same_span else "auto",
     )
-    return _finish(ax, mesh, drawn, result, show)
+    return _finish(ax, mesh, picture, result, show)
 
 
 def plot_time_frequency(
@@ -596,15 +181,19 @@ def plot_time_frequency(
     >>> plot_time_frequency(decode_epochs(tfr, cv=5)).get_ylabel()
     'Frequency (Hz)'
     """
-    drawn = prepare_map(result, metric, correction, alpha, vlim, cmap)
+    picture = make_picture(result, metric, correction, alpha, vlim, cmap)
     across, up = sample_edges(result.times), frequency_edges(result.freqs)
     ax = axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
         set_log_frequencies(ax.yaxis, up)
-    mesh = draw_map(ax, across, up, drawn)
+    mesh = draw_map(ax, across, up, picture)
     draw_onset(ax.axvline, across)
     ax.set(xlabel="Time (s)", ylabel="Frequency (Hz)")
-    return _finish(ax, mesh, drawn, result, show)
+    return _finish(ax, mesh, picture, result, show)
+
+
+#: Above so many channels only some of the names fit.
+MOST_NAMES = 32
 
 
 def plot_sensors(
@@ -672,48 +261,420 @@ def plot_sensors(
     >>> plot_sensors(result, times=[0.1, 0.4]).axes[1].get_title()
     '0.1 s'
     """
-    import matplotlib.pyplot as plt
+    from matplotlib.pyplot import figure as new_figure
 
-    drawn = prepare_map(result, metric, correction, alpha, vlim, cmap, "sensor or time")
-    shown = topomap_samples(result.times, times, drawn.values)
+    picture = make_picture(
+        result, metric, correction, alpha, vlim, cmap, "sensor or time"
+    )
+    samples = topomap_samples(result.times, times, picture.values)
     info = sensor_info(result)
     missing = why_no_topomaps(info)
-    size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(shown)), 5.6)
-    figure = plt.figure(figsize=size, layout="constrained")
+    size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
+    figure = new_figure(figsize=size, layout="constrained")
     rows = 1 if missing else 2
-    grid = figure.add_gridspec(rows, len(shown), height_ratios=[3, 1][:rows])
+    grid = figure.add_gridspec(rows, len(samples), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
-    mesh = _draw_sensor_rows(ax, result, drawn)
+    mesh = _draw_sensor_rows(ax, result, picture)
     set_title(ax, result, note=missing)
     if not missing:
-        axes = [figure.add_subplot(grid[1, i]) for i in range(len(shown))]
-        draw_topomaps(axes, result, drawn, shown, info)
-        explain_topomaps(ax, result, drawn, shown)
+        axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
+        draw_topomaps(axes, result, picture, samples, info)
+        explain_topomaps(ax, result, picture, samples)
     handles = ax.get_legend_handles_labels()[0]
-    handles += add_colorbar(
-        mesh, drawn, ax=figure.axes, aspect=40, pad=0.02, panchor=False
-    )
+    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
+    handles += add_colorbar(figure, mesh, picture, **where)
     figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
-    if show:
-        plt.show()
-    return figure
+    return maybe_show(figure, show)
 
 
-def _finish(ax, mesh, drawn, result, show):
-    """Add the colorbar, the title and the legend."""
-    # An inset: as high as the map, whatever the shape of the figure.
-    chance = add_colorbar(mesh, drawn, cax=ax.inset_axes([1.03, 0, 0.035, 1]))
-    handles = ax.get_legend_handles_labels()[0]
-    return finish(ax, result, show, handles=handles + chance)
-
-
-def _draw_sensor_rows(ax, result, drawn):
+def _draw_sensor_rows(ax, result, picture):
     """Draw the map with one row per sensor, the first one on top."""
     across, n = sample_edges(result.times), len(result.ch_names)
-    mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, drawn)
+    mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
     draw_onset(ax.axvline, across)
     named = range(0, n, -(-n // MOST_NAMES))
     ax.set_yticks(named, [str(result.ch_names[i]) for i in named], fontsize=6)
     ax.set(xlabel="Time (s)", ylabel="Sensor")
     ax.invert_yaxis()
     return mesh
+
+
+def _finish(ax, mesh, picture, result, show):
+    """Add the colorbar, the title and the legend."""
+    # An inset: as high as the map, whatever the shape of the figure.
+    chance = add_colorbar(
+        ax.figure, mesh, picture, cax=ax.inset_axes([1.03, 0, 0.035, 1])
+    )
+    handles = ax.get_legend_handles_labels()[0]
+    return finish(ax, result, show, handles=handles + chance)
+
+
+# ---------------------------------------------------------------------- a map in colors
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn of a map, all of it checked before there is a figure."""
+
+    metric: str
+    name: str  # of the metric, as the scale of the colors shows it
+    chance: float
+    level: str  # what chance is called
+    values: np.ndarray
+    marked: np.ndarray | None  # None without p-values or threshold
+    label: str  # of what is marked
+    norm: object
+    cmap: object
+
+    @property
+    def extend(self):
+        """Which ends of the scale of the colors are pointed: scores lie beyond."""
+        beyond = (
+            (self.values < self.norm.vmin).any(),
+            (self.values > self.norm.vmax).any(),
+        )
+        ends = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
+        return ends[beyond]
+
+
+def make_picture(
+    result, metric, correction, alpha, vlim, cmap, position="cell", threshold=None
+):
+    """Check the arguments and collect what is to be drawn."""
+    metric, correction = check_request(result, metric, correction, alpha)
+    values, chance = result.metrics[metric], result.chances[metric]
+    name, level = label_of(result, metric), level_of(result, metric)
+    if threshold is None:
+        marked, label = marking(result, metric, correction, alpha, position)
+    else:
+        marked, _ = find_marked(result, metric, correction, alpha, threshold)
+        label = f"{name} ≥ {threshold:g}"
+        label = label if marked.any() else f"no {position} with {label}"
+    norm, cmap = colors_for(values, chance, vlim, cmap)
+    return Picture(metric, name, chance, level, values, marked, label, norm, cmap)
+
+
+def colors_for(values, chance, vlim, cmap):
+    """Return the scale of the colors and the colors."""
+    from matplotlib.colors import ListedColormap, Normalize
+    from matplotlib.pyplot import get_cmap
+
+    low, high = _limits(values, chance) if vlim is None else _check_vlim(vlim)
+    if not low <= chance <= high:
+        return Normalize(low, high), get_cmap(cmap or SEQUENTIAL)
+    # Scores equally far above and below chance are equally strong in color. Where one
+    # end of the scale is closer to chance than the other, the colors end earlier there.
+    reach = max(chance - low, high - chance)
+    ends = 0.5 + np.array([low - chance, high - chance]) / (2 * reach)
+    shades = get_cmap(cmap or DIVERGING)(np.linspace(*ends, N_COLORS))
+    return Normalize(low, high), ListedColormap(shades)
+
+
+def _limits(values, chance):
+    """Return the two ends of the colors that fit the scores."""
+    values = values[np.isfinite(values)]
+    if not np.isfinite(chance):
+        return (values.min(), values.max()) if values.size else (0.0, 1.0)
+    reach = np.abs(values - chance).max(initial=0) or 0.1  # all at chance: any will do
+    low, high = chance - reach, chance + reach
+    if low < 0 < chance and values.min(initial=0) >= 0:
+        low = 0.0  # an accuracy below zero means nothing
+    return low, high
+
+
+def _check_vlim(vlim):
+    """Return the two ends of the colors as floats."""
+    try:
+        low, high = (float(end) for end in vlim)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not -np.inf < low < high < np.inf:
+        raise ValueError(
+            f"Invalid value for 'vlim': {vlim!r}. Allowed: None, or two finite "
+            "numbers, the lower one first, e.g. (0.2, 0.8)."
+        )
+    return low, high
+
+
+#: Above so many cells a map is an image in files of vector graphics, too.
+RASTER_CELLS = 2500
+
+
+def draw_map(ax, across, up, picture):
+    """Draw the scores and the outline of the significant ones."""
+    mesh = ax.pcolormesh(
+        across,
+        up,
+        picture.values,
+        norm=picture.norm,
+        cmap=picture.cmap,
+        rasterized=picture.values.size > RASTER_CELLS,
+    )
+    if picture.metric == BOUND and np.isnan(picture.values).any():
+        draw_missing(ax)
+    if picture.marked is not None:
+        draw_outline(ax, outline(across, up, picture.marked), picture.label)
+    ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
+    return mesh
+
+
+def draw_missing(ax):
+    """Say in the legend what it means that there is no bound; nothing is picture."""
+    square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR, "ls": ""}
+    ax.plot([], [], label=f"no bound ({NO_BOUND})", **square)
+
+
+def draw_outline(ax, segments, label):
+    """Draw black lines with white ones beneath, which show on every color."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import Normal, Stroke
+
+    if len(segments) == 0:
+        ax.plot([], [], " ", label=label)
+        return
+    lines = LineCollection(
+        segments,
+        colors="black",
+        linewidths=1.4,
+        capstyle="projecting",  # closes the corners
+        path_effects=[Stroke(linewidth=2.8, foreground="white"), Normal()],
+        zorder=3,
+        label=label,
+    )
+    ax.add_collection(lines, autolim=False)
+
+
+def outline(x_edges, y_edges, mask):
+    """Return the borders (n_segments, 2 ends, x and y) of marked cells (n_y, n_x)."""
+    # Every border follows the edge of a cell, so that single cells and cells at the rim
+    # of the grid are outlined, too.
+    x, y = np.asarray(x_edges), np.asarray(y_edges)
+    padded = np.pad(np.asarray(mask, dtype=int), 1)
+    row, column = np.nonzero(np.diff(padded[:, 1:-1], axis=0))
+    flat = np.stack([x[column], y[row], x[column + 1], y[row]], axis=-1)
+    row, column = np.nonzero(np.diff(padded[1:-1], axis=1))
+    steep = np.stack([x[column], y[row], x[column], y[row + 1]], axis=-1)
+    return np.concatenate([flat, steep]).reshape(-1, 2, 2)
+
+
+def draw_onset(draw_line, edges, label=True):
+    """Draw a line at 0 s, if that is in range."""
+    if edges[0] <= 0 <= edges[-1]:
+        name = "onset (0 s)" if label else None
+        draw_line(0, color=LINE_COLOR, lw=0.8, zorder=2, label=name)
+
+
+def add_colorbar(figure, colors, picture, **where):
+    """Add the scale of the colors, with chance on it; return what its legend shows."""
+    bar = figure.colorbar(colors, label=picture.name, extend=picture.extend, **where)
+    if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
+        draw_chance(bar.ax.axhline, picture.chance, level=picture.level)
+    return bar.ax.get_legend_handles_labels()[0]
+
+
+# -------------------------------------------------------------------------- frequencies
+
+
+def is_geometric(freqs):
+    """Tell whether frequencies are spaced by ratios rather than by differences."""
+    freqs = np.asarray(freqs, dtype=float)
+    if len(freqs) < 3 or freqs[0] <= 0:
+        return False
+    ratios, differences = np.diff(np.log(freqs)), np.diff(freqs)
+    return bool(ratios.std() / ratios.mean() < differences.std() / differences.mean())
+
+
+def frequency_edges(freqs):
+    """Return the n + 1 borders between frequencies, halfway on their scale."""
+    freqs = np.asarray(freqs, dtype=float)
+    if len(freqs) == 1:
+        return freqs[0] + np.array([-0.5, 0.5])
+    if is_geometric(freqs):
+        return np.exp(sample_edges(np.log(freqs)))
+    return sample_edges(freqs)
+
+
+def set_log_frequencies(axis, edges):
+    """Make an axis logarithmic, with ticks at 1, 2, 5, 10, 20, 50 ... Hz."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    axis.axes.set_yscale("log")
+    wide = edges[-1] / edges[0] > 5  # else hardly any of these would be in range
+    axis.set_major_locator(
+        LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(6, steps=[1, 2, 5, 10])
+    )
+    axis.set_major_formatter(FuncFormatter(lambda freq, _: f"{freq:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+# ----------------------------------------------------------------------------- topomaps
+
+
+#: Topomaps that are picture when no times are given, and at most.
+N_TOPOMAPS, MOST_TOPOMAPS = 6, 12
+
+#: Channel types with one value per place on the head.
+TOPOMAP_TYPES = ("eeg", "mag", "grad", "csd", "hbo", "hbr")
+
+#: Dots on the significant sensors of a topomap.
+MARKED = {
+    "marker": "o",
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.8,
+    "markersize": 4,
+}
+
+#: Rings around those of colored dots.
+RING = MARKED | {
+    "markerfacecolor": "none",
+    "markeredgewidth": 1.4,
+    "markersize": 5,
+}
+
+#: Sensors without a value.
+EMPTY = {"color": "#BBBBBB", "s": 4, "linewidths": 0}
+
+
+def topomap_samples(times, wanted, values):
+    """Return the indices of the samples that get a topomap."""
+    if wanted is None:
+        count = min(N_TOPOMAPS, len(times))
+        samples = np.linspace(0, len(times) - 1, count).round().astype(int)
+        best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
+        samples[np.abs(samples - best).argmin()] = best
+        return samples
+    seconds = np.atleast_1d(np.asarray(wanted, dtype=float))
+    start, end = sample_edges(times)[[0, -1]]
+    in_range = (start <= seconds) & (seconds <= end)
+    if not (in_range.all() and 0 < len(seconds) <= MOST_TOPOMAPS):
+        raise ValueError(
+            f"Invalid value for 'times': {wanted!r}. Allowed: None, or 1 to "
+            f"{MOST_TOPOMAPS} times in seconds between {times[0]:g} and {times[-1]:g}."
+        )
+    return np.unique(np.abs(times[:, None] - seconds).argmin(axis=0))
+
+
+def sensor_info(result):
+    """Return the mne.Info of the sensors, in their order."""
+    import mne
+
+    info = result.info
+    return mne.pick_info(info, [info["ch_names"].index(x) for x in result.ch_names])
+
+
+def why_no_topomaps(info):
+    """Word why the sensors cannot be picture on a head; "" if they can."""
+    types = sorted(set(info.get_channel_types()))
+    if len(types) > 1:
+        return f"no topomaps of several types of channels ({', '.join(types)})"
+    if types[0] not in TOPOMAP_TYPES:
+        return f"no topomaps of {types[0]} channels"
+    places = _places(info)
+    if not (np.isfinite(places).all() and places.any(axis=1).all()):
+        return "no topomaps: sensors without positions"
+    return ""
+
+
+def draw_topomaps(axes, result, picture, samples, info):
+    """Draw the scores at some samples on the head."""
+    import mne
+
+    _, first, place = np.unique(
+        _places(info), axis=0, return_index=True, return_inverse=True
+    )
+    members = [np.flatnonzero(place.ravel() == k) for k in range(len(first))]
+    info = mne.pick_info(info, first)
+    if "grad" in info.get_channel_types():
+        # As magnetometers, because mne would merge pairs of gradiometers as fields.
+        tesla = mne.create_info(1, 1.0, "mag")["chs"][0]["unit"]
+        for ch in info["chs"]:
+            ch["unit"] = tesla
+    draw = _draw_dots if _has_gaps(picture) else _draw_surface
+    for ax, i in zip(axes, samples, strict=True):
+        marked = None
+        if picture.marked is not None:
+            marked = np.array([picture.marked[rows, i].any() for rows in members])
+        values = [np.fmax.reduce(picture.values[rows, i]) for rows in members]
+        draw(ax, np.array(values), info, marked, picture)
+        ax.set_title(f"{round(result.times[i], 3):g} s", fontsize="small")
+
+
+def explain_topomaps(ax, result, picture, samples):
+    """Point at the times of the topomaps on top of the map, and say what dots mean."""
+    ax.plot(
+        result.times[samples],
+        np.ones(len(samples)),
+        "v",
+        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
+        color=SCORE_COLOR,
+        ms=6,
+        clip_on=False,
+        label="times of the topomaps",
+    )
+    if picture.marked is None or not picture.marked[:, samples].any():
+        return
+    style = RING if _has_gaps(picture) else MARKED
+    what = "majority of people" if picture.metric == BOUND else "significant sensors"
+    ax.plot([], [], **style, ls="", label=f"{what} at that time")
+
+
+def _places(info):
+    """Return the place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
+    return np.array([ch["loc"][:3] for ch in info["chs"]]).round(4)
+
+
+def _has_gaps(picture):
+    """Tell maps that have no value at some sensors; there is nothing to interpolate."""
+    return picture.metric == BOUND or np.isnan(picture.values).any()
+
+
+def _draw_surface(ax, values, info, marked, picture):
+    """Draw scores with what is interpolated between sensors, and mark some of them."""
+    import mne
+
+    mne.viz.plot_topomap(
+        values,
+        info,
+        mask=marked,
+        mask_params=MARKED,
+        contours=0,
+        cmap=picture.cmap,
+        cnorm=picture.norm,
+        axes=ax,
+        show=False,
+    )
+
+
+def _draw_dots(ax, values, info, marked, picture):
+    """Draw scores as dots on a white head, gray without a score; a ring marks some."""
+    import mne
+
+    # A white surface, for the head; the sensors tell where mne projects them to.
+    mne.viz.plot_topomap(
+        np.zeros(len(values)),
+        info,
+        mask=np.ones(len(values), dtype=bool),
+        mask_params={"gid": "sensors", "marker": ""},
+        sensors=False,
+        contours=0,
+        cmap="binary",
+        vlim=(0, 1),
+        axes=ax,
+        show=False,
+    )
+    (sensors,) = (line for line in ax.lines if line.get_gid() == "sensors")
+    places, known = sensors.get_xydata(), np.isfinite(values)
+    sensors.remove()
+    edges = np.zeros(len(values), dtype=bool) if marked is None else marked
+    ax.scatter(*places[~known].T, zorder=3, **EMPTY)
+    ax.scatter(
+        *places[known].T,
+        c=values[known],
+        s=22,
+        cmap=picture.cmap,
+        norm=picture.norm,
+        edgecolors=np.where(edges, "black", "#999999")[known],
+        linewidths=np.where(edges, RING["markeredgewidth"], 0.4)[known],
+        zorder=4,
+    )

@@ -1,0 +1,120 @@
+"""How a kind of result is made: a frozen record that is documented and registered.
+
+A class of results describes its own fields only. The docs that users read have those
+of its bases as well, with shapes of its own, and its figures are functions of `viz`.
+"""
+
+import inspect
+import re
+from dataclasses import dataclass
+from functools import wraps
+
+import numpy as np
+
+#: Name -> class of results; a file says by name what it holds.
+RESULTS = {}
+
+#: A class of frozen objects that are made of keywords.
+record = dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+
+_PARAMETERS = re.compile(r"(?ms)^Parameters\n-+\n(.*?)(?=\n\n\S[^\n]*\n---|\Z)")
+_EXAMPLES = re.compile(r"(?ms)\n\nExamples\n-+\n.*?(?=\n\n\S[^\n]*\n---|\Z)")
+
+
+def result_kind(cls):
+    """Make a record, describe the fields that it inherits, and register it."""
+    cls = record(cls)
+    cls.__doc__ = _complete(cls)
+    RESULTS[cls.__name__] = cls
+    return cls
+
+
+def _complete(cls):
+    """Return the docs of a class with all fields: new ones first, then inherited."""
+    doc = inspect.cleandoc(cls.__doc__)
+    inherited, own = {}, _described(cls)
+    for base in reversed(cls.__mro__[1:]):
+        inherited |= _described(base)  # the nearest description, at the oldest's place
+    new = {name: text for name, text in own.items() if name not in inherited}
+    fields = new | inherited | own
+    axes = getattr(cls, "axes", None)
+    if own and isinstance(axes, dict):
+        sizes = [re.search(r"shape \((\w+),\)", own[name])[1] for name in axes]
+        fields = {name: _with_sizes(text, sizes) for name, text in fields.items()}
+    return _PARAMETERS.sub(
+        lambda section: section[0].replace(section[1], "\n".join(fields.values())), doc
+    )
+
+
+def _described(cls):
+    """Map the fields that a class itself describes to their texts."""
+    section = _PARAMETERS.search(inspect.cleandoc(vars(cls).get("__doc__") or ""))
+    texts = re.split(r"\n(?=\S)", section[1]) if section else ()
+    return {text.partition(" : ")[0]: text for text in texts}
+
+
+def _with_sizes(text, sizes):
+    """Put the sizes along the axes of a map in the place of "positions..."."""
+
+    def shape(found):
+        parts = found[1].split(", ")
+        at = parts.index("positions...")
+        parts[at : at + 1] = sizes
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+
+    return re.sub(r"\(([^()]*positions\.\.\.[^()]*)\)", shape, text)
+
+
+class figure_method:
+    """A figure of `viz` as a method: ``plot = figure_method(plot_time)`` in a class.
+
+    It takes the name that it is given there. Its docs leave out the result, which is
+    the object itself, and the examples, which call the function.
+    """
+
+    def __init__(self, function):
+        self._function = function
+
+    def __set_name__(self, owner, name):
+        """Put the method into the class, in the place of this object."""
+        function = self._function
+
+        @wraps(function)
+        def call(self, *args, **options):
+            return function(self, *args, **options)
+
+        signature = inspect.signature(function)
+        first, *others = signature.parameters.values()
+        parameters = [first.replace(name="self"), *others]
+        call.__signature__ = signature.replace(parameters=parameters)
+        call.__name__, call.__qualname__ = name, f"{owner.__qualname__}.{name}"
+        call.__module__ = owner.__module__
+        call.__doc__ = _without_first(inspect.cleandoc(function.__doc__ or ""))
+        setattr(owner, name, call)
+
+
+def _without_first(doc):
+    """Return the docs of a function without its first parameter and its examples."""
+    doc = re.sub(r"(\nParameters\n-+\n)\S.*\n(?: .*\n)+", r"\1", doc, count=1)
+    return _EXAMPLES.sub("", doc)
+
+
+def plain(value):
+    """Return an array, or a Python float where there is a single number."""
+    value = np.asarray(value)
+    return float(value) if value.ndim == 0 else value
+
+
+def plain_values(values):
+    """Return a dict with arrays, or floats where there are single numbers."""
+    return {name: plain(value) for name, value in values.items()}
+
+
+def arrays(values):
+    """Return a dict with arrays."""
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def optional_array(value):
+    """Return an array, or None."""
+    return None if value is None else np.asarray(value)
