@@ -56,8 +56,8 @@ def _described(cls):
 def _with_sizes(text, sizes):
     """Put the sizes along the axes of a map in the place of "positions..."."""
 
-    def shape(found):
-        parts = found[1].split(", ")
+    def shape(match):
+        parts = match[1].split(", ")
         at = parts.index("positions...")
         parts[at : at + 1] = sizes
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
