@@ -25,6 +25,7 @@ from ..utils.checks import (
     check_labels,
     check_per_trial,
     draw_seed,
+    quoted,
     warn,
     word_bytes,
 )
@@ -303,17 +304,12 @@ def _check_tested(y_test, n_trials, n_test, classes):
         unknown = np.setdiff1d(y_test, classes)
     if len(unknown):
         raise ValueError(
-            f"y_test holds labels that no training trial has: {_some(unknown)}. The "
-            f"classes of y are: {_some(classes)}. Drop these test trials, or rename "
-            "the labels so that they match."
+            "y_test holds labels that no training trial has: "
+            f"{quoted(unknown.tolist(), 10)}. The classes of y are: "
+            f"{quoted(classes.tolist(), 10)}. Drop these test trials, or rename the "
+            "labels so that they match."
         )
     return np.searchsorted(classes, y_test).astype(np.intp)
-
-
-def _some(labels, most=10):
-    """List labels for a message."""
-    names = ", ".join(repr(label) for label in labels[:most].tolist())
-    return names + (", ..." if len(labels) > most else "")
 
 
 def check_run(dtype, n_permutations, batch_size):

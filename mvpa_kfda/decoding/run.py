@@ -161,7 +161,7 @@ def _run_block(positions, task, block):
             raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
             raise ValueError(f"{positions.where(block[done])}{error}") from error
-        numbers = block[done : done + getattr(model, "n_positions", 1)]
+        numbers = block[done : done + model.n_positions]
         parts.append(_run_model(model, positions, task, numbers))
         done += len(numbers)
     joined = {
@@ -175,12 +175,13 @@ def _run_model(model, positions, task, numbers):
     """Decode with one model, and say at which of its positions something is wrong."""
     try:
         part = task.decode(model)
-        plan = getattr(model, "plan", model)
-        record = plan.penalty(task.labels[:1], task.n_classes)
+        record = model.plan.penalty(task.labels[:1], task.n_classes)
         part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
             signal = positions.signal(numbers[0])
-            patterns = class_patterns(plan, task.labels[0], task.n_classes, signal)
+            patterns = class_patterns(
+                model.plan, task.labels[0], task.n_classes, signal
+            )
             part |= {f"patterns/{kind}": maps[None] for kind, maps in patterns.items()}
         return part
     except ValueError as error:  # a lambda too small
@@ -350,8 +351,8 @@ class NullStore:
 
     "all" is every score in double precision, "full" in single precision; "max" of every
     permutation the largest score and of every cell how many permutations reach the
-    observed one; "stream" the same and the largest cluster and TFCE score too, by way of
-    a temporary file. Cells not in `run` are NaN, and summaries leave them out.
+    observed one; "stream" the same and the largest cluster and TFCE score too, by way
+    of a temporary file. Cells not in `run` are NaN, and summaries leave them out.
     """
 
     def __init__(self, kind, n_permutations, adjacency, shape, run):
