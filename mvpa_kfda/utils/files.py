@@ -53,17 +53,11 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     """
     # A link is followed, so that the link itself survives the move at the end.
     target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    check_folder(path)
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "
             "another name."
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"The folder {target.parent} does not exist; make it first, or save "
-            "somewhere else."
         )
     # Not tempfile: its files are readable by their owner only, and stay so when moved.
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
@@ -79,6 +73,17 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def check_folder(path):
+    """Refuse a path where no file can be: a folder, or in a folder that is missing."""
+    folder = Path(os.path.realpath(path)).parent
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"The folder {folder} does not exist; make it first, or choose another one."
+        )
 
 
 def read_result_file(path):
