@@ -12,7 +12,8 @@ from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
 from mvpa_kfda.cli import group as command
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.cli.report import word_spans
-from mvpa_kfda.group.arguments import CLUSTER_FDR, METHODS
+from mvpa_kfda.group.arguments import CLUSTER_FDR
+from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 

@@ -26,7 +26,8 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda.group.arguments import METHODS, check_corrections, choose_n_permutations
+from mvpa_kfda.group.arguments import check_corrections, choose_n_permutations
+from mvpa_kfda.group.second_level import METHODS
 
 Y = np.tile(["face", "house"], 10)
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -651,13 +652,13 @@ def test_rank_sums_of_ties_may_go_below_their_exact_floor():
 def test_number_of_permutations_by_default(eight):
     def n_of(method, correction="max", n_positions=4):
         names = check_corrections(correction, method)
-        return choose_n_permutations(None, method, names, n_positions)
+        return choose_n_permutations(None, METHODS[method], names, n_positions)
 
     assert n_of("prevalence") == n_of("prevalence", "fdr", 1000) == 1_000_000
     assert n_of("prevalence", n_positions=1001) == 10_000
     assert n_of("prevalence", ["max", "tfce"]) == 10_000
     assert n_of("bootstrap") == n_of("sign-flip") == 10_000
-    assert choose_n_permutations(7, "prevalence", ("max",), 4) == 7
+    assert choose_n_permutations(7, METHODS["prevalence"], ("max",), 4) == 7
     group = group_inference(eight[:3], random_state=0)
     assert group.n_permutations == 999  # all there are
     assert group.parameters["n_permutations"] == 1_000_000

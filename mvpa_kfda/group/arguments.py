@@ -1,6 +1,10 @@
-"""What is asked of a group inference: the arguments, checked, and the two lists."""
+"""What is asked of a group inference: the arguments, checked, and the two lists.
+
+What a method takes is in its `GroupMethod`; the methods are in `second_level.METHODS`.
+"""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 
@@ -11,49 +15,52 @@ from ..inference.null import ALTERNATIVES, level_of_side
 from ..utils.checks import check_option, check_share, quoted, warn
 from .subjects import list_entries, name_subjects
 
-#: The methods by name, and whether they need the subjects' permutations.
-METHODS = {
-    "prevalence": True,
-    "bootstrap": True,
-    "sign-flip": False,
-    "t": False,
-    "wilcoxon": False,
-}
-
 #: The correction that only the bootstrap has: the false discovery rate of clusters.
 CLUSTER_FDR = "cluster-fdr"
 
-#: Second-level permutations where no number is given: of "prevalence", whose bound
-#: grows with them, at up to so many positions, and otherwise.
-_MANY, _FEW_POSITIONS, _PERMUTATIONS = 1_000_000, 1_000, 10_000
+#: Second-level permutations where no number is given.
+N_PERMUTATIONS = 10_000
 
-#: Corrections that look at each permuted map only once, at every position alone.
-_QUICK = ("none", "max", *ADJUSTMENTS)
+#: Up to so many positions a method may have another number of them, where corrections
+#: look at each permuted map only once, at every position alone.
+_FEW_POSITIONS, _QUICK = 1_000, ("none", "max", *ADJUSTMENTS)
+
+
+@dataclass(frozen=True)
+class GroupMethod:
+    """How subjects are put together, and what may be asked of it."""
+
+    #: The test: of `Subjects` and a `Request` it makes a `MapTest`.
+    test: Callable
+    #: What is tested: "min" or "mean" over subjects, or one of `STATISTICS`.
+    statistic: str
+    #: Whether it tests against the subjects' permuted labels, and so no second list.
+    by_labels: bool = False
+    #: Whether uncorrected p-values come from a distribution.
+    parametric: bool = False
+    #: Corrections that no other method has.
+    corrections: tuple = ()
+    #: What may be tested for; of some methods and corrections only high scores.
+    alternatives: tuple = ALTERNATIVES
+    #: Second-level permutations where no number is given, at few positions.
+    n_permutations: int = N_PERMUTATIONS
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a method.
+    """What is asked of a method."""
 
-    Attributes
-    ----------
-    corrections : tuple of str
-        Names of corrections.
-    alternative : str
-        "greater", "less" or "two-sided".
-    threshold : float
-        p-level that forms clusters.
-    n_permutations : int
-        Second-level permutations, at most.
-    seed : int
-        What they are drawn from.
-    """
-
+    method: GroupMethod
     corrections: tuple
     alternative: str
+    #: p-level that forms clusters.
     threshold: float
+    #: Second-level permutations, at most, and what they are drawn from.
     n_permutations: int
     seed: int
+    #: How many subjects are in the first list, and whether the second are the same.
+    n_first: int
+    paired: bool
 
     @property
     def level(self):
@@ -103,11 +110,11 @@ def _warn_of_same_people(names, other_names):
         )
 
 
-def check_group_method(method):
-    """Return the name of a method, in which underscores count as hyphens."""
+def check_group_method(method, methods):
+    """Return the name of one of the methods, in which underscores count as hyphens."""
     name = method.replace("_", "-") if isinstance(method, str) else method
-    if not isinstance(name, str) or name not in METHODS:
-        check_option("method", method, METHODS)
+    if not isinstance(name, str) or name not in methods:
+        check_option("method", method, methods)
     return name
 
 
@@ -156,24 +163,28 @@ def choose_n_permutations(n_permutations, method, corrections, n_positions):
     if n_permutations is not None:
         return n_permutations
     quick = set(corrections) <= set(_QUICK) and n_positions <= _FEW_POSITIONS
-    return _MANY if method == "prevalence" and quick else _PERMUTATIONS
+    return method.n_permutations if quick else N_PERMUTATIONS
 
 
-def check_corrections(correction, method):
-    """Return the names of the corrections as a tuple, each once."""
+def check_corrections(correction, method, also=()):
+    """Return the names of the corrections, each once; `also` are those of the method.
+
+    `method` is the name of the method.
+    """
     several = isinstance(correction, list | tuple | set | frozenset)
     asked = [*correction] if several else [correction]
     if not asked:
         raise ValueError("correction is an empty list; give 'max' or another one.")
-    return tuple(dict.fromkeys(_check_correction(name, method) for name in asked))
+    return tuple(dict.fromkeys(_check_correction(name, method, also) for name in asked))
 
 
-def _check_correction(name, method):
+def _check_correction(name, method, also):
     """Return the name of one correction; large letters count as small ones."""
     known = name.lower() if isinstance(name, str) else name
-    if isinstance(known, str) and known.replace("_", "-") == CLUSTER_FDR:
-        if method == "bootstrap":
-            return CLUSTER_FDR
+    own = known.replace("_", "-") if isinstance(known, str) else known
+    if isinstance(own, str) and own in also:
+        return own
+    if own == CLUSTER_FDR:
         raise ValueError(
             f"The correction {CLUSTER_FDR!r} is that of method='bootstrap'; for "
             f"method={method!r} use 'cluster-size' or 'cluster'."
@@ -181,10 +192,9 @@ def _check_correction(name, method):
     try:
         return check_correction(known)
     except ValueError:
-        special = (CLUSTER_FDR,) if method == "bootstrap" else ()
         raise ValueError(
             f"Invalid value for 'correction': {name!r}. Allowed: "
-            f"{quoted((*CORRECTIONS, *special))}. 'max' controls the family-wise error."
+            f"{quoted((*CORRECTIONS, *also))}. 'max' controls the family-wise error."
         ) from None
 
 
@@ -198,7 +208,7 @@ def check_alternative(alternative, method, corrections, differences):
             f"The correction {CLUSTER_FDR!r} finds clusters of high scores only; use "
             f"alternative='greater', or 'cluster-size' for {alternative!r}."
         )
-    if method == "prevalence" and alternative != "greater":
+    if alternative not in method.alternatives:
         raise ValueError(
             "The minimum over subjects can only be tested for being above chance; "
             f"method='prevalence' has alternative='greater', got {alternative!r}."
@@ -206,12 +216,23 @@ def check_alternative(alternative, method, corrections, differences):
     return alternative
 
 
-def check_other(other, paired, method):
-    """Raise a ValueError unless the second list belongs to the method."""
+def check_other(other, paired, name, method):
+    """Raise a ValueError unless the second list belongs to the method of this name."""
     if other is None and paired:
         raise ValueError("paired=True compares with another list; give other=[...].")
-    if other is not None and METHODS[method]:
+    if other is not None and method.by_labels:
         raise ValueError(
-            f"method={method!r} tests one group against permuted labels and takes no "
+            f"method={name!r} tests one group against permuted labels and takes no "
             "other group. For a comparison use method='sign-flip', 't' or 'wilcoxon'."
         )
+
+
+def warn_if_above(alpha, least, correction, drawn, advice):
+    """Warn if the least p-value of a correction is above alpha; tell whether it is."""
+    if least > alpha:
+        warn(
+            f"With {drawn} the smallest p-value that correction {correction!r} can "
+            f"give is {least:.3g}, above alpha={alpha:g}: nothing can be significant. "
+            f"{advice}"
+        )
+    return least > alpha

@@ -1,15 +1,18 @@
 """Comparing two results of one subject: two decoders, or two conditions.
 
-The nulls are lazy: rows of differences, computed whenever they are asked for.
+A map of differences is tested against the differences under the same permuted labels,
+against flipped signs, or against both. The nulls are lazy: rows of differences, worked
+out whenever they are asked for.
 """
 
-import os
+from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import norm
 
-from ..inference.corrections import ADJUSTMENTS, correct, smallest_p_value
+from ..inference.corrections import ADJUSTMENTS, smallest_p_value
 from ..inference.null import ALTERNATIVES, FullNull, as_precise_as, level_of_side
 from ..results.base import SubjectResult
 from ..results.epochs import GeneralizationResult
@@ -18,294 +21,14 @@ from ..results.load import load_result
 from ..results.places import Places
 from ..utils.checks import check_count, check_option, draw_seed, quoted, warn
 from ..utils.files import versions
-from .arguments import check_alpha, check_corrections, check_threshold
-from .statistics import draw_signs
-
-#: The packages that draw the permutations.
-_DRAWN_BY = ("mvpa_kfda", "numpy")
-
-#: What label permutations depend on, of what results record in their parameters.
-_RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
-
-
-def other_trials(a, b):
-    """Word how the tested trials of two results differ; empty if they do not."""
-    if len(a.classes) != len(b.classes):
-        return f"{len(a.classes)} and {len(b.classes)} classes"
-    for name in ("y", "y_test", "members"):
-        one, two = getattr(a, name, None), getattr(b, name, None)
-        if _same(one, two):
-            continue
-        if name == "members":
-            return "other averages of trials, or averages in one only"
-        if len(one) != len(two):
-            return f"{name} of {len(one)} and {len(two)} trials"
-        return f"another {name} for {np.count_nonzero(one != two)} of {len(one)} trials"
-    return ""
-
-
-def other_permutations(a, b):
-    """Word what makes label permutations of the same trials differ, a list."""
-    words = []
-    if not _same(a.groups, b.groups):
-        words.append("groups")
-    same_folds = len(a.tests) == len(b.tests)
-    if not (same_folds and all(map(np.array_equal, a.tests, b.tests))):
-        words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
-    one, two = ({"mode": "plain", **each.parameters} for each in (a, b))
-    names = [*_RECORDED]
-    if one.get("exact") and two.get("exact"):
-        names.remove("random_state")  # all permutations there are, in the same order
-    elif "random_state" not in one or "random_state" not in two:
-        words.append("random_state (not recorded)")
-    for name in names:
-        if one.get(name) != two.get(name):
-            words.append(f"{name} ({one.get(name)!r} and {two.get(name)!r})")
-    return words
-
-
-def _worded_folds(result):
-    """Word the folds of a result."""
-    return f"{result.parameters.get('cv')}, {len(result.tests)} folds"
-
-
-def worded_trials(result):
-    """Word how many trials were tested."""
-    if result.parameters.get("mode") == "other_trials" and hasattr(result, "y_test"):
-        return f"{len(result.y_test)} trials"
-    return result._worded_trials()
-
-
-def shared_metric(a, b, metric):
-    """Return the name of a metric that both results have for every position."""
-    shared = [name for name in a.scoring if name in b.scoring]
-    if not shared:
-        raise ValueError(
-            f"The results have no metric in common: result_a has {quoted(a.scoring)}, "
-            f"result_b {quoted(b.scoring)}. Run both analyses with the same scoring."
-        )
-    metric = a._scalar_metric(metric)
-    if metric not in b.scoring:
-        raise ValueError(
-            f"result_b has no metric {metric!r}; both results have {quoted(shared)}. "
-            "Choose one with metric=, or run the analyses with the same scoring."
-        )
-    return metric
-
-
-def check_accuracy(a, b, metric, method):
-    """Return "accuracy", which sign flips compare; refuse what has none."""
-    if len(a.classes) == 0:
-        raise ValueError(
-            f"method={method!r} compares which trials are classified correctly, and "
-            "these are results of regression. Use method='permutation'."
-        )
-    if metric not in (None, "accuracy"):
-        raise ValueError(
-            f"method={method!r} compares accuracies; got metric={metric!r}. Leave "
-            "metric out, or use method='permutation'."
-        )
-    for name, result in (("result_a", a), ("result_b", b)):
-        if method == "both" and "accuracy" not in result.scoring:
-            raise ValueError(
-                f"method='both' compares accuracies, and {name} has {result.scoring}. "
-                "Run both analyses with 'accuracy' in scoring, or use "
-                "method='permutation'."
-            )
-    return "accuracy"
-
-
-def _same(values, others):
-    """Tell whether two arrays are equal, or both are missing."""
-    if values is None or others is None:
-        return values is others
-    return np.array_equal(values, others)
-
-
-def where_both(scores):
-    """Return where both maps have scores."""
-    counted = np.isfinite(scores[0]) & np.isfinite(scores[1])
-    if not counted.any():
-        raise ValueError("There is no position at which both results have a score.")
-    return counted
-
-
-def null_differences(a, b, metric):
-    """Return both maps of scores, and the nulls of their difference."""
-    for name, result in (("result_a", a), ("result_b", b)):
-        if result.parameters.get("larger_of_two"):
-            raise ValueError(
-                f"{name} is the diagonal of a map of time generalization, which holds "
-                "the larger of two scores for each permutation, and so no difference "
-                "of scores. Give the maps, or results of decode_epochs. Only "
-                "method='sign-flip' does with diagonals."
-            )
-        if len(result.nulls.get(metric, ())) == 0:
-            raise ValueError(
-                f"{name} has no scores of permuted labels. Run both analyses again "
-                "with n_permutations=1000 or so and random_state=0 (maps with "
-                "null='full', which keeps them). Only method='sign-flip' does without."
-            )
-    differ = other_permutations(a, b)
-    if differ:
-        raise ValueError(
-            "Both results need scores of the same label permutations, but they differ "
-            f"in: {'; '.join(differ)}. Run both analyses with the same groups, cv, "
-            "permute and n_permutations and with random_state=0. Only "
-            "method='sign-flip' does without."
-        )
-    packages = [f"{n} {a.versions.get(n)} and {b.versions.get(n)}" for n in _DRAWN_BY]
-    if any(a.versions.get(name) != b.versions.get(name) for name in _DRAWN_BY):
-        warn(
-            "The results come from different versions, which may have drawn different "
-            f"permutations from the same seed ({', '.join(packages)}). If they did, "
-            "the p-values are wrong; run both analyses with the same versions."
-        )
-    scores = np.asarray(a.metrics[metric]), np.asarray(b.metrics[metric])
-    n = sum(map(len, a.tests)) if metric == "accuracy" else None
-    counted = where_both(scores)
-    nulls = [Differences(scores, (a.nulls[metric], b.nulls[metric]), counted, n)]
-    second = [getattr(each, "second_nulls", {}).get(metric, ()) for each in (a, b)]
-    if all(map(len, second)):
-        nulls.append(Differences(scores, second, counted, n))
-    return scores, nulls
-
-
-class Differences:
-    """Differences of two nulls from the same permutations, without a copy of either.
-
-    Parameters
-    ----------
-    scores, nulls : pair of arrays, shape (positions...) and (P, positions...)
-        Observed and permuted scores of both.
-    counted : array of bool, shape (positions...)
-        The positions that count.
-    n_predictions : int or None
-        Scores are counts divided by this number, which makes differences exact: 0.7
-        minus 0.6 is then 0.5 minus 0.4, also in single precision. None for others.
-
-    Attributes
-    ----------
-    observed : array, shape (positions...) or (C,)
-        Differences of the observed scores, of the C positions that count if not all do.
-    shape, ndim, dtype : tuple, int, dtype
-        Those of the array (P, positions...) or (P, C) that the object stands for.
-    """
-
-    #: Differences of scores have no scale of their own.
-    height = None
-
-    def __init__(self, scores, nulls, counted, n_predictions):
-        self._nulls, self._n = nulls, n_predictions
-        self._where = None if np.all(counted) else np.flatnonzero(counted)
-        single = any(null.dtype == np.float32 for null in nulls)
-        exact = n_predictions is not None
-        self.dtype = np.dtype(np.float32 if single and not exact else np.float64)
-        # Observed scores with the digits of the permuted ones, so that ties stay ties.
-        pairs = zip(nulls, scores, strict=True)
-        self.observed = self._subtract(
-            *(as_precise_as(null.dtype, score)[np.newaxis] for null, score in pairs)
-        )[0]
-        self.shape = (len(nulls[0]), *self.observed.shape)
-        self.ndim = len(self.shape)
-
-    def __len__(self):
-        """Return the number of permutations."""
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        """Return the differences of some permutations."""
-        return self._subtract(*(null[rows] for null in self._nulls))
-
-    def _subtract(self, first, second):
-        """Return differences of scores (m, positions...)."""
-        if self._where is not None:
-            first, second = (
-                np.reshape(each, (len(each), -1))[:, self._where]
-                for each in (first, second)
-            )
-        first, second = (np.asarray(each, dtype=float) for each in (first, second))
-        if self._n is None:
-            return (first - second).astype(self.dtype)
-        return (np.rint(first * self._n) - np.rint(second * self._n)) / self._n
-
-
-class Flips:
-    r"""Sums of differences with random signs, in units of their standard deviation.
-
-    Parameters
-    ----------
-    differences : array, shape (U, C)
-        Whole numbers: how many more trials of each unit the first result has right.
-    signs : array, shape (P, U)
-        1 or -1 for each unit in each flip.
-    shape : tuple
-        Of the maps, of C positions.
-    height : float
-        The normal deviate that a cluster's positions pass.
-
-    Attributes
-    ----------
-    observed : array, shape (positions...)
-        :math:`z = \sum_i d_i / \sqrt{\sum_i d_i^2}`; 0 where no unit differs.
-    shape, ndim, dtype : tuple, int, dtype
-        Those of the array (P, positions...) that the object stands for.
-    """
-
-    dtype = np.dtype(np.float64)
-
-    def __init__(self, differences, signs, shape, height):
-        # Sums of whole numbers are exact in single precision, however they are added.
-        self._differences = np.asarray(differences, dtype=np.float32)
-        self._signs, self.height = signs, height
-        norm = np.sqrt(np.square(differences, dtype=float).sum(axis=0))
-        self._norm = np.where(norm > 0, norm, 1.0)
-        self.shape, self.ndim = (len(signs), *shape), 1 + len(shape)
-        self.observed = self._rows(np.ones((1, signs.shape[1])))[0]
-
-    def __len__(self):
-        """Return the number of flips."""
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        """Return the statistics of some flips."""
-        return self._rows(self._signs[rows])
-
-    def _rows(self, signs):
-        """Return the statistics (m, positions...) of signs (m, U)."""
-        sums = np.asarray(signs, dtype=np.float32) @ self._differences
-        return (sums / self._norm).reshape(len(sums), *self.shape[1:])
-
-
-def count_right(a, b, true):
-    """Return where a, b (..., n) are right, (2, ..., n), and how many both have."""
-    both = (a >= 0) & (b >= 0)
-    return np.stack([(a == true) & both, (b == true) & both]), both.sum(axis=-1)
-
-
-def groups_of_both(a, b):
-    """Return the groups of the tested trials as numbers."""
-    own = a.parameters.get("mode") != "other_trials"
-    if a.groups is None or not own or not np.array_equal(a.groups, b.groups):
-        raise ValueError(
-            "flip='groups' needs results with the same groups of the tested trials; "
-            "give groups= to both analyses, or use flip='trials'."
-        )
-    return np.unique(a.groups, return_inverse=True)[1].reshape(-1)
-
-
-def sum_within(differences, units):
-    """Sum differences (C, n) of trials within units (n,), numbers from 0: (U, C).
-
-    Units without any difference are left out, as their sign changes nothing.
-    """
-    n = len(units)
-    member = sparse.csr_array((np.ones(n, np.float32), (units, np.arange(n))))
-    sums = member @ np.ascontiguousarray(differences.T, dtype=np.float32)
-    differ = sums.any(axis=1)
-    differ[0] |= not differ.any()  # one unit has to be left
-    return sums[differ]
-
+from .arguments import (
+    check_alpha,
+    check_corrections,
+    check_threshold,
+    warn_if_above,
+)
+from .statistics import MapTest, draw_signs
+from .subjects import is_path
 
 METHODS = ("permutation", "sign-flip", "both")
 #: What changes its sign at a time.
@@ -319,6 +42,13 @@ _LIBERAL = (
     "method='both', which also needs the difference to be larger than with permuted "
     "labels."
 )
+
+
+#: The packages that draw the permutations.
+_DRAWN_BY = ("mvpa_kfda", "numpy")
+
+#: What label permutations depend on, of what results record in their parameters.
+_RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
 
 
 def compare(
@@ -475,14 +205,14 @@ def compare(
     places = _check_comparable(a, b)
     asked = {"alternative": alternative, "threshold": float(threshold)}
     if method != "permutation":
-        metric = check_accuracy(a, b, metric, method)
+        metric = _check_accuracy(a, b, metric, method)
         asked |= {"n_permutations": n_permutations, "flip": flip}
         asked["random_state"] = draw_seed(random_state)
     if method != "sign-flip":
-        metric = shared_metric(a, b, metric)
+        metric = _shared_metric(a, b, metric)
     names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
     scores, tested = _run(a, b, method, metric, places, names, asked)
-    counted = np.isfinite(tested["p_maps"]["none"])
+    counted = np.isfinite(tested.p["none"])
     chance = a.chances[metric] if metric in a.chances else 1 / len(a.classes)
     comparison = ComparisonResult(
         metric=f"{metric}_difference",
@@ -495,11 +225,14 @@ def compare(
         scores_a=np.where(counted, scores[0], np.nan),
         scores_b=np.where(counted, scores[1], np.nan),
         score_chance=chance,
-        n_permutations=len(tested["null_max"]),
+        statistic=tested.statistic,
+        p_maps=tested.p,
+        observed_max=tested.observed_max,
+        null_max=tested.null_max,
+        n_permutations=len(tested.null_max),
         parameters=asked
-        | {"trials": worded_trials(a), "a": a.parameters, "b": b.parameters},
+        | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters},
         versions=versions(),
-        **tested,
     )
     if method == "sign-flip":
         warn(_LIBERAL)
@@ -507,12 +240,12 @@ def compare(
     return comparison
 
 
-# -------------------------------------------------------------------------- the input
+# ---------------------------------------------------------------------- the two results
 
 
 def _read(result, name):
     """Return a result, loaded if it is a path."""
-    if isinstance(result, str | os.PathLike):
+    if is_path(result):
         result = load_result(result)
     if not isinstance(result, SubjectResult):
         raise TypeError(
@@ -534,7 +267,7 @@ def _check_comparable(a, b):
             "The results must be of one kind and have the same positions, but result_b "
             f"{verb} {difference}."
         )
-    trials = other_trials(a, b)
+    trials = _other_trials(a, b)
     if trials:
         raise ValueError(
             "The results must be of the same trials in the same order, but they have "
@@ -549,57 +282,133 @@ def _check_comparable(a, b):
     return places
 
 
-# --------------------------------------------------------------------- the two tests
+def _other_trials(a, b):
+    """Word how the tested trials of two results differ; empty if they do not."""
+    if len(a.classes) != len(b.classes):
+        return f"{len(a.classes)} and {len(b.classes)} classes"
+    for name in ("y", "y_test", "members"):
+        of_a, of_b = getattr(a, name, None), getattr(b, name, None)
+        if _same(of_a, of_b):
+            continue
+        if name == "members":
+            return "other averages of trials, or averages in one only"
+        n, n_other = len(of_a), len(of_b)
+        if n != n_other:
+            return f"{name} of {n} and {n_other} trials"
+        return f"another {name} for {np.count_nonzero(of_a != of_b)} of {n} trials"
+    return ""
+
+
+def _same(values, others):
+    """Tell whether two arrays are equal, or both are missing."""
+    if values is None or others is None:
+        return values is others
+    return np.array_equal(values, others)
+
+
+def _worded_trials(result):
+    """Word how many trials were tested."""
+    if result.parameters.get("mode") == "other_trials" and hasattr(result, "y_test"):
+        return f"{len(result.y_test)} trials"
+    return result._worded_trials()
+
+
+def _shared_metric(a, b, metric):
+    """Return the name of a metric that both results have for every position."""
+    shared = [name for name in a.scoring if name in b.scoring]
+    if not shared:
+        raise ValueError(
+            f"The results have no metric in common: result_a has {quoted(a.scoring)}, "
+            f"result_b {quoted(b.scoring)}. Run both analyses with the same scoring."
+        )
+    metric = a._scalar_metric(metric)
+    if metric not in b.scoring:
+        raise ValueError(
+            f"result_b has no metric {metric!r}; both results have {quoted(shared)}. "
+            "Choose one with metric=, or run the analyses with the same scoring."
+        )
+    return metric
+
+
+def _check_accuracy(a, b, metric, method):
+    """Return "accuracy", which sign flips compare; refuse what has none."""
+    if len(a.classes) == 0:
+        raise ValueError(
+            f"method={method!r} compares which trials are classified correctly, and "
+            "these are results of regression. Use method='permutation'."
+        )
+    if metric not in (None, "accuracy"):
+        raise ValueError(
+            f"method={method!r} compares accuracies; got metric={metric!r}. Leave "
+            "metric out, or use method='permutation'."
+        )
+    for name, result in (("result_a", a), ("result_b", b)):
+        if method == "both" and "accuracy" not in result.scoring:
+            raise ValueError(
+                f"method='both' compares accuracies, and {name} has {result.scoring}. "
+                "Run both analyses with 'accuracy' in scoring, or use "
+                "method='permutation'."
+            )
+    return "accuracy"
+
+
+def _where_both(scores):
+    """Return where both maps have scores."""
+    counted = np.isfinite(scores[0]) & np.isfinite(scores[1])
+    if not counted.any():
+        raise ValueError("There is no position at which both results have a score.")
+    return counted
+
+
+# ------------------------------------------------------------------------ the two tests
 
 
 def _run(a, b, method, metric, places, names, asked):
-    """Return both maps of scores, and what the test of a method gave, or both tests."""
-    found, exempt = [], _exempt(a)
+    """Return both maps of scores, and the `MapTest` of a method, or of both methods."""
+    tests = []  # of each, both maps of scores and the nulls of their difference
     if method != "sign-flip":
-        found.append(null_differences(a, b, metric))
+        tests.append(_permuted(a, b, metric))
     if method != "permutation":
-        scores, null = _flipped(a, b, asked)
-        found.append((scores, [null]))
-        asked["n_flips"] = len(null)
-
-    def test(number, names, alternative, threshold):
-        scores, nulls = found[number]
-        return _test(nulls, places, scores, names, alternative, threshold, exempt)
-
-    scores, _ = found[0]
+        tests.append(_flipped(a, b, asked))
+    scores, how = tests[0][0], (places, _exempt(a))
     alternative, threshold = asked["alternative"], asked["threshold"]
-    if len(found) == 1:
-        return scores, test(0, names, alternative, threshold)
-    tested = test(0, {"none"}, alternative, threshold)
+    if len(tests) == 1:
+        return scores, _test(*tests[0], *how, names, alternative, threshold)
+    tested = _test(*tests[0], *how, {"none"}, alternative, threshold)
     # Both have to find the same decoder better, and so are tested on either side.
     sides = ("greater", "less") if alternative == "two-sided" else (alternative,)
     level, p_maps = level_of_side(threshold, alternative), {}
     for side in sides:
-        one, two = (test(k, names, side, level)["p_maps"] for k in (0, 1))
-        for name in names:  # positions without a score in one of them have NaN
-            p = np.minimum(1.0, len(sides) * np.maximum(one[name], two[name]))
+        first, second = (_test(*test, *how, names, side, level).p for test in tests)
+        for name in first:  # positions without a score in one of them have NaN
+            p = np.minimum(1.0, len(sides) * np.maximum(first[name], second[name]))
             p_maps[name] = np.minimum(p_maps.get(name, 1.0), p)
-    return scores, tested | {"p_maps": p_maps}
+    return scores, replace(tested, p=p_maps)
 
 
-def _flipped(a, b, asked):
-    """Return both maps of accuracies, and the null of sign flips."""
-    right, n_both = count_right(a.predicted, b.predicted, getattr(a, "y_test", a.y))
-    if asked["flip"] == "groups":
-        units = groups_of_both(a, b)
-    else:
-        units = np.arange(right.shape[-1])
-    with np.errstate(invalid="ignore"):  # NaN where there are no trials
-        scores = right.sum(axis=-1) / n_both
-    counted = where_both(scores)
-    first, second = right[:, counted]  # (C, n)
-    differences = sum_within(first.astype(np.int8) - second, units)  # (U, C)
-    n_flips, seed = asked["n_permutations"], asked["random_state"]
-    signs = draw_signs(len(differences), n_flips, seed)
-    shape = counted.shape if counted.all() else (np.count_nonzero(counted),)
-    level = level_of_side(asked["threshold"], asked["alternative"])
-    height = float(norm.isf(level))
-    return scores, Flips(differences, signs, shape, height)
+def _test(scores, nulls, places, exempt, names, alternative, threshold):
+    """Return the `MapTest` of whole maps, with the largest p-values of all nulls."""
+    counted = np.ravel(_where_both(scores))
+    adjacency = places.adjacency(counted)
+    tests = [
+        MapTest.of(
+            FullNull(
+                null.observed,
+                null,
+                adjacency,
+                threshold,
+                alternative,
+                height=null.height,
+            ),
+            names,
+        )
+        for null in nulls
+    ]
+    exempt = np.ravel(exempt)[counted]
+    tested = reduce(lambda test, other: test.at_most(other, exempt), tests)
+    p_maps = {name: places.expand(p, counted) for name, p in tested.p.items()}
+    statistic = places.expand(tested.statistic, counted)
+    return replace(tested, statistic=statistic, p=p_maps)
 
 
 def _exempt(result):
@@ -609,49 +418,222 @@ def _exempt(result):
     return np.zeros(result.shape, dtype=bool)
 
 
-def _test(nulls, places, scores, names, alternative, threshold, exempt):
-    """Return the p-values of all corrections, the largest over all nulls."""
-    counted = np.ravel(where_both(scores))
-    adjacency = places.adjacency(counted)
-    p_maps, null_max, observed_max = {}, [], []
-    for k, null in enumerate(nulls):
-        full = FullNull(
-            null.observed,
-            null,
-            adjacency,
-            threshold,
-            alternative,
-            height=null.height,
-        )
-        null_max.append(full.maximum)
-        observed_max.append(full.values.max())
-        for name in sorted(names):
-            p = places.expand(np.ravel(correct(full, name)), counted)
-            if k > 0:
-                p = np.maximum(p_maps[name], np.where(exempt, 0.0, p))
-            p_maps[name] = p
-    return {
-        "statistic": places.expand(np.ravel(nulls[0].observed), counted),
-        "p_maps": p_maps,
-        "observed_max": max(observed_max),
-        "null_max": np.max(null_max, axis=0),
-    }
-
-
 def _warn_if_out_of_reach(comparison):
     """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, n_counted = comparison.n_permutations, np.count_nonzero(comparison.counted)
     n_flips, drawn = comparison.parameters.get("n_flips", np.inf), "permutations"
     if n_flips <= n:  # with "both", the fewer of the two
         n, drawn = n_flips, "sign flips"
+    advice = (
+        "Use more permutations, more trials or groups to flip, or another correction."
+    )
     for name in comparison.correction:
         least = smallest_p_value(n, int(n_counted), name)
         if comparison.method == "both" and comparison.alternative == "two-sided":
             least = min(1.0, 2 * least)
-        if least > comparison.alpha:
-            warn(
-                f"With {n} {drawn} the smallest p-value that correction {name!r} can "
-                f"give is {least:.3g}, above alpha={comparison.alpha:g}: nothing "
-                "can be significant. Use more permutations, more trials or groups to "
-                "flip, or another correction."
+        warn_if_above(comparison.alpha, least, name, f"{n} {drawn}", advice)
+
+
+# ------------------------------------------------ differences under permuted labels
+
+
+def _permuted(a, b, metric):
+    """Return both maps of scores, and the nulls of their difference."""
+    for name, result in (("result_a", a), ("result_b", b)):
+        if result.parameters.get("larger_of_two"):
+            raise ValueError(
+                f"{name} is the diagonal of a map of time generalization, which holds "
+                "the larger of two scores for each permutation, and so no difference "
+                "of scores. Give the maps, or results of decode_epochs. Only "
+                "method='sign-flip' does with diagonals."
             )
+        if len(result.nulls.get(metric, ())) == 0:
+            raise ValueError(
+                f"{name} has no scores of permuted labels. Run both analyses again "
+                "with n_permutations=1000 or so and random_state=0 (maps with "
+                "null='full', which keeps them). Only method='sign-flip' does without."
+            )
+    differ = _other_permutations(a, b)
+    if differ:
+        raise ValueError(
+            "Both results need scores of the same label permutations, but they differ "
+            f"in: {'; '.join(differ)}. Run both analyses with the same groups, cv, "
+            "permute and n_permutations and with random_state=0. Only "
+            "method='sign-flip' does without."
+        )
+    packages = [f"{n} {a.versions.get(n)} and {b.versions.get(n)}" for n in _DRAWN_BY]
+    if any(a.versions.get(name) != b.versions.get(name) for name in _DRAWN_BY):
+        warn(
+            "The results come from different versions, which may have drawn different "
+            f"permutations from the same seed ({', '.join(packages)}). If they did, "
+            "the p-values are wrong; run both analyses with the same versions."
+        )
+    scores = np.asarray(a.metrics[metric]), np.asarray(b.metrics[metric])
+    n = sum(map(len, a.tests)) if metric == "accuracy" else None
+    counted = _where_both(scores)
+    nulls = [Differences(scores, (a.nulls[metric], b.nulls[metric]), counted, n)]
+    second = [getattr(r, "second_nulls", {}).get(metric, ()) for r in (a, b)]
+    if all(map(len, second)):
+        nulls.append(Differences(scores, second, counted, n))
+    return scores, nulls
+
+
+def _other_permutations(a, b):
+    """Word what makes label permutations of the same trials differ, a list."""
+    words = []
+    if not _same(a.groups, b.groups):
+        words.append("groups")
+    same_folds = len(a.tests) == len(b.tests)
+    if not (same_folds and all(map(np.array_equal, a.tests, b.tests))):
+        words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
+    of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
+    names = [*_RECORDED]
+    if of_a.get("exact") and of_b.get("exact"):
+        names.remove("random_state")  # all permutations there are, in the same order
+    elif "random_state" not in of_a or "random_state" not in of_b:
+        words.append("random_state (not recorded)")
+    for name in names:
+        if of_a.get(name) != of_b.get(name):
+            words.append(f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})")
+    return words
+
+
+def _worded_folds(result):
+    """Word the folds of a result."""
+    return f"{result.parameters.get('cv')}, {len(result.tests)} folds"
+
+
+class Differences:
+    """Differences of two nulls from the same permutations, without a copy of either.
+
+    Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which the C
+    `counted` ones count, the object stands for the array (P, C), or (P, positions...)
+    if all count. `n_predictions` is what scores are counts divided by, or None: that
+    makes differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4, also in single
+    precision.
+    """
+
+    #: Differences of scores have no scale of their own.
+    height = None
+
+    def __init__(self, scores, nulls, counted, n_predictions):
+        self._nulls, self._n = nulls, n_predictions
+        self._where = None if np.all(counted) else np.flatnonzero(counted)
+        single = any(null.dtype == np.float32 for null in nulls)
+        exact = n_predictions is not None
+        self.dtype = np.dtype(np.float32 if single and not exact else np.float64)
+        # Observed scores with the digits of the permuted ones, so that ties stay ties.
+        pairs = zip(nulls, scores, strict=True)
+        self.observed = self._subtract(
+            *(as_precise_as(null.dtype, score)[np.newaxis] for null, score in pairs)
+        )[0]
+        self.shape = (len(nulls[0]), *self.observed.shape)
+        self.ndim = len(self.shape)
+
+    def __len__(self):
+        """Return the number of permutations."""
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        """Return the differences of some permutations."""
+        return self._subtract(*(null[rows] for null in self._nulls))
+
+    def _subtract(self, first, second):
+        """Return differences of scores (m, positions...)."""
+        if self._where is not None:
+            first, second = (
+                np.reshape(each, (len(each), -1))[:, self._where]
+                for each in (first, second)
+            )
+        first, second = (np.asarray(each, dtype=float) for each in (first, second))
+        if self._n is None:
+            return (first - second).astype(self.dtype)
+        return (np.rint(first * self._n) - np.rint(second * self._n)) / self._n
+
+
+# ---------------------------------------------- differences with flipped signs
+
+
+def _flipped(a, b, asked):
+    """Return both maps of accuracies, and a list of the null of sign flips."""
+    right, n_both = count_right(a.predicted, b.predicted, getattr(a, "y_test", a.y))
+    if asked["flip"] == "groups":
+        units = _groups_of_both(a, b)
+    else:
+        units = np.arange(right.shape[-1])
+    with np.errstate(invalid="ignore"):  # NaN where there are no trials
+        scores = right.sum(axis=-1) / n_both
+    counted = _where_both(scores)
+    first, second = right[:, counted]  # (C, n)
+    differences = sum_within(first.astype(np.int8) - second, units)  # (U, C)
+    n_flips, seed = asked["n_permutations"], asked["random_state"]
+    signs = draw_signs(len(differences), n_flips, seed)
+    shape = counted.shape if counted.all() else (np.count_nonzero(counted),)
+    level = level_of_side(asked["threshold"], asked["alternative"])
+    height = float(norm.isf(level))
+    asked["n_flips"] = len(signs)
+    return scores, [Flips(differences, signs, shape, height)]
+
+
+def count_right(a, b, true):
+    """Return where a, b (..., n) are right, (2, ..., n), and how many both have."""
+    both = (a >= 0) & (b >= 0)
+    return np.stack([(a == true) & both, (b == true) & both]), both.sum(axis=-1)
+
+
+def _groups_of_both(a, b):
+    """Return the groups of the tested trials as numbers."""
+    own = a.parameters.get("mode") != "other_trials"
+    if a.groups is None or not own or not np.array_equal(a.groups, b.groups):
+        raise ValueError(
+            "flip='groups' needs results with the same groups of the tested trials; "
+            "give groups= to both analyses, or use flip='trials'."
+        )
+    return np.unique(a.groups, return_inverse=True)[1].reshape(-1)
+
+
+def sum_within(differences, units):
+    """Sum differences (C, n) of trials within units (n,), numbers from 0: (U, C).
+
+    Units without any difference are left out, as their sign changes nothing.
+    """
+    n = len(units)
+    member = sparse.csr_array((np.ones(n, np.float32), (units, np.arange(n))))
+    sums = member @ np.ascontiguousarray(differences.T, dtype=np.float32)
+    differ = sums.any(axis=1)
+    differ[0] |= not differ.any()  # one unit has to be left
+    return sums[differ]
+
+
+class Flips:
+    """Sums of differences with random signs, in units of their standard deviation.
+
+    `differences` (U, C) are whole numbers: how many more trials of each unit the first
+    result has right; `signs` (P, U) are those of each flip. The object stands for an
+    array (P, *shape), `shape` being that of maps of C positions, 0 where no unit
+    differs. `height` is the normal deviate that a cluster's positions pass.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, differences, signs, shape, height):
+        # Sums of whole numbers are exact in single precision, however they are added.
+        self._differences = np.asarray(differences, dtype=np.float32)
+        self._signs, self.height = signs, height
+        norm = np.sqrt(np.square(differences, dtype=float).sum(axis=0))
+        self._norm = np.where(norm > 0, norm, 1.0)
+        self.shape, self.ndim = (len(signs), *shape), 1 + len(shape)
+        self.observed = self._rows(np.ones((1, signs.shape[1])))[0]
+
+    def __len__(self):
+        """Return the number of flips."""
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        """Return the statistics of some flips."""
+        return self._rows(self._signs[rows])
+
+    def _rows(self, signs):
+        """Return the statistics (m, positions...) of signs (m, U)."""
+        sums = np.asarray(signs, dtype=np.float32) @ self._differences
+        return (sums / self._norm).reshape(len(sums), *self.shape[1:])

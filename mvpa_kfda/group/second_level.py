@@ -1,19 +1,22 @@
-"""Group inference: the results of many subjects, or their files, to one result."""
+"""Group inference: the results of many subjects, or their files, to one result.
+
+A new method is an entry of `METHODS`, and its words in `results.group.GROUP_TESTS`.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import norm, t
 
-from ..inference.corrections import ADJUSTMENTS, correct, smallest_p_value
+from ..inference.corrections import ADJUSTMENTS, smallest_p_value
 from ..inference.null import FullNull
 from ..results.group import NULLS, GroupResult
 from ..utils.checks import check_count, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
     CLUSTER_FDR,
-    METHODS,
+    GroupMethod,
     Request,
     check_alpha,
     check_alternative,
@@ -24,10 +27,12 @@ from .arguments import (
     check_threshold,
     choose_n_permutations,
     join_lists,
+    warn_if_above,
 )
 from .recombined import RecombinedNull, cluster_size_p, draw_recombinations
 from .statistics import (
     LabelExchange,
+    MapTest,
     OnLattice,
     SignFlips,
     draw_labels,
@@ -40,189 +45,68 @@ from .subjects import gather_subjects
 #: and from which ratio of the largest class to the smallest this matters.
 _PREFERRING, _UNBALANCED = ("accuracy", "recall"), 1.2
 
-
-@dataclass(frozen=True)
-class GroupTest:
-    """What a method of group inference found.
-
-    Attributes
-    ----------
-    statistic : array, shape (C,)
-        What was tested.
-    p : dict of str -> array, shape (C,)
-        Correction -> p-values.
-    null_max : array, shape (P,)
-        The most extreme statistic of each second-level permutation.
-    observed_max : float
-        The most extreme statistic, turned as the alternative turns `null_max`.
-    """
-
-    statistic: np.ndarray
-    p: dict
-    null_max: np.ndarray
-    observed_max: float
+#: p-levels that form clusters where none is given: of images, and of everything else.
+_LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
 
 
-def recombine(subjects, request, statistic):
+def recombine(subjects, request):
     """Test the "min" or "mean" over subjects against recombined permutations."""
+    if subjects.one_sided and request.alternative != "greater":
+        raise ValueError(
+            "Diagonals of time generalization hold the larger of two scores for "
+            "each permutation, which tests for high scores only. Use "
+            "alternative='greater', or results of decode_epochs."
+        )
     n_maps = np.array([1 + len(null) for null in subjects.nulls])
     draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
-    null = RecombinedNull(subjects.scores, subjects.nulls, draws, statistic)
-    tested = _test(null, subjects, request, {"none", "max"})
+
+    def test(nulls):
+        null = RecombinedNull(subjects.scores, nulls, draws, request.method.statistic)
+        return _test(null, subjects, request, {"none", "max"})
+
+    tested = test(subjects.nulls)
     if not subjects.second_nulls:
         return tested
-    second = RecombinedNull(subjects.scores, subjects.second_nulls, draws, statistic)
-    other = _test(second, subjects, request, {"none", "max"})
-    p = {
-        name: np.maximum(each, np.where(subjects.exempt, 0.0, other.p[name]))
-        for name, each in tested.p.items()
-    }
-    null_max = np.maximum(tested.null_max, other.null_max)
-    observed_max = max(tested.observed_max, other.observed_max)
-    return GroupTest(tested.statistic, p, null_max, observed_max)
+    return tested.at_most(test(subjects.second_nulls), subjects.exempt)
 
 
-def one_sample(subjects, differences, request, statistic, exchange):
-    """Test differences (S, C) by flipping their signs, or by their distribution."""
-    signs = draw_signs(len(differences), request.n_permutations, request.seed)
-    null = SignFlips(differences, signs, statistic)
-    height = _height(statistic, len(differences) - 1, request.level)
-    parametric = None if exchange else (differences,)
-    return _test(null, subjects, request, {"none"}, height, parametric)
-
-
-def two_samples(subjects, scores, others, request, statistic, exchange):
-    """Test groups (S, C) and (S2, C) by exchanging who belongs to which."""
-    n, n_others = len(scores), len(others)
-    labels = draw_labels(n, n_others, request.n_permutations, request.seed)
-    null = LabelExchange(np.concatenate([scores, others]), labels, statistic)
-    height = _height(statistic, n + n_others - 2, request.level)
-    parametric = None if exchange else (scores, others)
-    return _test(null, subjects, request, {"none"}, height, parametric)
-
-
-def _test(null, subjects, request, always, height=None, parametric=None):
-    """Compute the p-values that a lazy null gives."""
-    names = always | {name for name in request.corrections if name not in ADJUSTMENTS}
-    adjacency = subjects.places.adjacency(subjects.counted)
-    shape = null.observed.shape
-    if adjacency is None:
-        shape = subjects.places.shape
-    p = {}
-    if parametric is not None:
-        how = {"statistic": null.statistic, "alternative": request.alternative}
-        p["none"] = parametric_p(*parametric, **how)
-        names.discard("none")
-    if CLUSTER_FDR in names:
-        where = adjacency, subjects.places.shape
-        p[CLUSTER_FDR] = cluster_size_p(null, request.threshold, *where).p_values
-        names.discard(CLUSTER_FDR)
-    null_max, observed_max = np.empty(0), np.nan
-    if names or parametric is None:
-        full = FullNull(
-            null.observed.reshape(shape),
-            OnLattice(null, shape),
-            adjacency,
-            request.threshold,
-            request.alternative,
-            height=height,
-        )
-        p |= {name: correct(full, name).reshape(-1) for name in sorted(names)}
-        null_max, observed_max = full.maximum, float(full.values.max())
-    return GroupTest(null.observed, p, null_max, observed_max)
-
-
-def _height(statistic, df, level):
-    """Return the statistic that a p-level stands for."""
-    return float(t.isf(level, df) if statistic == "t" else norm.isf(level))
-
-
-# ------------------------------------------------------------------- what can come out
-
-
-def warn_if_unbalanced(subjects):
-    """Warn if scores are above their chance level without any effect."""
-    if subjects.metric not in _PREFERRING or subjects.unbalanced < _UNBALANCED:
-        return
-    name, ratio = subjects.metric, subjects.unbalanced
-    warn(
-        f"Subjects have classes of different sizes (up to {ratio:.3g} to 1): without "
-        f"any effect {name} is then above its chance level "
-        f"{subjects.chances[0]:.3g}, and tests against that level reject too often. "
-        "Use metric='balanced_accuracy' (decode with scoring=['accuracy', "
-        "'balanced_accuracy']), or method='prevalence' or 'bootstrap'."
+def exchange(subjects, request):
+    """Test the mean of one list, or the difference of two, by signs or by labels."""
+    method, n_first = request.method, request.n_first
+    first, others = subjects.scores[:n_first], subjects.scores[n_first:]
+    n, statistic = len(subjects.scores), method.statistic
+    drawn = request.n_permutations, request.seed
+    if len(others) and not request.paired:
+        samples, dof = (first, others), n - 2
+        labels = draw_labels(n_first, len(others), *drawn)
+        null = LabelExchange(subjects.scores, labels, statistic)
+    else:
+        differences = first - (others if request.paired else _chance(subjects))
+        samples, dof = (differences,), n_first - 1
+        null = SignFlips(differences, draw_signs(n_first, *drawn), statistic)
+    level = request.level
+    height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
+    return _test(
+        null, subjects, request, {"none"}, height, samples if method.parametric else ()
     )
 
 
-def warn_if_out_of_reach(result, majority):
-    """Warn if no p-value can be as small as alpha, whatever the scores."""
-    n, alpha = result.n_permutations, result.alpha
-    of_permutations = f" and {n} second-level permutations" if n else ""
-    sizes = f"With {result.n_subjects} subjects{of_permutations} the"
-    told = False
-    for name in result.correction:
-        least = _smallest_p(result, name)
-        if least > alpha:
-            told = True
-            advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
-            if n < result.parameters["n_permutations"]:
-                advice = "These are all there are; more subjects have more."
-            if _of_distribution(result, name):
-                advice = "More subjects make it smaller."
-            warn(
-                f"{sizes} smallest p-value that correction {name!r} can give is "
-                f"{least:.3g}, above alpha={alpha:g}: nothing can be significant. "
-                f"{advice}"
-            )
-    if result.method != "prevalence" or told:
-        return
-    largest = np.nan_to_num(result.largest_gamma_0)
-    if largest < majority:
-        warn(
-            f"{sizes} prevalence bound cannot exceed {largest:.2f}, so an effect in "
-            f"the majority cannot be shown at alpha={alpha:g}. More subjects or more "
-            "permutations raise it."
-        )
-
-
-def _of_distribution(result, correction):
-    """Tell whether p-values come from a distribution and not from permutations."""
-    return result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS)
-
-
-def _smallest_p(result, correction):
-    """Return the smallest p-value that a correction can give; 0 if that is open."""
-    if correction == CLUSTER_FDR:
-        return 0.0
-    n_counted = int(np.count_nonzero(result.counted))
-    n, n_others = result.n_subjects, 0
-    if result.other_scores is not None and not result.paired:
-        n_others = len(result.other_subjects)
-    n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
-    if _of_distribution(result, correction):
-        if result.method == "t":
-            return 0.0
-        two_sided = result.alternative == "two-sided"
-        least = max((2 if two_sided else 1) / n_exchanges, np.finfo(float).tiny)
-        if n_others:
-            # With ties the rank sum is tested by an approximation, which goes lowest
-            # where all subjects of a group are equal.
-            apart = np.ones((n, 1)), np.zeros((n_others, 1)), "wilcoxon"
-            how = "two-sided" if two_sided else "greater"
-            least = min(least, float(parametric_p(*apart, how)[0]))
-        return smallest_p_value(1 / least - 1, n_counted, correction)
-    least = smallest_p_value(result.n_permutations, n_counted, correction)
-    # Of all sign flips, and of all exchanges between equal groups, two are equally far
-    # out: the observed one and its mirror image.
-    mirrored = not METHODS[result.method] and n_others in (0, n)
-    exact = result.n_permutations < result.parameters["n_permutations"]
-    if mirrored and exact and result.alternative == "two-sided":
-        least = min(1.0, 2 * least)
-    return least
-
-
-#: p-levels that form clusters where none is given: of images, and of everything else.
-_LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
+#: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
+METHODS = {
+    "prevalence": GroupMethod(
+        recombine,
+        "min",
+        by_labels=True,
+        alternatives=("greater",),
+        n_permutations=1_000_000,  # its bound grows with them
+    ),
+    "bootstrap": GroupMethod(
+        recombine, "mean", by_labels=True, corrections=(CLUSTER_FDR,)
+    ),
+    "sign-flip": GroupMethod(exchange, "t"),
+    "t": GroupMethod(exchange, "t", parametric=True),
+    "wilcoxon": GroupMethod(exchange, "wilcoxon", parametric=True),
+}
 
 
 def group_inference(
@@ -404,10 +288,11 @@ def group_inference(
     >>> group_inference(results, "t", "none").pvalues() < 0.001
     True
     """
-    method = check_group_method(method)
-    corrections = check_corrections(correction, method)
+    name = check_group_method(method, METHODS)
+    method = METHODS[name]
+    corrections = check_corrections(correction, name, method.corrections)
     alternative = check_alternative(alternative, method, corrections, other is not None)
-    check_other(other, paired, method)
+    check_other(other, paired, name, method)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     if n_permutations is not None:
         check_count("n_permutations", n_permutations, minimum=1)
@@ -415,12 +300,12 @@ def group_inference(
     if threshold is not None:
         n_means = 1 if paired or other is None else 2
         dof = len(names) // (2 if paired else 1) - n_means
-        check_threshold(threshold, dof if method in ("sign-flip", "t") else None)
+        check_threshold(threshold, dof if method.statistic == "t" else None)
     group = gather_subjects(
         entries,
         metric=metric,
         subjects=names,
-        need_nulls=METHODS[method],
+        need_nulls=method.by_labels,
         resample=resample,
         n_first=n_first,
     )
@@ -428,6 +313,7 @@ def group_inference(
         in_brain = group.places.geometry is not None
         threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
     request = Request(
+        method=method,
         corrections=corrections,
         alternative=alternative,
         threshold=float(threshold),
@@ -435,62 +321,71 @@ def group_inference(
             n_permutations, method, corrections, int(group.counted.sum())
         ),
         seed=draw_seed(random_state),
+        n_first=n_first,
+        paired=bool(paired),
     )
-    tested, chance = _run(method, group, n_first, paired, request)
-    second = {"paired": bool(paired), "labels": labels}
-    result = _pack(method, group, n_first, second, tested, chance, request, alpha)
+    tested = method.test(group, request)
+    result = _pack(name, group, request, tested, labels, alpha)
     warn_if_out_of_reach(result, NULLS["majority"])
     return result
 
 
-# ------------------------------------------------------------------- the steps of it
+# ---------------------------------------------------------------------- the steps of it
 
 
-def _run(method, group, n_first, paired, request):
-    """Test; return what was found, and the chance level of what was tested."""
-    first, others = group.scores[:n_first], group.scores[n_first:]
-    statistic = "wilcoxon" if method == "wilcoxon" else "t"
-    by_exchange = method == "sign-flip"
-    if len(others) and paired:
-        differences, chance = first - others, 0.0
-    elif len(others):
-        arguments = first, others, request, statistic, by_exchange
-        return two_samples(group, *arguments), 0.0
-    else:
-        chance = float(group.chances[0])
-        differences = first - chance
-    if METHODS[method]:
-        if group.one_sided and request.alternative != "greater":
-            raise ValueError(
-                "Diagonals of time generalization hold the larger of two scores for "
-                "each permutation, which tests for high scores only. Use "
-                "alternative='greater', or results of decode_epochs."
-            )
-        reduced = "min" if method == "prevalence" else "mean"
-        return recombine(group, request, reduced), chance
+def _chance(subjects):
+    """Return the chance level to test against; warn of scores that exceed it anyway."""
+    chance = float(subjects.chances[0])
     if np.isnan(chance):
         raise ValueError(
-            f"The metric {group.metric!r} has no chance level to test against. Choose "
-            "another metric, or use method='prevalence' or 'bootstrap', which compare "
-            "with permuted labels."
+            f"The metric {subjects.metric!r} has no chance level to test against. "
+            "Choose another metric, or use method='prevalence' or 'bootstrap', which "
+            "compare with permuted labels."
         )
-    if not len(others):
-        warn_if_unbalanced(group)
-    return one_sample(group, differences, request, statistic, by_exchange), chance
+    warn_if_unbalanced(subjects)
+    return chance
 
 
-def _pack(method, group, n_first, second, tested, chance, request, alpha):
+def _test(null, subjects, request, always, height=None, samples=()):
+    """Return the `MapTest` of a lazy null (P, C); `samples` have a distribution."""
+    names = always | {name for name in request.corrections if name not in ADJUSTMENTS}
+    adjacency = subjects.places.adjacency(subjects.counted)
+    places = subjects.places.shape
+    p = {}
+    if samples:
+        how = {"statistic": null.statistic, "alternative": request.alternative}
+        p["none"] = parametric_p(*samples, **how)
+    if CLUSTER_FDR in names:
+        sizes = cluster_size_p(null, request.threshold, adjacency, places)
+        p[CLUSTER_FDR] = sizes.p_values
+    names -= set(p)
+    if not names:
+        return MapTest(null.observed, p, np.empty(0), np.nan)
+    shape = places if adjacency is None else null.observed.shape
+    full = FullNull(
+        null.observed.reshape(shape),
+        OnLattice(null, shape),
+        adjacency,
+        request.threshold,
+        request.alternative,
+        height=height,
+    )
+    tested = MapTest.of(full, names)
+    return replace(tested, statistic=null.observed, p=p | tested.p)
+
+
+def _pack(name, group, request, tested, labels, alpha):
     """Make the result, with maps of all positions."""
-    scores = group.expand(group.scores)
+    scores, n_first = group.expand(group.scores), request.n_first
     compared = len(scores) > n_first
     return GroupResult(
         metric=group.metric,
-        method=method,
+        method=name,
         correction=request.corrections,
         alternative=request.alternative,
         alpha=alpha,
         places=group.places,
-        chance=chance,
+        chance=0.0 if compared else float(group.chances[0]),
         score_chance=float(group.chances[0]),
         statistic=group.expand(tested.statistic),
         p_maps={name: group.expand(p) for name, p in tested.p.items()},
@@ -501,7 +396,8 @@ def _pack(method, group, n_first, second, tested, chance, request, alpha):
         subject_scores=scores[:n_first],
         other_subjects=np.array(group.names[n_first:]) if compared else None,
         other_scores=scores[n_first:] if compared else None,
-        **second,
+        paired=request.paired,
+        labels=labels,
         parameters={
             "n_permutations": request.n_permutations,
             "threshold": request.threshold,
@@ -510,3 +406,81 @@ def _pack(method, group, n_first, second, tested, chance, request, alpha):
         },
         versions=versions(),
     )
+
+
+# -------------------------------------------------------------------- what can come out
+
+
+def warn_if_unbalanced(subjects):
+    """Warn if scores are above their chance level without any effect."""
+    if subjects.metric not in _PREFERRING or subjects.unbalanced < _UNBALANCED:
+        return
+    name, ratio = subjects.metric, subjects.unbalanced
+    warn(
+        f"Subjects have classes of different sizes (up to {ratio:.3g} to 1): without "
+        f"any effect {name} is then above its chance level "
+        f"{subjects.chances[0]:.3g}, and tests against that level reject too often. "
+        "Use metric='balanced_accuracy' (decode with scoring=['accuracy', "
+        "'balanced_accuracy']), or method='prevalence' or 'bootstrap'."
+    )
+
+
+def warn_if_out_of_reach(result, majority):
+    """Warn if no p-value can be as small as alpha, whatever the scores."""
+    n, alpha = result.n_permutations, result.alpha
+    drawn = f"{result.n_subjects} subjects"
+    drawn += f" and {n} second-level permutations" if n else ""
+    told = False
+    for name in result.correction:
+        advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
+        if n < result.parameters["n_permutations"]:
+            advice = "These are all there are; more subjects have more."
+        if _of_distribution(result, name):
+            advice = "More subjects make it smaller."
+        told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
+    if result.method != "prevalence" or told:
+        return
+    largest = np.nan_to_num(result.largest_gamma_0)
+    if largest < majority:
+        warn(
+            f"With {drawn} the prevalence bound cannot exceed {largest:.2f}, so an "
+            f"effect in the majority cannot be shown at alpha={alpha:g}. More subjects "
+            "or more permutations raise it."
+        )
+
+
+def _of_distribution(result, correction):
+    """Tell whether p-values come from a distribution and not from permutations."""
+    quick = correction in ("none", *ADJUSTMENTS)
+    return METHODS[result.method].parametric and quick
+
+
+def _smallest_p(result, correction):
+    """Return the smallest p-value that a correction can give; 0 if that is open."""
+    if correction == CLUSTER_FDR:
+        return 0.0
+    n_counted = int(np.count_nonzero(result.counted))
+    n, n_others = result.n_subjects, 0
+    if result.other_scores is not None and not result.paired:
+        n_others = len(result.other_subjects)
+    n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
+    if _of_distribution(result, correction):
+        if METHODS[result.method].statistic == "t":
+            return 0.0
+        two_sided = result.alternative == "two-sided"
+        least = max((2 if two_sided else 1) / n_exchanges, np.finfo(float).tiny)
+        if n_others:
+            # With ties the rank sum is tested by an approximation, which goes lowest
+            # where all subjects of a group are equal.
+            apart = np.ones((n, 1)), np.zeros((n_others, 1)), "wilcoxon"
+            how = "two-sided" if two_sided else "greater"
+            least = min(least, float(parametric_p(*apart, how)[0]))
+        return smallest_p_value(1 / least - 1, n_counted, correction)
+    least = smallest_p_value(result.n_permutations, n_counted, correction)
+    # Of all sign flips, and of all exchanges between equal groups, two are equally far
+    # out: the observed one and its mirror image.
+    mirrored = not METHODS[result.method].by_labels and n_others in (0, n)
+    exact = result.n_permutations < result.parameters["n_permutations"]
+    if mirrored and exact and result.alternative == "two-sided":
+        least = min(1.0, 2 * least)
+    return least

@@ -3,15 +3,18 @@
 Both are lazy nulls: rows of statistics (P, positions), computed when they are asked
 for. Both come down to one matrix product, because what an exchange changes of the
 statistic is a weighted sum over subjects, and the rest is the same in all exchanges.
+At the end: what any null says of a map.
 """
 
 import math
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from scipy import stats
 from scipy.stats import rankdata
 
+from ..inference.corrections import correct
 from ..inference.null import ALTERNATIVES, FullNull, count_p
 from ..utils.checks import check_count, check_option, generator
 
@@ -67,6 +70,7 @@ class Exchange:
         return self._rows(self._weights[rows])
 
     def _rows(self, weights):
+        """Return the statistics (m, C) of weights (m, S)."""
         sums = np.asarray(weights, dtype=float) @ self._values
         r = (sums - self._centre) / self._norm
         if self.statistic == "wilcoxon":
@@ -151,24 +155,6 @@ class LabelExchange(Exchange):
             factor=math.sqrt(n - 1),
             statistic=statistic,
         )
-
-
-class OnLattice:
-    """A lazy null (P, C) as one of shape (P, lattice...)."""
-
-    def __init__(self, null, lattice):
-        self._null, self._lattice = null, lattice
-        self.shape, self.dtype = (len(null), *lattice), null.dtype
-        self.ndim = len(self.shape)
-
-    def __len__(self):
-        """Return the number of permutations."""
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        """Return the maps of some permutations."""
-        rows = self._null[rows]
-        return rows.reshape(len(rows), *self._lattice)
 
 
 def tidied(values):
@@ -265,6 +251,7 @@ def parametric_p(first, second=None, statistic="t", alternative="greater"):
 
 
 def _one_group(values, n, statistic, alternative):
+    """Return the p-values (C,) of n subjects against 0."""
     flips = SignFlips(values, np.ones((1, n)), statistic)
     if statistic == "t":
         return _tail(flips.observed, stats.t(n - 1), alternative)
@@ -282,6 +269,7 @@ def _one_group(values, n, statistic, alternative):
 
 
 def _two_groups(values, n, statistic, alternative):
+    """Return the p-values (C,) of the first n subjects against the others."""
     if statistic == "t":
         labels = np.arange(len(values))[np.newaxis] < n
         t = LabelExchange(values, labels).observed
@@ -307,3 +295,58 @@ def _tail(statistic, distribution, alternative):
 def _tied(values):
     """Tell which columns hold a value twice."""
     return (np.diff(np.sort(values, axis=0), axis=0) == 0).any(axis=0)
+
+
+# ----------------------------------------------------------------- what a null says
+
+
+class OnLattice:
+    """A lazy null (P, C) as one of shape (P, lattice...)."""
+
+    def __init__(self, null, lattice):
+        self._null, self._lattice = null, lattice
+        self.shape, self.dtype = (len(null), *lattice), null.dtype
+        self.ndim = len(self.shape)
+
+    def __len__(self):
+        """Return the number of permutations."""
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        """Return the maps of some permutations."""
+        rows = self._null[rows]
+        return rows.reshape(len(rows), *self._lattice)
+
+
+@dataclass(frozen=True)
+class MapTest:
+    """A map of C positions, tested: p-values by correction, and the P maxima."""
+
+    statistic: np.ndarray
+    p: dict
+    #: The most extreme statistic of each permutation, turned as the alternative says.
+    null_max: np.ndarray
+    observed_max: float
+
+    @classmethod
+    def of(cls, null, corrections):
+        """Test a null's own observed map, with every one of the corrections."""
+        return cls(
+            null.observed.ravel(),
+            {name: np.ravel(correct(null, name)) for name in sorted(corrections)},
+            null.maximum,
+            float(null.values.max()),
+        )
+
+    def at_most(self, other, exempt):
+        """Return the test that rejects where both do; `exempt` (C,) is not the other's.
+
+        The statistic is this test's.
+        """
+        p = {
+            name: np.maximum(values, np.where(exempt, 0.0, other.p[name]))
+            for name, values in self.p.items()
+        }
+        null_max = np.maximum(self.null_max, other.null_max)
+        observed_max = max(self.observed_max, other.observed_max)
+        return replace(self, p=p, null_max=null_max, observed_max=observed_max)

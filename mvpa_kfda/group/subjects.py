@@ -195,7 +195,7 @@ def list_entries(results, name="results"):
             f"{wanted} subject; got a {type(results).__name__}. Give a list of two or "
             "more."
         ) from None
-    for entry in filter(_is_path, entries):
+    for entry in filter(is_path, entries):
         if _is_pattern(entry):
             raise FileNotFoundError(
                 f"There is no file {os.fspath(entry)!r} in {name}; a pattern has to be "
@@ -214,7 +214,7 @@ def list_entries(results, name="results"):
     return entries
 
 
-def _is_path(entry):
+def is_path(entry):
     """Tell paths from objects."""
     return isinstance(entry, str | os.PathLike)
 
@@ -241,9 +241,9 @@ def name_subjects(subjects, entries):
 def _default_names(entries):
     """Take the names from the paths; results that have none are counted."""
     numbers = [f"subject {number}" for number, _ in enumerate(entries, start=1)]
-    found = iter(_names_in([entry for entry in entries if _is_path(entry)]))
+    found = iter(_names_in([entry for entry in entries if is_path(entry)]))
     names = [
-        next(found, number) if _is_path(entry) else number
+        next(found, number) if is_path(entry) else number
         for entry, number in zip(entries, numbers, strict=True)
     ]
     return names if len(set(names)) == len(names) else numbers
@@ -266,7 +266,7 @@ def _names_in(paths):
 def word_subject(name, entry):
     """Word a subject at the start of a sentence, e.g. "Subject sub-01 (a/b.h5)"."""
     words = name if name.startswith("subject ") else f"subject {name}"
-    path = f" ({os.fspath(entry)})" if _is_path(entry) else ""
+    path = f" ({os.fspath(entry)})" if is_path(entry) else ""
     return f"S{words[1:]}{path}"
 
 
@@ -274,9 +274,9 @@ def refuse_repeats(entries, words):
     """Raise a ValueError if a file or an object is there twice."""
     for (one, who), (other, whom) in combinations(zip(entries, words, strict=True), 2):
         same = ""
-        if one is other and not _is_path(one):
+        if one is other and not is_path(one):
             same = "object"
-        elif _is_path(one) and _is_path(other) and _is_same_file(one, other):
+        elif is_path(one) and is_path(other) and _is_same_file(one, other):
             same = "file"
         if same:
             raise ValueError(
@@ -300,7 +300,7 @@ def inside(who):
 def load_subject(entry, who):
     """Return the result of one subject, loaded from its file if need be."""
     result = entry
-    if _is_path(entry):
+    if is_path(entry):
         try:
             result = load_result(entry)
         except (OSError, ValueError) as error:
