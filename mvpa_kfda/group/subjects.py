@@ -1,8 +1,7 @@
 """The results of several subjects, or their files, gathered for the second level.
 
-Messages name a subject by what it is called and by its file.
-
-Files are loaded one after the other, and of each only what the group needs is kept.
+Files are loaded one after the other, compared with the first, and of each only what the
+group needs is kept. Messages name a subject by what it is called and by its file.
 """
 
 import hashlib
@@ -26,33 +25,6 @@ from ..results.load import load_result
 from ..results.places import Places
 from ..utils.checks import quoted, warn
 
-
-def nearest_voxels(space, onto):
-    """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
-    # One image, of the voxels' numbers, is resampled in place of every map.
-    # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
-    # grid's last voxel, be it by rounding only. An empty voxel all around mends that.
-    affine = space.affine.copy()
-    affine[:3, 3] -= space.affine[:3, :3].sum(axis=1)
-    padded = VolumeSpace(np.pad(space.mask, 1), affine)
-    # Numbers from 1, for 0 is outside; as floats, for nilearn makes integers smaller.
-    numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
-    target = onto.to_img(np.zeros(onto.n_positions))
-    try:
-        with NilearnWarnings():
-            moved = resample_to_img(numbers, target, interpolation="nearest")
-    except BoundingBoxError:  # the grids do not overlap
-        return np.full(onto.n_positions, -1)
-    return np.asarray(moved.dataobj)[onto.mask].astype(np.intp) - 1
-
-
-def take_voxels(values, nearest):
-    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
-    taken = np.take(values, nearest, axis=-1, mode="wrap")
-    taken[..., nearest < 0] = np.nan
-    return taken
-
-
 #: Scores in single precision go beyond the range of their metric by less.
 _BEYOND = 1e-6
 
@@ -60,23 +32,9 @@ _BEYOND = 1e-6
 #: what differs between subjects for good reasons: seeds, numbers of permutations and
 #: of trials, channels, and folds that follow from the data.
 _DEFINING = (
-    "task",
-    "kernel",
-    "reg",
-    "kernels",
-    "criterion",
-    "n_components",
-    "average",
-    "permute",
-    "standardize",
-    "radius",
-    "distance",
-    "scale",
-    "window",
-    "step",
-    "window_mode",
-    "sfreq",
-    "train_on",
+    *("task", "kernel", "reg", "kernels", "criterion", "n_components", "average"),
+    *("permute", "standardize", "radius", "distance", "scale", "window", "step"),
+    *("window_mode", "sfreq", "train_on"),
 )
 
 #: Numbers that differ by less, as a part of the first, are the same.
@@ -85,94 +43,85 @@ _SAME = 1e-6
 #: Subjects that a warning names.
 _NAMED = 3
 
-
-def recorded(result):
-    """Return what a result records of how it was made, and its classes."""
-    analysis = {n: result.parameters[n] for n in _DEFINING if n in result.parameters}
-    if len(result.classes):
-        analysis["classes"] = ", ".join(map(str, result.classes))
-    return analysis
-
-
-def tell_differences(words, analyses, n_first):
-    """Warn of subjects that were analysed otherwise than the first of their list."""
-    found = {}
-    for k, (who, analysis) in enumerate(zip(words, analyses, strict=True)):
-        first = analyses[0 if k < n_first else n_first]
-        differ = [
-            f"{name} ({_worded(analysis[name])} instead of {_worded(first[name])})"
-            for name in first
-            if name in analysis and not _same(analysis[name], first[name])
-        ]
-        if differ:
-            found[who] = ", ".join(differ)
-    if found:
-        named = [f"{who}: {differ}" for who, differ in list(found.items())[:_NAMED]]
-        (who, differ), more = next(iter(found.items())), len(found) - len(named)
-        text = f"{who} was analysed differently from the first: {differ}"
-        if len(found) > 1:
-            rest = f"; and {more} more" if more else ""
-            text = (
-                f"{len(found)} subjects were analysed differently from the first. "
-                f"{'; '.join(named)}{rest}"
-            )
-        warn(f"{text}. If this is not on purpose, run the analysis again.")
-
-
-def _same(value, other):
-    """Tell whether two recorded values are the same, but for rounding."""
-    numbers = [isinstance(each, float | int | np.number) for each in (value, other)]
-    if all(numbers):
-        return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
-    return _worded(value) == _worded(other)
-
-
-def _worded(value):
-    """Word a recorded value; a place in memory is no part of what a function is."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
-
-
-def largest_ratio(result):
-    """Return the largest ratio between the tested trials of two classes; 1 without."""
-    if len(result.classes) == 0:
-        return 1.0
-    counts = np.unique(getattr(result, "y_test", result.y), return_counts=True)[1]
-    return float(counts.max() / counts.min())
-
-
-def refuse_damage(values, metric, who):
-    """Raise a ValueError on values that a score or a permuted score never has."""
-    lowest, highest = metric_limits(metric)
-    low, high = values.min(), values.max()  # NaN if any is
-    if np.isfinite([low, high]).all() and (
-        lowest - _BEYOND <= low and high <= highest + _BEYOND
-    ):
-        return
-    raise ValueError(
-        f"{who} has scores of {metric!r}, observed or of permuted labels, that cannot "
-        f"be: they go from {low:.3g} to {high:.3g}. Its result is damaged; take it "
-        "from a backup, or run its analysis again."
-    )
-
-
-def refuse_gap(has_score, places, words):
-    """Raise a ValueError that names a subject and a place without a score."""
-    subject, place = np.argwhere(~has_score)[0]
-    at = ", ".join(
-        f"{column} {values[place]:.6g}" for column, values in places.columns().items()
-    )
-    raise ValueError(
-        f"{words[subject]} has no score of {places.describe()} at {at} (first of "
-        f"{np.count_nonzero(~has_score[subject])}), but maps without gaps are needed. "
-        "Take another metric, or leave these positions out of the analysis of all "
-        "subjects."
-    )
-
-
 #: The name of a subject in a path, as BIDS has it.
 _BIDS_SUBJECT = re.compile(r"(?<![A-Za-z0-9])sub-[A-Za-z0-9]+")
+
+#: Chance levels that are closer than this are equal.
+_SAME_CHANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Subjects:
+    """Scores of S subjects at the same V positions, of which C count."""
+
+    names: tuple
+    places: Places
+    metric: str
+    #: Chance levels (S,), NaN where there is none.
+    chances: np.ndarray
+    #: Positions (V,), in C order, where every subject has a score.
+    counted: np.ndarray
+    #: Scores of the observed labels (S, C).
+    scores: np.ndarray
+    #: Scores under permuted labels (P_s, C) by subject, if asked for, and those of the
+    #: second test of cross-validated time generalization, if there is one.
+    nulls: tuple
+    second_nulls: tuple
+    #: Positions (C,) where the second test does not count.
+    exempt: np.ndarray
+    #: Whether the nulls are good for high scores only, as those of diagonals.
+    one_sided: bool
+    #: The largest ratio between the tested trials of two classes, of all subjects.
+    unbalanced: float
+
+    def expand(self, values, fill=np.nan):
+        """Put values (..., C) of the positions that count into the shape of the map."""
+        return self.places.expand(values, self.counted, fill)
+
+
+@dataclass(frozen=True, eq=False)
+class _SubjectMaps:
+    """What is kept of the result of one subject, at all positions of its map."""
+
+    places: Places
+    mode: str | None
+    metric: str
+    chance: float
+    scores: np.ndarray
+    null: np.ndarray | None
+    second: np.ndarray | None
+    exempt: np.ndarray
+    one_sided: bool
+    unbalanced: float
+    analysis: dict
+
+
+def gather_subjects(
+    results,
+    *,
+    metric=None,
+    subjects=None,
+    need_nulls=False,
+    resample=False,
+    n_first=None,
+):
+    """Return the `Subjects` of results or paths, at the positions of the first."""
+    entries = list_entries(results)
+    names = name_subjects(subjects, entries)
+    words = [_word_subject(*pair) for pair in zip(names, entries, strict=True)]
+    _refuse_repeats(entries, words)
+    subject_maps, seen = [], {}
+    for entry, who in zip(entries, words, strict=True):
+        first = subject_maps[0] if subject_maps else None
+        subject_maps.append(
+            _read(entry, who, first, metric, need_nulls, resample, seen)
+        )
+    analyses = [maps.analysis for maps in subject_maps]
+    _tell_differences(words, analyses, len(words) if n_first is None else n_first)
+    return _join(names, words, subject_maps)
+
+
+# --------------------------------------------------------------- the list and the names
 
 
 def list_entries(results, name="results"):
@@ -241,9 +190,9 @@ def name_subjects(subjects, entries):
 def _default_names(entries):
     """Take the names from the paths; results that have none are counted."""
     numbers = [f"subject {number}" for number, _ in enumerate(entries, start=1)]
-    found = iter(_names_in([entry for entry in entries if is_path(entry)]))
+    in_paths = iter(_names_in([entry for entry in entries if is_path(entry)]))
     names = [
-        next(found, number) if is_path(entry) else number
+        next(in_paths, number) if is_path(entry) else number
         for entry, number in zip(entries, numbers, strict=True)
     ]
     return names if len(set(names)) == len(names) else numbers
@@ -253,8 +202,8 @@ def _names_in(paths):
     """Return what tells paths apart: a name as in BIDS, or the shortest ends."""
     paths = [Path(os.path.abspath(path)) for path in paths]
     named = [_BIDS_SUBJECT.findall(str(path)) for path in paths]
-    if all(named) and len({found[-1] for found in named}) == len(paths):
-        return [found[-1] for found in named]
+    if all(named) and len({names[-1] for names in named}) == len(paths):
+        return [names[-1] for names in named]
     parts = [(p.with_suffix("") if p.suffix == ".h5" else p).parts for p in paths]
     for depth in range(1, max(map(len, parts), default=0) + 1):
         ends = ["/".join(part[-depth:]) for part in parts]
@@ -263,24 +212,20 @@ def _names_in(paths):
     return []
 
 
-def word_subject(name, entry):
-    """Word a subject at the start of a sentence, e.g. "Subject sub-01 (a/b.h5)"."""
-    words = name if name.startswith("subject ") else f"subject {name}"
-    path = f" ({os.fspath(entry)})" if is_path(entry) else ""
-    return f"S{words[1:]}{path}"
-
-
-def refuse_repeats(entries, words):
+def _refuse_repeats(entries, words):
     """Raise a ValueError if a file or an object is there twice."""
-    for (one, who), (other, whom) in combinations(zip(entries, words, strict=True), 2):
+    for (entry, who), (other, whom) in combinations(
+        zip(entries, words, strict=True), 2
+    ):
         same = ""
-        if one is other and not is_path(one):
+        if entry is other and not is_path(entry):
             same = "object"
-        elif is_path(one) and is_path(other) and _is_same_file(one, other):
+        elif is_path(entry) and is_path(other) and _is_same_file(entry, other):
             same = "file"
         if same:
             raise ValueError(
-                f"{who} and {inside(whom)} are the same {same}; give each subject once."
+                f"{who} and {_inside(whom)} are the same {same}; give each subject "
+                "once."
             )
 
 
@@ -292,12 +237,62 @@ def _is_same_file(path, other):
         return False
 
 
-def inside(who):
+def _word_subject(name, entry):
+    """Word a subject at the start of a sentence, e.g. "Subject sub-01 (a/b.h5)"."""
+    words = name if name.startswith("subject ") else f"subject {name}"
+    path = f" ({os.fspath(entry)})" if is_path(entry) else ""
+    return f"S{words[1:]}{path}"
+
+
+def _inside(who):
     """Word a subject in the middle of a sentence."""
     return f"s{who[1:]}"
 
 
-def load_subject(entry, who):
+# -------------------------------------------------------------------------- one subject
+
+
+def _read(entry, who, first, metric, need_nulls, resample, seen):
+    """Load a subject's result and keep what is needed, at the first one's places."""
+    result = _load(entry, who)
+    places = Places.of(result)
+    # The diagonal of such a map keeps its parameters, but is tested at each time alone.
+    general = isinstance(result, GeneralizationResult)
+    mode = result.parameters.get("mode") if general else None
+    metric = _check_kind(result, places, mode, who, first, metric, resample)
+    _refuse_copy(result, entry, who, seen)
+    null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
+    maps = _SubjectMaps(
+        places=places,
+        mode=mode,
+        metric=metric,
+        chance=result.chances[metric],
+        scores=np.ravel(result.metrics[metric]).astype(np.float64),
+        null=null,
+        second=second,
+        exempt=np.ravel(result._exempt() if general else np.zeros(places.shape, bool)),
+        one_sided=bool(result.parameters.get("larger_of_two")),
+        unbalanced=_largest_ratio(result),
+        analysis=_recorded(result),
+    )
+    if first is None:
+        return maps
+    if first.places.difference(places):  # of voxels, and resampling was asked for
+        nearest = nearest_voxels(places.geometry, first.places.geometry)
+        if (nearest < 0).all():
+            raise ValueError(
+                f"The voxels of {_inside(who)} do not overlap with those of the first "
+                "subject; are both in the same space? Images have to be warped to one "
+                "space, such as MNI, before they are decoded."
+            )
+        if null is not None:
+            null = take_voxels(null, nearest)
+        maps = replace(maps, scores=take_voxels(maps.scores, nearest), null=null)
+    # All share the places of the first; meshes and masks of the others are let go.
+    return replace(maps, places=first.places, exempt=first.exempt)
+
+
+def _load(entry, who):
     """Return the result of one subject, loaded from its file if need be."""
     result = entry
     if is_path(entry):
@@ -319,146 +314,8 @@ def load_subject(entry, who):
     )
 
 
-#: Chance levels that are closer than this are equal.
-_SAME_CHANCE = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Subjects:
-    """Scores of S subjects at the same V positions, of which C count.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the subjects.
-    places : Places
-        The positions of the map.
-    metric : str
-        Name of the metric of the scores.
-    chances : array, shape (S,)
-        Chance levels, NaN where there is none.
-    counted : array of bool, shape (V,)
-        Positions, in C order, where every subject has a score.
-    scores : array, shape (S, C)
-        Scores of the observed labels.
-    nulls : tuple of array, shape (P_s, C)
-        Scores under permuted labels, by subject; empty if not asked for.
-    second_nulls : tuple of array, shape (P_s, C)
-        The same for the second test of cross-validated time generalization, see
-        `GeneralizationResult.pvalues`; empty if there is none.
-    exempt : array of bool, shape (C,)
-        Positions where the second test does not count.
-    one_sided : bool
-        Whether the nulls are good for high scores only, see
-        `GeneralizationResult.diagonal`.
-    unbalanced : float
-        The largest ratio between the numbers of tested trials of two classes, of all
-        subjects; 1 where they are equal, or without classes.
-    """
-
-    names: tuple
-    places: Places
-    metric: str
-    chances: np.ndarray
-    counted: np.ndarray
-    scores: np.ndarray
-    nulls: tuple
-    second_nulls: tuple
-    exempt: np.ndarray
-    one_sided: bool = False
-    unbalanced: float = 1.0
-
-    def expand(self, values, fill=np.nan):
-        """Put values (..., C) of the positions that count into the shape of the map."""
-        return self.places.expand(values, self.counted, fill)
-
-
-@dataclass(frozen=True, eq=False)
-class _SubjectMaps:
-    """What is kept of the result of one subject, at all positions of its map."""
-
-    places: Places
-    mode: str | None
-    metric: str
-    chance: float
-    scores: np.ndarray
-    null: np.ndarray | None
-    second: np.ndarray | None
-    exempt: np.ndarray
-    one_sided: bool
-    unbalanced: float
-    analysis: dict
-
-
-def gather_subjects(
-    results,
-    *,
-    metric=None,
-    subjects=None,
-    need_nulls=False,
-    resample=False,
-    n_first=None,
-):
-    """Return the `Subjects` of results or paths, at the positions of the first."""
-    entries = list_entries(results)
-    names = name_subjects(subjects, entries)
-    words = [word_subject(*each) for each in zip(names, entries, strict=True)]
-    refuse_repeats(entries, words)
-    kept, seen = [], {}
-    for entry, who in zip(entries, words, strict=True):
-        first = kept[0] if kept else None
-        kept.append(_keep(entry, who, first, metric, need_nulls, resample, seen))
-    analyses = [each.analysis for each in kept]
-    tell_differences(words, analyses, len(words) if n_first is None else n_first)
-    return _joined(names, words, kept)
-
-
-def _keep(entry, who, first, metric, need_nulls, resample, seen):
-    """Load a subject's result, compare it with the first, keep what is needed of it."""
-    result = load_subject(entry, who)
-    places = Places.of(result)
-    # The diagonal of such a map keeps its parameters, but is tested at each time alone.
-    general = isinstance(result, GeneralizationResult)
-    mode = result.parameters.get("mode") if general else None
-    metric = _same_kind(result, places, mode, who, first, metric, resample)
-    _refuse_copy(result, entry, who, seen)
-    null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
-    exempt = result._exempt() if general else np.zeros(places.shape, dtype=bool)
-    scores = np.ravel(result.metrics[metric]).astype(np.float64)
-    chance, exempt = result.chances[metric], exempt.ravel()
-    one_sided = bool(result.parameters.get("larger_of_two"))
-    kept = _SubjectMaps(
-        places,
-        mode,
-        metric,
-        chance,
-        scores,
-        null,
-        second,
-        exempt,
-        one_sided,
-        largest_ratio(result),
-        recorded(result),
-    )
-    if first is None:
-        return kept
-    if first.places.difference(places):  # of voxels, and resampling was asked for
-        nearest = nearest_voxels(places.geometry, first.places.geometry)
-        if (nearest < 0).all():
-            raise ValueError(
-                f"The voxels of {inside(who)} do not overlap with those of the first "
-                "subject; are both in the same space? Images have to be warped to one "
-                "space, such as MNI, before they are decoded."
-            )
-        if null is not None:
-            null = take_voxels(null, nearest)
-        kept = replace(kept, scores=take_voxels(scores, nearest), null=null)
-    # All share the places of the first; meshes and masks of the others are let go.
-    return replace(kept, places=first.places, exempt=first.exempt)
-
-
-def _same_kind(result, places, mode, who, first, metric, resample):
-    """Raise unless a subject has what the first one has; return the metric."""
+def _check_kind(result, places, mode, who, first, metric, resample):
+    """Return the metric; raise unless a subject has what the first one has."""
     if first is None:
         try:
             return result._scalar_metric(metric)
@@ -470,9 +327,9 @@ def _same_kind(result, places, mode, who, first, metric, resample):
                     f"scoring={[*result.scoring, metric]}."
                 )
             raise ValueError(f"{who}: {error}{again}") from None
-    words = first.places.difference(places)
+    difference = first.places.difference(places)
     voxels = first.places.in_voxels and places.in_voxels
-    if words and not (resample and voxels):
+    if difference and not (resample and voxels):
         advice = "Run its analysis again like the others, or leave it out"
         if voxels:
             advice = (
@@ -481,7 +338,9 @@ def _same_kind(result, places, mode, who, first, metric, resample):
             )
         elif resample:
             advice = f"resample=True is for searchlights in volumes only. {advice}"
-        raise ValueError(f"{who} differs from the first subject: {words}. {advice}.")
+        raise ValueError(
+            f"{who} differs from the first subject: {difference}. {advice}."
+        )
     if mode != first.mode:
         raise ValueError(
             f"{who} has mode={mode!r}, but the first subject {first.mode!r}: other "
@@ -512,9 +371,9 @@ def _refuse_copy(result, entry, who, seen):
     # Equal results have equal scores; only then are both compared as a whole.
     alike = seen.setdefault(digest.digest(), [])
     for other, whom in alike:
-        if result == load_subject(other, whom):
+        if result == _load(other, whom):
             raise ValueError(
-                f"{whom} and {inside(who)} have equal results: one may be a copy of "
+                f"{whom} and {_inside(who)} have equal results: one may be a copy of "
                 "the other, or the same data was analysed twice. Give each subject "
                 "once."
             )
@@ -524,7 +383,7 @@ def _refuse_copy(result, entry, who, seen):
 def _nulls_of(result, metric, who, first):
     """Return the scores under permuted labels (P, V), and those of the second test."""
     null = result.nulls.get(metric, ())
-    again = f"run the analysis of {inside(who)} again with n_permutations=100"
+    again = f"run the analysis of {_inside(who)} again with n_permutations=100"
     if len(null) == 0 and metric in getattr(result, "null_summaries", {}):
         raise ValueError(
             f"{who} has only a summary of its label permutations "
@@ -549,26 +408,72 @@ def _flat(null):
     return null.reshape(len(null), -1).astype(dtype, copy=False)
 
 
-def _joined(names, words, kept):
-    """Put together what was kept of the subjects, at the positions that count."""
-    first, chances = kept[0], np.array([each.chance for each in kept])
-    has_score = np.array([~np.isnan(each.scores) for each in kept])
+def _largest_ratio(result):
+    """Return the largest ratio between the tested trials of two classes; 1 without."""
+    if len(result.classes) == 0:
+        return 1.0
+    counts = np.unique(getattr(result, "y_test", result.y), return_counts=True)[1]
+    return float(counts.max() / counts.min())
+
+
+def _recorded(result):
+    """Return what a result records of how it was made, and its classes."""
+    analysis = {n: result.parameters[n] for n in _DEFINING if n in result.parameters}
+    if len(result.classes):
+        analysis["classes"] = ", ".join(map(str, result.classes))
+    return analysis
+
+
+def nearest_voxels(space, onto):
+    """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
+    # One image, of the voxels' numbers, is resampled in place of every map.
+    # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
+    # grid's last voxel, be it by rounding only. An empty voxel all around mends that.
+    affine = space.affine.copy()
+    affine[:3, 3] -= space.affine[:3, :3].sum(axis=1)
+    padded = VolumeSpace(np.pad(space.mask, 1), affine)
+    # Numbers from 1, for 0 is outside; as floats, for nilearn makes integers smaller.
+    numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
+    target = onto.to_img(np.zeros(onto.n_positions))
+    try:
+        with NilearnWarnings():
+            moved = resample_to_img(numbers, target, interpolation="nearest")
+    except BoundingBoxError:  # the grids do not overlap
+        return np.full(onto.n_positions, -1)
+    return np.asarray(moved.dataobj)[onto.mask].astype(np.intp) - 1
+
+
+def take_voxels(values, nearest):
+    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
+    taken = np.take(values, nearest, axis=-1, mode="wrap")
+    taken[..., nearest < 0] = np.nan
+    return taken
+
+
+# ------------------------------------------------------------------------- all subjects
+
+
+def _join(names, words, subject_maps):
+    """Put together the maps of the subjects, at the positions that count."""
+    first, chances = subject_maps[0], np.array([maps.chance for maps in subject_maps])
+    has_score = np.array([~np.isnan(maps.scores) for maps in subject_maps])
     counted = has_score.all(axis=0)
     if first.places.pairs is None and counted.any() and not counted.all():
-        refuse_gap(has_score, first.places, words)
+        _refuse_gap(has_score, first.places, words)
     _check_counted(has_score, counted, words)
-    one_sided = any(each.one_sided for each in kept)
-    unbalanced = max(each.unbalanced for each in kept)
+    one_sided = any(maps.one_sided for maps in subject_maps)
+    unbalanced = max(maps.unbalanced for maps in subject_maps)
+    where = slice(None) if counted.all() else counted  # no copies where all count
     scores, nulls, second_nulls = [], [], []
     for who in words:
-        each = kept.pop(0)  # let go before the next is copied
-        scores.append(each.scores[counted])
-        if each.null is not None:
-            nulls.append(_where(each.null, counted))
-        if each.second is not None:
-            second_nulls.append(_where(each.second, counted))
+        maps = subject_maps.pop(0)  # let go before the next is copied
+        scores.append(maps.scores[where])
+        if maps.null is not None:
+            nulls.append(maps.null[:, where])
+        if maps.second is not None:
+            second_nulls.append(maps.second[:, where])
         for values in (scores[-1], *nulls[-1:], *second_nulls[-1:]):
-            refuse_damage(values, first.metric, who)
+            _refuse_damage(values, first.metric, who)
     return Subjects(
         names=names,
         places=first.places,
@@ -584,9 +489,18 @@ def _joined(names, words, kept):
     )
 
 
-def _where(null, counted):
-    """Return a null at the positions that count; no copy where all do."""
-    return null if counted.all() else null[:, counted]
+def _refuse_gap(has_score, places, words):
+    """Raise a ValueError that names a subject and a place without a score."""
+    subject, place = np.argwhere(~has_score)[0]
+    at = ", ".join(
+        f"{column} {values[place]:.6g}" for column, values in places.columns().items()
+    )
+    raise ValueError(
+        f"{words[subject]} has no score of {places.describe()} at {at} (first of "
+        f"{np.count_nonzero(~has_score[subject])}), but maps without gaps are needed. "
+        "Take another metric, or leave these positions out of the analysis of all "
+        "subjects."
+    )
 
 
 def _check_counted(has_score, counted, words):
@@ -602,3 +516,57 @@ def _check_counted(has_score, counted, words):
         raise ValueError(f"{text}. Leave out subjects that have few.")
     if (has_score != counted).any():
         warn(f"{text}.")
+
+
+def _refuse_damage(values, metric, who):
+    """Raise a ValueError on values that a score or a permuted score never has."""
+    lowest, highest = metric_limits(metric)
+    low, high = values.min(), values.max()  # NaN if any is
+    if np.isfinite([low, high]).all() and (
+        lowest - _BEYOND <= low and high <= highest + _BEYOND
+    ):
+        return
+    raise ValueError(
+        f"{who} has scores of {metric!r}, observed or of permuted labels, that cannot "
+        f"be: they go from {low:.3g} to {high:.3g}. Its result is damaged; take it "
+        "from a backup, or run its analysis again."
+    )
+
+
+def _tell_differences(words, analyses, n_first):
+    """Warn of subjects that were analysed otherwise than the first of their list."""
+    differing = {}
+    for k, (who, analysis) in enumerate(zip(words, analyses, strict=True)):
+        first = analyses[0 if k < n_first else n_first]
+        differ = [
+            f"{name} ({_worded(analysis[name])} instead of {_worded(first[name])})"
+            for name in first
+            if name in analysis and not _same(analysis[name], first[name])
+        ]
+        if differ:
+            differing[who] = ", ".join(differ)
+    if differing:
+        named = [f"{who}: {differ}" for who, differ in list(differing.items())[:_NAMED]]
+        (who, differ), more = next(iter(differing.items())), len(differing) - len(named)
+        text = f"{who} was analysed differently from the first: {differ}"
+        if len(differing) > 1:
+            rest = f"; and {more} more" if more else ""
+            text = (
+                f"{len(differing)} subjects were analysed differently from the first. "
+                f"{'; '.join(named)}{rest}"
+            )
+        warn(f"{text}. If this is not on purpose, run the analysis again.")
+
+
+def _same(value, other):
+    """Tell whether two recorded values are the same, but for rounding."""
+    if all(isinstance(v, float | int | np.number) for v in (value, other)):
+        return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
+    return _worded(value) == _worded(other)
+
+
+def _worded(value):
+    """Word a recorded value; a place in memory is no part of what a function is."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
