@@ -12,6 +12,7 @@ from scipy.stats import false_discovery_control, norm
 from sklearn.feature_extraction.image import grid_to_graph
 
 from mvpa_kfda import generalize_arrays
+from mvpa_kfda.cli import common as command_line
 from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.clusters import tfce
 from mvpa_kfda.inference.corrections import (
@@ -420,6 +421,12 @@ def test_names_of_corrections():
         *("cluster", "cluster-size", "tfce"),
     ]
     assert set(CORRECTION_LABELS) == {*CORRECTIONS, "cluster-fdr"}
+    assert list(command_line.CORRECTIONS) == list(CORRECTIONS)
+    needs = {name: correction.needs for name, correction in CORRECTIONS.items()}
+    whole = {name for name, needed in needs.items() if needed is None}
+    assert set(command_line.FULL_CORRECTIONS) == whole
+    more = {name for name, needed in needs.items() if needed != "maximum"}
+    assert set(command_line.CLUSTER_CORRECTIONS) == more
     other = {
         None: "none",
         "fdr_by": "fdr-by",

@@ -167,10 +167,7 @@ def choose_n_permutations(n_permutations, method, corrections, n_positions):
 
 
 def check_corrections(correction, method, also=()):
-    """Return the names of the corrections, each once; `also` are those of the method.
-
-    `method` is the name of the method.
-    """
+    """Return the names of the corrections, each once; `also` are the method's own."""
     several = isinstance(correction, list | tuple | set | frozenset)
     asked = [*correction] if several else [correction]
     if not asked:

@@ -504,14 +504,13 @@ def _worded_folds(result):
 
 
 class Differences:
-    """Differences of two nulls from the same permutations, without a copy of either.
+    """Differences of two nulls from the same permutations, without a copy of either."""
 
-    Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which the C
-    `counted` ones count, the object stands for the array (P, C), or (P, positions...)
-    if all count. `n_predictions` is what scores are counts divided by, or None: that
-    makes differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4, also in single
-    precision.
-    """
+    # Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which C
+    # `counted` positions count, the object stands for the array (P, C), or
+    # (P, positions...) if all count. `n_predictions` is what scores are counts divided
+    # by, or None: that makes differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4,
+    # also in single precision.
 
     #: Differences of scores have no scale of their own.
     height = None
@@ -542,10 +541,10 @@ class Differences:
         """Return differences of scores (m, positions...)."""
         if self._where is not None:
             first, second = (
-                np.reshape(each, (len(each), -1))[:, self._where]
-                for each in (first, second)
+                np.reshape(scores, (len(scores), -1))[:, self._where]
+                for scores in (first, second)
             )
-        first, second = (np.asarray(each, dtype=float) for each in (first, second))
+        first, second = np.asarray(first, float), np.asarray(second, float)
         if self._n is None:
             return (first - second).astype(self.dtype)
         return (np.rint(first * self._n) - np.rint(second * self._n)) / self._n
@@ -593,10 +592,8 @@ def _groups_of_both(a, b):
 
 
 def sum_within(differences, units):
-    """Sum differences (C, n) of trials within units (n,), numbers from 0: (U, C).
-
-    Units without any difference are left out, as their sign changes nothing.
-    """
+    """Sum differences (C, n) of trials within units (n,), numbers from 0: (U, C)."""
+    # Units without any difference are left out, as their sign changes nothing.
     n = len(units)
     member = sparse.csr_array((np.ones(n, np.float32), (units, np.arange(n))))
     sums = member @ np.ascontiguousarray(differences.T, dtype=np.float32)
@@ -606,13 +603,12 @@ def sum_within(differences, units):
 
 
 class Flips:
-    """Sums of differences with random signs, in units of their standard deviation.
+    """Sums of differences with random signs, in units of their standard deviation."""
 
-    `differences` (U, C) are whole numbers: how many more trials of each unit the first
-    result has right; `signs` (P, U) are those of each flip. The object stands for an
-    array (P, *shape), `shape` being that of maps of C positions, 0 where no unit
-    differs. `height` is the normal deviate that a cluster's positions pass.
-    """
+    # `differences` (U, C) are whole numbers: how many more trials of each unit the
+    # first result has right; `signs` (P, U) are those of each flip. The object stands
+    # for an array (P, *shape), `shape` being that of maps of C positions, 0 where no
+    # unit differs. `height` is the normal deviate that a cluster's positions pass.
 
     dtype = np.dtype(np.float64)
 

@@ -21,7 +21,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .arguments import join_lists
-from .subjects import gather_subjects
+from .subjects import gather_subjects, is_path
 
 #: What a time course has to exceed from its onset on.
 CRITERIA = ("peak-fraction", "t")
@@ -41,21 +41,7 @@ _OTHER_UNIT = 10
 
 @dataclass(frozen=True)
 class Rule:
-    """What an onset is, and where to look for it.
-
-    Attributes
-    ----------
-    criterion : "peak-fraction" | "t"
-        See `mvpa_kfda.bootstrap_latency`.
-    fraction, level : float
-        Fraction of the peak's height, and p-level of the t-test.
-    min_duration : float
-        How long an onset has to last, in seconds and `FEWEST_SAMPLES` at least; 0 for
-        a single sample.
-    window, baseline : tuple of float, or None
-        First and last time to search in, and to measure heights from. Without a window
-        all times from 0 s on are searched, or all if 0 s is not among them.
-    """
+    """What an onset is, and where to look for it, as `bootstrap_latency` is asked."""
 
     criterion: str
     fraction: float
@@ -161,10 +147,8 @@ def _stays(above, n_stay):
 
 
 def _first_stay(excess, stays, times):
-    """Return when courses (m, T) first rise above zero to stay, NaN if never.
-
-    The crossing is interpolated between the last sample below and the first above.
-    """
+    """Return when courses (m, T) first rise above zero to stay, NaN if never."""
+    # The crossing is interpolated between the last sample below and the first above.
     first, rows = stays.argmax(axis=1), np.arange(len(excess))
     before = np.maximum(first - 1, 0)  # the same at the start of the window
     above, rise = excess[rows, first], excess[rows, first] - excess[rows, before]
@@ -184,19 +168,7 @@ MOST_WITHOUT = 0.05
 
 @dataclass(frozen=True)
 class _Courses:
-    """Time courses of subjects.
-
-    Parameters
-    ----------
-    times : array, shape (T,)
-        Time points in seconds.
-    scores : array, shape (S, T)
-        Scores of every subject.
-    metric : str
-        What they are.
-    chance : float
-        Their chance level.
-    """
+    """Time courses of subjects: scores (S, T), and the chance level of their metric."""
 
     times: np.ndarray
     scores: np.ndarray
@@ -401,18 +373,18 @@ def _read(results, other, paired, metric, subjects):
     if isinstance(_loaded(other), GroupResult):
         raise TypeError("other must be a list of results, not a GroupResult.")
     entries, n_first, names = join_lists(results, other, subjects, paired)
-    found = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
-    scores = found.expand(found.scores)
-    rest = found.places, found.metric, found.chances[0]
+    group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
+    scores = group.expand(group.scores)
+    rest = group.places, group.metric, group.chances[0]
     first = _courses(scores[:n_first], *rest)
     return first, None if other is None else _courses(scores[n_first:], *rest)
 
 
 def _loaded(results):
     """Return the result of a group if this is its file, and all else as it is."""
-    if isinstance(results, str | os.PathLike) and os.path.isfile(results):
-        found = load_result(results)
-        return found if isinstance(found, GroupResult) else results
+    if is_path(results) and os.path.isfile(results):
+        result = load_result(results)
+        return result if isinstance(result, GroupResult) else results
     return results
 
 
@@ -485,11 +457,11 @@ def _bootstrap(courses, drawn, rule, confidence, asked):
 
 def _interval(latencies, confidence):
     """Return the percentiles of resampled latencies; the first one is the observed."""
-    found = latencies[1:][~np.isnan(latencies[1:])]
-    if np.isnan(latencies[0]) or len(found) == 0:
+    resampled = latencies[1:][~np.isnan(latencies[1:])]
+    if np.isnan(latencies[0]) or len(resampled) == 0:
         return np.full(2, np.nan)
     tail = (1 - confidence) / 2
-    return np.quantile(found, [tail, 1 - tail])
+    return np.quantile(resampled, [tail, 1 - tail])
 
 
 def _subtract(first, second, paired):

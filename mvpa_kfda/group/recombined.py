@@ -35,16 +35,14 @@ from ..utils.checks import check_option, generator
 
 
 class RecombinedNull:
-    """Group maps (P, C) under second-level permutations, worked out when they are read.
+    """Group maps (P, C) of second-level permutations, worked out when they are read."""
 
-    Nothing of the size of all group maps is ever held: what is asked for is made of the
-    first-level maps, in parts that fit the processor's cache. Map 0 of subject s is its
-    row of `scores` (S, C), maps 1 to P_s are `nulls[s]` (P_s, C), and `draws` (P, S)
-    are those that go into each second-level permutation. The `statistic` over subjects
-    is "min", that of prevalence inference, or "mean". `dtype` is float32 if any of the
-    nulls is: those of the least precise null decide which scores are ties. Subjects are
-    taken one after the other, so a row does not depend on which are read with it.
-    """
+    # Nothing of the size of all group maps is ever held: what is asked for is made of
+    # the first-level maps, in parts that fit the processor's cache. Map 0 of subject s
+    # is its row of `scores` (S, C), maps 1 to P_s are `nulls[s]` (P_s, C), and `draws`
+    # (P, S) are those that go into each second-level permutation. The `statistic` over
+    # subjects is "min", that of prevalence inference, or "mean". Subjects are taken one
+    # after the other, so a row does not depend on which are read with it.
 
     ndim = 2
 
@@ -52,6 +50,7 @@ class RecombinedNull:
         check_option("statistic", statistic, ("min", "mean"))
         # In one piece each, or every read would copy the whole null.
         self._nulls = [np.ascontiguousarray(as_scores(null)) for null in nulls]
+        # The least precise null decides which scores are ties.
         single = any(null.dtype == np.float32 for null in self._nulls)
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._scores = as_precise_as(self.dtype, scores)
@@ -64,18 +63,15 @@ class RecombinedNull:
         return len(self._draws)
 
     def __getitem__(self, key):
-        """Return group maps: null[rows] or null[rows, positions], both of them slices.
-
-        The array has shape (rows, positions).
-        """
+        """Return group maps (rows, positions) of one slice, or of two of them."""
         rows, part = key if isinstance(key, tuple) else (key, slice(None))
         draws = self._draws[rows]
         maps = np.empty((len(draws), self._scores[0, part].size), self.dtype)
-        for some in batches(*maps.shape):
+        for batch in batches(*maps.shape):
             drawn = (
-                self._drawn(s, index, part) for s, index in enumerate(draws[some].T)
+                self._drawn(s, index, part) for s, index in enumerate(draws[batch].T)
             )
-            maps[some] = self._over_subjects(drawn)
+            maps[batch] = self._over_subjects(drawn)
         return maps
 
     def _drawn(self, s, index, part):
@@ -107,26 +103,24 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
     n_maps = [int(number) for number in n_maps]
     n_others = math.prod(n_maps) - 1
     if n_others <= n_permutations:
-        every = np.unravel_index(np.arange(1, n_others + 1), n_maps)
-        return np.stack(every, axis=1)
+        all_others = np.unravel_index(np.arange(1, n_others + 1), n_maps)
+        return np.stack(all_others, axis=1)
     rng = generator(random_state)
     return rng.integers(0, n_maps, size=(n_permutations, len(n_maps)), dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterSizes:
-    """Clusters of a group map and their p-values.
+    """Clusters of a group map and their p-values."""
 
-    `p_values` (C,) are adjusted, and 1 outside of clusters; `labels` (C,) count
-    clusters from 1, with 0 for none; `sizes` (n_clusters,) are numbers of positions and
-    `cluster_p` (n_clusters,) not adjusted. `n_null_clusters` is the number of clusters
-    they were compared with: those of all group maps, the observed one included.
-    """
-
+    #: Of positions (C,), adjusted, and 1 outside of clusters.
     p_values: np.ndarray
+    #: Of positions (C,): clusters count from 1, and 0 is none.
     labels: np.ndarray
+    #: Numbers of positions (n_clusters,), and p-values that are not adjusted.
     sizes: np.ndarray
     cluster_p: np.ndarray
+    #: Clusters of all group maps, the observed one included.
     n_null_clusters: int
 
 

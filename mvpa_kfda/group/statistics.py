@@ -1,9 +1,26 @@
-"""Statistics over subjects: sign flips, exchanges of group labels, and theory.
+r"""Statistics over subjects: sign flips, exchanges of group labels, and theory.
 
 Both are lazy nulls: rows of statistics (P, positions), computed when they are asked
 for. Both come down to one matrix product, because what an exchange changes of the
 statistic is a weighted sum over subjects, and the rest is the same in all exchanges.
 At the end: what any null says of a map.
+
+A flip of signs changes the sum over S subjects and leaves the sum of squares as it is.
+With :math:`r = \sum_i s_i d_i / \sqrt{S \sum_i d_i^2}`,
+
+.. math:: t = r \sqrt{(S - 1) / (1 - r^2)}
+
+where :math:`1 - r^2` is at least 1e-5, so that t is finite where all subjects have the
+same difference. It is 0 where all differences are. Between two groups, let :math:`r` be
+the correlation of the values with the labels; then S - 2 in place of S - 1 makes it the
+t of equal variances.
+
+The signed-rank statistic replaces d by its signed midrank, zeros left out. Its mean
+over flips is 0 and its variance the sum of squared ranks, ties or not, so :math:`z = r
+\sqrt S` [Wilcoxon, 1945]. Of two groups, :math:`z = r \sqrt{S - 1}` of midranks is the
+rank sum minus its mean, divided by its standard deviation over all relabellings, ties
+included [Mann and Whitney, 1947]. Values that agree to 12 digits of the largest one are
+ties.
 """
 
 import math
@@ -32,14 +49,13 @@ _UNITS = 1e12
 
 
 class Exchange:
-    """A null whose row p is a function of the correlations of weights and values.
+    """A null whose row p is a function of the correlations of weights and values."""
 
-    `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
-    (P, S) are those of the exchanges and `observed_weights` (S,) those of the data as
-    they are. The correlation is the weighted sum minus `centre` (C,), divided by `norm`
-    (C,). `dof` is that of t; `factor` makes a unit normal deviate of the correlation of
-    ranks.
-    """
+    # `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
+    # (P, S) are those of the exchanges and `observed_weights` (S,) those of the data as
+    # they are. The correlation is the weighted sum minus `centre` (C,), divided by
+    # `norm` (C,). `dof` is that of t; `factor` makes a unit normal deviate of the
+    # correlation of ranks.
 
     def __init__(
         self,
@@ -84,21 +100,7 @@ class Exchange:
 
 
 class SignFlips(Exchange):
-    r"""One-sample statistics (P, C) of differences (S, C) that change signs (P, S).
-
-    A flip changes the sum over subjects and leaves the sum of squares as it is. With
-    :math:`r = \sum_i s_i d_i / \sqrt{S \sum_i d_i^2}`,
-
-    .. math:: t = r \sqrt{(S - 1) / (1 - r^2)}
-
-    where :math:`1 - r^2` is at least 1e-5, so that t is finite where all subjects have
-    the same difference. It is 0 where all differences are.
-
-    The signed-rank statistic replaces d by its signed midrank, zeros left out. Its mean
-    over flips is 0 and its variance the sum of squared ranks, ties or not, so
-    :math:`z = r \sqrt S` [Wilcoxon, 1945]. Differences that agree to 12 digits of the
-    largest one are ties.
-    """
+    """One-sample statistics (P, C) of differences (S, C) that change signs (P, S)."""
 
     def __init__(self, differences, signs, statistic="t"):
         check_option("statistic", statistic, STATISTICS)
@@ -119,21 +121,10 @@ class SignFlips(Exchange):
 
 
 class LabelExchange(Exchange):
-    r"""Two-sample statistics (P, C) when subjects, values (S, C), change their groups.
+    """Two-sample statistics (P, C) when values (S, C) change labels (P, S)."""
 
-    `labels` (P, S) are True for who is in the first group, which comes first in
-    `values`; all rows have as many. The statistic is large where the first group has
-    the larger values. With the values centred over all subjects, the sum of the first
-    group is all that changes. Let :math:`r` be the correlation of the values with the
-    labels; then
-
-    .. math:: t = r \sqrt{(S - 2) / (1 - r^2)}
-
-    is the t of equal variances; :math:`1 - r^2` is at least 1e-5. With midranks in
-    place of the values, :math:`z = r \sqrt{S - 1}` is the rank sum minus its mean,
-    divided by its standard deviation over all relabellings, ties included [Mann and
-    Whitney, 1947].
-    """
+    # Labels are True for who is in the first group, which comes first in `values`; all
+    # rows have as many. Large where the first group has the larger values.
 
     def __init__(self, values, labels, statistic="t"):
         check_option("statistic", statistic, STATISTICS)
@@ -158,11 +149,9 @@ class LabelExchange(Exchange):
 
 
 def tidied(values):
-    """Return values as whole numbers, the largest 10^12.
-
-    Equal ones are then equal, and sums of some thousand of them exact: in any order,
-    in any batch, and with any number of threads.
-    """
+    """Return values as whole numbers, the largest 10^12."""
+    # Equal ones are then equal, and sums of some thousand of them exact: in any order,
+    # in any batch, and with any number of threads.
     values = np.asarray(values, dtype=float)
     largest = np.abs(values).max(initial=0)
     return np.rint(values / largest * _UNITS) if largest > 0 else values
@@ -211,10 +200,8 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
 
 
 def _distinct(draw, n_rows, observed):
-    """Return the first rows that differ from each other and from the observed one.
-
-    Drawn without replacement, the observed row and the others are exchangeable.
-    """
+    """Return the first rows that differ from each other and from the observed one."""
+    # Drawn without replacement, the observed row and the others are exchangeable.
     seen, rows = {observed.tobytes()}, []
     while len(rows) < n_rows:
         for row in draw(n_rows):
@@ -339,10 +326,7 @@ class MapTest:
         )
 
     def at_most(self, other, exempt):
-        """Return the test that rejects where both do; `exempt` (C,) is not the other's.
-
-        The statistic is this test's.
-        """
+        """Return the test that rejects where both do; `exempt` (C,) from the other."""
         p = {
             name: np.maximum(values, np.where(exempt, 0.0, other.p[name]))
             for name, values in self.p.items()

@@ -17,46 +17,31 @@ from ..utils.checks import check_positive
 #: processor's cache, and the temporaries stay small however many maps there are.
 _BATCH = 500_000
 
-
 #: Values that are above a height of TFCE by less than this, relative to it, lie on it.
 _ON_HEIGHT = 1e-9
 
 
 def batches(n_maps, n_values):
-    """Yield slices of `n_maps` maps: as many as fit a batch, with `n_values` in each.
-
-    What is computed per batch must not depend on the batch; a slice holds at least one
-    map.
-    """
+    """Yield slices of `n_maps` maps of `n_values`: as many as fit a batch, or one."""
+    # What is computed per batch must not depend on the batch.
     step = max(1, _BATCH // max(1, n_values))
     for first in range(0, n_maps, step):
         yield slice(first, min(first + step, n_maps))
 
 
 class Graph:
-    """Which positions are neighbours.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of a map.
-    adjacency : csr_array of bool, shape (n_positions, n_positions) or None
-        Symmetric; None: neighbours on the lattice of `shape`.
-    """
+    """Which positions of a map are neighbours; without adjacency, on its lattice."""
 
     def __init__(self, shape, adjacency=None):
         self.shape, self.adjacency = shape, adjacency
 
     @cached_property
     def upper(self):
-        """Neighbours with a larger number: where those of position i start, and them.
-
-        (V + 1,) and (n_pairs,): ``ends[start[i]:start[i + 1]]`` are those of i.
-        """
+        """Neighbours with larger numbers: those of i are ends[start[i]:start[i + 1]]."""
         if self.adjacency is None:
             index = np.arange(math.prod(self.shape)).reshape(self.shape)
             axes = [np.moveaxis(index, axis, 0) for axis in range(index.ndim)]
-            pairs = [(each[:-1].ravel(), each[1:].ravel()) for each in axes]
+            pairs = [(along[:-1].ravel(), along[1:].ravel()) for along in axes]
             i, j = np.concatenate(pairs, axis=1)
         else:
             i, j = sparse.triu(self.adjacency, k=1).nonzero()
@@ -65,11 +50,8 @@ class Graph:
         return upper.indptr.astype(np.intp), upper.indices.astype(np.intp)
 
     def pairs_among(self, nodes, n_nodes):
-        """Return the pairs of neighbours among some nodes of many maps, (2, n_pairs).
-
-        Node number m V + i is position i of map m, of `n_nodes` in all; the pairs are
-        indices into `nodes`.
-        """
+        """Return pairs of neighbours among nodes, indices into them (2, n_pairs)."""
+        # Node number m V + i is position i of map m, of `n_nodes` in all.
         start, ends = self.upper
         position = nodes % (len(start) - 1)
         first, count = start[position], start[position + 1] - start[position]
@@ -165,11 +147,7 @@ def largest_clusters(maps, threshold, graph):
 
 
 def _clusters_above(maps, threshold, graph):
-    """Find the clusters of a few maps.
-
-    Returns the numbers of the positions above the threshold, counted over all maps, the
-    cluster of each, from 0, and the masses and the sizes of the clusters.
-    """
+    """Return the nodes above a threshold, the cluster of each, masses and sizes."""
     nodes = np.flatnonzero(maps > threshold)
     label = components(len(nodes), graph.pairs_among(nodes, maps.size))
     return nodes, label, np.bincount(label, maps.ravel()[nodes]), np.bincount(label)
@@ -283,12 +261,10 @@ def _enhance(maps, graph, slices, e_power):
 
 
 def _from_the_top(maps, graph, heights):
-    """Sort positions and pairs of neighbours by the highest height they are above.
-
-    Returns the numbers of the positions above the lowest height, counted over all maps;
-    how many of them are above the highest k heights, for k = 0, 1, ...; the pairs
-    (2, n_pairs), as indices into them; and how many of these are above with both ends.
-    """
+    """Sort nodes and pairs by the highest height they are above, and count them."""
+    # Nodes above the lowest height; how many of them are above the highest k heights,
+    # for k = 0, 1, ...; the pairs (2, n_pairs), as indices into them; and how many of
+    # these are above with both ends.
     flat, steps = maps.ravel(), np.arange(len(heights))
     # What lies on a height but for rounding is not above it. Scores of few trials often
     # do, as their t is a round number, and rounding may differ between equal scores.
@@ -302,8 +278,8 @@ def _from_the_top(maps, graph, heights):
     pair_depth = depth[pairs.max(axis=0)]  # the later end is the lower one
     order = np.argsort(pair_depth, kind="stable")
     counts = (
-        np.concatenate([[0], np.searchsorted(each, steps, side="right")])
-        for each in (depth, pair_depth[order])
+        np.concatenate([[0], np.searchsorted(depths, steps, side="right")])
+        for depths in (depth, pair_depth[order])
     )
     n_nodes, n_pairs = counts
     return nodes, n_nodes, pairs[:, order], n_pairs
@@ -317,6 +293,7 @@ def adjacency_among(pairs, n_positions, chosen):
 
 
 def _check_maps(maps):
+    """Return maps (m, positions...) as floats; refuse others."""
     maps = np.asarray(maps, dtype=float)
     if maps.ndim < 2 or maps.size == 0:
         raise ValueError(

@@ -1,7 +1,7 @@
 """From observed scores and their permutation null to corrected p-values.
 
-Each takes a null: a `FullNull`, or a `SummarisedNull`, which has the same attributes as
-far as they were kept.
+A correction is an entry of `CORRECTIONS`; all else follows from that, but for its words
+in figures (`viz.common.CORRECTION_LABELS`) and on the command line (`cli.common`).
 
 Every function takes the observed scores, shape (positions...), and the null, shape
 (P, positions...): the scores of the same positions under P label permutations. The same
@@ -18,54 +18,36 @@ memory-mapped, and the observed scores are then compared at its precision; any o
 taken as float64. No copy of the null is made. A `NullSummary` can replace the null.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from ..utils.checks import check_option
+from ..utils.checks import check_option, word_bytes
 from .clusters import find_clusters, tfce_of_graph
-from .null import FullNull, SummarisedNull, against_maximum, count_p, tie_bound
-
-#: False discovery rates: the correction's name, and what SciPy calls the method.
-FALSE_DISCOVERY = {"fdr": "bh", "fdr-by": "by"}
-
-#: The corrections that need no more than the uncorrected p-values.
-ADJUSTMENTS = ("bonferroni", *FALSE_DISCOVERY)
-
-#: Other names of corrections.
-ALIASES = {"fdr-bh": "fdr", "cluster-mass": "cluster", "step-down": "max-step-down"}
-
-
-@dataclass(frozen=True, eq=False)
-class Cluster:
-    """A cluster of neighbouring positions with large scores.
-
-    Attributes
-    ----------
-    mask : array of bool, shape (positions...)
-        True where the cluster is.
-    mass : float
-        Sum of the standardised scores in the cluster; negative for one of small scores,
-        which the alternatives "less" and "two-sided" find.
-    p_value : float
-        Family-wise p-value of the cluster's mass.
-    """
-
-    mask: np.ndarray
-    mass: float
-    p_value: float
+from .null import (
+    FullNull,
+    SummarisedNull,
+    against_maximum,
+    check_level,
+    count_p,
+    tie_bound,
+)
 
 
 def _none(null):
+    """Return the p-values (positions...) of every position for itself."""
     return count_p(null.exceedances, null.n_permutations)
 
 
 def _max(null):
+    """Return p-values against the largest score of each permutation."""
     return against_maximum(null.values, null.maximum, null.dtype, null.maximum_size)
 
 
 def _max_step_down(null):
+    """Return p-values against the largest of the scores not yet rejected."""
     order = np.argsort(-null.values, axis=None, kind="stable")
     bound = tie_bound(null.values, null.maximum_size, null.dtype).ravel()[order]
     count = np.zeros(len(order), dtype=np.int64)
@@ -79,56 +61,95 @@ def _max_step_down(null):
     return p.reshape(null.values.shape)
 
 
-def adjust(p, correction):
-    """Adjust uncorrected p-values, by one of the `ADJUSTMENTS`."""
-    if correction == "bonferroni":
-        return np.minimum(1.0, p * np.size(p))
-    method = FALSE_DISCOVERY[correction]
-    return false_discovery_control(np.ravel(p), method=method).reshape(np.shape(p))
+def _bonferroni(p):
+    """Return p-values times their number."""
+    return np.minimum(1.0, p * np.size(p))
 
 
-def _bonferroni(null):
-    return adjust(_none(null), "bonferroni")
+def _fdr(p):
+    """Return p-values of Benjamini and Hochberg."""
+    return false_discovery_control(np.ravel(p), method="bh").reshape(np.shape(p))
 
 
-def _fdr(null):
-    return adjust(_none(null), "fdr")
-
-
-def _fdr_by(null):
-    return adjust(_none(null), "fdr-by")
+def _fdr_by(p):
+    """Return p-values of Benjamini and Yekutieli."""
+    return false_discovery_control(np.ravel(p), method="by").reshape(np.shape(p))
 
 
 def _cluster(null):
+    """Return p-values of the mass of the cluster that holds a position."""
     labels, masses, _ = _observed_clusters(null)
     return np.concatenate([[1.0], _p_of(masses, null.cluster_maximum, null)])[labels]
 
 
 def _cluster_size(null):
+    """Return p-values of the size of the cluster that holds a position."""
     labels, _, sizes = _observed_clusters(null)
     p = _p_of(sizes, null.cluster_size_maximum, null)
     return np.concatenate([[1.0], p])[labels]
 
 
 def _tfce(null):
+    """Return p-values of enhanced scores against the largest ones."""
     maps = null.maps(null.observed[np.newaxis])
     # Of two sides each position is on one, and 0 in the other.
     scores = tfce_of_graph(maps, null.graph).max(axis=0)
     return _p_of(scores.reshape(null.observed.shape), null.tfce_maximum, null)
 
 
-#: The corrections for the number of positions, by name.
+def _observed_clusters(null):
+    """Return the labels of the observed clusters, their masses and sizes."""
+    maps = null.maps(null.observed[np.newaxis])
+    labels, masses = find_clusters(maps, null.height, null.adjacency)
+    sizes = np.bincount(labels.ravel(), minlength=len(masses) + 1)[1:]
+    # Positive and negative clusters hold different positions, so the sum is either.
+    return labels.sum(axis=0).reshape(null.observed.shape), masses, sizes
+
+
+def _p_of(values, maximum, null):
+    """Return the p-values of what was worked out from the scores."""
+    return against_maximum(values, maximum, null.dtype)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A correction for the number of positions."""
+
+    #: Returns the p-values (positions...) of a null.
+    test: Callable | None = None
+    #: Or adjusts uncorrected ones; the false discovery rates do.
+    adjust: Callable | None = None
+    false_discovery: bool = False
+    #: Another name.
+    alias: str | None = None
+    #: What of a NullSummary it needs, which null="stream" keeps; None: the whole null.
+    needs: str | None = "maximum"
+    #: The smallest p-value at m positions, by that at a single one.
+    factor: Callable = lambda m: 1.0
+
+
+#: The corrections by name.
 CORRECTIONS = {
-    "none": _none,
-    "max": _max,
-    "max-step-down": _max_step_down,
-    "bonferroni": _bonferroni,
-    "fdr": _fdr,
-    "fdr-by": _fdr_by,
-    "cluster": _cluster,
-    "cluster-size": _cluster_size,
-    "tfce": _tfce,
+    "none": Correction(_none),
+    "max": Correction(_max),
+    "max-step-down": Correction(_max_step_down, alias="step-down", needs=None),
+    "bonferroni": Correction(adjust=_bonferroni, factor=lambda m: m),
+    "fdr": Correction(adjust=_fdr, false_discovery=True, alias="fdr-bh"),
+    "fdr-by": Correction(
+        adjust=_fdr_by,
+        false_discovery=True,
+        factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
+    ),
+    "cluster": Correction(_cluster, alias="cluster-mass", needs="cluster_maximum"),
+    "cluster-size": Correction(_cluster_size, needs=None),
+    "tfce": Correction(_tfce, needs="tfce_maximum"),
 }
+
+#: Those that need no more than the uncorrected p-values, and the false discovery rates.
+ADJUSTMENTS = tuple(name for name, known in CORRECTIONS.items() if known.adjust)
+FALSE_DISCOVERY = tuple(n for n, known in CORRECTIONS.items() if known.false_discovery)
+
+_ALIASES = {known.alias: name for name, known in CORRECTIONS.items() if known.alias}
 
 
 def check_correction(name, argument="correction"):
@@ -161,7 +182,7 @@ def check_correction(name, argument="correction"):
     known = "none" if name is None else name
     if isinstance(known, str):
         known = known.replace("_", "-")
-        known = ALIASES.get(known, known)
+        known = _ALIASES.get(known, known)
     if not isinstance(known, str) or known not in CORRECTIONS:
         check_option(argument, name, CORRECTIONS)
     return known
@@ -195,7 +216,15 @@ def correct(null, correction="none"):
     >>> correct(FullNull(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
     array([0.92, 0.01, 0.94])
     """
-    return CORRECTIONS[check_correction(correction)](null)
+    correction = CORRECTIONS[check_correction(correction)]
+    return (
+        correction.adjust(_none(null)) if correction.adjust else correction.test(null)
+    )
+
+
+def adjust(p, correction):
+    """Adjust uncorrected p-values, by one of the `ADJUSTMENTS`."""
+    return CORRECTIONS[correction].adjust(p)
 
 
 def smallest_p_value(n_permutations, n_positions=1, correction="none"):
@@ -231,41 +260,8 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     >>> smallest_p_value(999, 3, "bonferroni")
     0.003
     """
-    correction = check_correction(correction)
-    factor = 1.0
-    if correction == "bonferroni":
-        factor = n_positions
-    elif correction == "fdr-by":
-        factor = (1 / np.arange(1, n_positions + 1)).sum()
+    factor = CORRECTIONS[check_correction(correction)].factor(n_positions)
     return float(min(1.0, factor / (n_permutations + 1)))
-
-
-def list_clusters(null):
-    """Return the observed clusters, see :func:`clusters`."""
-    labels, masses, _ = _observed_clusters(null)
-    p = _p_of(masses, null.cluster_maximum, null)
-    z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
-    z = -z if null.alternative == "less" else z
-    found = []
-    for k in np.argsort(-masses, kind="stable"):
-        mask = labels == k + 1
-        mass = float(np.copysign(masses[k], z[mask].sum()))
-        found.append(Cluster(mask, mass, float(p[k])))
-    return found
-
-
-def _observed_clusters(null):
-    """Return the labels of the observed clusters, their masses and sizes."""
-    maps = null.maps(null.observed[np.newaxis])
-    labels, masses = find_clusters(maps, null.height, null.adjacency)
-    sizes = np.bincount(labels.ravel(), minlength=len(masses) + 1)[1:]
-    # Positive and negative clusters hold different positions, so the sum is either.
-    return labels.sum(axis=0).reshape(null.observed.shape), masses, sizes
-
-
-def _p_of(values, maximum, null):
-    """Return the p-values of what was worked out from the scores."""
-    return against_maximum(values, maximum, null.dtype)
 
 
 def p_values(observed, null, alternative="greater"):
@@ -463,8 +459,57 @@ def p_values_from_summary(
     array([0.92, 0.01, 0.01])
     """
     correction = check_correction(correction)
-    null = SummarisedNull(observed, summary, adjacency, threshold, correction)
+    null = SummarisedNull(observed, summary, adjacency, threshold)
+    _check_kept(summary, correction, threshold)
     return _float_if_single(correct(null, correction))
+
+
+def _check_kept(summary, correction, threshold):
+    """Refuse a correction for which too little was kept."""
+    needed = CORRECTIONS[correction].needs
+    if needed is None or getattr(summary, needed) is None:
+        n, shape = summary.n_permutations, summary.exceedances.shape
+        size = word_bytes(n * summary.exceedances.size * 4)
+        stream = (
+            ", or with null='stream', which keeps the largest cluster of each "
+            "permutation"
+        )
+        raise ValueError(
+            f"The correction {correction!r} needs the whole null, which was not kept. "
+            f"Run the analysis again with null='full', which keeps {n} permutations "
+            f"of positions {shape} in {size}{stream if needed else ''}."
+        )
+    if needed == "cluster_maximum" and check_level(threshold) != summary.threshold:
+        raise ValueError(
+            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
+            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
+            "which allows any threshold."
+        )
+
+
+def _float_if_single(p):
+    """Return a float for a single position, else the array."""
+    return float(p) if np.ndim(p) == 0 else p
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """A cluster of neighbouring positions with large scores.
+
+    Attributes
+    ----------
+    mask : array of bool, shape (positions...)
+        True where the cluster is.
+    mass : float
+        Sum of the standardised scores in the cluster; negative for one of small scores,
+        which the alternatives "less" and "two-sided" find.
+    p_value : float
+        Family-wise p-value of the cluster's mass.
+    """
+
+    mask: np.ndarray
+    mass: float
+    p_value: float
 
 
 def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="greater"):
@@ -503,9 +548,14 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     >>> [(found.mask, found.p_value) for found in clusters(observed, null)]
     [(array([False,  True,  True]), 0.01)]
     """
-    return list_clusters(FullNull(observed, null, adjacency, threshold, alternative))
-
-
-def _float_if_single(p):
-    """Return a float for a single position, else the array."""
-    return float(p) if np.ndim(p) == 0 else p
+    null = FullNull(observed, null, adjacency, threshold, alternative)
+    labels, masses, _ = _observed_clusters(null)
+    p = _p_of(masses, null.cluster_maximum, null)
+    z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
+    z = -z if null.alternative == "less" else z
+    in_order = []
+    for k in np.argsort(-masses, kind="stable"):
+        mask = labels == k + 1
+        mass = float(np.copysign(masses[k], z[mask].sum()))
+        in_order.append(Cluster(mask, mass, float(p[k])))
+    return in_order

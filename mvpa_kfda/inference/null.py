@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import norm
 
-from ..utils.checks import check_option, check_positive, word_bytes
+from ..utils.checks import check_option, check_positive
 from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
@@ -27,25 +27,12 @@ ALTERNATIVES = ("greater", "less", "two-sided")
 
 
 class Null:
-    """Observed scores and how they are compared with permuted ones.
+    """Observed scores (positions...) and how they are compared with permuted ones.
 
-    Parameters
-    ----------
-    observed : float or array, shape (positions...)
-        Observed scores.
-    dtype : dtype
-        Precision of the permuted scores, float64 or float32.
-    adjacency : sparse matrix, shape (n_positions, n_positions) or None
-        Which positions are neighbours; None: those next to each other on the lattice.
-    threshold : float
-        p-level that forms clusters where no height is given.
-    alternative : {"greater", "less", "two-sided"}
-        Which scores are the interesting ones. Two-sided: those far from the centre, the
-        mean of each position over the observed and all permuted scores.
-    height : float or None
-        None: clusters and TFCE work on z-scores over the observed and permuted scores.
-        A number: the scores are statistics such as t with a scale of their own. They
-        are used as they are, clusters are formed at this height, and the centre is 0.
+    `dtype` is the precision of the permuted scores. Clusters and TFCE work on z-scores
+    over the observed and permuted scores, or, if there is a `height`, on the scores as
+    they are: statistics such as t, with a scale of their own and the centre 0. Clusters
+    are then formed at that height, and else at the normal deviate of `threshold`.
     """
 
     def __init__(self, observed, dtype, adjacency, threshold, alternative, height):
@@ -87,11 +74,8 @@ class Null:
         return np.abs(np.asarray(rows, dtype=float) - self.centre)
 
     def maps(self, rows):
-        """Return the maps of scores (m, positions...) in which clusters are large.
-
-        (m, positions...), or (2 m, positions...) for two-sided tests: the maps and then
-        their negatives, as positive and negative clusters stay apart.
-        """
+        """Return the maps of scores (m, positions...) in which clusters are large."""
+        # Two-sided: (2 m, ...), as positive and negative clusters stay apart.
         if self.standardised:
             maps = standardise(rows, self.moments)
         else:
@@ -110,11 +94,7 @@ class Null:
 
 
 class FullNull(Null):
-    """A null at hand: what a NullSummary keeps, worked out when it is asked for.
-
-    Parameters as those of :class:`Null`; `null`, shape (P, positions...), is an
-    array or a lazy null.
-    """
+    """A null (P, positions...) at hand, and what a NullSummary keeps when asked for."""
 
     def __init__(
         self,
@@ -153,10 +133,8 @@ class FullNull(Null):
 
     @cached_property
     def _extremes(self):
-        """Largest and smallest score of each position, then of each permutation.
-
-        A lazy null is costly to read, so one reading serves all four.
-        """
+        """Largest and smallest score of each position, then of each permutation."""
+        # A lazy null is costly to read, so one reading serves all four.
         high = np.full(self.observed.shape, -np.inf)
         low = np.full(self.observed.shape, np.inf)
         highest, lowest = np.empty((2, self.n_permutations), dtype=self.dtype)
@@ -191,13 +169,11 @@ class FullNull(Null):
 
     @cached_property
     def moments(self):
-        """Mean and sd of each position over all rows, (2, positions...).
-
-        Sums of the distances d from the observed row: sd² = mean(d²) - mean(d)². The
-        observed row is one of the n, thus at most sqrt(n) sd away from the mean, and
-        the difference keeps its digits. Rows are added one after the other, so that
-        batches cannot change the rounding.
-        """
+        """Mean and sd of each position over all rows, (2, positions...)."""
+        # Sums of the distances d from the observed row: sd² = mean(d²) - mean(d)². The
+        # observed row is one of the n, thus at most sqrt(n) sd away from the mean, and
+        # the difference keeps its digits. Rows are added one after the other, so that
+        # batches cannot change the rounding.
         total, squares = np.zeros((2, *self.observed.shape))
         for _, scores in self.rows():
             for distance in scores - self.observed:
@@ -238,80 +214,27 @@ class FullNull(Null):
         """Return the largest values of statistics (k, m) of the maps, (k, P)."""
         largest = []
         for _, scores in self.rows():
-            found = np.asarray(statistics(self.maps(scores)))  # (k, m or 2 m)
-            largest.append(found.reshape(len(found), -1, len(scores)).max(axis=1))
+            values = np.asarray(statistics(self.maps(scores)))  # (k, m or 2 m)
+            largest.append(values.reshape(len(values), -1, len(scores)).max(axis=1))
         return np.concatenate(largest, axis=1)
 
 
-# ---------------------------------------------- shared by the null and its summary
+class SummarisedNull(Null):
+    """A summary and the scores it was made with, as a `FullNull`; None is not kept."""
 
-
-def count_p(exceedances, n_permutations):
-    """Return p-values; the observed labels are one of the permutations."""
-    return (1 + exceedances) / (1 + n_permutations)
-
-
-def against_maximum(values, maximum, dtype, size=None):
-    """Return p-values of values against the maxima (P,) of scores of a dtype.
-
-    `size` is that of the scores that they were worked out from; None: their own.
-    """
-    if size is None:
-        size = np.maximum(np.abs(values), np.abs(maximum).max())
-    smaller = np.searchsorted(np.sort(maximum), tie_bound(values, size, dtype))
-    return count_p(len(maximum) - smaller, len(maximum))
-
-
-def tie_bound(values, size, dtype):
-    """Return the smallest scores that count as equal to the values."""
-    return np.asarray(values - TIES[dtype] * size).astype(dtype)
-
-
-def standardise(rows, moments):
-    """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
-    mean, sd = moments
-    z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
-    return z.reshape(len(z), *(mean.shape or (1,)))
-
-
-def precision_of(dtype):
-    """Return float32 for float32 in any byte order, else float64."""
-    return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
-
-
-def as_scores(scores):
-    """Return float32 as float32 and everything else as float64, not copied if so."""
-    scores = np.asarray(scores)
-    return scores.astype(precision_of(scores.dtype), copy=False)
-
-
-def as_precise_as(dtype, observed):
-    """Round observed scores as their null was rounded, so that equal ones stay so."""
-    with np.errstate(over="ignore"):  # too large becomes infinite, which is refused
-        return np.asarray(np.asarray(observed, dtype=float).astype(dtype), dtype=float)
-
-
-def check_finite_scores(scores):
-    """Raise a ValueError if any score is NaN or infinite."""
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            "Scores must be finite; observed or null holds NaN or infinite values."
-        )
-
-
-def level_of_side(threshold, alternative):
-    """Return the p-level that forms clusters on each of the sides that are tested."""
-    return check_level(threshold) / (2 if alternative == "two-sided" else 1)
-
-
-def check_level(threshold):
-    """Return a p-level that forms clusters."""
-    if check_positive("threshold", threshold) > 0.5:
-        raise ValueError(
-            f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "
-            "and up to 0.5, such as 0.05."
-        )
-    return float(threshold)
+    def __init__(self, observed, summary, adjacency=None, threshold=0.05):
+        dtype = summary.maximum.dtype
+        super().__init__(observed, dtype, adjacency, threshold, "greater", None)
+        check_finite_scores(self.observed)
+        if self.observed.shape != summary.exceedances.shape:
+            raise ValueError(
+                f"The summary is of positions {summary.exceedances.shape}, observed "
+                f"has shape {self.observed.shape}; give the scores that the summary "
+                "was made with."
+            )
+        for field in fields(summary):
+            if field.name != "threshold":
+                setattr(self, field.name, getattr(summary, field.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,76 +363,6 @@ class NullSummary:
         return cls(**arrays)
 
 
-class SummarisedNull(Null):
-    """A summary with its observed scores: what corrections take for a `FullNull`.
-
-    Parameters
-    ----------
-    observed : float or array, shape (positions...)
-        Observed scores, the same that the summary was made with.
-    summary : NullSummary
-        What was kept of the null.
-    adjacency, threshold
-        As in :func:`summarize_null`, the same that the summary was made with.
-    correction : str
-        What it is for; more than that needs may be missing.
-
-    Raises
-    ------
-    ValueError
-        If the scores are not finite or do not fit, or if the summary does not hold what
-        the correction needs.
-    """
-
-    def __init__(self, observed, summary, adjacency, threshold, correction):
-        dtype = summary.maximum.dtype
-        super().__init__(observed, dtype, adjacency, threshold, "greater", None)
-        check_finite_scores(self.observed)
-        if self.observed.shape != summary.exceedances.shape:
-            raise ValueError(
-                f"The summary is of positions {summary.exceedances.shape}, observed "
-                f"has shape {self.observed.shape}; give the scores that the summary "
-                "was made with."
-            )
-        _check_kept(summary, correction, threshold)
-        for field in fields(summary):
-            if field.name != "threshold":
-                setattr(self, field.name, getattr(summary, field.name))
-
-
-#: What a summary must hold for the corrections that need more than the rest, and
-#: whether a run with null="stream" keeps it.
-_KEPT = {
-    "max-step-down": (None, False),
-    "cluster": ("cluster_maximum", True),
-    "cluster-size": (None, False),
-    "tfce": ("tfce_maximum", True),
-}
-
-
-def _check_kept(summary, correction, threshold):
-    """Refuse a correction for which too little was kept."""
-    needed, streamed = _KEPT.get(correction, ("maximum", False))
-    if needed is None or getattr(summary, needed) is None:
-        n, shape = summary.n_permutations, summary.exceedances.shape
-        size = word_bytes(n * summary.exceedances.size * 4)
-        stream = (
-            ", or with null='stream', which keeps the largest cluster of each "
-            "permutation"
-        )
-        raise ValueError(
-            f"The correction {correction!r} needs the whole null, which was not kept. "
-            f"Run the analysis again with null='full', which keeps {n} permutations "
-            f"of positions {shape} in {size}{stream if streamed else ''}."
-        )
-    if correction == "cluster" and check_level(threshold) != summary.threshold:
-        raise ValueError(
-            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
-            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
-            "which allows any threshold."
-        )
-
-
 def summarize_null(
     observed, null, *, with_clusters=False, adjacency=None, threshold=0.05
 ):
@@ -558,3 +411,72 @@ def summarize_null(
         **{name: getattr(null, name) for name in names},
         threshold=threshold,
     )
+
+
+# ------------------------------------------------------- p-values, ties and checks
+
+
+def count_p(exceedances, n_permutations):
+    """Return p-values; the observed labels are one of the permutations."""
+    return (1 + exceedances) / (1 + n_permutations)
+
+
+def against_maximum(values, maximum, dtype, size=None):
+    """Return p-values of values against the maxima (P,) of scores of a dtype."""
+    # `size` is that of the scores that they were worked out from; None: their own.
+    if size is None:
+        size = np.maximum(np.abs(values), np.abs(maximum).max())
+    smaller = np.searchsorted(np.sort(maximum), tie_bound(values, size, dtype))
+    return count_p(len(maximum) - smaller, len(maximum))
+
+
+def tie_bound(values, size, dtype):
+    """Return the smallest scores that count as equal to the values."""
+    return np.asarray(values - TIES[dtype] * size).astype(dtype)
+
+
+def standardise(rows, moments):
+    """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
+    mean, sd = moments
+    z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
+    return z.reshape(len(z), *(mean.shape or (1,)))
+
+
+def precision_of(dtype):
+    """Return float32 for float32 in any byte order, else float64."""
+    return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
+
+
+def as_scores(scores):
+    """Return float32 as float32 and everything else as float64, not copied if so."""
+    scores = np.asarray(scores)
+    return scores.astype(precision_of(scores.dtype), copy=False)
+
+
+def as_precise_as(dtype, observed):
+    """Round observed scores as their null was rounded, so that equal ones stay so."""
+    with np.errstate(over="ignore"):  # too large becomes infinite, which is refused
+        return np.asarray(np.asarray(observed, dtype=float).astype(dtype), dtype=float)
+
+
+def check_finite_scores(scores):
+    """Raise a ValueError if any score is NaN or infinite."""
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            "Scores must be finite; observed or null holds NaN or infinite values."
+        )
+
+
+def level_of_side(threshold, alternative):
+    """Return the p-level that forms clusters on each of the sides that are tested."""
+    return check_level(threshold) / (2 if alternative == "two-sided" else 1)
+
+
+def check_level(threshold):
+    """Return a p-level that forms clusters."""
+    if check_positive("threshold", threshold) > 0.5:
+        raise ValueError(
+            f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "
+            "and up to 0.5, such as 0.05."
+        )
+    return float(threshold)

@@ -15,79 +15,6 @@ from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator, warn
 
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """What changes places: `codes` (u,) of the units, inside `blocks` (u,).
-
-    A unit is a trial or a whole group; `of_trial` (n,) says which unit holds a trial.
-    """
-
-    codes: np.ndarray
-    blocks: np.ndarray
-    of_trial: np.ndarray
-
-
-def count_rearrangements(units):
-    """Count the distinct rearrangements: an int, or inf when past a float's range."""
-    n_classes = int(units.codes.max()) + 1
-    cells = units.blocks * n_classes + units.codes
-    # Counted by sorting: a table of blocks x classes may be as large as n x n.
-    same = np.unique(cells, return_counts=True)[1]
-    # Logarithms: the factorials themselves overflow at 171 trials.
-    total = gammaln(np.bincount(units.blocks) + 1).sum()
-    log_count = float(total - gammaln(same + 1).sum())
-    return math.inf if log_count > 700 else round(math.exp(log_count))
-
-
-def _members(blocks):
-    """Return the unit indices of every block with two units or more."""
-    order = np.argsort(blocks, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
-    return [part for part in parts if len(part) > 1]
-
-
-def draw(units, n_permutations, rng):
-    """Draw permutations at random: (P + 1, u), observed first."""
-    labels = np.tile(units.codes, (n_permutations + 1, 1))
-    for unit in _members(units.blocks):
-        labels[1:, unit] = rng.permuted(labels[1:, unit], axis=1)
-    return labels
-
-
-def list_all(units):
-    """List every distinct rearrangement once: (W, u), observed first."""
-    choices = []
-    for unit in _members(units.blocks):
-        rows = _arrangements(units.codes[unit])
-        if len(rows) > 1:
-            choices.append((unit, rows))
-    sizes = [len(rows) for _, rows in choices]
-    labels = np.tile(units.codes, (math.prod(sizes), 1))
-    # Row r of the list takes arrangement index[b][r] of block b.
-    index = np.unravel_index(np.arange(len(labels)), sizes)
-    for (unit, rows), pick in zip(choices, index, strict=True):
-        labels[:, unit] = rows[pick]
-    return labels
-
-
-def _arrangements(codes):
-    """List the distinct orders of `codes`, (w, m), the given order first.
-
-    Prefixes grow by one position at a time: each is continued with every class that
-    still has labels left.
-    """
-    left = np.bincount(codes)[np.newaxis]  # (w, c)
-    rows = np.empty((1, 0), dtype=codes.dtype)
-    for _ in codes:
-        prefix, chosen = np.nonzero(left)
-        rows = np.column_stack([rows[prefix], chosen.astype(codes.dtype)])
-        left = left[prefix]
-        left[np.arange(len(left)), chosen] -= 1
-    given = np.argmax((rows == codes).all(axis=1))
-    return np.concatenate([rows[given : given + 1], np.delete(rows, given, axis=0)])
-
-
 #: "auto" prefers to shuffle within folds when that leaves this many times more
 #: rearrangements than permutations: drawing with replacement then hardly repeats one.
 FAR_MORE = 100
@@ -225,7 +152,7 @@ def permute_labels(
     >>> permuted.exact
     True
     """
-    check_option("permute", permute, ("auto", *_UNITS))
+    check_option("permute", permute, ("auto", *_SCHEMES))
     n_permutations = check_count("n_permutations", n_permutations)
     codes = _check_codes(codes, folds)
     if groups is not None:
@@ -235,10 +162,10 @@ def permute_labels(
         scheme = _choose(codes, n_permutations, folds, groups)
     else:
         scheme = permute
-    units = _UNITS[scheme](codes, folds, groups)
+    units = _SCHEMES[scheme](codes, folds, groups)
     if n_permutations == 0:
         return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
-    count = count_rearrangements(units)
+    count = _count(units)
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
     sees_labels = folds is not None and folds.sees_labels
@@ -256,7 +183,7 @@ def permute_labels(
             f"no p-value can be below 1/{count}. Use larger folds or more groups.",
             UserWarning,
         )
-    shuffled = list_all(units) if exact else draw(units, n_permutations, rng)
+    shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     return Permutations(labels, scheme, exact)
 
@@ -278,15 +205,37 @@ def _check_codes(codes, folds):
     return codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
 
 
-# ------------------------------------------------------------------- the four schemes
+def _only_one(scheme, folds):
+    """Word that a scheme allows the observed labels only."""
+    name = "" if folds is None else folds.name
+    alike = {
+        "within_folds": f"that share a fold of {name} (and a group, if given)",
+        "within_groups": "of a group",
+    }
+    return (
+        f"permute={scheme!r} allows only one arrangement of these labels, the observed "
+        f"one: the trials {alike.get(scheme, 'given')} all have the same label. Use "
+        "another scheme (labels that are constant within groups: permute='groups'), "
+        "other folds, or n_permutations=0."
+    )
 
 
-def _number(values):
-    """Return the values as numbers 0, 1, ... in sorted order."""
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
+# ---------------------------------------------------------------- the four schemes
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """What changes places: trials or whole groups."""
+
+    #: Class of each unit (u,), which changes places inside blocks (u,).
+    codes: np.ndarray
+    blocks: np.ndarray
+    #: Which unit holds a trial (n,).
+    of_trial: np.ndarray
 
 
 def _within_folds(codes, folds, groups):
+    """Return the trials, in blocks that share exactly the same test sets and group."""
     if folds is None:
         raise ValueError(
             "permute='within_folds' needs folds, but the model is trained on all "
@@ -297,15 +246,17 @@ def _within_folds(codes, folds, groups):
     if groups is not None:
         group = _number(groups)
         blocks = _number(blocks * (group.max() + 1) + group)
-    return Units(codes, blocks, np.arange(len(codes)))
+    return _Units(codes, blocks, np.arange(len(codes)))
 
 
 def _within_groups(codes, folds, groups):
+    """Return the trials, in blocks of a group."""
     _need_groups("within_groups", groups)
-    return Units(codes, _number(groups), np.arange(len(codes)))
+    return _Units(codes, _number(groups), np.arange(len(codes)))
 
 
 def _groups(codes, folds, groups):
+    """Return the groups, all in one block."""
     _need_groups("groups", groups)
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
@@ -320,15 +271,17 @@ def _groups(codes, folds, groups):
             f"permute='groups' needs one label per group; group {mixed[0].item()!r} "
             "holds several; use permute='within_groups' or 'within_folds'."
         )
-    return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
+    return _Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
 
 
 def _free(codes, folds, groups):
+    """Return the trials, all in one block."""
     blocks = np.zeros(len(codes), dtype=np.intp)
-    return Units(codes, blocks, np.arange(len(codes)))
+    return _Units(codes, blocks, np.arange(len(codes)))
 
 
-_UNITS = {
+#: The schemes by name, and what they let change places.
+_SCHEMES = {
     "within_folds": _within_folds,
     "within_groups": _within_groups,
     "groups": _groups,
@@ -337,6 +290,7 @@ _UNITS = {
 
 
 def _need_groups(scheme, groups):
+    """Raise a ValueError without groups."""
     if groups is None:
         raise ValueError(
             f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
@@ -344,21 +298,12 @@ def _need_groups(scheme, groups):
         )
 
 
-def _only_one(scheme, folds):
-    name = "" if folds is None else folds.name
-    alike = {
-        "within_folds": f"that share a fold of {name} (and a group, if given)",
-        "within_groups": "of a group",
-    }
-    return (
-        f"permute={scheme!r} allows only one arrangement of these labels, the observed "
-        f"one: the trials {alike.get(scheme, 'given')} all have the same label. Use "
-        "another scheme (labels that are constant within groups: permute='groups'), "
-        "other folds, or n_permutations=0."
-    )
+def _number(values):
+    """Return the values as numbers 0, 1, ... in sorted order."""
+    return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
-# -------------------------------------------------------------------- choice of scheme
+# -------------------------------------------------------------- choice of a scheme
 
 
 def _choose(codes, n_permutations, folds, groups):
@@ -369,7 +314,7 @@ def _choose(codes, n_permutations, folds, groups):
     label_free = folds.sees_labels is False
     if constant and label_free:
         return "groups"
-    count = count_rearrangements(_within_folds(codes, folds, groups))
+    count = _count(_within_folds(codes, folds, groups))
     smallest = min(len(test) for test in folds.tests)
     roomy = folds.is_partition and smallest >= SMALLEST_FOLD
     if count >= FAR_MORE * n_permutations and (roomy or not label_free):
@@ -400,3 +345,64 @@ def _constant_within(codes, groups):
     group = _number(groups)
     pairs = _number(group * (int(codes.max()) + 1) + codes)
     return pairs.max() == group.max()
+
+
+# -------------------------------------------- rearrangements: count, draw, list all
+
+
+def _count(units):
+    """Count the distinct rearrangements: an int, or inf when past a float's range."""
+    n_classes = int(units.codes.max()) + 1
+    cells = units.blocks * n_classes + units.codes
+    # Counted by sorting: a table of blocks x classes may be as large as n x n.
+    same = np.unique(cells, return_counts=True)[1]
+    # Logarithms: the factorials themselves overflow at 171 trials.
+    total = gammaln(np.bincount(units.blocks) + 1).sum()
+    log_count = float(total - gammaln(same + 1).sum())
+    return math.inf if log_count > 700 else round(math.exp(log_count))
+
+
+def _draw(units, n_permutations, rng):
+    """Draw permutations at random: (P + 1, u), observed first."""
+    labels = np.tile(units.codes, (n_permutations + 1, 1))
+    for members in _members(units.blocks):
+        labels[1:, members] = rng.permuted(labels[1:, members], axis=1)
+    return labels
+
+
+def _list_all(units):
+    """List every distinct rearrangement once: (W, u), observed first."""
+    choices = []
+    for members in _members(units.blocks):
+        rows = _arrangements(units.codes[members])
+        if len(rows) > 1:
+            choices.append((members, rows))
+    sizes = [len(rows) for _, rows in choices]
+    labels = np.tile(units.codes, (math.prod(sizes), 1))
+    # Row r of the list takes arrangement index[b][r] of block b.
+    index = np.unravel_index(np.arange(len(labels)), sizes)
+    for (members, rows), pick in zip(choices, index, strict=True):
+        labels[:, members] = rows[pick]
+    return labels
+
+
+def _members(blocks):
+    """Return the unit indices of every block with two units or more."""
+    order = np.argsort(blocks, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
+    return [part for part in parts if len(part) > 1]
+
+
+def _arrangements(codes):
+    """List the distinct orders of `codes`, (w, m), the given order first."""
+    # Prefixes grow by one position at a time: each is continued with every class that
+    # still has labels left.
+    left = np.bincount(codes)[np.newaxis]  # (w, c)
+    rows = np.empty((1, 0), dtype=codes.dtype)
+    for _ in codes:
+        prefix, chosen = np.nonzero(left)
+        rows = np.column_stack([rows[prefix], chosen.astype(codes.dtype)])
+        left = left[prefix]
+        left[np.arange(len(left)), chosen] -= 1
+    given = np.argmax((rows == codes).all(axis=1))
+    return np.concatenate([rows[given : given + 1], np.delete(rows, given, axis=0)])

@@ -2,7 +2,7 @@
 
 The formulas of Allefeld, Goergen and Haynes (2016) [1]_, on arrays of p-values. What
 goes in is p(m), the p-value of the minimum statistic m over N subjects under the global
-null hypothesis that no subject has an effect, see `_group.recombined`.
+null hypothesis that no subject has an effect, see `group.recombined`.
 
 The prevalence gamma is the proportion of the population that has an effect. A subject
 with an effect is granted the best it can do, to reach m with certainty; one without
