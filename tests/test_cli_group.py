@@ -16,6 +16,7 @@ from mvpa_kfda.group.arguments import CLUSTER_FDR
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
+from mvpa_kfda.results.group import GROUP_TESTS
 
 Y = np.tile(["face", "house"], 10)
 
@@ -39,7 +40,7 @@ def run(*arguments):
 
 
 def test_choices_are_those_of_the_function():
-    assert command.METHODS == tuple(METHODS)
+    assert command.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
     assert set(command.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
     assert command.ALTERNATIVES == ALTERNATIVES
 

@@ -505,7 +505,8 @@ def test_both_sides_are_those_of_one_side_twice():
         p = np.minimum(*(side.pvalues(name) for side in sides))
         assert (p < 0.5).any()
         assert_allclose(result.pvalues(name), np.minimum(1, 2 * p), rtol=1e-12)
-    permuted = compare(*maps, "permutation", **options)
+    permuted = compare(*maps, "permutation", NAMES, **options)
+    assert list(result.p_maps) == list(permuted.p_maps)
     assert_array_equal(result.null_max, permuted.null_max)
     assert result.observed_max == permuted.observed_max
 

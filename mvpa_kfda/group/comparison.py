@@ -43,7 +43,6 @@ _LIBERAL = (
     "labels."
 )
 
-
 #: The packages that draw the permutations.
 _DRAWN_BY = ("mvpa_kfda", "numpy")
 

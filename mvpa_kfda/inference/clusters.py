@@ -37,7 +37,7 @@ class Graph:
 
     @cached_property
     def upper(self):
-        """Neighbours with larger numbers: those of i are ends[start[i]:start[i + 1]]."""
+        """Later neighbours, of i ``ends[start[i]:start[i + 1]]``: start, ends."""
         if self.adjacency is None:
             index = np.arange(math.prod(self.shape)).reshape(self.shape)
             axes = [np.moveaxis(index, axis, 0) for axis in range(index.ndim)]

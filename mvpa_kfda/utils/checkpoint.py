@@ -15,13 +15,12 @@ import io
 import json
 import os
 import sqlite3
-import uuid
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-from .files import check_folder
+from .files import check_folder, draft_of
 
 #: What marks a database as ours: a number in its header, at bytes 68 to 72.
 _APPLICATION = int.from_bytes(b"mKFD", "big")
@@ -185,10 +184,9 @@ class Checkpoint:
 
 
 def _check_place(path):
-    """Refuse paths where no file can be."""
+    """Refuse paths where no file can be, and what may not be read and written."""
     check_folder(path)
-    # The folder too: the log is written there.
-    for place in (path, path.parent):
+    for place in (path, path.parent):  # where the log is written
         if place.exists() and not os.access(place, os.R_OK | os.W_OK):
             raise PermissionError(
                 f"{place} cannot be read and written; change its permissions, or give "
@@ -201,7 +199,7 @@ def _create(path):
     # SQLite would put what is left of a deleted database into the new one.
     for side in ("-wal", "-journal"):
         path.with_name(path.name + side).unlink(missing_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    draft = draft_of(path)
     try:
         with closing(sqlite3.connect(draft)) as database:
             database.execute(f"PRAGMA page_size = {_PAGE_SIZE}")

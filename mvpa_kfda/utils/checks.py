@@ -38,10 +38,7 @@ def warn(message, category=RuntimeWarning):
 
 
 def check_option(name, value, allowed, also=()):
-    """Return `value` if it is one of `allowed`, else raise a ValueError.
-
-    `also` words what else the caller takes and has seen to already.
-    """
+    """Return a value of `allowed`; `also` words what else the caller takes."""
     try:
         known = value in allowed
     except (TypeError, ValueError):  # unhashable in a dict, or an array

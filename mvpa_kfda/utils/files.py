@@ -44,12 +44,10 @@ class _RefusedError(ValueError):
 
 
 def write_result_file(path, class_name, fields, *, overwrite=False):
-    """Write the fields of a result, values by name, to an HDF5 file.
+    """Write the fields of a result, by name, to an HDF5 file, whole or not at all.
 
-    The file is written beside its target under a temporary name and moved into place
-    at the end, so a crash leaves neither half a file nor a destroyed old one. Fields
-    are arrays, numbers, strings, booleans, None, or dicts, lists and tuples of these;
-    anything else is a TypeError, and leaves no file either.
+    Fields are arrays, numbers, strings, booleans, None, or dicts, lists and tuples of
+    these; anything else is a TypeError.
     """
     # A link is followed, so that the link itself survives the move at the end.
     target = Path(os.path.realpath(path))
@@ -59,8 +57,8 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             f"{path} exists already; pass overwrite=True to replace it, or choose "
             "another name."
         )
-    # Not tempfile: its files are readable by their owner only, and stay so when moved.
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    # Moved into place at the end: a crash leaves no half a file, and the old one.
+    draft = draft_of(target)
     try:
         # The format of HDF5 1.10 has checksums of the structure.
         with h5py.File(draft, "x", libver="v110") as file:
@@ -86,11 +84,16 @@ def check_folder(path):
         )
 
 
+def draft_of(path):
+    """Return where to write a file before it is moved to its place."""
+    # Not tempfile: its files are readable by their owner only, and stay so when moved.
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+
+
 def read_result_file(path):
     """Return the class name and the fields of a file, without executing any of it.
 
-    A ValueError if the file is not a result file, is damaged or cut short, has another
-    version of the format, or holds anything that a result file never holds.
+    A ValueError if the file is no result file of this format, or is damaged.
     """
     path = Path(path)
     if not path.exists():
@@ -175,7 +178,9 @@ def _encode(value):
         return "rows", {"rows": np.concatenate(value), "sizes": sizes}
     if type(value) in (list, tuple):
         packed = _pack(value)
-        return kind, _numbered(value) if packed is None else packed
+        if packed is None:
+            packed = {str(i): item for i, item in enumerate(value)}
+        return kind, packed
     if type(value) is dict:
         if all(map(_is_name, value)):
             return "dict", value
@@ -198,12 +203,11 @@ def _encode_array(kind, array):
         counts = counts[()] if kind == "scalar" else counts
         return "time", {"counts": counts, "unit": native.dtype.str[1:]}
     if array.dtype.kind == "O":
-        items = array.ravel().tolist()
-        packed = _pack(items)
-        if packed is not None:
-            return "objects", packed.reshape(array.shape)
+        _, content = _encode(array.ravel().tolist())
+        if not isinstance(content, dict):
+            return "objects", content.reshape(array.shape)
         if array.ndim == 1:
-            return "objects", _numbered(items)
+            return "objects", content
     raise TypeError(
         f"an array of dtype {array.dtype}. Allowed: plain arrays of numbers, booleans, "
         "texts or dates, and of Python objects of one type or along one axis"
@@ -219,11 +223,6 @@ def _pack(items):
     if kinds == {str}:  # NumPy loses NUL at the end
         return _utf8(array) if array.tolist() == list(items) else None
     return None if kinds == {int} and array.dtype.kind not in "iu" else array
-
-
-def _numbered(items):
-    """Return items by their number, a text."""
-    return {str(i): item for i, item in enumerate(items)}
 
 
 def _utf8(array):
@@ -374,22 +373,19 @@ def _join(kind, parts):
     return {"list": list, "tuple": tuple}[kind](items)
 
 
-#: What a result records the versions of; all of it bears on the numbers.
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
+# ---------------------------------------------------------------------------- versions
 
 
 def versions():
     """Return the versions of everything that bears on the numbers."""
     from .. import __version__
 
-    return {
-        "mvpa_kfda": __version__,
-        "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
-    }
+    python = platform.python_version()
+    return {"mvpa_kfda": __version__, "python": python, **_of_packages()}
 
 
 @cache
-def _version(name):
-    """Return a package's version; looking it up takes a millisecond or two."""
-    return version(name)
+def _of_packages():
+    """Return the versions of packages; looking one up takes a millisecond or two."""
+    packages = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
+    return {name: version(name) for name in packages}

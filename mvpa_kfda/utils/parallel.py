@@ -60,11 +60,10 @@ def _thread_pools():
 
 
 class _OneBlasThread:
-    """A context in which BLAS has one thread; any number of threads may be inside.
+    """A context in which BLAS has one thread; any number of threads may be inside."""
 
-    The threads of a process share its BLAS. If each restored the limit that it found,
-    the first one out would lift it for the others; here the last one out does.
-    """
+    # The threads of a process share its BLAS. If each restored the limit that it found,
+    # the first one out would lift it for the others; here the last one out does.
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -92,32 +91,14 @@ one_blas_thread = _OneBlasThread()
 def run_in_parallel(function, shared, items, n_jobs=None):
     """Yield ``function(*shared, item)`` of every item, in the order of the items.
 
-    Parameters
-    ----------
-    function : callable
-        A function of a module, which workers can import.
-    shared : tuple
-        The first arguments, the same in every call. Workers may get arrays in them
-        as read-only ones, wherever in the objects these are.
-    items : iterable
-        The last argument, one for each call.
-    n_jobs : int | None
-        Workers, as in joblib; None is 1 unless in a ``joblib.parallel_config``. 1 is a
-        plain loop. On this machine there are never more workers than processors; a
-        warning says so. In ``joblib.parallel_config(backend="dask")`` any number but
-        1 stands for all workers of the cluster, also those that join later.
-
-    Yields
-    ------
-    result : object
-        The next result, as soon as it and all before it are there. Values do not
-        depend on n_jobs. Closing the generator stops the workers; close it, with
-        ``contextlib.closing``, where an error in the loop's body would keep it alive.
-
-    Raises
-    ------
-    RuntimeError
-        If the workers of a cluster die and no others take over.
+    Values do not depend on `n_jobs`, which is joblib's: None is 1 unless in a
+    ``joblib.parallel_config``, and 1 is a plain loop. On this machine there are never
+    more workers than processors; a warning says so. With the backend "dask" any number
+    but 1 stands for all workers of the cluster, also those that join later; if they die
+    and no others take over, it is a RuntimeError. The function is one that workers can
+    import; arrays in what is shared may be read-only ones. Closing the generator stops
+    the workers; close it, with ``contextlib.closing``, where an error in the loop's
+    body would keep it alive.
 
     Examples
     --------
@@ -138,10 +119,8 @@ def run_in_parallel(function, shared, items, n_jobs=None):
 
 
 def _n_workers(backend, n_jobs):
-    """Return the number of workers; on this machine not more than processors.
-
-    More would share the processors, and each is an interpreter that loads everything.
-    """
+    """Return the number of workers; on this machine not more than processors."""
+    # More would share the processors, and each is an interpreter that loads everything.
     n_workers = effective_n_jobs(n_jobs)
     if type(backend) not in _LOCAL or n_workers <= (most := cpu_count()):
         return n_workers
@@ -183,11 +162,9 @@ def _in_workers(calls, n_workers):
 
 
 def _on_cluster(backend, function, shared, items):
-    """Yield the results of a Dask cluster, whose workers may die and join at any time.
-
-    joblib's own dispatch to Dask is not used. It sends what hides in objects with every
-    call, and scatters each larger array to one worker only; a run fails with it.
-    """
+    """Yield the results of a Dask cluster, whose workers may die and join any time."""
+    # joblib's own dispatch to Dask is not used. It sends what hides in objects with
+    # every call, and scatters each larger array to one worker only, so a run fails.
     from distributed import CancelledError, KilledWorker
 
     job, ready, n_done, n_losses = (function, shared, items), {}, 0, 0
@@ -213,11 +190,9 @@ def _on_cluster(backend, function, shared, items):
 
 
 def _submit(backend, job, numbers):
-    """Ship a job to a cluster; yield the numbers of its items and results, any first.
-
-    A task is a reference to the job and a number. A worker that joins later gets the
-    job from another one.
-    """
+    """Ship a job to a cluster; yield numbers of its items and results, any first."""
+    # A task is a reference to the job and a number. A worker that joins later gets the
+    # job from another one.
     from distributed import CancelledError, as_completed
 
     backend.effective_n_jobs(-1)  # wakes an adaptive cluster, or says that none comes
@@ -253,13 +228,11 @@ def _call_on_cluster(number, job):
 
 @cache
 def _set_malloc():
-    """Let this process use the memory of dropped arrays again; once is enough.
-
-    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which also stops glibc
-    from learning that large arrays come and go. Every temporary array would be unmapped
-    when it is dropped, and the pages of the next one faulted in again, which takes
-    longer than the sums. Other systems than glibc know no mallopt and need none.
-    """
+    """Let this process use the memory of dropped arrays again; once is enough."""
+    # Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which also stops glibc
+    # from learning that large arrays come and go. Every temporary array would be
+    # unmapped when it is dropped, and the pages of the next one faulted in again, which
+    # takes longer than the sums. Systems other than glibc's need no mallopt.
     if sys.platform != "linux":
         return
     with suppress(OSError, AttributeError):
@@ -269,12 +242,10 @@ def _set_malloc():
 
 
 def keep_freed_memory():
-    """Have the C library reuse memory instead of returning it after every step.
-
-    The GNU allocator adapts to the largest array freed so far (up to 32 MiB). In a new
-    worker that is a small one, and half the time would go into handing the same
-    megabytes back and forth. The array is never touched, so it costs nothing.
-    """
+    """Have the C library reuse memory instead of returning it after every step."""
+    # The GNU allocator adapts to the largest array freed so far (up to 32 MiB). In a
+    # new worker that is a small one, and half the time would go into handing the same
+    # megabytes back and forth. The array is never touched, so it costs nothing.
     np.empty(2**24, np.uint8)
 
 
