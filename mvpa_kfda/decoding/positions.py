@@ -51,7 +51,7 @@ class Positions(Protocol):
     row : tuple of int
         The cells of the map that every position fills; () for one.
     adjacency : sparse matrix | None
-        Which of the cells that are run touch; None: those next to each other on the map.
+        Which of the cells that are run touch; None: those next on the map.
     fewer : str
         What makes the map smaller, for messages.
     """
