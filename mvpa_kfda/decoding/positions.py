@@ -40,15 +40,25 @@ class PositionError(ValueError):
 
 
 class Positions(Protocol):
-    """What the run loop, and what surrounds it, ask of the positions of a map."""
+    """What the run loop, and what surrounds it, ask of the positions of a map.
 
-    #: Positions along every axis of the map; () for a single one.
+    A map of a new kind is a subclass, which inherits what has a default.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Positions along every axis of the map; () for a single one.
+    row : tuple of int
+        The cells of the map that every position fills; () for one.
+    adjacency : sparse matrix | None
+        Which of the cells that are run touch; None: those next on the map.
+    fewer : str
+        What makes the map smaller, for messages.
+    """
+
     shape: tuple
-    #: The cells of the map that every position fills; () for one.
     row: tuple = ()
-    #: Which cells that are run touch, a sparse matrix; None: those next on the map.
     adjacency: sparse.sparray | None = None
-    #: What makes the map smaller, for messages.
     fewer: str = "fewer positions"
 
     def describe(self):
