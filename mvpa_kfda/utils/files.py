@@ -80,7 +80,8 @@ def check_folder(path):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"The folder {folder} does not exist; make it first, or choose another one."
+            f"The folder {folder} does not exist; make it first, or save somewhere "
+            "else."
         )
 
 
