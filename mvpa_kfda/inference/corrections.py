@@ -1,7 +1,7 @@
 """From observed scores and their permutation null to corrected p-values.
 
 A correction is an entry of `CORRECTIONS`; all else follows from that, but for its words
-in figures (`viz.common.CORRECTION_LABELS`) and on the command line (`cli.common`).
+on the command line (`cli.common`).
 
 Every function takes the observed scores, shape (positions...), and the null, shape
 (P, positions...): the scores of the same positions under P label permutations. The same
@@ -115,6 +115,8 @@ def _p_of(values, maximum, null):
 class Correction:
     """A correction for the number of positions."""
 
+    #: What figures call it.
+    label: str
     #: Returns the p-values (positions...) of a null.
     test: Callable | None = None
     #: Or adjusts uncorrected ones; the false discovery rates do.
@@ -130,19 +132,28 @@ class Correction:
 
 #: The corrections by name.
 CORRECTIONS = {
-    "none": Correction(_none),
-    "max": Correction(_max),
-    "max-step-down": Correction(_max_step_down, alias="step-down", needs=None),
-    "bonferroni": Correction(adjust=_bonferroni, factor=lambda m: m),
-    "fdr": Correction(adjust=_fdr, false_discovery=True, alias="fdr-bh"),
+    "none": Correction("uncorrected", _none),
+    "max": Correction("max-statistic correction", _max),
+    "max-step-down": Correction(
+        "step-down max correction", _max_step_down, alias="step-down", needs=None
+    ),
+    "bonferroni": Correction(
+        "Bonferroni correction", adjust=_bonferroni, factor=lambda m: m
+    ),
+    "fdr": Correction(
+        "FDR correction", adjust=_fdr, false_discovery=True, alias="fdr-bh"
+    ),
     "fdr-by": Correction(
+        "FDR correction (BY)",
         adjust=_fdr_by,
         false_discovery=True,
         factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
     ),
-    "cluster": Correction(_cluster, alias="cluster-mass", needs="cluster_maximum"),
-    "cluster-size": Correction(_cluster_size, needs=None),
-    "tfce": Correction(_tfce, needs="tfce_maximum"),
+    "cluster": Correction(
+        "cluster correction", _cluster, alias="cluster-mass", needs="cluster_maximum"
+    ),
+    "cluster-size": Correction("cluster-size correction", _cluster_size, needs=None),
+    "tfce": Correction("TFCE correction", _tfce, needs="tfce_maximum"),
 }
 
 #: Those that need no more than the uncorrected p-values, and the false discovery rates.

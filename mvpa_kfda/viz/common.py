@@ -8,7 +8,7 @@ import textwrap
 
 import numpy as np
 
-from ..inference.corrections import smallest_p_value
+from ..inference.corrections import CORRECTIONS, smallest_p_value
 from ..metrics import find_metric, metric_limits
 from ..utils.checks import check_finite, check_share
 
@@ -147,15 +147,7 @@ def describe(result):
 
 #: What corrections are called; the last one is for results of groups only.
 CORRECTION_LABELS = {
-    "none": "uncorrected",
-    "max": "max-statistic correction",
-    "max-step-down": "step-down max correction",
-    "bonferroni": "Bonferroni correction",
-    "fdr": "FDR correction",
-    "fdr-by": "FDR correction (BY)",
-    "cluster": "cluster correction",
-    "cluster-size": "cluster-size correction",
-    "tfce": "TFCE correction",
+    **{name: correction.label for name, correction in CORRECTIONS.items()},
     "cluster-fdr": "FDR correction of clusters",
 }
 
