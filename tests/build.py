@@ -223,3 +223,13 @@ def latency(n=6, **options):
     """Return the latency of the peak of several subjects."""
     options = {"n_bootstraps": 100, "min_duration": 0.01, "random_state": 0} | options
     return bootstrap_latency(subjects(n=n), **options)
+
+
+# ------------------------------------------------------------------ irregular epochs
+
+
+def jittered(epochs, seed=0):
+    """Return the epochs at irregular distances, at other times with another seed."""
+    distances = np.random.default_rng([seed, 7]).integers(900, 1100, len(epochs))
+    epochs.events[:, 0] = 10**6 * seed + np.cumsum(distances)
+    return epochs
