@@ -56,6 +56,13 @@ def features(counts=(12, 12, 12), p=5, seed=0, separation=0.6, offset=1.0):
     return X[:, :, 0], codes
 
 
+def with_new(counts, p, seed=0, separation=0.7, n_new=25):
+    """Return Gaussian classes (n, p), their codes, and new trials (n_new, p)."""
+    X, codes = features(counts, p, seed, separation, offset=2.0)
+    X_new = np.random.default_rng([seed, 2]).standard_normal((n_new, p))
+    return X, codes, 2.0 + separation * X_new
+
+
 def trials(counts=(12, 12, 12), p=5, n_times=3, seed=0, separation=0.7, offset=1.0):
     """Return trials (n, p, n_times) and codes; classes differ anew at every time."""
     codes, rng = codes_of(counts, seed), np.random.default_rng([seed, 1])

@@ -79,12 +79,8 @@ def test_missing_channels_are_named(epochs, others):
     # The other way round all is well: what is not trained with is not needed.
     found = generalize_epochs(epochs.copy().pick(["EEG2"]), test_epochs=others)
     assert found.parameters["ch_names"] == ["EEG2"]
-    refused(
-        r"^No good channels for picks=\['EEG9'\]",
-        epochs,
-        test_epochs=others,
-        picks=["EEG9"],
-    )
+    message = r"^No good channels for picks=\['EEG9'\]"
+    refused(message, epochs, test_epochs=others, picks=["EEG9"])
 
 
 def test_channels_of_other_types_are_named(epochs, others):
@@ -99,11 +95,8 @@ def test_channels_of_other_types_are_named(epochs, others):
 
 def test_all_channels_bad_somewhere(epochs, others):
     epochs.info["bads"], others.info["bads"] = ["EEG0", "EEG1"], ["EEG2", "EEG3"]
-    refused(
-        "^No channel is good in both epochs and test_epochs: EEG2, EEG3 are bad",
-        epochs,
-        test_epochs=others,
-    )
+    message = "^No channel is good in both epochs and test_epochs: EEG2, EEG3 are bad"
+    refused(message, epochs, test_epochs=others)
     others.info["bads"] = ["EEG0", "EEG2"]
     found = generalize_epochs(epochs, test_epochs=others)
     assert found.parameters["ch_names"] == ["EEG3"]
@@ -115,11 +108,8 @@ def test_all_channels_bad_somewhere(epochs, others):
 
 def test_sampling_rates(epochs):
     other = make_epochs(sfreq=250.0, seed=2)
-    refused(
-        r"^epochs has 100 samples per second and test_epochs 250\. Resample",
-        epochs,
-        test_epochs=other,
-    )
+    message = r"^epochs has 100 samples per second and test_epochs 250\. Resample"
+    refused(message, epochs, test_epochs=other)
 
 
 @pytest.mark.parametrize("same_trials", [None, True, False])
@@ -165,12 +155,8 @@ def test_labels_of_another_kind_are_named(arrays):
     refused(
         r"no training trial has: 0\.5\. ", X, codes, y_test=codes + 0.5 * (codes < 1)
     )
-    refused(
-        r"no training trial has: 100, .*, 109, \.\.\.\. ",
-        X,
-        codes,
-        y_test=100 + np.arange(30),
-    )
+    message = r"no training trial has: 100, .*, 109, \.\.\.\. "
+    refused(message, X, codes, y_test=100 + np.arange(30))
     # Floats that are whole numbers are the same labels.
     same = generalize_arrays(X, codes, y_test=codes.astype(float))
     assert same.parameters["mode"] == "plain"
@@ -178,28 +164,20 @@ def test_labels_of_another_kind_are_named(arrays):
 
 def test_labels_of_other_trials_are_needed(epochs, others, arrays):
     X, y = arrays
-    refused(
+    message = (
         "^The test data are other trials than those trained with, so their labels are "
-        "needed: give y_test, one for each of the 20 test trials",
-        X,
-        y,
-        1e6 * others.get_data(),
+        "needed: give y_test, one for each of the 20 test trials"
     )
-    refused(
+    refused(message, X, y, 1e6 * others.get_data())
+    message = (
         "^test_epochs are other trials than epochs, so their labels are needed: give "
-        "y_test, one label for each of the 20 test epochs",
-        epochs,
-        y,
-        test_epochs=others,
+        "y_test, one label for each of the 20 test epochs"
     )
+    refused(message, epochs, y, test_epochs=others)
     others.metadata = None
     refused("names a metadata column", epochs, "word", test_epochs=others)
-    refused(
-        "^y_test='word' names a metadata column",
-        epochs,
-        test_epochs=others,
-        y_test="word",
-    )
+    message = "^y_test='word' names a metadata column"
+    refused(message, epochs, test_epochs=others, y_test="word")
     others.event_id = {"ant": 1, "bee": 2}
     refused("has no name for the event codes", epochs, test_epochs=others)
 
@@ -226,19 +204,10 @@ def test_one_class_may_be_tested(epochs, others):
 
 def test_labels_to_train_with(epochs, others):
     refused("^y holds one class only", epochs["ant"], test_epochs=others)
-    refused(
-        r"^y must hold one value per trial, shape \(30,\); got shape \(3,\)",
-        epochs,
-        NAMES[:3],
-        test_epochs=others,
-        y_test="word",
-    )
-    refused(
-        r"^groups must hold one value per trial, shape \(30,\)",
-        epochs,
-        test_epochs=others,
-        groups=np.zeros(20),
-    )
+    message = r"^y must hold one value per trial, shape \(30,\); got shape \(3,\)"
+    refused(message, epochs, NAMES[:3], test_epochs=others, y_test="word")
+    message = r"^groups must hold one value per trial, shape \(30,\)"
+    refused(message, epochs, test_epochs=others, groups=np.zeros(20))
 
 
 # --------------------------------------------------------------------------- train_on
@@ -275,12 +244,8 @@ def test_queries_of_columns_that_may_hold_nothing(epochs):
 
 @pytest.mark.parametrize("query", [1, ["position == 1"], np.ones(30, bool), lambda: 1])
 def test_queries_are_text(epochs, query):
-    refused(
-        r"^train_on must be a string, not \w+: a query on epochs\.metadata, for",
-        epochs,
-        train_on=query,
-        error=TypeError,
-    )
+    message = r"^train_on must be a string, not \w+: a query on epochs\.metadata, for"
+    refused(message, epochs, train_on=query, error=TypeError)
 
 
 def test_queries_need_metadata(epochs):
@@ -321,26 +286,19 @@ def test_same_trials_is_about_two_sets(epochs, arrays, value):
 
 def test_the_same_trials_are_as_many(epochs, others, arrays):
     X, y = arrays
-    refused(
+    message = (
         "^same_trials=True needs the same trials in both, in the same order; epochs "
-        r"has 30 and test_epochs has 20\.$",
-        epochs,
-        test_epochs=others,
-        same_trials=True,
+        r"has 30 and test_epochs has 20\.$"
     )
+    refused(message, epochs, test_epochs=others, same_trials=True)
     refused(r"; X has 30 and X_test has 29\.$", X, y, X[1:] + 1, same_trials=True)
     refused(r"; trial 0 of X_test is trial 1 of X\.$", X, y, X[1:], same_trials=True)
 
 
 def test_shared_trials_are_counted(epochs, arrays):
     X, y = arrays
-    refused(
-        r"^7 of the 7 trials of X_test are also in X \(trial 0 is trial 2 there\)",
-        X,
-        y,
-        X[2:9],
-        y_test=y[2:9],
-    )
+    message = r"^7 of the 7 trials of X_test are also in X \(trial 0 is trial 2 there\)"
+    refused(message, X, y, X[2:9], y_test=y[2:9])
     refused(
         r"^1 of the 21 trials of test_epochs are also in epochs \(trial 20 is trial 4",
         epochs,
@@ -380,13 +338,8 @@ def test_other_trials_are_not_permuted_within_folds(epochs, others):
         refused(rf"^permute='{scheme}' needs groups", epochs, permute=scheme, **options)
     refused(r"^Invalid value for 'permute': 'all'", epochs, permute="all", **options)
     groups = np.arange(30) // 10
-    refused(
-        r"^permute='groups' needs one label per group; group 0 holds several",
-        epochs,
-        permute="groups",
-        groups=groups,
-        **options,
-    )
+    message = r"^permute='groups' needs one label per group; group 0 holds several"
+    refused(message, epochs, permute="groups", groups=groups, **options)
 
 
 # --------------------------------------------------------------------- times, windows
@@ -515,13 +468,11 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     monkeypatch.setattr(_memory.shutil, "disk_usage", lambda folder: Usage)
     options = {"null": "stream", "random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
-    refused(
+    message = (
         rf"^null='stream' writes 200 kB for 5 x 5 times and 1000 permutations into "
-        rf"{folder}, which has 200 kB left\. Use fewer times .*TMPDIR.*null='max'",
-        epochs,
-        n_permutations=1000,
-        **options,
+        rf"{folder}, which has 200 kB left\. Use fewer times .*TMPDIR.*null='max'"
     )
+    refused(message, epochs, n_permutations=1000, **options)
     generalize_epochs(epochs, n_permutations=999, **options)
 
 

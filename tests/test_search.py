@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding import run as search
 from mvpa_kfda.decoding.positions import FeaturePositions, Positions, WindowPositions
 from mvpa_kfda.decoding.run import Task, run
@@ -200,36 +200,6 @@ def test_running_sums_are_kept_apart():
 # ----------------------------------------------------------------------- the run loop
 
 
-@pytest.mark.parametrize("mode", ["mean", "concatenate"])
-def test_maps_equal_single_positions(mode):
-    source = make_source(3, 2, mode)
-    outcome = run(source, TASK, n_jobs=1, verbose=False)
-    n_positions = len(source.starts)
-    assert outcome.metrics["accuracy"].shape == (n_positions,)
-    assert outcome.nulls["roc_auc"].shape == (20, n_positions)
-    assert outcome.predicted.shape == (n_positions, N)
-    assert outcome.class_scores.shape == (n_positions, N, 3)
-    for i in range(n_positions):
-        one = cross_validate(
-            features(source, i),
-            CODES,
-            cv=5,
-            scoring=TASK.scoring,
-            n_permutations=20,
-            random_state=0,
-        )
-        assert outcome.metrics["accuracy"][i] == one.scores
-        assert_array_equal(outcome.predicted[i], one.predicted)
-        assert_array_equal(outcome.nulls["accuracy"][:, i], one.null)
-        assert_allclose(
-            outcome.nulls["roc_auc"][:, i], one.nulls["roc_auc"], rtol=0, atol=1e-12
-        )
-        assert_allclose(
-            outcome.class_scores[i], one.class_scores, rtol=1e-9, atol=1e-12
-        )
-    assert len(np.unique(outcome.predicted, axis=0)) > 1
-
-
 @dataclass(frozen=True)
 class GridPositions(Positions):
     """A map of two axes, as a user may write one."""
@@ -283,59 +253,6 @@ def test_outcome_does_not_depend_on_workers(kernel):
     for n_jobs in (2, 3, -1):
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
             same(run(source, TASK, verbose=False), expected)
-
-
-def test_outcome_does_not_depend_on_batches():
-    source = make_source(2)
-    expected = run(source, make_task(["accuracy", "f1"]), 1, False)
-    for batch_size in (1, 6, 19, 20, 21):
-        task = make_task(["accuracy", "f1"], batch_size=batch_size)
-        same(run(source, task, 1, False), expected)
-
-
-def test_without_permutations():
-    outcome = run(make_source(), make_task(n_permutations=0), 1, False)
-    assert outcome.nulls["accuracy"].shape == (0, T)
-    assert_array_equal(
-        outcome.metrics["accuracy"],
-        run(make_source(), TASK, 1, False).metrics["accuracy"],
-    )
-
-
-def test_trials_in_several_test_sets_are_averaged_and_others_marked():
-    X = make_data()[0]
-    rows = np.arange(N)
-    tests = [rows[:10], rows[5:15], rows[12:20]]
-    pairs = [(np.setdiff1d(rows, test), test) for test in tests]
-    folds = make_folds(pairs, CODES)
-    task = replace(TASK, folds=folds, labels=CODES[None], scoring=["accuracy"])
-    outcome = run(FeaturePositions(X, Linear(), Ridge(3.0)), task, 1, False)
-    parts = [
-        run(
-            FeaturePositions(X, Linear(), Ridge(3.0)),
-            replace(task, folds=make_folds([pair], CODES)),
-            1,
-            False,
-        )
-        for pair in pairs
-    ]
-    stacked = np.stack([part.class_scores for part in parts])
-    tested = rows[:20]
-    assert_allclose(
-        outcome.class_scores[tested],
-        np.nanmean(stacked[:, tested], axis=0),
-        rtol=1e-10,
-        atol=1e-14,
-    )
-    assert np.isnan(outcome.class_scores[20:]).all()
-    assert_array_equal(outcome.predicted[20:], -1)
-    assert_array_equal(
-        outcome.predicted[tested], outcome.class_scores[tested].argmax(axis=1)
-    )
-    hits = [np.mean(part.predicted[t] == CODES[t]) for part, t in zip(parts, tests)]  # noqa: B905
-    assert outcome.metrics["accuracy"] == pytest.approx(
-        np.average(hits, weights=[10, 10, 8]), rel=1e-12
-    )
 
 
 # ---------------------------------------------------------------- workers and threads

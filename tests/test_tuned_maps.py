@@ -7,7 +7,7 @@ to models that are trained anew, cell by cell, with a penalty chosen anew.
 
 from functools import partial
 
-import mne
+import build
 import numpy as np
 import pytest
 import reference
@@ -18,7 +18,9 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda import (
     RBF,
+    GraphSmooth,
     Linear,
+    Nystrom,
     Polynomial,
     Ridge,
     Tuned,
@@ -34,10 +36,8 @@ from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.hat import make_hat
-from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.penalties import CRITERIA
-from mvpa_kfda.kfda.smoothness import GraphSmooth
 
 N, SEED = 26, 3
 CODES = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [8, 11, 7]))
@@ -145,9 +145,7 @@ def test_where_no_penalty_can_be_used():
 
 @pytest.fixture(scope="module")
 def epochs():
-    info = mne.create_info(["Cz", "Pz", "Oz", "Fz"], 10.0, "eeg")
-    events = np.column_stack([np.arange(N), np.zeros(N, int), CODES])
-    made = mne.EpochsArray(make_data(4, 4), info, events, tmin=0.0, verbose=False)
+    made = build.epochs(make_data(4, 4), CODES, units={}, sfreq=10.0)
     return made.set_eeg_reference([], verbose=False)
 
 

@@ -30,7 +30,6 @@ from mvpa_kfda.kfda.criteria import MEASURES
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, prepare
 from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
 from mvpa_kfda.kfda.hat import (
-    Hat,
     hat_from_features,
     hat_from_gram,
     spectrum_of,
@@ -743,10 +742,6 @@ def test_the_residual_maker_of_a_training_set(m):
     )
 
 
-def test_hats_are_of_one_kind():
-    assert isinstance(spectrum_of(make_data(2, 3)[0], Linear()).hat(1.0), Hat)
-
-
 # ---------------------------------------------------------------------------- bad input
 
 
@@ -760,14 +755,6 @@ def test_leaving_out_the_only_group_of_a_training_set():
     said = Tuned(cv=LeaveOneOut())
     result = cross_validate(X, codes, groups=groups, reg=said)
     assert result.lambdas.shape == (2,)
-
-
-def test_more_folds_than_training_trials():
-    X, codes, _ = make_data(2, 4)
-    message = r"Tuned\(cv=13\) asks for more folds than the 12 trials of a training set"
-    halves = KFold(2, shuffle=True, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        cross_validate(X, codes, reg=Tuned(cv=13), cv=halves)
 
 
 def test_folds_by_labels_do_not_go_with_permutations():
