@@ -138,6 +138,14 @@ def map_of_trials(X, columns):
     return lambda A, B: k(A, X) @ k(X, B)
 
 
+NINE = Nystrom(9, "uniform")
+
+
+def nine_landmarks(X, columns):
+    features = NINE.approximate(RBF(0.05)).fit(X).features
+    return lambda A, B: features(A) @ features(B).T
+
+
 def kernel(*kernels, **options):
     """Return a method of the same options at every entry."""
     return Method(lambda entry: options, kernels)
@@ -169,7 +177,7 @@ METHODS = {
     ),
     "function": kernel(by_sklearn(laplacian_kernel), kernel=laplacian_kernel),
     "empirical map": kernel(map_of_trials, kernel=EmpiricalMap(RBF(0.05))),
-    "landmarks": kernel(rbf(0.05), kernel=RBF(0.05), approx=Nystrom(N)),
+    "landmarks": kernel(nine_landmarks, kernel=RBF(0.05), approx=NINE),
     "graph": Method(
         lambda entry: {"kernel": GraphSmooth(build.chain(entry.n_features), 2.0, 0.5)},
         (weighted(laplacian),),

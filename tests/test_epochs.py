@@ -380,15 +380,6 @@ def test_covariance_whitens(mixed):
     assert picked.parameters["ch_names"] == ["GRAD3", "MAG0"]
 
 
-@NO_REFERENCE
-def test_ad_hoc_covariance_is_a_scale_per_type(mixed):
-    covariance = mne.make_ad_hoc_cov(mixed.info, verbose=False)
-    result = decode_epochs(mixed, scale=covariance, reg=Ridge(15.0), **OPTIONS)
-    deviations = np.sqrt(np.ravel(covariance.data))
-    features = np.moveaxis(mixed.get_data() / deviations[:, None], 2, 0)
-    assert_equals_arrays(result, features, labels(mixed), reg=Ridge(15.0), **OPTIONS)
-
-
 def test_covariance_must_cover_the_channels(mixed):
     few = mne.make_ad_hoc_cov(mne.pick_info(mixed.info, [0, 2, 4]), verbose=False)
     with pytest.raises(ValueError, match=r"lacks 3 of the 6 channels, e.g. 'MAG1'"):

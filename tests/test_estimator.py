@@ -10,7 +10,6 @@ import pytest
 import reference
 from build import with_new
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.linalg import helmert
 from sklearn.covariance import empirical_covariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
@@ -242,25 +241,6 @@ def test_equals_the_textbook_in_kernel_space(kernel, gram, sizes):
         oracle.posterior(gram(X_new, X)),
         rtol=1e-7,
         atol=1e-14,
-    )
-
-
-def test_optimal_scoring_identity():
-    """The contrast-space form of the class scores, N training trials, full rank."""
-    X, y, X_new = with_new((40, 8, 6), 10)
-    n, lam = len(X), 3.0
-    model = KernelFDA(reg=Ridge(lam)).fit(X, y)
-    J = np.eye(n) - 1 / n
-    Q = helmert(3).T
-    T = J @ Q[y]
-    B = np.linalg.solve(J @ linear_kernel(X) @ J + lam * np.eye(n), T)
-    A = T.T @ (T - J @ linear_kernel(X) @ B)
-    d = Q - Q[y].mean(axis=0)
-    solved = np.linalg.solve(A, d.T)
-    fitted = linear_kernel(X_new - X.mean(axis=0), X) @ B
-    constant = 0.5 * (1 / np.bincount(y) - 1 / n) - 0.5 * np.sum(d.T * solved, axis=0)
-    assert_allclose(
-        model.decision_function(X_new), fitted @ solved + constant, rtol=1e-9, atol=1e-9
     )
 
 

@@ -13,6 +13,7 @@ import joblib
 import mne
 import numpy as np
 import pytest
+import reference
 from build import NAMES
 from mne.decoding import GeneralizingEstimator, cross_val_multiscore
 from numpy.testing import assert_allclose, assert_array_equal
@@ -76,19 +77,6 @@ def same(one, other):
         assert nulls.keys() == others.keys()
         for name in nulls:
             assert_array_equal(nulls[name], others[name])
-
-
-def retrained(X, X_test, trained, folds, kernel=None, lam=20.0):
-    """Predict by training anew at every time and fold, (T, U, n_test)."""
-    shape = X.shape[2], X_test.shape[2]
-    predictions = np.full((*shape, len(X_test)), "", NAMES.dtype)
-    for t in range(shape[0]):
-        for train, test in folds:
-            model = KernelFDA(kernel=kernel or "linear", reg=Ridge(lam))
-            model.fit(X[train, :, t], trained[train])
-            for u in range(shape[1]):
-                predictions[t, u, test] = model.predict(X_test[test, :, u])
-    return predictions
 
 
 # --------------------------------------------------------------------- the plain case
@@ -192,17 +180,19 @@ def test_rows_are_training_times():
     assert_array_equal(result.test_times, np.arange(1, 6))
 
 
-def by_retraining(X, X_test, result, trained, moved, folds):
-    """Score against labels that move and against those that stay, twice (P, T, U)."""
-    shape = (len(trained), X.shape[2], X_test.shape[2])
-    scores = np.zeros((2, *shape))
-    for b, codes in enumerate(trained):
-        for train, test in folds.pairs:
-            predicted = retrained(X, X_test, result.classes[codes], [(train, test)])
-            for kind, truth in enumerate((moved[b], result.y_test)):
-                hits = predicted[:, :, test] == result.classes[truth[test]]
-                scores[kind, b] += hits.sum(axis=2)
-    return scores / sum(map(len, folds.tests))
+def accuracies(X, X_test, labels, folds, *truths):
+    """Return the accuracy (P, T, U) of models trained anew, for each truth."""
+    train, test = np.moveaxis(X, 2, 0), np.moveaxis(X_test, 2, 0)
+    cross = [[B @ A.T for B in test] for A in train]
+    options = [
+        [A @ A.T for A in train],
+        cross,
+        labels[0],
+        folds.pairs,
+        [20.0] * len(train),
+    ]
+    run = reference.reference_generalize(*options, labels)
+    return [run.accuracy(truth) for truth in truths]
 
 
 def drawn(result, cv=None, groups=None, permute="auto"):
@@ -561,7 +551,7 @@ def test_another_labelling_of_the_same_trials(cv):
     assert (trained != moved).any()
     # The folds are those of the labels that are trained with.
     assert_array_equal(np.concatenate(result.tests), np.concatenate(folds.tests))
-    second, scores = by_retraining(X, X, result, trained, moved, folds)
+    second, scores = accuracies(X, X, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
@@ -600,11 +590,10 @@ def test_response_locked_epochs_of_the_same_trials():
     assert result.shape == (4, 5)
     assert result.parameters["mode"] == "same_trials"
     trained, moved, folds = drawn(result, CV)
-    scores, second = by_retraining(X, X_test, result, trained, moved, folds)
+    scores, second = accuracies(X, X_test, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
-    assert_array_equal(result.predictions, retrained(X, X_test, y, folds.pairs))
     arrays = generalize_arrays(
         X * 1e-6, y, X_test * 1e-6, same_trials=True, sfreq=100, **options
     )

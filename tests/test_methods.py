@@ -18,12 +18,7 @@ from entries import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.model_selection import (
-    KFold,
-    ShuffleSplit,
-    StratifiedKFold,
-    cross_val_predict,
-)
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
 from mvpa_kfda import (
     RBF,
@@ -216,21 +211,6 @@ def test_empirical_maps_know_channels_by_name():
 
 
 # Reduced rank
-
-
-@pytest.mark.parametrize("p", [P, 60])
-@pytest.mark.parametrize("kernel", ["linear", RBF(0.05)], ids=str)
-def test_reduced_rank_is_that_of_refitted_estimators(kernel, p):
-    X = np.random.default_rng(0).standard_normal((N, p)) + 0.8 * CODES[:, None] ** 1.5
-    model = KernelFDA(kernel, Ridge(2.0), n_components=1)
-    expected = cross_val_predict(model, X, NAMES, cv=CV)
-    options = {"kernel": kernel, "reg": Ridge(2.0), "cv": CV}
-    result = cross_validate(X, NAMES, n_components=1, **options)
-    assert_array_equal(result.predictions, expected)
-    whole = cross_validate(X, NAMES, **options)
-    assert (whole.class_scores != result.class_scores).any()
-    all_of_them = cross_validate(X, NAMES, n_components=2, **options)
-    assert_array_equal(all_of_them.class_scores, whole.class_scores)
 
 
 @pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])

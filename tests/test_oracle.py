@@ -181,6 +181,9 @@ SPLITTERS = {
     "StratifiedGroupKFold": ms.StratifiedGroupKFold(3),
     "a list of folds": list(ms.KFold(4, shuffle=True, random_state=5).split(np.eye(N))),
     "PredefinedSplit, misses rows": ms.PredefinedSplit(np.arange(N) % 5 - 1),
+    "hold-out, first rows": [(np.arange(12, N), np.arange(12))],
+    "hold-out, last rows in reverse": [(np.arange(30), np.arange(N - 1, 29, -1))],
+    "hold-out, one row": [(np.arange(1, N), np.array([0]))],
 }
 SETTINGS = {
     "linear, n > p": ({}, 6),
@@ -196,25 +199,11 @@ def test_splitters(name, kernel, p):
     """scikit-learn's splitters with permutations by the default scheme."""
     X, codes = build.features((15, 12, 10), p)
     groups = GROUPS if "Group" in name else None
-    _, run = assert_equals_oracle(X, codes, SPLITTERS[name], groups=groups, **kernel)
+    options = {"permute": "free"} if "hold-out" in name else {"groups": groups}
+    _, run = assert_equals_oracle(X, codes, SPLITTERS[name], **options, **kernel)
     if name == "ShuffleSplit":  # the case is meant to overlap and to miss rows
         assert len(run.rows) > len(np.unique(run.rows))
         assert len(np.unique(run.rows)) < N
-
-
-HOLD_OUTS = {
-    "first rows": [(np.arange(12, N), np.arange(12))],
-    "last rows, in reverse": [(np.arange(30), np.arange(N - 1, 29, -1))],
-    "one row": [(np.arange(1, N), np.array([0]))],
-}
-
-
-@settings
-@pytest.mark.parametrize("name", HOLD_OUTS)
-def test_hold_out(name, kernel, p):
-    """A single (train, test) pair."""
-    X, codes = build.features((15, 12, 10), p)
-    assert_equals_oracle(X, codes, HOLD_OUTS[name], permute="free", **kernel)
 
 
 STRATIFIED = {

@@ -117,7 +117,9 @@ def test_where_names_the_time():
 
 @pytest.mark.parametrize("kernel", [*KERNELS, Callable(laplacian_kernel)], ids=repr)
 @pytest.mark.parametrize("mode", ["mean", "concatenate"])
-@pytest.mark.parametrize(("width", "step"), [(1, 1), (3, 1), (4, 1), (8, 2), (4, 3)])
+@pytest.mark.parametrize(
+    ("width", "step"), [(1, 1), (3, 1), (4, 1), (9, 1), (7, 2), (10, 3)]
+)
 @pytest.mark.parametrize("reg", [0.3, Ridge(2.0)], ids=repr)
 def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg):
     source = make_source(width, step, mode, kernel, reg=reg)
@@ -153,20 +155,6 @@ def test_sums_are_used_where_they_pay(kernel, mode, width, step, p, sums):
     hat = next(source.models(range(1), TASK)).hat
     primal = isinstance(kernel, Linear) and (p * width if mode != "mean" else p) < 17
     assert (hat.residual is None) is primal
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize(("width", "step"), [(4, 1), (10, 3), (9, 1), (7, 2)])
-def test_running_sums_equal_fresh_ones(kernel, width, step):
-    source = make_source(width, step, kernel=kernel)
-    assert source._sums_kernels
-    for block in source.blocks():
-        for position, inner in zip(block, source._running_inner(block), strict=True):
-            X = features(source, position)
-            if kernel.shift_free:
-                X = X - X.mean(axis=0)
-            largest = np.abs(X @ X.T).max()
-            assert_allclose(inner, X @ X.T, rtol=0, atol=1e-10 * largest)
 
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.05)], ids=repr)

@@ -19,7 +19,6 @@ from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.hat import make_hat
-from mvpa_kfda.kfda.models import Stack
 from mvpa_kfda.kfda.rules import best_of_two
 from mvpa_kfda.metrics import METRICS
 
@@ -227,13 +226,8 @@ def test_a_stack_equals_its_plans(scoring):
     source = make_source(data, [3, 12, 1, 25])
     outcome = run(source, task, 1, False)
     for position in range(4):
-        one = SubsetPositions(
-            data,
-            np.array([0, source.indptr[position + 1] - source.indptr[position]]),
-            source.indices[source.indptr[position] : source.indptr[position + 1]],
-            Linear(),
-            0.3,
-        )
+        own = source.indices[source.indptr[position] : source.indptr[position + 1]]
+        one = SubsetPositions(data, np.array([0, len(own)]), own, Linear(), 0.3)
         alone = run(one, task, 1, False)
         for name, values in alone.metrics.items():
             assert_allclose(outcome.metrics[name][position], values[0], rtol=1e-12)
@@ -348,19 +342,3 @@ def test_overlapping_test_sets_make_blocks_shorter():
     assert SubsetPositions(np.zeros((1, n)), *[None] * 4).block_length == 64
     source = SubsetPositions(np.zeros((1, n)), *[None] * 4, folds=overlapping)
     assert source.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19
-
-
-def test_a_stack_reads_like_a_plan():
-    data, task = make_problem((8, 8))
-    source = make_source(data, [4, 30])
-    (stack,) = source.models(np.arange(2), task)
-    assert isinstance(stack, Stack)
-    assert stack.n_positions == 2
-    assert [one.n_positions for one in stack.split()] == [1, 1]
-    pieces = list(stack.predict(task.labels[1:], 2, True))
-    assert [piece.predicted.shape for piece in pieces] == [(16, 1, P)] * 2
-    assert [piece.class_scores.shape for piece in pieces] == [(16, 2, 1, P)] * 2
-    (piece,) = stack.predict(task.labels[:1], 2, True)
-    assert piece.predicted.shape == (16, 2, 1)
-    assert piece.class_scores.shape == (16, 2, 2, 1)
-    assert piece.true.shape == (16, 1, 1)

@@ -1,10 +1,5 @@
 """Searchlights and regions from images to results, against nilearn and the core."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import time
 import warnings
 
@@ -28,7 +23,6 @@ from mvpa_kfda import (
     Ridge,
     cross_validate,
     decode_regions,
-    load_result,
     searchlight,
 )
 from mvpa_kfda.decoding import positions, run
@@ -561,51 +555,3 @@ def test_checkpoints_of_regions(tmp_path):
     decode_regions(X, y, labels_img=[1, 1, 2, 2], checkpoint=path)
     with pytest.raises(ValueError, match="the data of spheres or regions differ"):
         decode_regions(X, y, labels_img=[1, 2, 2, 2], checkpoint=path)
-
-
-def test_killed_runs_continue(tmp_path):
-    """A process that is killed without warning, again and again."""
-    script = textwrap.dedent(
-        """
-        import os, signal, sys
-        import numpy as np
-        from mvpa_kfda import searchlight
-        from mvpa_kfda.decoding import positions, run as search
-        positions._LONGEST = 5
-        left, run_block = int(sys.argv[2]), search._run_block
-        def counting(*arguments):
-            global left
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return run_block(*arguments)
-        search._run_block = counting
-        rng = np.random.default_rng(0)
-        X, y = rng.normal(size=(30, 40)), np.tile([0, 1, 2], 10)
-        ring = np.roll(np.eye(40), 1, axis=1)
-        path = sys.argv[1] if sys.argv[1] != "none" else None
-        result = searchlight(
-            X, y, adjacency=ring, n_permutations=20, random_state=0, checkpoint=path
-        )
-        result.save(sys.argv[3], overwrite=True)
-        """
-    )
-
-    def start(checkpoint, n_blocks, name):
-        command = [sys.executable, "-c", script, str(checkpoint), str(n_blocks)]
-        return subprocess.run(
-            [*command, str(tmp_path / name)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = start("none", 100, "whole.h5")
-    assert done.returncode == 0, done.stderr
-    for n_blocks in (3, 4):
-        killed = start(tmp_path / "run", n_blocks, "parts.h5")
-        assert killed.returncode == -signal.SIGKILL
-    done = start(tmp_path / "run", 1, "parts.h5")  # the eighth block of eight
-    assert done.returncode == 0, done.stderr
-    assert load_result(tmp_path / "parts.h5") == load_result(tmp_path / "whole.h5")
