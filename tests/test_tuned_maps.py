@@ -223,6 +223,8 @@ def test_sensors_by_their_neighbours(epochs):
 # From time to time
 
 
+#: Penalties relative to each kernel.
+SHARES = [3.0, 0.3, 0.03, 0.003]
 #: What is chosen from, and an approximation.
 CHOICES = {
     "linear": ("linear", None),
@@ -237,18 +239,25 @@ CHOICES = {
 def assert_made_of_plain_maps(choice, X, *others, criterion="squared_error", **options):
     """Assert that each fold has the predictions of the model that it has chosen."""
     kernel, options["approx"] = CHOICES[choice]
-    tuned = Tuned(GRID, criterion, 3)
+    tuned, chosen = Tuned(SHARES, criterion, 3), set()
     result = generalize_arrays(X, CODES, *others, kernel=kernel, reg=tuned, **options)
     plain = [
-        [generalize_arrays(X, CODES, *others, kernel=k, reg=r, **options) for r in GRID]
+        [
+            generalize_arrays(X, CODES, *others, kernel=k, reg=r, **options)
+            for r in SHARES
+        ]
         for k in aslist(kernel)
     ]
-    assert len(np.unique(result.lambdas)) > 1
     for t, (fold, (_, test)) in product(range(X.shape[2]), enumerate(result.folds)):
-        index = [reg.lam for reg in GRID].index(result.lambdas[t, fold])
-        expected = plain[result.penalty["kernel"][t, fold]][index]
+        maps, lam = plain[result.penalty["kernel"][t, fold]], result.lambdas[t, fold]
+        (index,) = np.flatnonzero(
+            [np.isclose(m.lambdas[t], lam, 1e-9, 0) for m in maps]
+        )
         predicted = result.predicted[t][:, test]
-        assert_array_equal(predicted, expected.predicted[t][:, test])
+        assert_array_equal(predicted, maps[index].predicted[t][:, test])
+        chosen.add(index)
+    # Else one penalty would do for all; where all fit well, one does.
+    assert len(chosen) > 1 or X.shape[1] > N or others
     return result, {"kernel": kernel, "reg": tuned} | options
 
 
