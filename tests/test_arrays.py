@@ -303,20 +303,6 @@ def test_groups_that_do_not_work(data, groups, cv, match):
 # ----------------------------------------------------------------------- permutations
 
 
-def test_few_permutations_are_all_used():
-    X, codes = build.features(build.balanced(8, 2), 5, separation=1.0)
-    cv = ms.StratifiedKFold(2)
-    one = cross_validate(X, codes, cv=cv, n_permutations=100, random_state=1)
-    two = cross_validate(X, codes, cv=cv, n_permutations=1000, random_state=2)
-    assert one.null.shape == (
-        6 * 6 - 1,
-    )  # (4 over 2) in either fold, less the observed
-    assert_array_equal(one.null, two.null)
-    assert one.parameters["exact"] is True
-    assert one.parameters["n_permutations"] == one.n_permutations == 35
-    assert one.pvalues() == (1 + np.sum(one.null >= one.scores - 1e-9)) / 36
-
-
 def test_without_permutations(data):
     X, codes = data
     result = cross_validate(X, codes, n_permutations=0)

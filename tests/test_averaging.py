@@ -171,9 +171,6 @@ def test_p_values_are_uniform_on_noise():
     assert abs(np.mean(differences)) < 3.5 * standard_error
 
 
-# ------------------------------------------------------------------------ predictions
-
-
 # ----------------------------------------------------------------------------- kernel
 
 MEMBERS = np.array([[0, 3], [1, 2], [4, 7]])
@@ -217,24 +214,6 @@ def test_a_given_matrix_is_averaged():
     averaged = X[MEMBERS].mean(axis=1)
     kernel = AveragedKernel(Precomputed(), MEMBERS)
     assert_allclose(kernel(X @ X.T), averaged @ averaged.T, rtol=1e-13, atol=1e-13)
-
-
-class Pairs(Linear):
-    """A linear kernel that tells what it was asked for."""
-
-    def take(self, columns):
-        return Polynomial(2, coef0=len(columns))
-
-    def repeated(self, times):
-        return Polynomial(times)
-
-
-def test_columns_are_the_inner_kernels():
-    kernel = AveragedKernel(Pairs(), MEMBERS)
-    taken, repeated = kernel.take([0, 1]), kernel.repeated(4)
-    assert taken.kernel == Polynomial(2, coef0=2)
-    assert repeated.kernel == Polynomial(4)
-    assert taken.members is repeated.members is MEMBERS
 
 
 def test_the_kernel_is_described_and_pickled():

@@ -148,23 +148,6 @@ def test_equals_lda_with_empirical_priors(sizes, p):
     assert_array_equal(model.predict(X_new), lda.predict(X_new))
 
 
-@pytest.mark.parametrize("shrinkage", [0.05, 0.4])
-def test_equals_shrinkage_lda(shrinkage):
-    """lambda = N g / (1 - g) trace(S_w / N) / p draws the same class borders."""
-    X, y, X_new = with_new((15, 15, 15), 20, seed=2)
-    lam = (
-        shrinkage / (1 - shrinkage) * np.trace(reference.scatters(X, y)[1]) / X.shape[1]
-    )
-    model = KernelFDA(reg=Ridge(lam)).fit(X, y)
-    lda = LinearDiscriminantAnalysis("lsqr", shrinkage=shrinkage).fit(X, y)
-    assert_array_equal(model.predict(X_new), lda.predict(X_new))
-    # The covariances differ by the factor 1 - g, and so do the log odds.
-    odds = lda.decision_function(X_new) * (1 - shrinkage)
-    assert_allclose(
-        len(X) * scores_of(model, X_new), odds - odds[:, :1], rtol=1e-8, atol=1e-8
-    )
-
-
 # --- against the formulas ------------------------------------------------------
 
 

@@ -134,20 +134,6 @@ def test_dual_penalty_is_the_textbook(name, sizes, mu):
     assert np.abs(other - Z).max() > 1e-3 * scale
 
 
-def test_two_classes_closed_form():
-    X, y, X_new = with_new((18, 25), 6)
-    K, mu = rbf_kernel(X, gamma=0.1), 0.5
-    model = KernelFDA(RBF(0.1), Ridge(mu), penalty="dual").fit(X, y)
-    difference = K[y == 1].mean(axis=0) - K[y == 0].mean(axis=0)
-    textbook = TextbookKFDA(K, y, mu)
-    a = np.linalg.solve(textbook.penalised, difference)
-    a /= np.sqrt(a @ textbook.penalised @ a)
-    assert_allclose(model.dual_coef_[:, 0], a, rtol=1e-6, atol=1e-8)
-    threshold = (K[y == 1].mean(axis=0) + K[y == 0].mean(axis=0)) @ a / 2
-    values = rbf_kernel(X_new, X, gamma=0.1) @ a - threshold
-    assert_array_equal(model.predict(X_new), (values > 0).astype(int))
-
-
 def test_dual_penalty_of_a_precomputed_kernel():
     X, y, X_new = with_new((14, 14, 14), 9)
     K, K_new = (polynomial_kernel(each, X) for each in (X, X_new))

@@ -692,14 +692,6 @@ def test_trials_that_are_there_twice_are_themselves_in_a_copy():
     same(generalize_arrays(X, y, X.copy(), same_trials=True), expected)
 
 
-def test_the_message_names_a_pair_of_trials():
-    epochs = noise_epochs()
-    with pytest.raises(
-        ValueError, match=r"^3 of the 8 trials .*\(trial 5 is trial 0 t"
-    ):
-        generalize_epochs(epochs, test_epochs=with_others(epochs))
-
-
 def test_trials_in_another_order_are_not_called_the_same():
     epochs = noise_epochs()
     with pytest.raises(ValueError, match="order"):

@@ -112,19 +112,6 @@ def test_sampling_rates(epochs):
     refused(message, epochs, test_epochs=other)
 
 
-@pytest.mark.parametrize("same_trials", [None, True, False])
-def test_features_of_arrays(arrays, same_trials):
-    X, y = arrays
-    refused(
-        r"^X_test has 3 features and X has 4; .* on axis 1\.$",
-        X,
-        y,
-        np.random.default_rng(0).standard_normal((30, 3, 5)),
-        y_test=y,
-        same_trials=same_trials,
-    )
-
-
 # ------------------------------------------------------------------------------ labels
 
 
@@ -200,14 +187,6 @@ def test_one_class_may_be_tested(epochs, others):
     result = generalize_epochs(epochs, test_epochs=others["cat"])
     assert set(result.y_test.tolist()) == {2}
     assert result.metrics["accuracy"].mean() > 0.34
-
-
-def test_labels_to_train_with(epochs, others):
-    refused("^y holds one class only", epochs["ant"], test_epochs=others)
-    message = r"^y must hold one value per trial, shape \(30,\); got shape \(3,\)"
-    refused(message, epochs, NAMES[:3], test_epochs=others, y_test="word")
-    message = r"^groups must hold one value per trial, shape \(30,\)"
-    refused(message, epochs, test_epochs=others, groups=np.zeros(20))
 
 
 # --------------------------------------------------------------------------- train_on

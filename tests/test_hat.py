@@ -30,19 +30,6 @@ def test_both_routes_are_the_textbook_hat(X, lam):
     assert_allclose(hat_from_features(X, Ridge(lam)).matrix, G, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", [Linear(), RBF()])
-def test_relative_penalty(X, kernel):
-    K = kernel.fit(X)(X)
-    lam = 0.3 * np.trace(K - K.mean(0)) / len(K)  # trace(JKJ) = trace(KJ)
-    hat = make_hat(X, kernel, 0.3)
-    assert_allclose(hat.lam, lam, rtol=1e-10)
-    assert_allclose(hat.matrix, textbook(K, lam), rtol=0, atol=1e-10)
-    if kernel == Linear():  # the unit of the features does not matter
-        assert_allclose(
-            make_hat(X * 1e-9, kernel, 0.3).matrix, hat.matrix, rtol=0, atol=1e-10
-        )
-
-
 def test_route_follows_the_shape(X):
     assert make_hat(X, Linear(), 0.3).factor.shape == (30, 7)
     assert make_hat(X[:14], Linear(), 0.3).factor is None

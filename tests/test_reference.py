@@ -365,23 +365,6 @@ def test_generalization_by_hand():
     assert_array_equal(run.accuracy([codes, 1 - codes])[:, 0, 0], [1, 1])
 
 
-@kernels
-def test_generalization_has_cross_validation_on_its_diagonal(kernel):
-    """Where training and test time agree, both functions do the same."""
-    X, codes = trials((12, 9, 7), 4, 3)
-    K, K_cross = grams(X, X, kernel)
-    folds = list(KFold(4, shuffle=True, random_state=0).split(codes))[:3]
-    labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
-    lam = [0.5, 2.0, 8.0]
-    run = reference.reference_generalize(K, K_cross, codes, folds, lam, labels)
-    for t in range(3):
-        one = reference.reference_cross_validate(K[t], codes, folds, lam[t], labels)
-        assert_array_equal(run.rows, one.rows)
-        assert_array_equal(run.predictions[:, t, t], one.predictions)
-        assert_array_equal(run.class_scores[:, t, t], one.class_scores)
-        assert_array_equal(run.accuracy(labels)[:, t, t], one.accuracy())
-
-
 @pytest.mark.parametrize(("counts", "p"), [((13, 9, 8), 5), ((11, 12, 9), 40)])
 def test_generalization_equals_explicit_features(counts, p):
     """Fold by fold and cell by cell, from features instead of kernels.
@@ -410,20 +393,6 @@ def test_generalization_equals_explicit_features(counts, p):
             lda = sklearn_lda(X_t, known, lam[t])
             assert_array_equal(run.predictions[cell], lda.predict(X_u))
         assert start == len(codes)
-
-
-@kernels
-def test_both_routes_agree_at_other_times(kernel):
-    """Nearest centroid and largest class score, also without one class."""
-    X, codes = trials((10, 9, 3), 4, 3)
-    train = np.flatnonzero(codes < 2)[:-4]
-    test = np.setdiff1d(np.arange(22), train)
-    K, K_cross = grams(X, X, kernel)
-    run = reference.reference_generalize(K, K_cross, codes, [(train, test)], [1.0] * 3)
-    assert_array_equal(run.predictions, run.class_scores.argmax(axis=-1))
-    assert np.all(np.isneginf(run.class_scores[..., 2]))
-    assert np.all(np.isfinite(run.class_scores[..., :2]))
-    assert len(np.unique(run.predictions)) == 2
 
 
 def test_test_rows_do_not_reach_the_models_of_any_time():

@@ -108,8 +108,8 @@ class Problem:
         dtype = np.dtype(self.dtype)
         return Task(self.labels, n_classes, self.folds, ["accuracy"], dtype)
 
-    def source(self):
-        """Return the source; the offset is what a shift-free kernel cannot see."""
+    def positions(self):
+        """Return the positions; the offset is what a shift-free kernel cannot see."""
         train = test = self._row(self.data)
         if self.data_test is not None:
             test = self._row(self.data_test)
@@ -154,10 +154,10 @@ class Problem:
 
     def ours(self):
         """Return predictions (P, T, U, m), scores (P, T, U, m, c), rows and truth."""
-        source, task = self.source(), self.task
+        positions, task = self.positions(), self.task
         predictions, scores = [], []
-        for block in source.blocks():
-            for model in source.models(block, task):
+        for block in positions.blocks():
+            for model in positions.models(block, task):
                 pieces = list(model.predict(task.labels, task.n_classes, True))
                 predictions.append(np.concatenate([s.predicted for s in pieces], 1))
                 scores.append(np.concatenate([s.class_scores for s in pieces], 2))
@@ -189,7 +189,7 @@ def assert_equals_oracle(problem, rtol=1e-8, atol=1e-9):
     truth = problem.labels if problem.true is None else problem.true[None]
     assert_array_equal(true[:, 0].T, truth[:, rows])
     # And the run loop counts the hits of the same predictions.
-    outcome = run(problem.source(), problem.task, 1, False)
+    outcome = run(problem.positions(), problem.task, 1, False)
     accuracy = expected.accuracy(truth)
     assert_allclose(outcome.metrics["accuracy"], accuracy[0], rtol=1e-12, atol=0)
     assert_allclose(outcome.nulls["accuracy"], accuracy[1:], rtol=1e-12, atol=0)
@@ -234,11 +234,11 @@ def test_the_cheaper_route_is_taken():
         problem = Problem(
             CODES, make_data(CODES, p), None, folds, n_permutations=n_permutations
         )
-        source = problem.source()
-        (model, *_) = source.models(range(1), problem.task)
+        positions = problem.positions()
+        (model, *_) = positions.models(range(1), problem.task)
         assert len(model.expansions(None)) == (p if features else N) + 1
     problem.kernel = RBF()
-    (model, *_) = problem.source().models(range(1), problem.task)
+    (model, *_) = problem.positions().models(range(1), problem.task)
     assert len(model.expansions(None)) == N + 1
 
 
@@ -366,7 +366,7 @@ def test_trials_in_several_test_sets_have_one_prediction():
     folds = make_folds(ms.ShuffleSplit(8, test_size=0.4, random_state=0), codes)
     problem = Problem(codes, make_data(codes, 4), None, folds, n_permutations=0)
     expected = problem.oracle()
-    outcome = run(problem.source(), problem.task, 1, False)
+    outcome = run(problem.positions(), problem.task, 1, False)
     scores = expected.class_scores[0]
     absent = np.isneginf(scores[0, 0, :, 0])
     assert 0 < absent.sum() < len(absent)
@@ -447,7 +447,7 @@ def test_running_sums_train_the_same_models():
     for kernel in (Linear(), RBF(), Polynomial()):
         problem = Problem(CODES, make_data(CODES, 9, 9), None, folds, kernel)
         problem.width, problem.mode, problem.n_permutations = 6, "concatenate", 2
-        assert problem.source().train._sums_kernels
+        assert problem.positions().train._sums_kernels
         assert_equals_oracle(problem)
 
 
@@ -528,7 +528,7 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
     problem = Problem(CODES, make_data(CODES, p, 5), None, folds, kernel)
     problem.n_permutations = 70  # more than one block
     expected, task = problem.ours(), problem.task
-    outcome = run(problem.source(), task, 1, False)
+    outcome = run(problem.positions(), task, 1, False)
     if "chunk is kept" in cut:  # there have to be several
         monkeypatch.setattr(transfer, "_CHUNK_VALUES", 1)
     where, names, values = CUTS[cut]
@@ -537,7 +537,7 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
     predictions, scores, _, _ = problem.ours()
     assert_array_equal(predictions, expected[0])
     assert_allclose(scores, expected[1], rtol=0, atol=1e-12 * np.abs(scores).max())
-    other = run(problem.source(), task, 1, False)
+    other = run(problem.positions(), task, 1, False)
     assert_array_equal(other.predicted, outcome.predicted)
     assert_array_equal(other.nulls["accuracy"], outcome.nulls["accuracy"])
 
@@ -549,7 +549,7 @@ def test_the_block_of_labels_fits_its_memory(n_classes):
     data = make_data(codes, 20, 2)
     for cv in (ms.LeaveOneOut(), ms.KFold(5)):
         problem = Problem(codes, data, None, make_folds(cv, codes), n_permutations=1)
-        (model, *_) = problem.source().models(range(1), problem.task)
+        (model, *_) = problem.positions().models(range(1), problem.task)
         bytes_each = 8 * (n_classes - 1) * len(model.expansions(None))
         bytes_each *= len(problem.folds.tests)
         for want_scores in (False, True):

@@ -29,7 +29,7 @@ from mvpa_kfda.kfda import tuning
 from mvpa_kfda.kfda.criteria import MEASURES
 from mvpa_kfda.kfda.direct import LowRankInverse, apply
 from mvpa_kfda.kfda.folds import InnerFolds, make_folds
-from mvpa_kfda.kfda.hat import hat_from_gram, spectrum_of, spectrum_of_gram
+from mvpa_kfda.kfda.hat import spectrum_of, spectrum_of_gram
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
@@ -658,23 +658,6 @@ def test_what_differs_by_rounding_is_as_good():
 
 def dtype_value(value, dtype):
     return np.array(value, dtype)[()]
-
-
-# ------------------------------------------------------------------ the building blocks
-
-
-@pytest.mark.parametrize("p", [4, 40])
-def test_hats_of_a_spectrum(p):
-    X, _, _ = make_data(3, p)
-    K = linear_kernel(X)
-    for spectrum in (spectrum_of(X, Linear()), spectrum_of_gram(K, p)):
-        for lam in (0.01, 0.5, 1e3):
-            expected = hat_from_gram(K, Ridge(lam))
-            got = spectrum.hat(lam)
-            assert_allclose(got.matrix, expected.matrix, rtol=0, atol=1e-10)
-            assert got.scale == pytest.approx(expected.scale, rel=1e-12)
-            df = spectrum.degrees_of_freedom(lam)
-            assert df == pytest.approx(np.trace(expected.matrix), rel=1e-10)
 
 
 # ---------------------------------------------------------------------------- bad input

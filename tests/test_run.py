@@ -1,4 +1,4 @@
-"""The run loop and its sources: positions in, maps out, whoever computes them."""
+"""The run loop and its positions: positions in, maps out, whoever computes them."""
 
 import threading
 import time
@@ -43,7 +43,9 @@ def make_data(seed=0, n=N, p=P):
     )
 
 
-def make_source(width=1, step=1, mode="concatenate", kernel=None, data=None, reg=0.3):
+def make_positions(
+    width=1, step=1, mode="concatenate", kernel=None, data=None, reg=0.3
+):
     data = make_data() if data is None else data
     starts = np.arange(0, len(data) - width + 1, step)
     times = (starts + (width - 1) / 2) / 100
@@ -60,11 +62,11 @@ def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
 TASK = make_task()
 
 
-def features(source, position):
+def features(positions, position):
     """Features of a window, put together sample by sample."""
-    start = source.starts[position]
-    samples = [source.data[t] for t in range(start, start + source.width)]
-    if source.mode == "mean":
+    start = positions.starts[position]
+    samples = [positions.data[t] for t in range(start, start + positions.width)]
+    if positions.mode == "mean":
         return sum(samples) / len(samples)
     return np.hstack(samples)
 
@@ -81,20 +83,20 @@ def same(one, other):
     assert_array_equal(one.class_scores, other.class_scores)
 
 
-# ---------------------------------------------------------------------------- sources
+# -------------------------------------------------------------------------- positions
 
 
-def test_feature_source_is_one_position_without_axes():
+def test_features_are_one_position_without_axes():
     X = make_data()[0]
-    source = FeaturePositions(X, Linear(), 0.3)
-    assert source.shape == ()
-    assert source.blocks() == [range(1)]
-    assert source.where(0) == ""
-    hat = next(source.models(range(1), TASK)).hat
+    positions = FeaturePositions(X, Linear(), 0.3)
+    assert positions.shape == ()
+    assert positions.blocks() == [range(1)]
+    assert positions.where(0) == ""
+    hat = next(positions.models(range(1), TASK)).hat
     order = TASK.folds.layout.order
     expected = make_hat(X, Linear(), 0.3).reordered(order)
     assert_array_equal(hat.matrix, expected.matrix)
-    outcome = run(source, TASK, n_jobs=1, verbose=False)
+    outcome = run(positions, TASK, n_jobs=1, verbose=False)
     assert outcome.metrics["accuracy"].shape == ()
     assert outcome.nulls["accuracy"].shape == (20,)
     assert outcome.predicted.shape == (N,)
@@ -103,16 +105,16 @@ def test_feature_source_is_one_position_without_axes():
 
 @pytest.mark.parametrize("n_positions", [1, 3, 4, 5, 8, 14])
 def test_blocks_hold_every_position_once_in_order(n_positions):
-    source = make_source(width=T + 1 - n_positions)
-    assert source.shape == (n_positions,)
-    blocks = source.blocks()
+    positions = make_positions(width=T + 1 - n_positions)
+    assert positions.shape == (n_positions,)
+    blocks = positions.blocks()
     assert [i for block in blocks for i in block] == list(range(n_positions))
-    assert {len(block) for block in blocks[:-1]} <= {source.block_length}
-    assert 1 <= len(blocks[-1]) <= source.block_length
+    assert {len(block) for block in blocks[:-1]} <= {positions.block_length}
+    assert 1 <= len(blocks[-1]) <= positions.block_length
 
 
 def test_where_names_the_time():
-    assert make_source(width=4).where(2) == "At 0.035 s: "
+    assert make_positions(width=4).where(2) == "At 0.035 s: "
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, Callable(laplacian_kernel)], ids=repr)
@@ -122,12 +124,15 @@ def test_where_names_the_time():
 )
 @pytest.mark.parametrize("reg", [0.3, Ridge(2.0)], ids=repr)
 def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg):
-    source = make_source(width, step, mode, kernel, reg=reg)
-    for block in source.blocks():
-        plans = list(source.models(block, TASK))
+    positions = make_positions(width, step, mode, kernel, reg=reg)
+    for block in positions.blocks():
+        plans = list(positions.models(block, TASK))
         assert len(plans) == len(block)
         for position, plan in zip(block, plans, strict=True):
-            hat, expected = plan.hat, make_hat(features(source, position), kernel, reg)
+            hat, expected = (
+                plan.hat,
+                make_hat(features(positions, position), kernel, reg),
+            )
             expected = expected.reordered(TASK.folds.layout.order)
             assert_allclose(hat.matrix, expected.matrix, rtol=0, atol=1e-10)
             assert hat.lam == pytest.approx(expected.lam, rel=1e-10)
@@ -150,9 +155,9 @@ def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg
     ],
 )
 def test_sums_are_used_where_they_pay(kernel, mode, width, step, p, sums):
-    source = make_source(width, step, mode, kernel, make_data(p=p))
-    assert bool(source._sums_kernels) is sums
-    hat = next(source.models(range(1), TASK)).hat
+    positions = make_positions(width, step, mode, kernel, make_data(p=p))
+    assert bool(positions._sums_kernels) is sums
+    hat = next(positions.models(range(1), TASK)).hat
     primal = isinstance(kernel, Linear) and (p * width if mode != "mean" else p) < 17
     assert (hat.residual is None) is primal
 
@@ -162,25 +167,25 @@ def test_a_large_sample_leaves_nothing_behind(kernel):
     """An artefact in one sample does not disturb the windows after it."""
     data = make_data()
     data[5] *= 1e8
-    source = make_source(4, 1, kernel=kernel, data=data)
-    assert source._sums_kernels
-    for block in source.blocks():
-        for position, inner in zip(block, source._running_inner(block), strict=True):
-            X = features(source, position)
+    positions = make_positions(4, 1, kernel=kernel, data=data)
+    assert positions._sums_kernels
+    for block in positions.blocks():
+        for position, inner in zip(block, positions._running_inner(block), strict=True):
+            X = features(positions, position)
             X = X - X.mean(axis=0)
             assert_allclose(inner, X @ X.T, rtol=0, atol=1e-12 * np.abs(X @ X.T).max())
-    outcome = run(source, TASK, 1, False)
+    outcome = run(positions, TASK, 1, False)
     for position in range(6, 11):
-        one = FeaturePositions(features(source, position), kernel, 0.3)
+        one = FeaturePositions(features(positions, position), kernel, 0.3)
         expected = run(one, TASK, 1, False)
         assert_array_equal(outcome.predicted[position], expected.predicted)
 
 
 def test_running_sums_are_kept_apart():
     """A window handed out earlier does not change when the next one is formed."""
-    source = make_source(5, 1)
-    kept = list(source._running_inner(range(4)))
-    copies = [inner.copy() for inner in source._running_inner(range(4))]
+    positions = make_positions(5, 1)
+    kept = list(positions._running_inner(range(4)))
+    copies = [inner.copy() for inner in positions._running_inner(range(4))]
     for inner, copy in zip(kept, copies, strict=True):
         assert_array_equal(inner, copy)
 
@@ -208,7 +213,7 @@ class GridPositions(Positions):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_source_may_have_any_axes(n_jobs):
+def test_positions_may_have_any_axes(n_jobs):
     X = make_data()[:6]
     task = make_task(["accuracy", "confusion_matrix"])
     outcome = run(GridPositions(X), task, n_jobs=n_jobs, verbose=False)
@@ -235,12 +240,12 @@ def test_a_source_may_have_any_axes(n_jobs):
 def test_outcome_does_not_depend_on_workers(kernel):
     data = np.rint(2 * make_data())
     data[:, 1::2] = data[:, ::2]  # duplicated trials: many exact ties
-    source = make_source(3, 1, kernel=kernel, data=data)
-    expected = run(source, TASK, n_jobs=1, verbose=False)
-    same(run(source, TASK, n_jobs=2, verbose=False), expected)
+    positions = make_positions(3, 1, kernel=kernel, data=data)
+    expected = run(positions, TASK, n_jobs=1, verbose=False)
+    same(run(positions, TASK, n_jobs=2, verbose=False), expected)
     for n_jobs in (2, 3, -1):
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
-            same(run(source, TASK, verbose=False), expected)
+            same(run(positions, TASK, verbose=False), expected)
 
 
 # ---------------------------------------------------------------- workers and threads
@@ -251,12 +256,12 @@ def test_one_job_is_a_plain_loop(monkeypatch):
         raise AssertionError("joblib is not needed for one job")
 
     monkeypatch.setattr(parallel, "Parallel", refuse)
-    run(make_source(), TASK, n_jobs=1, verbose=False)
-    run(make_source(), TASK, n_jobs=None, verbose=False)
+    run(make_positions(), TASK, n_jobs=1, verbose=False)
+    run(make_positions(), TASK, n_jobs=None, verbose=False)
     with joblib.parallel_config(n_jobs=2, backend="threading"):
         with pytest.raises(AssertionError, match="joblib is not needed"):
-            run(make_source(), TASK, n_jobs=None, verbose=False)
-        run(make_source(), TASK, n_jobs=1, verbose=False)
+            run(make_positions(), TASK, n_jobs=None, verbose=False)
+        run(make_positions(), TASK, n_jobs=1, verbose=False)
 
 
 def blas_threads():
@@ -277,9 +282,9 @@ def test_parallel_config_is_respected_with_one_blas_thread_each(monkeypatch):
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         with joblib.parallel_config(n_jobs=2, backend="threading"):
-            run(make_source(), TASK, verbose=False)
+            run(make_positions(), TASK, verbose=False)
         assert blas_threads() == before
-    assert len(seen) == len(make_source().blocks())
+    assert len(seen) == len(make_positions().blocks())
     workers = {ident for ident, *_ in seen}
     assert len(workers) == 2
     assert threading.get_ident() not in workers
@@ -293,14 +298,14 @@ def test_outcome_does_not_depend_on_blas_threads():
     codes = np.arange(n) % 3
     counts = rng.poisson(3, (3, n, 40)) + (codes == 1)[:, None]
     counts[:, n // 2 :] = counts[:, : n // 2]
-    source = make_source(data=counts.astype(float))
+    positions = make_positions(data=counts.astype(float))
     folds = make_folds(10, codes)
     labels = permute_labels(codes, 200, folds=folds, random_state=0).labels
     task = replace(TASK, labels=labels, folds=folds)
     outcomes = []
     for limit in (1, 2):
         with threadpool_limits(limit, user_api="blas"):
-            outcomes.append(run(source, task, 1, False))
+            outcomes.append(run(positions, task, 1, False))
     one, two = outcomes
     assert_array_equal(one.predicted, two.predicted)
     assert_array_equal(one.nulls["accuracy"], two.nulls["accuracy"])
@@ -317,14 +322,14 @@ def test_errors_name_the_position(n_jobs):
     with pytest.raises(
         ValueError, match=r"^At 0\.090 s: The trials do not differ"
     ) as info:
-        run(make_source(data=data), TASK, n_jobs=n_jobs, verbose=False)
+        run(make_positions(data=data), TASK, n_jobs=n_jobs, verbose=False)
     assert type(info.value) is ValueError
 
 
 def test_every_kind_of_error_names_the_position():
-    source = make_source(kernel=RBF(), reg=1e-14)
+    positions = make_positions(kernel=RBF(), reg=1e-14)
     with pytest.raises(ValueError, match=r"^At 0\.000 s: lambda = .* is too small"):
-        run(source, TASK, n_jobs=1, verbose=False)
+        run(positions, TASK, n_jobs=1, verbose=False)
     with pytest.raises(ValueError, match=r"^At cell .*: The trials do not differ"):
         run(GridPositions(np.ones((6, N, 2))), TASK, n_jobs=1, verbose=False)
 
@@ -335,11 +340,11 @@ def test_a_blanked_stretch_is_found_in_windows(kernel, value):
     """Artefacts are often blanked: nothing of the samples before may seep in."""
     data = make_data()
     data[6:12] = value
-    source = make_source(4, 1, kernel=kernel, data=data)
-    assert source._sums_kernels
+    positions = make_positions(4, 1, kernel=kernel, data=data)
+    assert positions._sums_kernels
     # Windows of samples 6 to 9, 7 to 10 and 8 to 11; the first one's centre is 0.075 s.
     with pytest.raises(ValueError, match=r"^At 0\.075 s: The trials do not differ"):
-        run(source, TASK, n_jobs=1, verbose=False)
+        run(positions, TASK, n_jobs=1, verbose=False)
 
 
 def test_errors_of_a_kernel_function_name_the_position():
@@ -347,7 +352,7 @@ def test_errors_of_a_kernel_function_name_the_position():
         return (X @ Y.T)[:, : len(Y) // 2]
 
     with pytest.raises(ValueError, match=r"^At 0\.000 s: kernel .*half.* must return"):
-        run(make_source(kernel=Callable(half)), TASK, n_jobs=1, verbose=False)
+        run(make_positions(kernel=Callable(half)), TASK, n_jobs=1, verbose=False)
 
 
 # --------------------------------------------------------------------------- progress
@@ -355,17 +360,17 @@ def test_errors_of_a_kernel_function_name_the_position():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_bar_counts_positions(capfd, n_jobs):
-    run(make_source(), TASK, n_jobs=n_jobs, verbose=True)
+    run(make_positions(), TASK, n_jobs=n_jobs, verbose=True)
     out, err = capfd.readouterr()
     assert out == ""
     assert f"{T}/{T}" in err
     assert "position" in err
-    run(make_source(), TASK, n_jobs=n_jobs, verbose=False)
+    run(make_positions(), TASK, n_jobs=n_jobs, verbose=False)
     assert capfd.readouterr() == ("", "")
 
 
 def test_progress_bar_waits_when_nothing_was_said(capfd, monkeypatch):
-    run(make_source(), TASK, n_jobs=1, verbose=None)
+    run(make_positions(), TASK, n_jobs=1, verbose=None)
     assert capfd.readouterr() == ("", "")
     run_block = search._run_block
 
@@ -375,16 +380,8 @@ def test_progress_bar_waits_when_nothing_was_said(capfd, monkeypatch):
 
     monkeypatch.setattr(search, "_run_block", slow)
     monkeypatch.setattr(search, "_PATIENCE", 1e-3)
-    run(make_source(), TASK, n_jobs=1, verbose=None)
+    run(make_positions(), TASK, n_jobs=1, verbose=None)
     assert f"{T}/{T}" in capfd.readouterr().err
-
-
-def test_a_backend_without_generators_gives_the_same():
-    source = make_source()
-    with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
-        together = run(source, TASK, n_jobs=2, verbose=False)
-    alone = run(source, TASK, n_jobs=1, verbose=False)
-    assert_array_equal(together.nulls["accuracy"], alone.nulls["accuracy"])
 
 
 def test_an_error_of_the_users_kernel_keeps_its_traceback():
@@ -392,7 +389,7 @@ def test_an_error_of_the_users_kernel_keeps_its_traceback():
         raise ValueError("inside the kernel")
 
     X = np.random.default_rng(0).standard_normal((N, 4))
-    source = FeaturePositions(X, Callable(broken), 0.3)
+    positions = FeaturePositions(X, Callable(broken), 0.3)
     with pytest.raises(ValueError, match="inside the kernel") as caught:
-        run(source, TASK, verbose=False)
+        run(positions, TASK, verbose=False)
     assert isinstance(caught.value.__cause__, ValueError)

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, cross_validate
-from mvpa_kfda.kfda import nystrom as lowrank
+from mvpa_kfda.kfda import nystrom
 from mvpa_kfda.kfda.direct import apply, prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, make_hat
@@ -120,7 +120,7 @@ def test_formula(sampling):
 def test_size_of_blocks_changes_nothing(sampling, monkeypatch):
     X, _ = make_data()
     expected = Nystrom(12, sampling).approximate("rbf").features(X)
-    monkeypatch.setattr(lowrank, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
+    monkeypatch.setattr(nystrom, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
     features = Nystrom(12, sampling).approximate("rbf").features(X)
     assert_allclose(features, expected, rtol=0, atol=1e-10)
 
@@ -232,7 +232,7 @@ def test_memory_of_features():
 def test_memory_of_blocks(monkeypatch):
     X, _ = make_data(n=5000)
     kernel = Nystrom(100, "uniform").approximate(RBF(0.5)).fit(X)
-    monkeypatch.setattr(lowrank, "_BLOCK_VALUES", 2**14)
+    monkeypatch.setattr(nystrom, "_BLOCK_VALUES", 2**14)
     size = 8 * 5000 * 100
     assert size <= peak_bytes(kernel.features, X) < 1.3 * size
 
