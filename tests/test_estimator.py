@@ -10,7 +10,6 @@ import pytest
 import reference
 from build import with_new
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.covariance import empirical_covariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import (
@@ -94,21 +93,13 @@ def test_sklearn_checks_with_array_api_dispatch():
 # --- against LinearDiscriminantAnalysis ----------------------------------------
 
 
-class RidgeCovariance:
-    """Covariance (divided by n) plus a ridge."""
-
-    def __init__(self, ridge):
-        self.ridge = ridge
-
-    def fit(self, X):
-        self.covariance_ = empirical_covariance(X) + self.ridge * np.eye(X.shape[1])
-        return self
-
-
 def matched_lda(model, **options):
     """LDA whose covariance is (S_w + lambda I) / N."""
-    ridge = RidgeCovariance(model.lambda_ / len(model.dual_coef_))
-    return LinearDiscriminantAnalysis("eigen", covariance_estimator=ridge, **options)
+    ridge = model.lambda_ / len(model.dual_coef_)
+    covariance = reference.PenalizedClassCovariance(ridge=ridge)
+    return LinearDiscriminantAnalysis(
+        "eigen", covariance_estimator=covariance, **options
+    )
 
 
 @pytest.mark.parametrize("p", [5, 90])

@@ -166,20 +166,6 @@ def test_every_cell_equals_a_retrained_generalizing_estimator(kernel, scoring):
     assert np.ptp(result.scores) > 0.2
 
 
-def test_rows_are_training_times():
-    """The code that is there early is there late too, next to another one."""
-    X, y = make_arrays(snr=0.0, n=120)
-    sign = np.where(y == "ant", 1.0, -1.0)
-    X[:, 0] += 4 * sign[:, None]
-    X[:, 1, 3:] += 4 * sign[:, None]
-    X[:, 2, 3:] += np.random.default_rng(1).standard_normal((120, 3))
-    assert generalize_arrays(X, y).scores[:3, 3:].min() > 0.95
-    result = generalize_arrays(X[:, :, :4], y, X[:, :, 1:], tmin_test=1.0)
-    assert result.shape == (4, 5)
-    assert_array_equal(result.train_times, np.arange(4))
-    assert_array_equal(result.test_times, np.arange(1, 6))
-
-
 def accuracies(X, X_test, labels, folds, *truths):
     """Return the accuracy (P, T, U) of models trained anew, for each truth."""
     train, test = np.moveaxis(X, 2, 0), np.moveaxis(X_test, 2, 0)

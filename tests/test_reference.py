@@ -5,37 +5,17 @@ import pytest
 import reference
 from build import features, trials
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import BaseEstimator
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import KFold
 
 
-class PenalizedClassCovariance(BaseEstimator):
-    """Covariance of one class, ``scale * scatter + ridge * I``.
-
-    scikit-learn adds up ``prior_k * covariance_k``. With equal priors 1 / c,
-    ``scale = c / n`` and ``ridge = lambda / n`` the sum is (S_w + lambda I) / n
-    for any class sizes. Without a scale it is one over the number of rows.
-    """
-
-    def __init__(self, scale=None, ridge=0.0):
-        self.scale = scale
-        self.ridge = ridge
-
-    def fit(self, X, y=None):
-        """Store the penalised covariance of X."""
-        spread = X - X.mean(axis=0)
-        identity = np.eye(X.shape[1])
-        scale = 1 / len(X) if self.scale is None else self.scale
-        self.covariance_ = scale * spread.T @ spread + self.ridge * identity
-        return self
-
-
 def sklearn_lda(X, codes, lam):
     """Fit scikit-learn's eigen solver, equal priors, the matched penalty."""
     c = len(np.unique(codes))
-    covariance = PenalizedClassCovariance(scale=c / len(X), ridge=lam / len(X))
+    covariance = reference.PenalizedClassCovariance(
+        scale=c / len(X), ridge=lam / len(X)
+    )
     model = LinearDiscriminantAnalysis(
         solver="eigen", covariance_estimator=covariance, priors=np.full(c, 1 / c)
     )
@@ -121,7 +101,7 @@ def test_equals_sklearn_lda_when_balanced(counts, p):
     discriminant directions.
     """
     X, codes = features([15] * len(counts), p)
-    plain = PenalizedClassCovariance(ridge=3.0 / len(X))
+    plain = reference.PenalizedClassCovariance(ridge=3.0 / len(X))
     lda = LinearDiscriminantAnalysis(solver="eigen", covariance_estimator=plain)
     lda.fit(X, codes)
     X_test = features(counts, p, seed=1)[0]

@@ -126,14 +126,6 @@ def aslist(kernel):
     return kernel if isinstance(kernel, list) else [kernel]
 
 
-def test_workers_do_not_matter():
-    X = make_data(4, 6)
-    options = {"kernel": ["linear", RBF(0.02)], "reg": "tuned", "cv": CV}
-    options |= {"n_permutations": 4, "random_state": SEED}
-    one, two = (decode_arrays(X, CODES, n_jobs=n, **options) for n in (1, 2))
-    assert one == two
-
-
 def test_where_no_penalty_can_be_used():
     with pytest.raises(ValueError, match=r"^At 0\.000 s: No lambda of the grid"):
         decode_arrays(make_data(40), CODES, reg=Tuned([1e-14]), cv=CV)
