@@ -216,6 +216,24 @@ def test_a_given_matrix_is_averaged():
     assert_allclose(kernel(X @ X.T), averaged @ averaged.T, rtol=1e-13, atol=1e-13)
 
 
+class Pairs(Linear):
+    """A linear kernel that tells what it was asked for."""
+
+    def take(self, columns):
+        return Polynomial(2, coef0=len(columns))
+
+    def repeated(self, times):
+        return Polynomial(times)
+
+
+def test_columns_are_the_inner_kernels():
+    kernel = AveragedKernel(Pairs(), MEMBERS)
+    taken, repeated = kernel.take([0, 1]), kernel.repeated(4)
+    assert taken.kernel == Polynomial(2, coef0=2)
+    assert repeated.kernel == Polynomial(4)
+    assert taken.members is repeated.members is MEMBERS
+
+
 def test_the_kernel_is_described_and_pickled():
     kernel = AveragedKernel(RBF(0.5), MEMBERS)
     assert repr(kernel) == "AveragedKernel(RBF(gamma=0.5), 2 trials each)"
