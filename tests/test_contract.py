@@ -75,6 +75,7 @@ from mvpa_kfda import (
     cross_validate,
     load_result,
 )
+from mvpa_kfda.decoding.run import run
 
 # ------------------------------------------------------- kernels and penalties by hand
 
@@ -397,6 +398,19 @@ def test_workers_change_no_bit(entry):
         # Few positions are done in several blocks where they have landmarks.
         X, options = DATA, PERMUTED | {"kernel": "rbf", "approx": Nystrom(9)}
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
+
+
+@entries_with("n_jobs")
+def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
+    seen = []
+
+    def watch(positions, task, n_jobs, verbose, *checkpoint):
+        seen.append((n_jobs, verbose))
+        return run(positions, task, 1, False, *checkpoint)
+
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis.run", watch)
+    entry(n_jobs=3, verbose=True)
+    assert seen == [(3, True)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
