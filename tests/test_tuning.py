@@ -660,6 +660,18 @@ def dtype_value(value, dtype):
     return np.array(value, dtype)[()]
 
 
+def test_a_spectrum_in_another_order():
+    X, _, _ = make_data(3, 4)
+    order = np.random.default_rng(0).permutation(len(X))
+    for spectrum in (spectrum_of_features(X), spectrum_of_gram(linear_kernel(X))):
+        expected = spectrum.hat(2.0).matrix[np.ix_(order, order)]
+        other = spectrum.reordered(order)
+        assert_allclose(other.hat(2.0).matrix, expected, rtol=0, atol=1e-13)
+        assert_allclose(
+            other.moments.diagonal, spectrum.moments.diagonal[order], rtol=0, atol=0
+        )
+
+
 # ---------------------------------------------------------------------------- bad input
 
 
