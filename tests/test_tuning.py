@@ -29,7 +29,7 @@ from mvpa_kfda.kfda import tuning
 from mvpa_kfda.kfda.criteria import MEASURES
 from mvpa_kfda.kfda.direct import LowRankInverse, apply
 from mvpa_kfda.kfda.folds import InnerFolds, make_folds
-from mvpa_kfda.kfda.hat import spectrum_of, spectrum_of_gram
+from mvpa_kfda.kfda.hat import spectrum_of, spectrum_of_features, spectrum_of_gram
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
