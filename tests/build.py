@@ -56,6 +56,13 @@ def features(counts=(12, 12, 12), p=5, seed=0, separation=0.6, offset=1.0):
     return X[:, :, 0], codes
 
 
+def with_new(counts, p, seed=0, separation=0.7, n_new=25):
+    """Return Gaussian classes (n, p), their codes, and new trials (n_new, p)."""
+    X, codes = features(counts, p, seed, separation, offset=2.0)
+    X_new = np.random.default_rng([seed, 2]).standard_normal((n_new, p))
+    return X, codes, 2.0 + separation * X_new
+
+
 def trials(counts=(12, 12, 12), p=5, n_times=3, seed=0, separation=0.7, offset=1.0):
     """Return trials (n, p, n_times) and codes; classes differ anew at every time."""
     codes, rng = codes_of(counts, seed), np.random.default_rng([seed, 1])
@@ -223,3 +230,13 @@ def latency(n=6, **options):
     """Return the latency of the peak of several subjects."""
     options = {"n_bootstraps": 100, "min_duration": 0.01, "random_state": 0} | options
     return bootstrap_latency(subjects(n=n), **options)
+
+
+# ------------------------------------------------------------------ irregular epochs
+
+
+def jittered(epochs, seed=0):
+    """Return the epochs at irregular distances, at other times with another seed."""
+    distances = np.random.default_rng([seed, 7]).integers(900, 1100, len(epochs))
+    epochs.events[:, 0] = 10**6 * seed + np.cumsum(distances)
+    return epochs

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh, solve
+from sklearn.base import BaseEstimator
 
 
 def center(K_rows, K_train):
@@ -496,3 +497,24 @@ def reference_nested(
         predictions.append(np.array(predicted))
         class_scores.append(np.array(scored))
     return Nested(kernels, chosen, criteria, predictions, class_scores)
+
+
+class PenalizedClassCovariance(BaseEstimator):
+    """Covariance of one class, ``scale * scatter + ridge * I``.
+
+    scikit-learn adds up ``prior_k * covariance_k``. With equal priors 1 / c,
+    ``scale = c / n`` and ``ridge = lambda / n`` the sum is (S_w + lambda I) / n
+    for any class sizes. Without a scale it is one over the number of rows.
+    """
+
+    def __init__(self, scale=None, ridge=0.0):
+        self.scale = scale
+        self.ridge = ridge
+
+    def fit(self, X, y=None):
+        """Store the penalised covariance of X."""
+        spread = X - X.mean(axis=0)
+        identity = np.eye(X.shape[1])
+        scale = 1 / len(X) if self.scale is None else self.scale
+        self.covariance_ = scale * spread.T @ spread + self.ridge * identity
+        return self

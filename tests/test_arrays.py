@@ -1,11 +1,9 @@
 """The array entry from outside: arguments, shapes, folds, refusals.
 
 That the numbers equal a discriminant retrained on every fold is shown for many designs
-in ``test_oracle.py``; here the estimator of the package retrains where a kind of folds
-has to be checked, and the rest is what a user meets.
+in ``test_oracle.py``; here is what else a user meets.
 """
 
-import inspect
 import warnings
 
 import build
@@ -14,27 +12,15 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist, squareform
 from sklearn import model_selection as ms
 from sklearn.metrics import accuracy_score
-from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel
 
-from mvpa_kfda import (
-    RBF,
-    DecodingResult,
-    GraphSmooth,
-    KernelFDA,
-    Linear,
-    Nystrom,
-    Polynomial,
-    Ridge,
-    Tuned,
-    cross_validate,
-)
-from mvpa_kfda.kfda.kernels import check_kernel
+from mvpa_kfda import RBF, Linear, Nystrom, Ridge, Tuned, cross_validate
 from mvpa_kfda.metrics import METRICS
 
 NAMES = np.array(["cat", "dog", "house"])
-PENALTY = Ridge(4.0)
 
 
 @pytest.fixture(scope="module")
@@ -53,65 +39,39 @@ def same(one, other):
 # --------------------------------------------------------------- what goes in and out
 
 
-def test_signature_is_the_documented_one():
-    parameters = inspect.signature(cross_validate).parameters
-    assert [(p.name, p.default) for p in parameters.values()] == [
-        ("X", inspect.Parameter.empty),
-        ("y", inspect.Parameter.empty),
-        ("groups", None),
-        ("kernel", "linear"),
-        ("reg", 0.3),
-        ("cv", None),
-        ("scoring", "accuracy"),
-        ("n_permutations", 0),
-        ("permute", "auto"),
-        ("random_state", None),
-        ("batch_size", None),
-        ("dtype", "float64"),
-        ("n_components", None),
-        ("approx", None),
-        ("average", None),
-    ]
-    kinds = [p.kind for p in parameters.values()]
-    assert kinds[:2] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 2
-    assert set(kinds[2:]) == {inspect.Parameter.KEYWORD_ONLY}
-
-
 def test_result_has_the_documented_shapes_and_types(data):
     X, codes = data
-    result = cross_validate(
-        X,
-        NAMES[codes],
-        scoring=["accuracy", "roc_auc", "confusion_matrix"],
-        n_permutations=25,
-        random_state=3,
-    )
-    assert type(result) is DecodingResult
-    assert type(result.scores) is float
-    assert result.scores == result.metrics["accuracy"]
-    assert type(result.metrics["roc_auc"]) is float
-    assert result.metrics["confusion_matrix"].shape == (3, 3)
-    assert result.metrics["confusion_matrix"].sum() == 60
-    assert result.scores == pytest.approx(
-        np.trace(result.metrics["confusion_matrix"]) / 60, rel=1e-15
-    )
-    assert result.predictions.shape == (60,)
-    assert result.predictions.dtype == NAMES.dtype
+    scoring = ["accuracy", "roc_auc", "confusion_matrix"]
+    options = {"kernel": RBF(gamma=0.5), "reg": Ridge(2.0), "random_state": 3}
+    y = NAMES[codes]
+    result = cross_validate(X, y, scoring=scoring, n_permutations=25, **options)
+    assert type(result.scores) is type(result.metrics["roc_auc"]) is float
+    confusion = result.metrics["confusion_matrix"]
+    assert_array_equal(confusion.sum(axis=1), [20, 20, 20])
+    assert result.scores == pytest.approx(np.trace(confusion) / 60, rel=1e-15)
+    assert result.scores == accuracy_score(y, result.predictions)
     assert type(result.predictions) is np.ndarray
-    assert result.class_scores.shape == (60, 3)
-    assert result.class_scores.dtype == np.float64
+    assert result.predictions.dtype == NAMES.dtype
     assert_array_equal(result.classes, NAMES)
     assert_array_equal(result.predictions, NAMES[result.class_scores.argmax(axis=1)])
-    assert result.scores == accuracy_score(NAMES[codes], result.predictions)
-    assert result.null.shape == (25,)
+    assert result.nulls["roc_auc"].shape == result.null.shape == (25,)
     assert result.null.dtype == np.float64
-    assert result.nulls["roc_auc"].shape == (25,)
     assert "confusion_matrix" not in result.nulls
     assert result.chance == 1 / 3
-    assert result.pvalues() == (1 + np.sum(result.null >= result.scores)) / 26
-    assert result.parameters["n_features"] == 5
-    assert result.parameters["random_state"] == 3
+    said = {"n_features": 5, "kernel": "RBF(gamma=0.5)", "reg": "Ridge(lam=2.0)"}
+    assert said.items() <= result.parameters.items()
     assert set(result.versions) >= {"mvpa_kfda", "numpy", "scipy", "scikit-learn"}
+
+
+def test_offset_and_unit_of_a_given_kernel_do_not_matter(data):
+    K = rbf_kernel(data[0], gamma=0.2)
+    options = {"kernel": "precomputed", "n_permutations": 9, "random_state": 0}
+    result = cross_validate(K, data[1], **options)
+    shifted = cross_validate(1e3 * (K + 1), data[1], **options)
+    assert_array_equal(result.predicted, shifted.predicted)
+    assert_array_equal(result.null, shifted.null)
+    assert result.parameters["n_features"] == 60
+    assert result.parameters["kernel"] == "Precomputed()"
 
 
 @pytest.mark.parametrize(
@@ -182,54 +142,6 @@ def test_whole_numbers_and_float32_features(data):
 # ----------------------------------------------------------------- kernel, reg, dtype
 
 
-def median_width(X):
-    distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
-    return 1 / np.median(distances[np.triu_indices(len(X), 1)])
-
-
-@pytest.mark.parametrize(
-    ("kernel", "gram"),
-    [
-        ("linear", lambda X: X @ X.T),
-        (Linear(), lambda X: X @ X.T),
-        ("rbf", lambda X: rbf_kernel(X, gamma=median_width(X))),
-        (RBF(gamma=0.2), lambda X: rbf_kernel(X, gamma=0.2)),
-        (RBF(gamma=None), lambda X: rbf_kernel(X, gamma=1 / 5)),
-        ("polynomial", lambda X: (X @ X.T / 5 + 1) ** 3),
-        (Polynomial(2, 0.5, 0.0), lambda X: (X @ X.T / 2) ** 2),
-        (laplacian_kernel, laplacian_kernel),
-        (lambda X, Y: X @ Y.T + 7, lambda X: X @ X.T),
-    ],
-)
-def test_precomputed_equals_kernel(data, kernel, gram):
-    X, codes = data
-    options = {"n_permutations": 9, "random_state": 0}
-    result = cross_validate(X, codes, kernel=kernel, **options)
-    K = gram(X)
-    other = cross_validate(K, codes, kernel="precomputed", **options)
-    assert_array_equal(result.predicted, other.predicted)
-    assert_allclose(result.class_scores, other.class_scores, rtol=1e-7, atol=1e-12)
-    assert_array_equal(result.null, other.null)
-    # A constant added to a kernel, and its scale with a relative penalty, do not count.
-    shifted = cross_validate(1e3 * (K + 1), codes, kernel="precomputed", **options)
-    assert_array_equal(result.predicted, shifted.predicted)
-    assert other.parameters["n_features"] == 60
-    assert other.parameters["kernel"] == "Precomputed()"
-
-
-@pytest.mark.parametrize("p", [5, 80])
-def test_relative_penalty_is_of_the_mean_squared_norm(p):
-    X, codes = build.features(build.balanced(60, 3), p, separation=1.0)
-    scale = np.square(X - X.mean(axis=0)).sum() / len(X)
-    relative = cross_validate(X, codes, reg=0.7)
-    absolute = cross_validate(X, codes, reg=Ridge(0.7 * scale))
-    assert_allclose(relative.class_scores, absolute.class_scores, rtol=1e-9, atol=1e-13)
-    volts = cross_validate(X * 1e-6, codes, reg=0.7)
-    assert_allclose(relative.class_scores, volts.class_scores, rtol=1e-9, atol=1e-13)
-    other = cross_validate(X, codes, reg=0.1)
-    assert not np.allclose(relative.class_scores, other.class_scores, rtol=1e-2)
-
-
 def test_a_tiny_penalty_is_fine_where_the_features_allow_it(data):
     """With few features lambda = 0 would do; it is the limit of small ones."""
     X, codes = data
@@ -274,123 +186,13 @@ def test_float32_is_close(kernel, p):
 # ------------------------------------------------------------------------------ folds
 
 
-def retrained(X, codes, pairs, groups=None):
-    """Class scores averaged over the folds, and the accuracy of all test rows."""
-    total = np.zeros((len(X), codes.max() + 1))
-    times, hits = np.zeros(len(X)), []
-    for train, test in pairs:
-        model = KernelFDA(reg=PENALTY).fit(X[train], codes[train])
-        total[test] += model.decision_function(X[test])
-        times[test] += 1
-        hits.extend(model.predict(X[test]) == codes[test])
-    tested = times > 0
-    total[tested] /= times[tested][:, None]
-    total[~tested] = np.nan
-    return total, np.mean(hits)
-
-
 RUNS = np.repeat(np.arange(6), 10)
-BLIND = [
-    ms.KFold(7),
-    ms.KFold(6, shuffle=True, random_state=0),
-    ms.LeaveOneOut(),
-    ms.RepeatedKFold(n_splits=5, n_repeats=2, random_state=0),
-    ms.ShuffleSplit(n_splits=4, test_size=13, random_state=0),
-    ms.GroupKFold(3),
-    ms.LeaveOneGroupOut(),
-    ms.LeavePGroupsOut(2),
-    ms.GroupShuffleSplit(3, test_size=2, random_state=0),
-]
-SEEING = [
-    ms.StratifiedKFold(4),
-    ms.RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0),
-    ms.StratifiedShuffleSplit(n_splits=3, test_size=12, random_state=0),
-    ms.StratifiedGroupKFold(3),
-]
-OTHER = [ms.PredefinedSplit(np.r_[np.full(20, -1), np.arange(40) % 4])]
 
 
-@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
-@pytest.mark.parametrize("cv", BLIND + SEEING + OTHER, ids=lambda cv: repr(cv)[:30])
-def test_folds_equal_retraining(data, cv):
+def test_groups_may_have_names(data):
     X, codes = data
-    pairs = list(cv.split(X, codes, RUNS))
-    class_scores, accuracy = retrained(X, codes, pairs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # splitters that ignore groups stay silent
-        result = cross_validate(X, codes, cv=cv, groups=RUNS, reg=PENALTY)
-    assert_allclose(result.class_scores, class_scores, rtol=1e-8, atol=1e-12)
-    assert result.scores == pytest.approx(accuracy, rel=1e-12)
-    tested = ~np.isnan(class_scores).any(axis=1)
-    assert_array_equal(result.predicted[tested], class_scores[tested].argmax(axis=1))
-    assert_array_equal(result.predicted[~tested], -1)
-    for (train, test), (train_used, test_used) in zip(pairs, result.folds, strict=True):
-        assert_array_equal(np.sort(test), np.sort(test_used))
-        assert_array_equal(np.sort(train), np.sort(train_used))
-    assert type(cv).__name__ in result.parameters["cv"]
-    assert result.parameters["n_folds"] == len(pairs)
-
-
-def test_cv_none_and_int_are_stratified(data):
-    X, codes = data
-    same(cross_validate(X, codes), cross_validate(X, codes, cv=ms.StratifiedKFold(10)))
-    same(cross_validate(X, codes, cv=10), cross_validate(X, codes))
-    most = cross_validate(X, codes, cv=20)  # as many as a class has trials
-    assert len(most.folds) == 20
-    five = cross_validate(X, codes, cv=np.int64(5))
-    same(five, cross_validate(X, codes, cv=ms.StratifiedKFold(5)))
-    assert len(five.folds) == 5
-
-
-def test_cv_none_with_groups_leaves_one_group_out(data):
-    X, codes = data
-    result = cross_validate(X, codes, groups=RUNS)
-    same(result, cross_validate(X, codes, groups=RUNS, cv=ms.LeaveOneGroupOut()))
-    assert [set(RUNS[test]) for _, test in result.folds] == [{g} for g in range(6)]
     named = cross_validate(X, codes, groups=[f"run {g}" for g in RUNS])
-    same(result, named)
-
-
-def test_int_cv_with_groups_warns_at_the_caller(data):
-    X, codes = data
-    with pytest.warns(UserWarning, match=r"cv=5 makes stratified folds.*GroupKFold\(5"):
-        result = cross_validate(X, codes, groups=RUNS, cv=5)
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
-        cross_validate(X, codes, groups=RUNS, cv=5)
-    assert [str(w.filename) for w in record] == [__file__]
-    same(result, cross_validate(X, codes, cv=5))
-
-
-def test_iterables_generators_and_masks_are_the_same_folds(data):
-    X, codes = data
-    splitter = ms.KFold(5, shuffle=True, random_state=1)
-    pairs = list(splitter.split(X))
-    masks = [tuple(np.isin(np.arange(60), rows) for rows in pair) for pair in pairs]
-    expected = cross_validate(X, codes, cv=splitter)
-    same(expected, cross_validate(X, codes, cv=pairs))
-    same(expected, cross_validate(X, codes, cv=splitter.split(X)))
-    same(expected, cross_validate(X, codes, cv=tuple(pairs)))
-    lists = [(train.tolist(), test.tolist()) for train, test in pairs]
-    same(expected, cross_validate(X, codes, cv=lists))
-    same(expected, cross_validate(X, codes, cv=masks))
-    reverse = cross_validate(X, codes, cv=pairs[::-1])
-    assert_array_equal(reverse.predicted, expected.predicted)
-
-
-def test_hold_out_masks_what_was_never_tested(data):
-    X, codes = data
-    test = np.arange(5, 60, 3)
-    train = np.setdiff1d(np.arange(60), test)
-    result = cross_validate(X, NAMES[codes], cv=[(train, test)], reg=PENALTY)
-    class_scores, accuracy = retrained(X, codes, [(train, test)])
-    assert isinstance(result.predictions, np.ma.MaskedArray)
-    assert_array_equal(np.flatnonzero(result.predictions.mask), train)
-    assert_array_equal(result.predicted[train], -1)
-    assert np.isnan(result.class_scores[train]).all()
-    assert_allclose(result.class_scores[test], class_scores[test], rtol=1e-9, atol=0)
-    assert result.scores == pytest.approx(accuracy, rel=1e-12)
-    assert result.scores == np.mean(result.predictions[test] == NAMES[codes][test])
+    same(cross_validate(X, codes, groups=RUNS), named)
 
 
 class NamedSplitter:
@@ -439,7 +241,9 @@ ROWS = np.arange(60)
         ([(ROWS[5:], ROWS[:5] / 2)], "row indices or a boolean mask of length 60"),
         ([(ROWS[5:] > 9, ROWS < 5)], r"boolean mask of length 60; got shape \(55,\)"),
         ((ROWS[5:], ROWS[:5]), r"Fold 0 .*is not a pair \(train, test\)"),
+        ([3], r"Fold 0 .*is not a pair \(train, test\)"),
         ([], "yields no folds"),
+        (ms.KFold, "'cv': <class .*KFold'>"),
         (1, "Invalid value for 'cv': 1. Allowed: a whole number of at least 2"),
         (True, "Invalid value for 'cv': True"),
         (-5, "Invalid value for 'cv': -5"),
@@ -484,11 +288,9 @@ def test_a_class_too_small_for_the_folds_is_named(data):
         (np.zeros(60), None, "Leaving one group out needs at least 2 groups; got 1"),
         (np.zeros(60), ms.LeaveOneGroupOut(), "needs at least 2 groups; got 1 group"),
         (RUNS, ms.LeavePGroupsOut(6), "LeavePGroupsOut.* cannot split"),
-        (RUNS[:50], None, r"groups must hold one value per trial, shape \(60,\); got"),
         ("run", None, r"groups must hold one value per trial.*got shape \(\)"),
         (np.c_[RUNS, RUNS], None, r"groups must hold .*got shape \(60, 2\)"),
         ([*RUNS[:59], None], None, "groups is missing .*for 1 of 60"),
-        ([*RUNS[:59], np.nan], None, "groups is missing .*for 1 of 60"),
         ([*RUNS[:59], "x"], None, "groups holds values of type int"),
     ],
 )
@@ -499,38 +301,6 @@ def test_groups_that_do_not_work(data, groups, cv, match):
 
 
 # ----------------------------------------------------------------------- permutations
-
-
-@pytest.mark.parametrize(
-    ("cv", "groups", "scheme"),
-    [
-        (ms.StratifiedKFold(5), None, "within_folds"),
-        (None, None, "within_folds"),
-        (ms.LeaveOneOut(), None, "free"),
-        (None, RUNS, "within_folds"),
-        (ms.LeaveOneOut(), np.repeat(np.arange(30), 2), "within_groups"),
-    ],
-)
-def test_what_auto_shuffles_is_recorded(data, cv, groups, scheme):
-    X, codes = data
-    result = cross_validate(X, codes, cv=cv, groups=groups, n_permutations=30)
-    assert result.parameters["permute"] == scheme
-    assert result.parameters["exact"] is False
-    assert result.null.shape == (30,)
-
-
-def test_few_permutations_are_all_used():
-    X, codes = build.features(build.balanced(8, 2), 5, separation=1.0)
-    cv = ms.StratifiedKFold(2)
-    one = cross_validate(X, codes, cv=cv, n_permutations=100, random_state=1)
-    two = cross_validate(X, codes, cv=cv, n_permutations=1000, random_state=2)
-    assert one.null.shape == (
-        6 * 6 - 1,
-    )  # (4 over 2) in either fold, less the observed
-    assert_array_equal(one.null, two.null)
-    assert one.parameters["exact"] is True
-    assert one.parameters["n_permutations"] == one.n_permutations == 35
-    assert one.pvalues() == (1 + np.sum(one.null >= one.scores - 1e-9)) / 36
 
 
 def test_without_permutations(data):
@@ -545,22 +315,13 @@ def test_without_permutations(data):
 
 
 def test_random_states_repeat(data):
-    X, codes = data
-
     def null(random_state):
-        result = cross_validate(
-            X, codes, n_permutations=40, random_state=random_state, scoring="roc_auc"
-        )
-        seed = result.parameters["random_state"]
-        assert type(seed) is int
-        again = cross_validate(
-            X, codes, n_permutations=40, random_state=seed, scoring="roc_auc"
-        )
-        assert_array_equal(again.null, result.null)
+        options = {"n_permutations": 40, "random_state": random_state}
+        result = cross_validate(*data, **options)
+        assert type(result.parameters["random_state"]) is int
         return result.null
 
     assert_array_equal(null(5), null(np.int64(5)))
-    assert not np.array_equal(null(5), null(6))
     for kind in (np.random.default_rng, np.random.RandomState):
         assert_array_equal(null(kind(5)), null(kind(5)))
         assert not np.array_equal(null(kind(5)), null(kind(6)))
@@ -610,15 +371,6 @@ def test_no_score_is_ever_nan(y, cv, permute, p):
     assert_array_equal(result.predicted[tested] >= 0, True)
 
 
-def test_a_class_absent_from_training_is_never_predicted():
-    X, _ = build.features(build.balanced(40, 3), 5, separation=1.0)
-    y = np.array(["a"] * 20 + ["b"] * 19 + ["c"])
-    result = cross_validate(X, y, cv=ms.LeaveOneOut())
-    assert_array_equal(result.class_scores[39] == -np.inf, [False, False, True])
-    assert result.predictions[39] != "c"
-    assert np.isfinite(result.class_scores[:39]).all()
-
-
 # -------------------------------------------------------------------------- bad input
 
 GOOD_X, GOOD_Y = build.features(build.balanced(60, 3), 5, separation=1.0)
@@ -636,26 +388,22 @@ def with_value(array, value, dtype=None):
     ("X", "match"),
     [
         (with_value(GOOD_X, np.nan), r"X holds 1 NaN.*in 1 of 60 trials \(first: 7\)"),
-        (with_value(GOOD_X, np.inf), "X holds 1 NaN or infinite values"),
-        (with_value(GOOD_X, -np.inf), "X holds 1 NaN or infinite values"),
         (GOOD_X * (1 + 0j), "X holds complex data.*np.abs"),
         (GOOD_X[:, 0], r"X must have 2 dimensions, trials first; got 1, shape \(60,\)"),
-        (GOOD_X[:, :, None], "X must have 2 dimensions.*got 3"),
         (3.0, "X must have 2 dimensions"),
-        (np.empty((0, 5)), r"X is empty: shape \(0, 5\)"),
         (np.empty((60, 0)), r"X is empty: shape \(60, 0\)"),
         (with_value(GOOD_X, "a", object), "X must be numeric; got dtype object"),
-        (with_value(GOOD_X, None, object), "X holds 1 NaN"),
         (np.full((60, 5), "a"), "X must be numeric; got dtype <U1"),
         (None, "X must (be numeric|have 2 dimensions)"),
-        (np.ones((60, 5)), "The trials do not differ.*Check for flat data"),
-        (np.full((60, 5), 0.1), "The trials do not differ"),
+        (np.full((60, 5), 0.1), "The trials do not differ.*Check for flat data"),
         (np.full((60, 100), 0.1), "The trials do not differ"),
-        (GOOD_X[:50], r"y must hold one value per trial, shape \(50,\); got shape"),
+        (csr_array(GOOD_X), r"sparse matrix.*X\.toarray"),
+        (np.ma.masked_greater(GOOD_X, 1.0), "X is a masked array"),
+        ([[1.0, 2.0], [3.0]] * 30, "rows differ in length"),
     ],
 )
 def test_bad_features(X, match):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((ValueError, TypeError), match=match):
         cross_validate(X, GOOD_Y)
 
 
@@ -675,26 +423,13 @@ def test_features_that_do_not_differ_under_any_kernel(kernel):
         (GOOD_X[GOOD_Y, 0], r"y looks continuous \(3 distinct"),
         (np.where(GOOD_Y, 1.0, np.inf), "y looks continuous"),
         (GOOD_Y + 1j, "y looks continuous"),
-        (
-            with_value(GOOD_Y, np.nan, float),
-            r"y is missing \(None or NaN\) for 1 of 60",
-        ),
         (with_value(GOOD_Y, None, object), "y is missing .*drop these trials"),
         (["a", np.nan] * 30, "y is missing .*for 30 of 60"),
         (pd.Series(["a", pd.NA] * 30, dtype="string"), "y is missing .*for 30 of 60"),
         (pd.Series([1, pd.NA, 0] * 20, dtype="Int64"), "y is missing .*for 20 of 60"),
         (pd.Categorical(["a", None, "b"] * 20), "y is missing .*for 20 of 60"),
-        (
-            ["a", 1] * 30,
-            "y holds values of type int, str, .*all strings or all numbers",
-        ),
-        (np.array(["1", 1] * 30, dtype=object), "y holds values of type int, str"),
+        (["1", 1] * 30, "y holds values of type int, str, .*all strings or all nu"),
         ([("a", 1), ("b", 2)] * 30, r"y must hold one value per trial.*\(60, 2\)"),
-        (
-            GOOD_Y[:59],
-            r"y must hold one value per trial, shape \(60,\); got shape \(59",
-        ),
-        (GOOD_Y[:, None], r"y must hold one value per trial.*got shape \(60, 1\)"),
         (pd.DataFrame({"y": GOOD_Y}), r"y must hold .*got shape \(60, 1\)"),
         ("word", r"y must hold one value per trial.*got shape \(\)"),
         (None, r"y must hold one value per trial.*got shape \(\)"),
@@ -711,12 +446,11 @@ def test_bad_labels(y, match):
     [
         (GRAM[:, :50], r"kernel='precomputed', X must be square.*got \(60, 50\)"),
         (GOOD_X, r"X must be square, \(n_trials, n_trials\); got \(60, 5\)"),
-        (
-            GRAM + np.triu(np.full((60, 60), 0.1)),
-            "must be a symmetric kernel matrix; .*",
-        ),
+        (GRAM + np.triu(np.full((60, 60), 0.1)), "must be a symmetric kernel matrix"),
         (with_value(GRAM, np.nan), "X holds 1 NaN or infinite"),
         (GRAM - 9 * np.eye(60), "not positive definite.*not positive semi-definite"),
+        (-GRAM, "not positive semi-definite"),
+        (squareform(pdist(GOOD_X, "sqeuclidean")), "not positive semi-definite"),
         (np.ones((60, 60)), "The trials do not differ"),
         (np.zeros((60, 60)), "The trials do not differ"),
         (GRAM * 1j, "X holds complex data"),
@@ -729,114 +463,29 @@ def test_bad_precomputed_kernel(K, match):
 
 
 @pytest.mark.parametrize(
-    "K",
+    ("options", "match"),
     [
-        -GRAM,
-        ((GOOD_X[:, None] - GOOD_X[None]) ** 2).sum(axis=2),  # distances are no kernel
+        ({"kernel": "foo"}, "'kernel': 'foo'. Allowed: 'linear', 'rbf', 'po"),
+        ({"kernel": int}, r"the class int\. Give an instance"),
+        ({"kernel": lambda X, Y: X[:, :3]}, r"shape \(60, 60\); got \(60, 3"),
+        ({"kernel": lambda X, Y: X @ Y.T * np.nan}, "NaN or infinite"),
+        ({"kernel": lambda X, Y: np.arange(3600.0).reshape(60, 60)}, "symm"),
+        ({"reg": 0}, r"Invalid value for 'reg': 0\. Allowed: .*above zero"),
+        ({"kernel": "rbf", "reg": 1e-13}, "lambda = .* is too small.*larger"),
+        ({"scoring": "foo"}, "'scoring': 'foo'. Allowed: 'accuracy', 'bal"),
+        ({"scoring": ["accuracy", "foo"]}, "Invalid value for 'scoring'"),
+        ({"scoring": accuracy_score}, "Invalid value for 'scoring'"),
+        ({"scoring": "confusion_matrix"}, "Put a single-number metric first"),
+        ({"permute": "foo"}, "'permute': 'foo'. Allowed: 'auto', 'within_f"),
+        ({"permute": np.arange(2)}, "Invalid value for 'permute': array"),
+        ({"batch_size": 0}, "'batch_size': 0. Allowed: a whole number of at"),
+        ({"dtype": "float16"}, "'dtype': 'float16'. Allowed: 'float64', 'fl"),
+        ({"dtype": "foo"}, "Invalid value for 'dtype': 'foo'"),
     ],
 )
-def test_negative_kernel_is_called_by_its_name(K):
-    with pytest.raises(ValueError, match="not positive semi-definite"):
-        cross_validate(K, GOOD_Y, kernel="precomputed")
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        (
-            {"kernel": "foo"},
-            ValueError,
-            "'kernel': 'foo'. Allowed: 'linear', 'rbf', 'po",
-        ),
-        ({"kernel": RBF}, TypeError, r"the class RBF. Give an instance, e.g. RBF\(\)"),
-        (
-            {"kernel": GraphSmooth},
-            TypeError,
-            r"class GraphSmooth. Give an instance, e.g. GraphSmooth\(adjacency\)\.",
-        ),
-        ({"kernel": int}, TypeError, r"the class int\. Give an instance"),
-        (
-            {"reg": Tuned(cv=ms.GroupKFold(3))},
-            ValueError,
-            r"Tuned\(cv=GroupKFold.*and there are none. Give groups=",
-        ),
-        ({"kernel": None}, TypeError, "Invalid value for 'kernel': None"),
-        ({"kernel": 3}, TypeError, "Invalid value for 'kernel': 3. Allowed: 'linear'"),
-        (
-            {"kernel": lambda X, Y: X[:, :3]},
-            ValueError,
-            r"shape \(60, 60\); got \(60, 3",
-        ),
-        ({"kernel": lambda X, Y: X @ Y.T * np.nan}, ValueError, "NaN or infinite"),
-        (
-            {"kernel": lambda X, Y: np.arange(3600.0).reshape(60, 60)},
-            ValueError,
-            "symm",
-        ),
-        ({"reg": 0}, ValueError, r"Invalid value for 'reg': 0\. Allowed: .*above zero"),
-        ({"reg": -1}, ValueError, "Invalid value for 'reg': -1"),
-        ({"reg": np.nan}, ValueError, "Invalid value for 'reg': nan"),
-        ({"reg": np.inf}, ValueError, "Invalid value for 'reg': inf"),
-        ({"reg": "foo"}, TypeError, "Invalid value for 'reg': 'foo' of type str"),
-        ({"reg": None}, TypeError, "Invalid value for 'reg': None"),
-        ({"reg": True}, TypeError, "Invalid value for 'reg': True"),
-        (
-            {"kernel": "rbf", "reg": 1e-13},
-            ValueError,
-            "lambda = .* is too small.*larger",
-        ),
-        ({"scoring": "foo"}, ValueError, "'scoring': 'foo'. Allowed: 'accuracy', 'bal"),
-        ({"scoring": ["accuracy", "foo"]}, ValueError, "Invalid value for 'scoring'"),
-        ({"scoring": []}, TypeError, r"Invalid value for 'scoring': \[\]"),
-        ({"scoring": None}, TypeError, "Invalid value for 'scoring': None"),
-        ({"scoring": accuracy_score}, TypeError, "Invalid value for 'scoring'"),
-        ({"scoring": ["f1", "f1"]}, ValueError, "names a metric twice"),
-        (
-            {"scoring": "confusion_matrix"},
-            ValueError,
-            "Put a single-number metric first",
-        ),
-        (
-            {"permute": "foo"},
-            ValueError,
-            "'permute': 'foo'. Allowed: 'auto', 'within_f",
-        ),
-        ({"permute": np.arange(2)}, ValueError, "Invalid value for 'permute': array"),
-        ({"permute": "groups"}, ValueError, "permute='groups' needs groups"),
-        ({"n_permutations": -1}, ValueError, "Invalid value for 'n_permutations': -1"),
-        (
-            {"n_permutations": 9.0},
-            ValueError,
-            r"Invalid value for 'n_permutations': 9\.",
-        ),
-        ({"n_permutations": True}, ValueError, "Invalid value for 'n_permutations'"),
-        (
-            {"batch_size": 0},
-            ValueError,
-            "'batch_size': 0. Allowed: a whole number of at",
-        ),
-        ({"batch_size": 2.0}, ValueError, "Invalid value for 'batch_size'"),
-        (
-            {"dtype": "float16"},
-            ValueError,
-            "'dtype': 'float16'. Allowed: 'float64', 'fl",
-        ),
-        ({"dtype": "foo"}, ValueError, "Invalid value for 'dtype': 'foo'"),
-        ({"dtype": int}, ValueError, "Invalid value for 'dtype': 'int64'"),
-        ({"random_state": -1}, ValueError, "Invalid value for 'random_state': -1"),
-        ({"random_state": 1.5}, TypeError, r"Invalid value for 'random_state': 1\.5"),
-        ({"random_state": "foo"}, TypeError, "Invalid value for 'random_state': 'foo'"),
-    ],
-)
-def test_bad_options(options, error, match):
-    with pytest.raises(error, match=match):
+def test_bad_options(options, match):
+    with pytest.raises((ValueError, TypeError), match=match):
         cross_validate(GOOD_X, GOOD_Y, **options)
-
-
-@pytest.mark.parametrize("lam", [0, -1.0, np.nan, np.inf])
-def test_bad_ridge(lam):
-    with pytest.raises(ValueError, match="Invalid value for 'lambda'"):
-        Ridge(lam)
 
 
 def test_bad_options_are_found_without_looking_at_the_data():
@@ -846,13 +495,6 @@ def test_bad_options_are_found_without_looking_at_the_data():
         cross_validate(X, GOOD_Y, scoring="foo")
     with pytest.raises(ValueError, match="'kernel'"):
         cross_validate(X, GOOD_Y, kernel="foo")
-
-
-def test_corrections_are_checked_by_name():
-    result = cross_validate(GOOD_X, GOOD_Y, n_permutations=20, random_state=0)
-    with pytest.raises(ValueError, match=r"'foo'\. Allowed: 'none', "):
-        result.pvalues("foo")
-    assert isinstance(result.pvalues("max"), float)
 
 
 def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
@@ -878,22 +520,3 @@ def test_averages_are_called_so():
     assert ax.get_title(loc="left").startswith(f"{n} averages of 2 trials ({2 * n}),")
     single = cross_validate(GOOD_X, GOOD_Y, cv=4, average=1, random_state=0)
     assert "| 60 trials, 3 classes" in repr(single)
-
-
-def test_kernel_objects_are_recorded():
-    result = cross_validate(GOOD_X, GOOD_Y, kernel=RBF(gamma=0.5), reg=Ridge(2.0))
-    assert result.parameters["kernel"] == repr(check_kernel(RBF(gamma=0.5)))
-    assert result.parameters["reg"] == "Ridge(lam=2.0)"
-
-
-@pytest.mark.parametrize(
-    ("X", "error", "match"),
-    [
-        (csr_array(GOOD_X), TypeError, r"sparse matrix.*X\.toarray"),
-        (np.ma.masked_greater(GOOD_X, 1.0), ValueError, "X is a masked array"),
-        ([[1.0, 2.0], [3.0]] * 30, ValueError, "rows differ in length"),
-    ],
-)
-def test_features_that_are_no_plain_array(X, error, match):
-    with pytest.raises(error, match=match):
-        cross_validate(X, GOOD_Y)

@@ -5,23 +5,16 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import reference_cross_validate
 from scipy.stats import kstest
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import (
-    KFold,
-    LeaveOneGroupOut,
-    LeaveOneOut,
-    ShuffleSplit,
-    StratifiedKFold,
-)
+from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda import RBF, Linear, Polynomial
 from mvpa_kfda.decoding.averaging import AveragedKernel, _group, average_trials
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
-from mvpa_kfda.kfda.hat import hat_from_gram, make_hat
+from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Callable, Precomputed
 
 N = 70
@@ -34,11 +27,6 @@ def problem(c=3, p=5, seed=0):
     codes = codes[:N]
     X = rng.standard_normal((len(codes), p)) + rng.standard_normal((c, p))[codes]
     return X, codes, np.array(["b", "a", "c"])[rng.integers(3, size=len(codes))]
-
-
-def by_hand(X, averaging):
-    """Return averaged features, one pseudo-trial after the other."""
-    return np.array([X[list(members)].mean(axis=0) for members in averaging.members])
 
 
 # ------------------------------------------------------------------------- membership
@@ -183,58 +171,6 @@ def test_p_values_are_uniform_on_noise():
     assert abs(np.mean(differences)) < 3.5 * standard_error
 
 
-# ------------------------------------------------------------------------ predictions
-
-
-def predict(hat, made, labels, c):
-    """Return the class scores of the pseudo-trials, and their rows."""
-    plan = direct.prepare(hat, made.folds)
-    return plan.rows, direct.apply(plan, labels, c, True).class_scores
-
-
-@pytest.mark.parametrize("p", [5, 60])
-def test_averaged_features_and_their_kernel_equal_refitting(p):
-    X, codes, _ = problem(c=3, p=p)
-    folds = make_folds(KFold(4, shuffle=True, random_state=1), codes)
-    made = average_trials(3, folds, codes, seed=0)
-    labels = permute_labels(made.codes, 3, folds=made.folds, random_state=0).labels
-    averaged = by_hand(X, made)
-    assert_allclose(made.apply(X), averaged, rtol=1e-13, atol=1e-13)
-    lam = 4.0
-    expected = reference_cross_validate(
-        averaged @ averaged.T, made.codes, made.folds.pairs, lam, labels
-    )
-    gram = made.kernel(Linear())(X)
-    hats = [
-        make_hat(made.apply(X), Linear(), Ridge(lam)),
-        hat_from_gram(gram, Ridge(lam)),
-    ]
-    for hat in hats:
-        rows, scores = predict(hat, made, labels, 3)
-        where = [np.flatnonzero(rows == row)[0] for row in expected.rows]
-        assert_allclose(
-            scores[where].transpose(2, 0, 1), expected.class_scores, rtol=0, atol=1e-10
-        )
-        assert_array_equal(scores[where].argmax(axis=1).T, expected.predictions)
-
-
-def test_averaging_in_kernel_space_equals_refitting():
-    X, codes, _ = problem(c=3)
-    folds = make_folds(KFold(4, shuffle=True, random_state=1), codes)
-    made = average_trials(3, folds, codes, seed=0)
-    gram = rbf_kernel(X, gamma=0.2)
-    S = np.zeros((len(made.codes), len(X)))
-    for row, members in enumerate(made.members):
-        S[row, members] = 1 / 3
-    expected = reference_cross_validate(
-        S @ gram @ S.T, made.codes, made.folds.pairs, 0.5
-    )
-    hat = hat_from_gram(made.kernel(RBF(0.2))(X), Ridge(0.5))
-    rows, scores = predict(hat, made, made.codes[None], 3)
-    where = [np.flatnonzero(rows == row)[0] for row in expected.rows]
-    assert_allclose(scores[where, :, 0], expected.class_scores[0], rtol=0, atol=1e-10)
-
-
 # ----------------------------------------------------------------------------- kernel
 
 MEMBERS = np.array([[0, 3], [1, 2], [4, 7]])
@@ -306,34 +242,6 @@ def test_the_kernel_is_described_and_pickled():
 
 
 # -------------------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize("k", [0, -2, 2.5, True, "3"])
-def test_k_is_a_whole_number(k):
-    _, codes, _ = problem()
-    with pytest.raises(ValueError, match="Invalid value for 'average'"):
-        average_trials(k, make_folds(3, codes), codes)
-
-
-@pytest.mark.parametrize(
-    "cv", [ShuffleSplit(3, test_size=0.3, random_state=0), [(range(35), range(35, 70))]]
-)
-def test_test_sets_must_be_a_partition(cv):
-    codes = np.arange(N) % 2
-    with pytest.raises(ValueError, match="average=2 needs every trial in exactly one"):
-        average_trials(2, make_folds(cv, codes), codes)
-
-
-def test_leave_one_out_leaves_nothing_to_average():
-    codes = np.arange(20) % 2
-    message = (
-        r"average=2 leaves class 'cat' without samples: .* no test set holds more than "
-        r"1 of the 10 trials of this class\. Use fewer, larger test sets, e\.g\. cv=5\."
-    )
-    with pytest.raises(ValueError, match=message):
-        average_trials(
-            2, make_folds(LeaveOneOut(), codes), codes, classes=["cat", "dog"]
-        )
 
 
 def test_a_class_too_small_is_named():

@@ -9,14 +9,35 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import build
+import entries
 import numpy as np
 import pytest
 import reference
+from entries import (
+    CODES,
+    DATA,
+    ENTRIES,
+    LABELS,
+    NAMES,
+    OTHER_CODES,
+    OTHER_NAMES,
+    OTHERS,
+    SEED,
+    N,
+    P,
+    T,
+    entries_with,
+    epochs,
+    everywhere,
+    other_times,
+    pairs_of_times,
+    same,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -31,7 +52,13 @@ from sklearn.metrics.pairwise import (
     polynomial_kernel,
     rbf_kernel,
 )
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedKFold,
+)
 
 from mvpa_kfda import (
     RBF,
@@ -46,252 +73,9 @@ from mvpa_kfda import (
     TimeResult,
     Tuned,
     cross_validate,
-    decode_arrays,
-    decode_epochs,
-    decode_regions,
-    generalize_arrays,
-    generalize_epochs,
     load_result,
-    regress,
-    searchlight,
 )
-
-N, P, T, SEED = 36, 5, 3, 4
-DATA, CODES = build.trials((12, 12, 12), P, T)
-NAMES, VALUES = build.NAMES[CODES], build.values_of(DATA)
-OTHERS, OTHER_CODES = build.trials((5, 7, 6), P, 2, seed=1)
-OTHER_NAMES = build.NAMES[OTHER_CODES]
-NEAR = build.chain(P) | np.eye(P, dtype=bool)
-REGIONS = np.array([1, 1, 2, 2, 2])
-
-
-# ------------------------------------------------------------- data, as entries take it
-
-
-def as_it_is(X):
-    return X
-
-
-def first_time(X):
-    return X[:, :, 0]
-
-
-def epochs(X):
-    return build.epochs(X, units={})
-
-
-def on_a_grid(X):
-    """Return an image with the trials in its first slice and zeros in the second."""
-    return build.volume(np.stack([X, np.zeros_like(X)], axis=3))
-
-
-def on_a_mesh(X):
-    return build.surface(X[:, :, 0], X[:, :, 1])
-
-
-IN_MASK = build.mask(np.stack([np.ones((P, T)), np.zeros((P, T))], axis=2))
-LABELS = np.repeat([[1, 2, 2]], P, axis=0)
-ATLAS = build.mask(np.stack([LABELS, np.zeros((P, T))], axis=2))
-
-
-# ---------------------------------------- positions, by hand: what is decoded at each
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Features (n, p) that a position is trained with, and (n_test, p) to be tested.
-
-    Columns number the features, so that a graph links those whose numbers differ by 1.
-    """
-
-    X: np.ndarray
-    X_test: np.ndarray
-    columns: np.ndarray = field(default_factory=lambda: np.arange(P))
-
-
-def same(X, columns=None):
-    columns = np.arange(X.shape[1]) if columns is None else np.asarray(columns)
-    return Cell(X, X, columns)
-
-
-def one_cell(X):
-    return {(): same(X[:, :, 0])}
-
-
-def times(X):
-    return {(t,): same(X[:, :, t]) for t in range(X.shape[2])}
-
-
-def windows(X):
-    columns = np.append(np.arange(P), 10 + np.arange(P))
-    pairs = [np.hstack([X[:, :, t], X[:, :, t + 1]]) for t in range(X.shape[2] - 1)]
-    return {(t,): same(pair, columns) for t, pair in enumerate(pairs)}
-
-
-def pairs_of_times(X, X_test=None):
-    X_test = X if X_test is None else X_test
-    shape = X.shape[2], X_test.shape[2]
-    return {(t, u): Cell(X[:, :, t], X_test[:, :, u]) for t, u in np.ndindex(shape)}
-
-
-def other_times(X):
-    return pairs_of_times(X, OTHERS)
-
-
-def bands(X):
-    power = build.power(X).data
-    return {(f, t): same(power[:, :, f, t]) for f, t in np.ndindex(power.shape[2:])}
-
-
-def sensors_and_times(X):
-    near = [np.flatnonzero(row) for row in NEAR]
-    shape = P, X.shape[2]
-    return {(i, t): same(X[:, near[i], t], near[i]) for i, t in np.ndindex(shape)}
-
-
-def at_each(table, members):
-    """Return a cell of some columns (p,) for each row of `members` (cells, p)."""
-    columns = [np.flatnonzero(row) for row in members]
-    return {(i,): same(table[:, at], at) for i, at in enumerate(columns)}
-
-
-def neighbours(X):
-    return at_each(X[:, :, 0], NEAR)
-
-
-def regions(X):
-    return at_each(X[:, :, 0], REGIONS == [[1], [2]])
-
-
-def z_scored(X):
-    X = X.reshape(len(X), -1)
-    return (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
-
-
-def spheres(X):
-    """Return the voxels at most 3 mm away: those that share a face."""
-    at = np.argwhere(np.ones(X.shape[1:]))
-    return at_each(z_scored(X), np.abs(at[:, None] - at).sum(axis=2) <= 1)
-
-
-def paths(X):
-    """Return the vertices an edge away, in each hemisphere."""
-    near = np.abs(np.subtract.outer(np.arange(P), np.arange(P))) <= 2
-    both = np.hstack([X[:, :, 0], X[:, :, 1]])
-    return at_each(z_scored(both), np.kron(np.eye(2), near))
-
-
-def slabs(X):
-    return at_each(z_scored(X), LABELS.ravel() == [[1], [2]])
-
-
-# ------------------------------------------------------------------------- the registry
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """An entry point: a function, data as it takes them, and its positions by hand."""
-
-    function: Callable
-    convert: Callable
-    cells: Callable
-    options: dict = field(default_factory=dict)
-    predicts: str = "classes"
-    lacks: tuple = ()  # arguments of the function that mean nothing here
-
-    def __call__(self, X=DATA, y=None, **options):
-        y = self.y if y is None else y
-        options = {"cv": self.cv} | self.options | options
-        if self.tests_others:
-            del options["cv"]  # there are no folds
-        return self.function(self.convert(X), y, **options)
-
-    def has(self, argument):
-        """Tell whether the entry has an argument, and a use for it."""
-        known = inspect.signature(self.function).parameters
-        return argument in known and argument not in self.lacks
-
-    @property
-    def y(self):
-        return NAMES if self.predicts == "classes" else VALUES
-
-    @property
-    def cv(self):
-        return StratifiedKFold(3) if self.predicts == "classes" else KFold(3)
-
-    @property
-    def tests_others(self):
-        return "y_test" in self.options
-
-    @property
-    def holder(self):
-        """What holds the data: "array", "table" of features, "epochs" or "image"."""
-        if self.convert in (as_it_is, first_time):
-            images = self.function in (searchlight, decode_regions)
-            return "table" if images else "array"
-        return "epochs" if self.convert in (epochs, build.power) else "image"
-
-    @property
-    def n_features(self):
-        """How many features a penalty on their weights is for."""
-        images = {on_a_grid: P * T, on_a_mesh: 2 * P}
-        return images.get(self.convert, P)
-
-
-WIDE = {"window": 2, "window_mode": "concatenate"}
-RAW = {"scale": None}
-REGRESS = {"task": "regression"}
-NO_CLASSES = ("n_components", "average", "sensors")
-OTHER = {"y_test": OTHER_NAMES, "same_trials": False}
-OTHER_ARRAYS, OTHER_EPOCHS = {"X_test": OTHERS}, {"test_epochs": epochs(OTHERS)}
-NO_FOLDS = ("cv", "average")
-TABLE = {"standardize": False}
-NO_PLACES = ("radius", "process_mask_img", "mask_img")
-BALLS, EDGES = {"mask_img": IN_MASK, "radius": 3}, {"radius": 1, "distance": "edges"}
-ENTRIES = {
-    "cross_validate": Entry(cross_validate, first_time, one_cell),
-    "regress": Entry(regress, first_time, one_cell, {}, "numbers"),
-    "arrays": Entry(decode_arrays, as_it_is, times),
-    "windows": Entry(decode_arrays, as_it_is, windows, WIDE),
-    "values": Entry(decode_arrays, as_it_is, times, REGRESS, "numbers", NO_CLASSES),
-    "epochs": Entry(decode_epochs, epochs, times, RAW),
-    "rated": Entry(decode_epochs, epochs, times, RAW | REGRESS, "numbers", NO_CLASSES),
-    "power": Entry(decode_epochs, build.power, bands, RAW, lacks=("sensors",)),
-    "sensors": Entry(decode_epochs, epochs, sensors_and_times, RAW | {"sensors": NEAR}),
-    "map": Entry(generalize_arrays, as_it_is, pairs_of_times),
-    "map of epochs": Entry(generalize_epochs, epochs, pairs_of_times, RAW),
-    "others": Entry(
-        generalize_arrays, as_it_is, other_times, OTHER | OTHER_ARRAYS, lacks=NO_FOLDS
-    ),
-    "other epochs": Entry(
-        generalize_epochs,
-        epochs,
-        other_times,
-        OTHER | OTHER_EPOCHS | RAW,
-        lacks=NO_FOLDS,
-    ),
-    "table": Entry(
-        searchlight,
-        first_time,
-        neighbours,
-        TABLE | {"adjacency": NEAR},
-        lacks=NO_PLACES,
-    ),
-    "voxels": Entry(searchlight, on_a_grid, spheres, BALLS),
-    "vertices": Entry(searchlight, on_a_mesh, paths, EDGES),
-    "regions": Entry(
-        decode_regions, first_time, regions, TABLE | {"labels_img": REGIONS}
-    ),
-    "atlas": Entry(decode_regions, on_a_grid, slabs, {"labels_img": ATLAS}),
-}
-everywhere = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
-
-
-def entries_with(argument):
-    """Parametrise by the entries that have an argument."""
-    chosen = {name: entry for name, entry in ENTRIES.items() if entry.has(argument)}
-    return pytest.mark.parametrize("entry", chosen.values(), ids=chosen)
-
+from mvpa_kfda.decoding.run import run
 
 # ------------------------------------------------------- kernels and penalties by hand
 
@@ -355,6 +139,14 @@ def map_of_trials(X, columns):
     return lambda A, B: k(A, X) @ k(X, B)
 
 
+NINE = Nystrom(9, "uniform")
+
+
+def nine_landmarks(X, columns):
+    features = NINE.approximate(RBF(0.05)).fit(X).features
+    return lambda A, B: features(A) @ features(B).T
+
+
 def kernel(*kernels, **options):
     """Return a method of the same options at every entry."""
     return Method(lambda entry: options, kernels)
@@ -386,7 +178,7 @@ METHODS = {
     ),
     "function": kernel(by_sklearn(laplacian_kernel), kernel=laplacian_kernel),
     "empirical map": kernel(map_of_trials, kernel=EmpiricalMap(RBF(0.05))),
-    "landmarks": kernel(rbf(0.05), kernel=RBF(0.05), approx=Nystrom(N)),
+    "landmarks": kernel(nine_landmarks, kernel=RBF(0.05), approx=NINE),
     "graph": Method(
         lambda entry: {"kernel": GraphSmooth(build.chain(entry.n_features), 2.0, 0.5)},
         (weighted(laplacian),),
@@ -606,6 +398,19 @@ def test_workers_change_no_bit(entry):
         # Few positions are done in several blocks where they have landmarks.
         X, options = DATA, PERMUTED | {"kernel": "rbf", "approx": Nystrom(9)}
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
+
+
+@entries_with("n_jobs")
+def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
+    seen = []
+
+    def watch(positions, task, n_jobs, verbose, *checkpoint):
+        seen.append((n_jobs, verbose))
+        return run(positions, task, 1, False, *checkpoint)
+
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis.run", watch)
+    entry(n_jobs=3, verbose=True)
+    assert seen == [(3, True)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
@@ -862,7 +667,10 @@ REFUSED = [
     ("kernel", "foo", "'kernel': 'foo'"),
     ("kernel", None, "'kernel': None"),
     ("kernel", RBF, "the class RBF. Give an instance"),
+    ("kernel", GraphSmooth, r"class GraphSmooth\. Give an instance, e\.g\. GraphSmo"),
+    ("kernel", 3, "Invalid value for 'kernel': 3"),
     ("kernel", ["linear", "rbf"], "needs reg='tuned'"),
+    ("kernel", ["linear"], "of two or more kernels"),
     ("kernel", "precomputed", "precomputed"),
     ("kernel", wide, MISFIT),
     ("kernel", narrow, MISFIT),
@@ -875,6 +683,8 @@ REFUSED = [
     ("reg", True, "'reg': True"),
     ("reg", [0.1, 1.0], "Tuned"),
     ("reg", DegreesOfFreedom(40), "df=40 is too large"),
+    ("reg", Tuned(cv=40), r"Tuned\(cv=40\) asks for more folds than"),
+    ("reg", Tuned(cv=GroupKFold(3)), "and there are none. Give groups="),
     ("cv", "foo", "cv"),
     ("cv", 1, "cv"),
     ("cv", 2.5, "cv"),
@@ -884,9 +694,11 @@ REFUSED = [
     ("scoring", "foo", "'scoring': 'foo'"),
     ("scoring", [], r"'scoring': \[\]"),
     ("scoring", None, "'scoring': None"),
+    ("scoring", lambda e: SCORING[e.predicts][:1] * 2, "names a metric twice"),
     ("n_permutations", -1, "'n_permutations': -1"),
     ("n_permutations", 9.0, r"'n_permutations': 9\.0"),
     ("n_permutations", None, "'n_permutations': None"),
+    ("n_permutations", True, "'n_permutations': True"),
     ("permute", "foo", "'permute': 'foo'"),
     ("permute", "groups", "permute='groups' needs groups"),
     ("null", "foo", "'null': 'foo'"),
@@ -898,6 +710,7 @@ REFUSED = [
     ("n_jobs", 1.5, r"'n_jobs': 1\.5"),
     ("n_jobs", "two", "'n_jobs': 'two'"),
     ("batch_size", 0, "'batch_size': 0"),
+    ("batch_size", 2.0, r"'batch_size': 2\.0"),
     ("dtype", "float16", "'dtype': 'float16'"),
     ("dtype", int, "'dtype': 'int64'"),
     ("n_components", 0, "'n_components': 0"),
@@ -930,23 +743,51 @@ REFUSED = [
     ("X_test", OTHERS[:, :-1], "X_test has 4 features and X has 5"),
     ("test_epochs", epochs(OTHERS[:, :-1]), "channels"),
 ]
+#: Arguments that do not go together, or only with these options.
+CONFLICTS = [
+    ({"average": 2, "cv": LeaveOneOut()}, "no test set holds more than 1"),
+    ({"average": 2, "cv": ShuffleSplit(2)}, "needs every trial in exactly one test"),
+    ({"reg": "ledoit_wolf", "kernel": "rbf"}, "it needs a linear kernel"),
+    ({"reg": "oas", "approx": Nystrom(5)}, "it needs a linear kernel"),
+    ({"reg": "tuned", "kernel": lambda e: [wide(e), "rbf"]}, MISFIT),
+    ({"reg": "tuned", "kernel": lambda e: [narrow(e), "rbf"]}, MISFIT),
+    ({"reg": "tuned", "groups": np.arange(N) % 2, "cv": None}, "holds a single group"),
+    (
+        {"reg": Tuned(cv=StratifiedKFold(3)), "n_permutations": 3},
+        "needs classes|labels",
+    ),
+]
 WRONG = (ValueError, TypeError)
 
 
 def mistakes():
-    """Return a parameter for each entry and each wrong value it can be given."""
+    """Return a parameter for each entry and the wrong options it can be given."""
+    single = [({argument: value}, message) for argument, value, message in REFUSED]
     for name, entry in ENTRIES.items():
-        for number, (argument, value, message) in enumerate(REFUSED):
-            if entry.has(argument):
-                label = f"{name}-{argument}-{number}"
-                yield pytest.param(entry, argument, value, message, id=label)
+        for number, (options, message) in enumerate(single + CONFLICTS):
+            if all(map(entry.has, options)):
+                label = f"{name}-{'-'.join(options)}-{number}"
+                yield pytest.param(entry, options, message, id=label)
 
 
-@pytest.mark.parametrize(("entry", "argument", "value", "message"), list(mistakes()))
-def test_wrong_arguments_are_refused(entry, argument, value, message):
-    value = value(entry) if inspect.isfunction(value) else value
+@pytest.mark.parametrize(("entry", "options", "message"), list(mistakes()))
+def test_wrong_arguments_are_refused(entry, options, message):
+    options = {
+        argument: value(entry) if inspect.isfunction(value) else value
+        for argument, value in options.items()
+    }
     with pytest.raises(WRONG, match=message):
-        entry(**{argument: value})
+        entry(**options)
+
+
+@entries_with("cv")
+def test_folds_that_ignore_the_groups_are_warned_of_at_the_caller(entry):
+    with pytest.warns(
+        UserWarning, match="without regard to the groups.*GroupKF"
+    ) as seen:
+        entry(groups=build.groups_of(N), cv=3)
+    (warning,) = [w for w in seen if "without regard" in str(w.message)]
+    assert warning.filename == entries.__file__
 
 
 def spoiled(value, dtype=float):

@@ -4,12 +4,14 @@ The epochs are synthetic, in the units that MNE-Python stores: volts, tesla, tes
 metre. Classes differ from time zero on.
 """
 
-import warnings
+from pathlib import Path
 
+import build
 import mne
 import numpy as np
 import pandas as pd
 import pytest
+from build import NAMES
 from mne.decoding import SlidingEstimator, cross_val_multiscore
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import model_selection as ms
@@ -18,7 +20,6 @@ from sklearn.metrics.pairwise import laplacian_kernel
 from mvpa_kfda import (
     RBF,
     KernelFDA,
-    Linear,
     Polynomial,
     Ridge,
     TimeResult,
@@ -27,60 +28,25 @@ from mvpa_kfda import (
     load_result,
 )
 
-NAMES = np.array(["face", "house", "tool"])
-UNITS = {
-    "eeg": 1e-6,
-    "mag": 1e-13,
-    "grad": 1e-12,
-    "eog": 1e-4,
-    "stim": 1.0,
-    "misc": 3.0,
-}
 EEG = ("eeg",) * 5
 MIXED = ("mag", "mag", "grad", "grad", "eeg", "eeg")
 
 
-def make_epochs(n=48, types=EEG, n_times=6, n_classes=3, seed=0, snr=1.0):
-    """Make epochs at 100 Hz with metadata and an event name that never occurs."""
-    rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.arange(n) % n_classes)
-    patterns = snr * rng.standard_normal((n_classes, len(types)))
-    data = rng.standard_normal((n, len(types), n_times))
-    onset = n_times // 2
-    data[:, :, onset:] += patterns[codes][:, :, np.newaxis]
-    data *= np.array([UNITS[kind] for kind in types])[:, np.newaxis]
-    info = mne.create_info(
-        [f"{k.upper()}{i}" for i, k in enumerate(types)], 100.0, types
-    )
-    metadata = {
-        "word": NAMES[codes],
-        "number": codes + 10,
-        "run": np.arange(n) * 4 // n,
-    }
-    return mne.EpochsArray(
-        data,
-        info,
-        np.column_stack([np.arange(n), np.zeros(n, int), codes + 1]),
-        tmin=-onset / 100,
-        event_id={**{name: i + 1 for i, name in enumerate(NAMES)}, "never": 9},
-        metadata=pd.DataFrame(metadata),
-        on_missing="ignore",
-        verbose=False,
-    )
+def make_epochs(n=48, types=EEG, n_times=6, seed=0, snr=1.0):
+    """Return epochs whose three classes differ from time zero on."""
+    rng, onset = np.random.default_rng(seed), n_times // 2
+    codes = rng.permutation(np.arange(n) % 3)
+    patterns = snr * rng.standard_normal((3, len(types)))
+    X = rng.standard_normal((n, len(types), n_times))
+    X[:, :, onset:] += patterns[codes][:, :, np.newaxis]
+    return build.epochs(X, codes, types, tmin=-onset / 100, number=codes + 10)
 
 
 def replaced(epochs, data):
     """Return the same epochs with other data."""
-    return mne.EpochsArray(
-        data,
-        epochs.info,
-        epochs.events,
-        epochs.tmin,
-        epochs.event_id,
-        metadata=epochs.metadata,
-        on_missing="ignore",
-        verbose=False,
-    )
+    other = epochs.copy()
+    other._data = data
+    return other
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +61,10 @@ def mixed():
 
 def labels(epochs):
     return NAMES[epochs.events[:, 2] - 1]
+
+
+def features_of(epochs):
+    return np.moveaxis(epochs.get_data(), 2, 0)
 
 
 def same(one, other):
@@ -141,20 +111,6 @@ def test_classes_are_decoded_where_they_differ():
 
 
 @pytest.mark.parametrize(
-    "kernel",
-    ["linear", "rbf", Linear(), Polynomial(2, gamma=1e11, coef0=0.5), laplacian_kernel],
-    ids=str,
-)
-@pytest.mark.parametrize("n_channels", [5, 60])
-def test_every_time_equals_cross_validate(kernel, n_channels):
-    epochs = make_epochs(types=("eeg",) * n_channels, n_times=4)
-    result = decode_epochs(epochs, kernel=kernel, **OPTIONS)
-    data = epochs.get_data()
-    features = [data[:, :, t] for t in range(4)]
-    assert_equals_arrays(result, features, labels(epochs), kernel=kernel, **OPTIONS)
-
-
-@pytest.mark.parametrize(
     "kernel", ["polynomial", Polynomial(2), RBF(gamma=None)], ids=str
 )
 def test_kernels_for_unit_variance_get_it(epochs, kernel):
@@ -198,44 +154,38 @@ def test_relative_penalty_does_not_see_the_unit(epochs):
 
 
 def test_labels_from_everywhere_are_the_same(epochs):
+    epochs = epochs.copy()
+    epochs.event_id["never"] = 9
     expected = decode_epochs(epochs, **OPTIONS)
-    assert_array_equal(expected.classes, NAMES)
+    assert_array_equal(expected.classes, NAMES[:3])
     assert_array_equal(expected.classes[expected.y], labels(epochs))
     words = epochs.metadata["word"]
+    epochs.metadata["cat"] = pd.Categorical(words, categories=NAMES[2::-1])
+    epochs.metadata["text"] = pd.array(words, dtype="string")
     for y in (
-        "word",
+        *("word", "cat", "text"),
         words,
         words.sample(frac=1, random_state=0).sort_index().set_axis(range(100, 148)),
         words.astype("category"),
-        words.astype("string"),
         words.to_numpy(),
-        words.to_list(),
         tuple(words),
     ):
         result = decode_epochs(epochs, y, **OPTIONS)
-        assert_array_equal(result.classes, NAMES)
+        assert_array_equal(result.classes, NAMES[:3])
         same(result, expected)
 
 
 def test_numbers_as_labels(epochs):
-    expected = decode_epochs(epochs, **OPTIONS)
-    for y in ("number", epochs.metadata["number"], epochs.events[:, 2] + 9):
+    expected, epochs = decode_epochs(epochs, **OPTIONS), epochs.copy()
+    numbers = epochs.metadata["number"]
+    epochs.metadata["whole"] = numbers.astype("Int64")
+    for y in ("number", "whole", numbers, epochs.events[:, 2] + 9):
         result = decode_epochs(epochs, y, **OPTIONS)
         assert_array_equal(result.classes, [10, 11, 12])
         same(result, expected)
-    two = decode_epochs(epochs, epochs.metadata["number"] > 10, **OPTIONS)
+    two = decode_epochs(epochs, numbers > 10, **OPTIONS)
     assert_array_equal(two.classes, [False, True])
     assert two.chance == 0.5
-
-
-def test_a_metadata_column_may_have_any_type(epochs):
-    epochs = epochs.copy()
-    expected = decode_epochs(epochs, **OPTIONS)
-    epochs.metadata["cat"] = pd.Categorical(labels(epochs), categories=NAMES[::-1])
-    epochs.metadata["text"] = pd.array(labels(epochs), dtype="string")
-    epochs.metadata["whole"] = pd.array(epochs.events[:, 2], dtype="Int64")
-    for column in ("cat", "text", "whole"):
-        same(decode_epochs(epochs, column, **OPTIONS), expected)
 
 
 def test_events_without_a_name_are_refused(epochs):
@@ -254,27 +204,10 @@ def test_groups_by_column_or_array(epochs):
     assert [set(runs[test]) for _, test in result.folds] == [{0}, {1}, {2}, {3}]
     assert_array_equal(result.groups, runs)
     assert "LeaveOneGroupOut" in result.parameters["cv"]
-    for groups in (
-        runs,
-        runs.tolist(),
-        epochs.metadata["run"],
-        [f"r{r}" for r in runs],
-    ):
+    for groups in (runs, epochs.metadata["run"], [f"r{r}" for r in runs]):
         same(result, decode_epochs(epochs, groups=groups, **options))
-    features = np.moveaxis(epochs.get_data(), 2, 0)
-    assert_equals_arrays(result, features, labels(epochs), groups=runs, **options)
-
-
-def test_int_cv_with_groups_warns_at_the_caller(epochs):
-    with pytest.warns(
-        UserWarning, match="stratified folds without regard to the groups"
-    ):
-        decode_epochs(epochs, groups="run", cv=5)
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
-        decode_epochs(epochs, groups="run", cv=5)
-    ours = [w for w in record if "without regard" in str(w.message)]
-    assert [w.filename for w in ours] == [__file__]
+    y = labels(epochs)
+    assert_equals_arrays(result, features_of(epochs), y, groups=runs, **options)
 
 
 # ------------------------------------------------------------------------------ picks
@@ -325,19 +258,15 @@ def test_picks_follow_mne_and_leave_bad_channels_out(picks, names):
         ([], r"picks=\[\].*Name the channels or types"),
         ([99], r"picks=\[99\].*MNE-Python says: All picks must be < n_channels"),
         ("seeg", "picks='seeg'"),
+        (1.5, "picks must be a list of int"),
     ],
     ids=str,
 )
 def test_picks_that_select_nothing(picks, match):
     epochs = make_epochs(types=ALL_TYPES, n_times=2)
     epochs.info["bads"] = ["EEG1"]
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((ValueError, TypeError), match=match):
         decode_epochs(epochs, picks=picks)
-
-
-def test_picks_of_a_wrong_type(epochs):
-    with pytest.raises(TypeError, match="picks must be a list of int"):
-        decode_epochs(epochs, picks=1.5)
 
 
 def test_no_data_channels_says_what_there_is():
@@ -345,10 +274,8 @@ def test_no_data_channels_says_what_there_is():
     match = "picks=None; the channel types are: misc, stim; bad .*e.g. picks='misc'"
     with pytest.raises(ValueError, match=match):
         decode_epochs(epochs)
-    assert decode_epochs(epochs, picks="misc").parameters["ch_names"] == [
-        "MISC0",
-        "MISC1",
-    ]
+    picked = decode_epochs(epochs, picks="misc").parameters["ch_names"]
+    assert picked == ["MISC0", "MISC1"]
     epochs = make_epochs()
     epochs.info["bads"] = epochs.ch_names
     with pytest.raises(ValueError, match=r"No good channels for picks=None.*'EEG4'"):
@@ -437,7 +364,7 @@ NO_REFERENCE = pytest.mark.filterwarnings(
 def test_covariance_whitens(mixed):
     """Whitened trials have the inner products X C^-1 X'."""
     rng = np.random.default_rng(0)
-    sizes = np.array([UNITS[kind] for kind in MIXED])
+    sizes = np.array([build.UNITS[kind] for kind in MIXED])
     A = np.eye(6) + 0.3 * rng.standard_normal((6, 6))
     A[:4, 4:] = A[4:, :4] = 0  # MNE-Python whitens MEG and EEG apart
     C = sizes[:, None] * (A @ A.T) * sizes
@@ -451,15 +378,6 @@ def test_covariance_whitens(mixed):
     assert result.parameters["scale"] == "covariance"
     picked = decode_epochs(mixed, scale=covariance, picks=["GRAD3", "MAG0"], cv=4)
     assert picked.parameters["ch_names"] == ["GRAD3", "MAG0"]
-
-
-@NO_REFERENCE
-def test_ad_hoc_covariance_is_a_scale_per_type(mixed):
-    covariance = mne.make_ad_hoc_cov(mixed.info, verbose=False)
-    result = decode_epochs(mixed, scale=covariance, reg=Ridge(15.0), **OPTIONS)
-    deviations = np.sqrt(np.ravel(covariance.data))
-    features = np.moveaxis(mixed.get_data() / deviations[:, None], 2, 0)
-    assert_equals_arrays(result, features, labels(mixed), reg=Ridge(15.0), **OPTIONS)
 
 
 def test_covariance_must_cover_the_channels(mixed):
@@ -554,57 +472,26 @@ def test_windows_of_one_sample_are_samples(epochs):
 # ----------------------------------------------------------------- workers, precision
 
 
-def spikes(epochs):
-    """Small counts, and every trial twice: many exact ties."""
-    n, p, t = epochs.get_data().shape
-    rng = np.random.default_rng(1)
-    counts = rng.poisson(1.0, (n, p, t)).astype(float)
-    counts[n // 2 :] = counts[: n // 2]
-    return replaced(epochs, counts)
-
-
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_result_does_not_depend_on_n_jobs(n_jobs):
-    epochs = make_epochs(n_times=14)
-    large = make_epochs(
-        types=("eeg",) * 64, n_times=50, n=48
-    )  # memory-mapped by joblib
-    assert large.get_data().nbytes > 2**20
-    for data, options in (
-        (epochs, {"scoring": ["accuracy", "roc_auc"]}),
-        (spikes(epochs), {"scoring": ["accuracy", "roc_auc"]}),
-        (spikes(epochs), {"scoring": "roc_auc", "kernel": "rbf"}),
-        (spikes(epochs), {"window": 0.05, "window_mode": "concatenate"}),
-        (epochs, {"kernel": lambda X, Y: (X @ Y.T) * 1e12, "dtype": "float32"}),
-        (large, {"window": 0.05, "window_mode": "concatenate"}),
-    ):
-        options = {"n_permutations": 30, "random_state": 0, "cv": 6, **options}
-        expected = decode_epochs(data, n_jobs=1, **options)
-        same(decode_epochs(data, n_jobs=n_jobs, **options), expected)
-        assert len(np.unique(expected.null)) > 3
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial"])
-@pytest.mark.parametrize("n_channels", [6, 60])
-def test_float32_is_close(kernel, n_channels):
-    """Measured over 6 seeds: no prediction differs, single null trials by one."""
-    epochs = make_epochs(n=60, types=("eeg",) * n_channels, n_times=8, snr=0.5)
-    options = {"kernel": kernel, "n_permutations": 100, "random_state": 0, "cv": 6}
-    double = decode_epochs(epochs, **options)
-    single = decode_epochs(epochs, dtype="float32", **options)
-    assert np.mean(single.predicted == double.predicted) >= 0.99
-    assert_allclose(single.null, double.null, rtol=0, atol=2 / 60 + 1e-9)
-    assert np.mean(single.null == double.null) >= 0.98
-    assert_allclose(single.scores, double.scores, rtol=0, atol=1 / 60 + 1e-9)
-    assert single.parameters["dtype"] == "float32"
-    assert double.parameters["dtype"] == "float64"
+@pytest.mark.parametrize("size", ["counts", "large"])
+def test_result_does_not_depend_on_n_jobs(size):
+    if size == "large":  # memory-mapped by joblib
+        data = make_epochs(types=("eeg",) * 64, n_times=50)
+        options = {"window": 0.05, "window_mode": "concatenate"}
+        assert data.get_data().nbytes > 2**20
+    else:  # small counts, and every trial twice: many exact ties
+        data, options = make_epochs(n_times=14), {"scoring": "roc_auc"}
+        counts = np.random.default_rng(1).poisson(1.0, (24, 5, 14)).astype(float)
+        data = replaced(data, np.concatenate([counts, counts]))
+    options |= {"n_permutations": 30, "random_state": 0, "cv": 6}
+    expected = decode_epochs(data, n_jobs=1, **options)
+    same(decode_epochs(data, n_jobs=2, **options), expected)
+    assert len(np.unique(expected.null)) > 3
 
 
 # ---------------------------------------------------------------- epochs of all kinds
 
 
-@pytest.mark.parametrize("types", [EEG, MIXED, ("eeg",)], ids=len)
-@pytest.mark.parametrize("n_times", [1, 6])
+@pytest.mark.parametrize(("types", "n_times"), [(EEG, 6), (MIXED, 6), (("eeg",), 1)])
 @pytest.mark.parametrize(
     "options",
     [
@@ -694,102 +581,44 @@ def test_one_sample_and_one_channel():
     result = decode_epochs(one, **OPTIONS)
     assert result.scores.shape == (1,)
     assert result.null.shape == (20, 1)
-    assert_equals_arrays(result, [one.get_data()[:, :, 0]], labels(one), **OPTIONS)
+    assert_equals_arrays(result, features_of(one), labels(one), **OPTIONS)
     single = make_epochs(types=("eeg",))
     result = decode_epochs(single, **OPTIONS)
-    features = np.moveaxis(single.get_data(), 2, 0)
-    assert_equals_arrays(result, features, labels(single), **OPTIONS)
+    assert_equals_arrays(result, features_of(single), labels(single), **OPTIONS)
 
 
 def test_equalized_and_subset_epochs(epochs):
     """Selections of epochs keep labels and data together."""
-    subset = epochs[["face", "tool"]][::-1]
+    subset = epochs[["ant", "cat"]][::-1]
     result = decode_epochs(subset, **OPTIONS)
-    assert_array_equal(result.classes, ["face", "tool"])
-    features = np.moveaxis(subset.get_data(), 2, 0)
-    assert_equals_arrays(result, features, labels(subset), **OPTIONS)
+    assert_array_equal(result.classes, ["ant", "cat"])
+    assert_equals_arrays(result, features_of(subset), labels(subset), **OPTIONS)
 
 
 # ----------------------------------------------------------------------------- result
 
 
-def test_result_holds_what_redoes_it(epochs):
-    result = decode_epochs(
-        epochs, "word", n_permutations=30, scoring=["roc_auc", "accuracy", "f1"], cv=6
-    )
+def test_result_holds_what_redoes_it(tmp_path, epochs):
+    options = {"scoring": ["roc_auc", "accuracy", "f1"], "n_permutations": 30}
+    odd = {"window": np.float32(0.02), "step": np.float64(0.02), "cv": 6}
+    odd["random_state"] = np.random.default_rng(0)
+    result = decode_epochs(epochs, "word", picks=["EEG0", "EEG3"], **odd, **options)
     assert type(result) is TimeResult
-    assert_allclose(result.times, epochs.times, rtol=0, atol=1e-15)
     assert result.scoring == ["roc_auc", "accuracy", "f1"]
     assert_array_equal(result.scores, result.metrics["roc_auc"])
     assert_array_equal(result.null, result.nulls["roc_auc"])
-    assert result.null.shape == (30, 6)
     assert result.chance == 0.5
     assert result.chances["accuracy"] == 1 / 3
-    assert_array_equal(
-        result.metrics["accuracy"], (result.predicted == result.y).mean(axis=1)
-    )
     parameters = result.parameters
-    assert parameters["kernel"] == "Linear()"
-    assert parameters["reg"] == "0.3"
-    assert parameters["scale"] == "auto"
-    assert parameters["ch_names"] == epochs.ch_names
-    assert parameters["sfreq"] == 100.0
-    assert parameters["permute"] == "within_folds"
-    assert type(parameters["random_state"]) is int
-    again = decode_epochs(
-        epochs,
-        "word",
-        n_permutations=30,
-        scoring=parameters["scoring"],
-        cv=result.folds,
-        permute=parameters["permute"],
-        random_state=parameters["random_state"],
-    )
+    said = {"kernel": "Linear()", "reg": "0.3", "scale": "auto", "sfreq": 100.0}
+    said |= {"permute": "within_folds", "ch_names": ["EEG0", "EEG3"]}
+    assert said.items() <= parameters.items()
+    result.save(tmp_path / "result.h5")
+    assert load_result(tmp_path / "result.h5") == result
+    names = ("random_state", "permute", "window", "step")
+    options |= {name: parameters[name] for name in names} | {"cv": result.folds}
+    again = decode_epochs(epochs, "word", picks=parameters["ch_names"], **options)
     same(again, result)
-    other = decode_epochs(
-        epochs, "word", n_permutations=30, scoring=["roc_auc", "accuracy", "f1"], cv=6
-    )
-    assert (other.null != result.null).any()
-
-
-def test_the_permutations_are_the_same_at_all_times():
-    """The same data at all times must have the same null at all times."""
-    epochs = make_epochs()
-    data = np.repeat(epochs.get_data()[:, :, -1:], 9, axis=2)
-    result = decode_epochs(replaced(epochs, data), n_permutations=25, random_state=0)
-    assert len(np.unique(result.null[:, 0])) > 3
-    assert_array_equal(result.null, np.repeat(result.null[:, :1], 9, axis=1))
-    assert_array_equal(result.predicted, np.repeat(result.predicted[:1], 9, axis=0))
-
-
-def test_result_is_saved_drawn_and_tabulated(tmp_path, epochs):
-    result = decode_epochs(
-        epochs,
-        groups="run",
-        window=np.float32(0.02),
-        step=np.float64(0.02),
-        kernel=RBF(gamma=1e10),
-        reg=Ridge(0.5),
-        picks=["EEG0", "EEG3"],
-        n_permutations=20,
-        random_state=np.random.default_rng(0),
-    )
-    path = tmp_path / "result.h5"
-    result.save(path)
-    loaded = load_result(path)
-    assert loaded == result
-    assert loaded.parameters["kernel"] == "RBF(gamma=10000000000.0)"
-    assert loaded.parameters["reg"] == "Ridge(lam=0.5)"
-    table = loaded.to_dataframe()
-    assert table.columns.tolist() == ["time", "accuracy", "p", "p_max"]
-    assert_array_equal(table["time"], result.times)
-    assert_array_equal(table["accuracy"], result.scores)
-    plt = pytest.importorskip("matplotlib.pyplot")
-    figure, ax = plt.subplots()
-    assert loaded.plot(ax=ax) is ax
-    drawn = [line.get_ydata() for line in ax.get_lines()]
-    assert any(np.array_equal(y, result.scores) for y in drawn)
-    plt.close(figure)
 
 
 def test_progress_bar_only_when_asked(epochs, capfd):
@@ -804,228 +633,97 @@ def test_progress_bar_only_when_asked(epochs, capfd):
 # -------------------------------------------------------------------------- bad input
 
 
-def with_data(change):
-    """Return a function that makes epochs with changed data."""
+def spoiled(where, value):
+    """Return a change of epochs: some of their data have another value."""
 
-    def make():
-        epochs = make_epochs()
-        return replaced(epochs, change(epochs.get_data()))
-
-    return make
-
-
-def put(where, value):
-    def change(data):
+    def change(epochs):
+        data = epochs.get_data()
         data[where] = value
-        return data
+        return replaced(epochs, data)
 
-    return with_data(change)
+    return change
 
 
-def with_metadata(change):
-    def make():
-        epochs = make_epochs()
-        epochs.metadata = change(epochs.metadata)
+def without_metadata(epochs):
+    epochs.metadata = None
+    return epochs
+
+
+def with_missing(name):
+    def change(epochs):
+        column = epochs.metadata[name].astype(object)
+        epochs.metadata[name] = column.where(epochs.metadata["run"] > 0)
         return epochs
 
-    return make
+    return change
 
 
-def missing_word(metadata):
-    metadata.loc[5, "word"] = np.nan
-    return metadata
+def with_one_ant(epochs):
+    ants = np.flatnonzero(labels(epochs) == "ant")
+    return epochs.drop(ants[1:], verbose=False)
 
 
-def missing_run(metadata):
-    metadata["run"] = pd.array(
-        metadata["run"].where(metadata["run"] > 0), dtype="Int64"
-    )
-    return metadata
-
-
-def rare_face():
-    epochs = make_epochs()
-    faces = np.flatnonzero(labels(epochs) == "face")
-    return epochs.drop(faces[1:], verbose=False)
+NOT_EPOCHS = "an mne.Epochs or EpochsTFR object; got"
 
 
 @pytest.mark.parametrize(
-    ("make", "match"),
+    ("change", "match"),
     [
-        (
-            put((3, 0, 2), np.nan),
-            r"holds 1 NaN or infinite .*1 of 48 trials \(first: 3\)",
-        ),
-        (put((slice(4), 0, 2), np.inf), "holds 4 NaN or infinite .*in 4 of 48 trials"),
-        (with_data(lambda x: x * 1j), "The data of epochs holds complex data"),
-        (put((..., 2), 5e-6), r"At -0\.010 s: The trials do not differ.*flat data"),
-        (put(..., 0.0), r"At -0\.030 s: The trials do not differ"),
-        (lambda: make_epochs()["face"], r"y holds one class only \('face'\)"),
-        (rare_face, "Class 'face' has 1 trial, fewer than the 10 folds"),
-        (lambda: make_epochs()[:0], "epochs is empty.*drop_log"),
-        (lambda: make_epochs().drop(range(48), verbose=False), "epochs is empty"),
+        (spoiled((3, 0, 2), np.nan), r"1 NaN or infinite .*1 of 48 trials \(first: 3"),
+        (spoiled((slice(4), 0, 2), np.inf), "4 NaN or infinite .*in 4 of 48 trials"),
+        (lambda e: replaced(e, e.get_data() * 1j), "data of epochs holds complex data"),
+        (spoiled((..., 2), 5e-6), r"At -0\.010 s: The trials do not differ.*flat data"),
+        (spoiled(..., 0.0), r"At -0\.030 s: The trials do not differ"),
+        (lambda e: e["ant"], r"y holds one class only \('ant'\)"),
+        (with_one_ant, "Class 'ant' has 1 trial, fewer than the 10 folds"),
+        (lambda e: e[:0], "epochs is empty.*drop_log"),
+        (lambda e: e.drop(range(48), verbose=False), "epochs is empty"),
+        (lambda e: e.get_data(), f"{NOT_EPOCHS} ndarray.*decode_arrays"),
+        (lambda e: "a-epo.fif", "got str. Read the file with mne.read_epochs first"),
+        (lambda e: Path("a-epo.fif"), "Path. Read the file with mne"),
+        (lambda e: e.average(), f"{NOT_EPOCHS} Evoked"),
+        (lambda e: [e], f"{NOT_EPOCHS} list"),
+        (lambda e: None, f"{NOT_EPOCHS} NoneType"),
     ],
 )
-def test_bad_data(make, match):
-    with pytest.raises(ValueError, match=match):
-        decode_epochs(make())
+def test_bad_data(change, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        decode_epochs(change(make_epochs()))
 
 
 @pytest.mark.parametrize(
-    ("make", "match"),
+    ("change", "options", "match"),
     [
-        (
-            lambda: make_epochs().get_data(),
-            "an mne.Epochs or EpochsTFR object; got ndarray.*decode_arrays",
-        ),
-        (lambda: "sub-01-epo.fif", "got str. Read the file with mne.read_epochs first"),
-        (
-            lambda: __import__("pathlib").Path("a-epo.fif"),
-            "Path. Read the file with mne",
-        ),
-        (
-            lambda: make_epochs().average(),
-            "mne.Epochs or EpochsTFR object; got Evoked",
-        ),
-        (lambda: [make_epochs()], "an mne.Epochs or EpochsTFR object; got list"),
-        (lambda: None, "an mne.Epochs or EpochsTFR object; got NoneType"),
+        (None, {"y": "foo"}, "y='foo' is not a metadata column. .*'word', 'run'"),
+        (None, {"groups": "foo"}, "groups='foo' is not a metadata column.*'run'"),
+        (without_metadata, {"y": "word"}, "y='word' names a metadata .* no "),
+        (without_metadata, {"groups": "run"}, "groups='run' names a metad"),
+        (with_missing("word"), {"y": "word"}, r"y is missing .* 12 of 48 trials"),
+        (with_missing("run"), {"groups": "run"}, "groups is missing .* 12 of 48"),
+        (None, {"y": np.arange(47) % 2}, r"y must hold .*\(48,\); got shape \(47,"),
+        (None, {"y": np.arange(48)}, "a different label for each of the 48"),
+        (None, {"groups": "run", "cv": ms.GroupKFold(5)}, "at least 5 groups; got"),
+        (None, {"cv": 17}, "has 16 trials, fewer than the 17 folds"),
+        (None, {"kernel": "precomputed"}, "'precomputed'. The data hold"),
+        (None, {"kernel": "rbf", "reg": 1e-14}, r"At -0\.030 s: lambda = .* too sm"),
+        (None, {"scale": "foo"}, "'scale': 'foo'. Allowed: 'auto', 'channel', No"),
+        (None, {"scale": "a noise covariance"}, "Invalid value for 'scale'"),
+        (None, {"scale": np.eye(5)}, "Invalid value for 'scale': array"),
+        (None, {"window_mode": "foo"}, "'window_mode': 'foo'. Allowed: 'mean', 'co"),
+        (None, {"window": 0.07}, "window=0.07 s is 7 samples at 100 Hz, longer th"),
+        (None, {"window": 0}, "'window': 0. Allowed: .* above zero. It is in sec"),
+        (None, {"window": np.nan}, "Invalid value for 'window': nan"),
+        (None, {"window": "0.1"}, "'window': '0.1' of type str.*in seconds"),
+        (None, {"step": 0.0}, r"Invalid value for 'step': 0\.0"),
+        (None, {"step": True}, "Invalid value for 'step': True"),
+        (None, {"n_jobs": 0}, "'n_jobs': 0. Allowed: None, or a whole number"),
+        (None, {"verbose": "foo"}, "Invalid value for 'verbose': .* 'WARNING'"),
     ],
 )
-def test_not_epochs(make, match):
-    with pytest.raises(TypeError, match=match):
-        decode_epochs(make())
-
-
-@pytest.mark.parametrize(
-    ("make", "options", "match"),
-    [
-        (
-            make_epochs,
-            {"y": "foo"},
-            "y='foo' is not a metadata column. .*'word', 'number'",
-        ),
-        (
-            make_epochs,
-            {"groups": "foo"},
-            "groups='foo' is not a metadata column.*'run'",
-        ),
-        (
-            with_metadata(lambda m: None),
-            {"y": "word"},
-            "y='word' names a metadata .* no ",
-        ),
-        (
-            with_metadata(lambda m: None),
-            {"groups": "run"},
-            "groups='run' names a metad",
-        ),
-        (with_metadata(missing_word), {"y": "word"}, r"y is missing .* 1 of 48 trials"),
-        (
-            with_metadata(missing_run),
-            {"groups": "run"},
-            "groups is missing .* 12 of 48",
-        ),
-        (
-            make_epochs,
-            {"y": np.arange(47) % 2},
-            r"y must hold .*\(48,\); got shape \(47,",
-        ),
-        (make_epochs, {"y": np.arange(48)}, "a different label for each of the 48"),
-        (make_epochs, {"y": np.linspace(0, 1, 48)}, "y looks continuous"),
-        (make_epochs, {"groups": [1, 2]}, r"groups must hold one value per trial"),
-        (
-            make_epochs,
-            {"groups": "run", "cv": ms.GroupKFold(5)},
-            "at least 5 groups; got",
-        ),
-        (make_epochs, {"cv": ms.TimeSeriesSplit(3)}, "TimeSeriesSplit.*use KernelFDA"),
-        (make_epochs, {"cv": 17}, "has 16 trials, fewer than the 17 folds"),
-        (make_epochs, {"kernel": "foo"}, "'kernel': 'foo'. Allowed: 'linear', 'rbf', "),
-        (
-            make_epochs,
-            {"kernel": "precomputed"},
-            "'precomputed'. The data hold",
-        ),
-        (make_epochs, {"reg": 0}, "Invalid value for 'reg': 0"),
-        (make_epochs, {"reg": -0.3}, r"Invalid value for 'reg': -0\.3"),
-        (
-            make_epochs,
-            {"kernel": "rbf", "reg": 1e-14},
-            r"At -0\.030 s: lambda = .* too sm",
-        ),
-        (make_epochs, {"scoring": "foo"}, "'scoring': 'foo'. Allowed: 'accuracy', "),
-        (make_epochs, {"permute": "foo"}, "'permute': 'foo'. Allowed: 'auto', "),
-        (
-            make_epochs,
-            {"scale": "foo"},
-            "'scale': 'foo'. Allowed: 'auto', 'channel', No",
-        ),
-        (make_epochs, {"scale": "a noise covariance"}, "Invalid value for 'scale'"),
-        (make_epochs, {"scale": np.eye(5)}, "Invalid value for 'scale': array"),
-        (
-            make_epochs,
-            {"window_mode": "foo"},
-            "'window_mode': 'foo'. Allowed: 'mean', 'co",
-        ),
-        (
-            make_epochs,
-            {"window": 0.07},
-            "window=0.07 s is 7 samples at 100 Hz, longer th",
-        ),
-        (
-            make_epochs,
-            {"window": 0},
-            "'window': 0. Allowed: .* above zero. It is in sec",
-        ),
-        (make_epochs, {"window": -0.1}, r"Invalid value for 'window': -0\.1"),
-        (make_epochs, {"window": np.nan}, "Invalid value for 'window': nan"),
-        (make_epochs, {"step": 0.0}, r"Invalid value for 'step': 0\.0"),
-        (
-            make_epochs,
-            {"dtype": "foo"},
-            "'dtype': 'foo'. Allowed: 'float64', 'float32'",
-        ),
-        (make_epochs, {"n_jobs": 0}, "'n_jobs': 0. Allowed: None, or a whole number"),
-        (make_epochs, {"n_jobs": "two"}, "Invalid value for 'n_jobs': 'two'"),
-        (make_epochs, {"verbose": "foo"}, "Invalid value for 'verbose': .* 'WARNING'"),
-        (make_epochs, {"n_permutations": -1}, "Invalid value for 'n_permutations': -1"),
-    ],
-)
-def test_bad_arguments(make, options, match):
-    with pytest.raises(ValueError, match=match):
-        decode_epochs(make(), **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        (
-            {"window": "0.1"},
-            "Invalid value for 'window': '0.1' of type str.*in seconds",
-        ),
-        ({"step": True}, "Invalid value for 'step': True"),
-        ({"kernel": None}, "Invalid value for 'kernel': None"),
-        ({"reg": "big"}, "Invalid value for 'reg': 'big'"),
-        ({"random_state": "foo"}, "Invalid value for 'random_state'"),
-        ({"cv": "foo"}, "Invalid value for 'cv': 'foo'"),
-    ],
-)
-def test_arguments_of_a_wrong_type(epochs, options, match):
-    with pytest.raises(TypeError, match=match):
+def test_bad_arguments(change, options, match):
+    epochs = make_epochs() if change is None else change(make_epochs())
+    with pytest.raises((ValueError, TypeError), match=match):
         decode_epochs(epochs, **options)
-
-
-def test_unknown_correction_lists_the_choices(epochs):
-    result = decode_epochs(epochs, n_permutations=20, random_state=0)
-    with pytest.raises(
-        ValueError, match=r"'foo'\. Allowed: 'none', .*'cluster', 'cluster-size'"
-    ):
-        result.pvalues("foo")
-
-
-def test_flat_data_is_named_by_workers_too():
-    with pytest.raises(ValueError, match=r"^At -0\.010 s: The trials do not differ"):
-        decode_epochs(put((..., 2), 5e-6)(), n_jobs=2)
 
 
 def test_flat_times_are_found_before_anything_is_computed(monkeypatch):

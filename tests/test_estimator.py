@@ -1,20 +1,15 @@
 """KernelFDA: against textbook formulas, scikit-learn, and the direct functions."""
 
 import os
-import pickle
 import subprocess
 import sys
 
 import mne
-import nibabel
 import numpy as np
 import pytest
 import reference
-from nilearn.decoding import SearchLight
+from build import with_new
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.linalg import helmert
-from sklearn.base import clone
-from sklearn.covariance import empirical_covariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import (
@@ -41,29 +36,9 @@ SIZES = {
 }
 
 
-def make_data(sizes, p, seed=0, separation=0.7, n_new=25):
-    """Gaussian classes away from the origin, trials in random order, and new trials."""
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    means = separation * rng.standard_normal((len(sizes), p))
-    X = 2.0 + means[y] + rng.standard_normal((len(y), p))
-    X_new = 2.0 + separation * rng.standard_normal((n_new, p))
-    return X, y, X_new
-
-
-def scatters(X, y):
-    """Between- and within-class scatter matrices (p, p), sums over trials."""
-    total = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
-    within = sum(
-        (X[y == k] - X[y == k].mean(axis=0)).T @ (X[y == k] - X[y == k].mean(axis=0))
-        for k in np.unique(y)
-    )
-    return total - within, within
-
-
 def primal_scores(X, y, X_new, lam):
     """Class scores straight from feature space, (n_new, c)."""
-    penalized = scatters(X, y)[1] + lam * np.eye(X.shape[1])
+    penalized = reference.scatters(X, y)[1] + lam * np.eye(X.shape[1])
     mu = X.mean(axis=0)
     offsets = np.array([X[y == k].mean(axis=0) - mu for k in np.unique(y)])
     weights = np.linalg.solve(penalized, offsets.T)
@@ -118,27 +93,19 @@ def test_sklearn_checks_with_array_api_dispatch():
 # --- against LinearDiscriminantAnalysis ----------------------------------------
 
 
-class RidgeCovariance:
-    """Covariance (divided by n) plus a ridge."""
-
-    def __init__(self, ridge):
-        self.ridge = ridge
-
-    def fit(self, X):
-        self.covariance_ = empirical_covariance(X) + self.ridge * np.eye(X.shape[1])
-        return self
-
-
 def matched_lda(model, **options):
     """LDA whose covariance is (S_w + lambda I) / N."""
-    ridge = RidgeCovariance(model.lambda_ / len(model.dual_coef_))
-    return LinearDiscriminantAnalysis("eigen", covariance_estimator=ridge, **options)
+    ridge = model.lambda_ / len(model.dual_coef_)
+    covariance = reference.PenalizedClassCovariance(ridge=ridge)
+    return LinearDiscriminantAnalysis(
+        "eigen", covariance_estimator=covariance, **options
+    )
 
 
 @pytest.mark.parametrize("p", [5, 90])
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 6])
 def test_equals_lda_on_balanced_classes(n_classes, p):
-    X, y, X_new = make_data([12] * n_classes, p)
+    X, y, X_new = with_new([12] * n_classes, p)
     model = KernelFDA().fit(X, y)
     lda = matched_lda(model).fit(X, y)
     assert_array_equal(model.predict(X_new), lda.predict(X_new))
@@ -163,32 +130,13 @@ def test_equals_lda_on_balanced_classes(n_classes, p):
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("p", [7, 80])
 def test_equals_lda_with_empirical_priors(sizes, p):
-    X, y, X_new = make_data(sizes, p, seed=1)
+    X, y, X_new = with_new(sizes, p, seed=1)
     model = KernelFDA(reg=0.1, priors="empirical").fit(X, y)
     lda = matched_lda(model).fit(X, y)
     assert_allclose(model.priors_, lda.priors_, rtol=1e-14, atol=0)
-    assert_allclose(
-        model.predict_log_proba(X_new),
-        lda.predict_log_proba(X_new),
-        rtol=1e-8,
-        atol=1e-8,
-    )
+    p = lda.predict_proba(X_new)
+    assert_allclose(model.predict_proba(X_new), p, rtol=1e-8, atol=1e-14)
     assert_array_equal(model.predict(X_new), lda.predict(X_new))
-
-
-@pytest.mark.parametrize("shrinkage", [0.05, 0.4])
-def test_equals_shrinkage_lda(shrinkage):
-    """lambda = N g / (1 - g) trace(S_w / N) / p draws the same class borders."""
-    X, y, X_new = make_data((15, 15, 15), 20, seed=2)
-    lam = shrinkage / (1 - shrinkage) * np.trace(scatters(X, y)[1]) / X.shape[1]
-    model = KernelFDA(reg=Ridge(lam)).fit(X, y)
-    lda = LinearDiscriminantAnalysis("lsqr", shrinkage=shrinkage).fit(X, y)
-    assert_array_equal(model.predict(X_new), lda.predict(X_new))
-    # The covariances differ by the factor 1 - g, and so do the log odds.
-    odds = lda.decision_function(X_new) * (1 - shrinkage)
-    assert_allclose(
-        len(X) * scores_of(model, X_new), odds - odds[:, :1], rtol=1e-8, atol=1e-8
-    )
 
 
 # --- against the formulas ------------------------------------------------------
@@ -198,7 +146,7 @@ def test_equals_shrinkage_lda(shrinkage):
 @pytest.mark.parametrize("p", [6, 100])
 @pytest.mark.parametrize("reg", [1e-3, 0.3, 1e4])
 def test_class_scores_and_normalisation(sizes, p, reg):
-    X, y, X_new = make_data(sizes, p)
+    X, y, X_new = with_new(sizes, p)
     model = KernelFDA(reg=reg).fit(X, y)
     centred = X - X.mean(axis=0)
     assert_allclose(
@@ -209,7 +157,7 @@ def test_class_scores_and_normalisation(sizes, p, reg):
     assert_allclose(
         scores_of(model, X_new), scores, rtol=1e-8, atol=1e-9 * np.abs(scores).max()
     )
-    between, within = scatters(X, y)
+    between, within = reference.scatters(X, y)
     W = centred.T @ model.dual_coef_
     c = len(sizes)
     assert_allclose(
@@ -252,7 +200,7 @@ def test_class_scores_and_normalisation(sizes, p, reg):
 )
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_equals_the_textbook_in_kernel_space(kernel, gram, sizes):
-    X, y, X_new = make_data(sizes, 9)
+    X, y, X_new = with_new(sizes, 9)
     c = len(sizes)
     model = KernelFDA(kernel, reg=0.05).fit(X, y)
     oracle = reference.fit(gram(X), y, model.lambda_, c)
@@ -270,31 +218,12 @@ def test_equals_the_textbook_in_kernel_space(kernel, gram, sizes):
     )
 
 
-def test_optimal_scoring_identity():
-    """The contrast-space form of the class scores, N training trials, full rank."""
-    X, y, X_new = make_data((40, 8, 6), 10)
-    n, lam = len(X), 3.0
-    model = KernelFDA(reg=Ridge(lam)).fit(X, y)
-    J = np.eye(n) - 1 / n
-    Q = helmert(3).T
-    T = J @ Q[y]
-    B = np.linalg.solve(J @ linear_kernel(X) @ J + lam * np.eye(n), T)
-    A = T.T @ (T - J @ linear_kernel(X) @ B)
-    d = Q - Q[y].mean(axis=0)
-    solved = np.linalg.solve(A, d.T)
-    fitted = linear_kernel(X_new - X.mean(axis=0), X) @ B
-    constant = 0.5 * (1 / np.bincount(y) - 1 / n) - 0.5 * np.sum(d.T * solved, axis=0)
-    assert_allclose(
-        model.decision_function(X_new), fitted @ solved + constant, rtol=1e-9, atol=1e-9
-    )
-
-
 # --- components, priors, ties --------------------------------------------------
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3])
 def test_reduced_rank(n_components):
-    X, y, X_new = make_data((12, 12, 12, 12), 8, separation=0.4)
+    X, y, X_new = with_new((12, 12, 12, 12), 8, separation=0.4)
     full = KernelFDA().fit(X, y)
     model = KernelFDA(n_components=n_components).fit(X, y)
     Z = model.transform(X_new)
@@ -317,15 +246,9 @@ def test_reduced_rank(n_components):
     assert len(names) == n_components
 
 
-def test_rank_changes_the_prediction():
-    X, y, X_new = make_data((12, 12, 12, 12), 8, separation=0.4)
-    full, model = KernelFDA().fit(X, y), KernelFDA(n_components=1).fit(X, y)
-    assert np.any(full.predict(X_new) != model.predict(X_new))
-
-
 @pytest.mark.parametrize("sizes", [(30, 9), (30, 9, 12)])
 def test_priors(sizes):
-    X, y, X_new = make_data(sizes, 6, separation=0.3)
+    X, y, X_new = with_new(sizes, 6, separation=0.3)
     n, c = len(X), len(sizes)
     equal = KernelFDA().fit(X, y)
     given = np.array([0.7, 0.3] if c == 2 else [0.2, 0.7, 0.1])
@@ -345,7 +268,7 @@ def test_priors(sizes):
 
 def test_equal_priors_add_nothing():
     """The decision values are the class scores themselves, not just up to a shift."""
-    X, y, X_new = make_data((40, 8, 6), 10)
+    X, y, X_new = with_new((40, 8, 6), 10)
     model = KernelFDA().fit(X, y)
     scores = primal_scores(X, y, X_new, model.lambda_)
     assert_allclose(
@@ -372,7 +295,7 @@ def test_tie_goes_to_the_class_that_sorts_first(labels):
 
 
 def test_components_without_class_difference_are_zero():
-    X, y, X_new = make_data((9, 9, 9, 9), 1)
+    X, y, X_new = with_new((9, 9, 9, 9), 1)
     model = KernelFDA().fit(X, y)
     Z = model.transform(X_new)
     assert Z.shape == (25, 3)
@@ -408,7 +331,7 @@ def test_class_means_equal_up_to_rounding(kernel):
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.03), Polynomial(degree=2), "linear"])
 def test_precomputed_is_the_same(kernel):
-    X, y, X_new = make_data((40, 8, 6), 9)
+    X, y, X_new = with_new((40, 8, 6), 9)
     model = KernelFDA(kernel).fit(X, y)
     gram = {
         "RBF": lambda X, Y: rbf_kernel(X, Y, gamma=0.03),
@@ -431,7 +354,7 @@ def test_precomputed_is_the_same(kernel):
 
 
 def test_names_and_objects_agree():
-    X, y, X_new = make_data((10, 10, 10), 5)
+    X, y, X_new = with_new((10, 10, 10), 5)
     for name, kernel in [
         ("linear", Linear()),
         ("rbf", RBF()),
@@ -444,20 +367,9 @@ def test_names_and_objects_agree():
     assert not KernelFDA("rbf").__sklearn_tags__().input_tags.pairwise
 
 
-def test_width_comes_from_the_training_rows():
-    X, y, X_new = make_data((10, 10), 5)
-    model = KernelFDA("rbf").fit(X, y)
-    squared = np.square(X[:, None] - X[None]).sum(axis=2)
-    median = np.median(squared[np.triu_indices(len(X), k=1)])
-    assert_allclose(model.kernel_.gamma, 1 / median, rtol=1e-12, atol=0)
-    gamma = model.kernel_.gamma
-    model.predict(X_new)
-    assert model.kernel_.gamma == gamma
-
-
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_units_and_offsets_do_not_matter(kernel):
-    X, y, X_new = make_data((20, 20, 20), 12)
+    X, y, X_new = with_new((20, 20, 20), 12)
     model = KernelFDA(kernel).fit(X, y)
     expected = model.predict_log_proba(X_new)
     volts = KernelFDA(kernel).fit(1e-6 * X, y).predict_log_proba(1e-6 * X_new)
@@ -467,7 +379,7 @@ def test_units_and_offsets_do_not_matter(kernel):
 
 
 def test_offset_of_a_callable_kernel_costs_few_digits():
-    X, y, X_new = make_data((20, 20, 20), 12)
+    X, y, X_new = with_new((20, 20, 20), 12)
     expected = KernelFDA().fit(X, y).decision_function(X_new)
     model = KernelFDA(linear_kernel).fit(100 + X, y)
     assert_allclose(
@@ -476,7 +388,7 @@ def test_offset_of_a_callable_kernel_costs_few_digits():
 
 
 def test_the_model_keeps_its_own_copy():
-    X, y, X_new = make_data((10, 10), 5)
+    X, y, X_new = with_new((10, 10), 5)
     for kernel in ("linear", "polynomial"):
         rows = X.copy()
         model = KernelFDA(kernel).fit(rows, y)
@@ -488,19 +400,8 @@ def test_the_model_keeps_its_own_copy():
 # --- inside other tools --------------------------------------------------------
 
 
-def test_clone_and_pickle():
-    X, y, X_new = make_data((10, 10, 10), 5)
-    model = KernelFDA(RBF(gamma=0.1), reg=Ridge(0.5), priors=[0.2, 0.3, 0.5])
-    model.fit(X, y)
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "dual_coef_")
-    loaded = pickle.loads(pickle.dumps(model))
-    assert_array_equal(loaded.predict_proba(X_new), model.predict_proba(X_new))
-
-
 def test_pipeline_and_grid_search():
-    X, y, X_new = make_data((15, 15, 15), 6, separation=1.5)
+    X, y, X_new = with_new((15, 15, 15), 6, separation=1.5)
     pipeline = make_pipeline(StandardScaler(), KernelFDA())
     grid = {
         "kernelfda__kernel": ["linear", RBF(), Polynomial(degree=2)],
@@ -515,7 +416,7 @@ def test_pipeline_and_grid_search():
 
 
 def test_precomputed_kernel_is_cut_on_both_axes():
-    X, y, _ = make_data((15, 15, 15), 6)
+    X, y, _ = with_new((15, 15, 15), 6)
     reg = Ridge(4.0)
     expected = cross_val_score(KernelFDA(reg=reg), X, y, cv=5)
     K = linear_kernel(X)
@@ -528,7 +429,7 @@ def test_precomputed_kernel_is_cut_on_both_axes():
 
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc_ovr"])
 def test_sliding_estimator(scoring):
-    X, y, _ = make_data((14, 14, 14), 8, separation=0.0)
+    X, y, _ = with_new((14, 14, 14), 8, separation=0.0)
     epochs = np.stack([X, X, X], axis=2)  # (n, channels, times)
     epochs[:, 0, 1] += 5.0 * y
     sliding = mne.decoding.SlidingEstimator(KernelFDA(), scoring=scoring, verbose=False)
@@ -546,44 +447,6 @@ def test_sliding_estimator(scoring):
     )
 
 
-def test_two_class_auc_in_sliding_estimator():
-    X, y, _ = make_data((14, 14), 8, separation=0.0)
-    epochs = np.stack([X, X], axis=2)
-    epochs[:, 0, 1] += 5.0 * y
-    sliding = mne.decoding.SlidingEstimator(
-        KernelFDA(), scoring="roc_auc", verbose=False
-    )
-    scores = mne.decoding.cross_val_multiscore(sliding, epochs, y, cv=4).mean(axis=0)
-    assert scores[1] > 0.9 > scores[0]
-
-
-@pytest.mark.filterwarnings("ignore:Use a custom estimator:UserWarning")
-def test_searchlight():
-    rng = np.random.default_rng(0)
-    y = np.tile([0, 1, 2], 8)
-    data = rng.standard_normal((5, 5, 5, 24))
-    data[1, 1, 1] += 8.0 * y
-    mask = np.zeros((5, 5, 5), dtype="int8")
-    mask[1:4, 1:4, 1:4] = 1
-    affine = np.diag([3.0, 3.0, 3.0, 1.0])
-    light = SearchLight(
-        nibabel.Nifti1Image(mask, affine),
-        radius=3.1,
-        estimator=KernelFDA(),
-        cv=StratifiedKFold(4),
-        scoring="accuracy",
-        n_jobs=1,
-    )
-    light.fit(nibabel.Nifti1Image(data, affine), y)
-    scores = light.scores_
-    assert scores[1, 1, 1] > 0.9
-    assert scores[3, 3, 3] < 0.7
-    # A sphere of 3.1 mm on a 3 mm grid is a voxel and its face neighbours.
-    sphere = data[[1, 2, 1, 1], [1, 1, 2, 1], [1, 1, 1, 2]].T
-    expected = cross_val_score(KernelFDA(), sphere, y, cv=StratifiedKFold(4)).mean()
-    assert_allclose(scores[1, 1, 1], expected, rtol=1e-12, atol=0)
-
-
 # --- against the direct functions ----------------------------------------------
 
 
@@ -593,7 +456,7 @@ def test_searchlight():
     "kernel", ["linear", RBF(gamma=0.02), Polynomial(degree=2, gamma=0.05)], ids=repr
 )
 def test_equals_direct_cross_validation(sizes, p, kernel):
-    X, y, _ = make_data(sizes, p, seed=4)
+    X, y, _ = with_new(sizes, p, seed=4)
     reg = Ridge(4.0 if kernel == "linear" else 0.1)
     assert_same_as_direct(KernelFDA(kernel, reg), X, y, StratifiedKFold(3))
 
@@ -602,7 +465,7 @@ def test_equals_direct_cross_validation(sizes, p, kernel):
     "cv", [LeaveOneOut(), KFold(4, shuffle=True, random_state=0), LeaveOneGroupOut()]
 )
 def test_equals_direct_for_any_folds(cv):
-    X, y, _ = make_data((14, 14, 14), 10, seed=5)
+    X, y, _ = with_new((14, 14, 14), 10, seed=5)
     groups = np.arange(42) % 5 if isinstance(cv, LeaveOneGroupOut) else None
     for reg in (Ridge(0.5), Ridge(50.0)):
         assert_same_as_direct(KernelFDA(reg=reg), X, y, cv, groups)
@@ -621,15 +484,6 @@ def assert_same_as_direct(model, X, y, cv, groups=None):
     if scores.ndim == 1:
         direct = direct[:, 1] - direct[:, 0]
     assert_allclose(scores, direct, rtol=1e-8, atol=1e-9 * np.abs(direct).max())
-
-
-def test_ties_go_the_same_way_as_direct():
-    X = np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0], [0.0], [-3.0], [3.0]])
-    y = np.array(["b", "b", "b", "a", "a", "a", "b", "a"])
-    reg = Ridge(1.0)
-    result = cross_validate(X, y, reg=reg, cv=LeaveOneOut())
-    predicted = cross_val_predict(KernelFDA(reg=reg), X, y, cv=LeaveOneOut())
-    assert_array_equal(result.predictions, predicted)
 
 
 # --- bad input -----------------------------------------------------------------
@@ -657,9 +511,10 @@ def broken(X, where, value):
     ],
 )
 def test_bad_data(change, match):
-    X, y, _ = make_data((10, 10, 10), 5)
-    with pytest.raises(ValueError, match=match):
-        KernelFDA().fit(*change(X, y))
+    X, y, _ = with_new((10, 10, 10), 5)
+    for reg in (0.3, Ridge(1.0)):
+        with pytest.raises(ValueError, match=match):
+            KernelFDA(reg=reg).fit(*change(X, y))
 
 
 @pytest.mark.parametrize(
@@ -669,11 +524,7 @@ def test_bad_data(change, match):
         ({"reg": -0.3}, ValueError, "Invalid value for 'reg': -0.3.*above zero"),
         ({"reg": np.nan}, ValueError, "Invalid value for 'reg': nan"),
         ({"reg": "auto"}, TypeError, "Invalid value for 'reg': 'auto'"),
-        (
-            {"reg": 1e-18, "kernel": linear_kernel},
-            ValueError,
-            "lambda = .* is too small",
-        ),
+        ({"reg": 1e-18, "kernel": linear_kernel}, ValueError, "lambda = .* is too sma"),
         ({"penalty": "l2"}, ValueError, "'penalty': 'l2'. Allowed: 'rkhs', 'dual'"),
         ({"approx": 100}, TypeError, "'approx': 100. Allowed: None, or Nystrom"),
         ({"kernel": ["rbf", "linear"]}, ValueError, "2 kernels needs reg='tuned'"),
@@ -693,22 +544,18 @@ def test_bad_data(change, match):
         ({"n_components": 1.5}, ValueError, "'n_components': 1.5.*whole number"),
         ({"kernel": lambda X, Y: X[:, :1] * 0 + 1}, ValueError, "one value per pair"),
         ({"kernel": lambda X, Y: X[:, :1] - Y[:, 0]}, ValueError, "symmetric"),
-        (
-            {"kernel": lambda X, Y: -X @ Y.T},
-            ValueError,
-            "trials do not differ|definite",
-        ),
+        ({"kernel": lambda X, Y: -X @ Y.T}, ValueError, "do not differ|definite"),
     ],
 )
 def test_bad_parameters(params, error, match):
-    X, y, _ = make_data((10, 10, 10), 5)
+    X, y, _ = with_new((10, 10, 10), 5)
     model = KernelFDA(**params)  # nothing is refused before fit
     with pytest.raises(error, match=match):
         model.fit(X, y)
 
 
 def test_bad_precomputed_kernel():
-    X, y, X_new = make_data((10, 10, 10), 5)
+    X, y, X_new = with_new((10, 10, 10), 5)
     K = linear_kernel(X)
     model = KernelFDA("precomputed")
     with pytest.raises(ValueError, match="must be square"):
@@ -721,7 +568,7 @@ def test_bad_precomputed_kernel():
 
 
 def test_rounding_is_not_passed_off_as_a_result():
-    X, y, X_new = make_data((100, 100, 100), 20)
+    X, y, X_new = with_new((100, 100, 100), 20)
     with pytest.raises(ValueError, match="lost to rounding"):
         KernelFDA(linear_kernel, reg=1e-12).fit(X, y)
     # From the features it is well determined, down to no penalty at all.
@@ -737,14 +584,9 @@ def test_rounding_is_not_passed_off_as_a_result():
 
 def test_tiny_penalty_with_more_features_than_trials():
     """There the scores tend to 1 / lambda times a limit, and no digit is lost."""
-    X, y, X_new = make_data((15, 15, 15), 100)
+    X, y, X_new = with_new((15, 15, 15), 100)
     limit, scores = (
         model.lambda_ * scores_of(model, X_new)
         for model in (KernelFDA(reg=reg).fit(X, y) for reg in (1e-8, 1e-12))
     )
     assert_allclose(scores, limit, rtol=1e-5, atol=1e-5 * np.abs(limit).max())
-
-
-def test_constant_data_is_refused_with_an_absolute_penalty_too():
-    with pytest.raises(ValueError, match="trials do not differ"):
-        KernelFDA(reg=Ridge(1.0)).fit(np.ones((6, 2)), [0, 1] * 3)

@@ -50,7 +50,7 @@ def test_defaults_are_scikit_learns():
         list(test) for _, test in ms.StratifiedKFold(10).split(CODES, CODES)
     ]
     assert len(make_folds(None, CODES, GROUPS).tests) == 4
-    five = make_folds(5, CODES)
+    five = make_folds(np.int64(5), CODES)
     assert [list(t) for t in five.tests] == [
         list(test) for _, test in ms.StratifiedKFold(5).split(CODES, CODES)
     ]
@@ -83,66 +83,6 @@ def test_as_many_test_rows_as_trials_are_not_yet_a_partition():
     assert not make_folds(overlap, CODES).is_partition
 
 
-def test_splits_that_do_not_train_on_all_other_rows_are_refused():
-    with pytest.raises(
-        ValueError,
-        match=r"Fold 0 of cv=TimeSeriesSplit.* trains on 4 of the 20 .*KernelFDA",
-    ):
-        make_folds(ms.TimeSeriesSplit(5), CODES)
-    cv = ms.ShuffleSplit(2, test_size=0.2, train_size=0.5, random_state=0)
-    with pytest.raises(
-        ValueError, match=r"Fold 0 of cv=ShuffleSplit.* trains on 12 of"
-    ):
-        make_folds(cv, CODES)
-    with pytest.raises(ValueError, match=r"Fold 0 .* its own test trials"):
-        make_folds([(range(24), range(4))], CODES)
-    train = np.arange(4, 24)
-    with pytest.raises(ValueError, match="Fold 1 of the given cv iterable trains"):
-        make_folds([(train, range(4)), (train[1:], range(4))], CODES)
-
-
-def test_too_few_trials_or_groups():
-    codes = np.repeat([0, 1], [21, 3])
-    for cv in (None, 5, ms.RepeatedStratifiedKFold(n_splits=5)):
-        with pytest.raises(ValueError, match="Class 'face' has 3 trials, fewer than"):
-            make_folds(cv, codes, classes=["car", "face"])
-    for cv in (ms.GroupKFold(5), ms.StratifiedGroupKFold(5)):
-        with pytest.raises(ValueError, match="at least 5 groups; got 4 groups"):
-            make_folds(cv, CODES, GROUPS)
-    with pytest.raises(ValueError, match="at least 2 groups; got 1"):
-        make_folds(None, CODES, np.zeros(24))
-    with pytest.raises(ValueError, match=r"cv=LeaveOneGroupOut.* cannot split"):
-        make_folds(ms.LeaveOneGroupOut(), CODES)
-    with pytest.raises(ValueError, match=r"cv=KFold.* cannot split these 24"):
-        make_folds(ms.KFold(25), CODES)
-
-
-def test_an_int_ignores_groups_and_says_so():
-    with pytest.warns(UserWarning, match=r"without regard to the groups.*GroupKFold"):
-        folds = make_folds(3, CODES, GROUPS)
-    assert folds.sees_labels is True
-
-
-@pytest.mark.parametrize(
-    ("cv", "error", "match"),
-    [
-        (1, ValueError, "'cv': 1.*at least 2"),
-        (True, ValueError, "'cv': True"),
-        ("loo", TypeError, "'cv': 'loo'"),
-        (2.5, TypeError, "'cv': 2.5"),
-        ([], ValueError, "yields no folds"),
-        ([3], ValueError, "not a pair"),
-        ([(range(20), range(20, 30))], ValueError, r"outside 0\.\.23"),
-        ([(range(20), [])], ValueError, "test set of fold 0 .* non-empty"),
-        ([(range(20), [20, 20, 21, 22])], ValueError, "names a trial twice"),
-        ([(range(20), [20.5, 21.0])], ValueError, "must be a non-empty array of row"),
-    ],
-)
-def test_bad_cv(cv, error, match):
-    with pytest.raises(error, match=match):
-        make_folds(cv, CODES)
-
-
 def test_a_class_absent_from_a_training_set_is_pointed_out():
     codes = np.repeat([0, 1, 2], 8)
     with pytest.warns(UserWarning, match="class 'b' are in the test set of fold 1 of"):
@@ -156,8 +96,3 @@ def test_a_class_absent_from_a_training_set_is_pointed_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make_folds(ms.StratifiedKFold(3), codes)
-
-
-def test_a_splitter_class_is_no_splitter():
-    with pytest.raises(TypeError, match=r"'cv': <class .*KFold'>"):
-        make_folds(ms.KFold, CODES)

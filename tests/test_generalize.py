@@ -8,23 +8,22 @@ trained on exactly the permuted labels.
 import pickle
 from dataclasses import replace
 
+import build
 import joblib
 import mne
 import numpy as np
-import pandas as pd
 import pytest
+import reference
+from build import NAMES
 from mne.decoding import GeneralizingEstimator, cross_val_multiscore
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn import model_selection as ms
-from sklearn.metrics import f1_score
-from sklearn.metrics.pairwise import laplacian_kernel
 
 from mvpa_kfda import (
     RBF,
     GeneralizationResult,
     KernelFDA,
-    Polynomial,
     Ridge,
     TimeResult,
     decode_arrays,
@@ -37,7 +36,6 @@ from mvpa_kfda.decoding import run as memory
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 
-NAMES = np.array(["face", "house", "tool"])
 METRICS = [
     "accuracy",
     "balanced_accuracy",
@@ -61,24 +59,11 @@ def make_arrays(n=40, p=5, n_times=6, n_classes=2, seed=0, snr=0.8):
     return X, NAMES[codes]
 
 
-def make_epochs(X, y, tmin=-0.03, unit=1e-6, first=0, **metadata):
-    """Make EEG epochs at 100 Hz with events named by class."""
+def make_epochs(X, y, tmin=-0.03, seed=0, **metadata):
+    """Return EEG epochs at 100 Hz with events named by class."""
     codes = np.searchsorted(NAMES, y)
-    info = mne.create_info([f"E{i}" for i in range(X.shape[1])], 100.0, "eeg")
-    # Irregular, as in most experiments.
-    samples = first + np.cumsum(
-        np.random.default_rng(len(X)).integers(900, 1100, len(X))
-    )
-    return mne.EpochsArray(
-        X * unit,
-        info,
-        np.column_stack([samples, np.zeros(len(X), int), codes + 1]),
-        tmin=tmin,
-        event_id={name: i + 1 for i, name in enumerate(NAMES)},
-        metadata=pd.DataFrame({"word": y, **metadata}),
-        on_missing="ignore",
-        verbose=False,
-    )
+    epochs = build.epochs(X, codes, tmin=tmin, **metadata)
+    return build.jittered(epochs, seed)
 
 
 def same(one, other):
@@ -94,42 +79,24 @@ def same(one, other):
             assert_array_equal(nulls[name], others[name])
 
 
-def retrained(X, X_test, trained, folds, kernel=None, lam=20.0):
-    """Predict by training anew at every time and fold, (T, U, n_test)."""
-    shape = X.shape[2], X_test.shape[2]
-    predictions = np.full((*shape, len(X_test)), "", NAMES.dtype)
-    for t in range(shape[0]):
-        for train, test in folds:
-            model = KernelFDA(kernel=kernel or "linear", reg=Ridge(lam))
-            model.fit(X[train, :, t], trained[train])
-            for u in range(shape[1]):
-                predictions[t, u, test] = model.predict(X_test[test, :, u])
-    return predictions
-
-
 # --------------------------------------------------------------------- the plain case
-
-KERNELS = ["linear", "rbf", Polynomial(2, gamma=0.1), RBF(gamma=None), laplacian_kernel]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("p", [5, 60])
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_diagonal_equals_decoding(kernel, p, n_classes):
-    X, y = make_arrays(p=p, n_classes=n_classes)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_diagonal_equals_decoding(kernel, n_classes):
+    X, y = make_arrays(n_classes=n_classes)
     options = {"cv": CV, "scoring": METRICS, "n_permutations": 30, "random_state": 3}
     options |= {"kernel": kernel, "sfreq": 100, "tmin": -0.03}
-    result = generalize_arrays(X, y, **options)
-    expected = decode_arrays(X, y, **options)
-    diagonal = result.diagonal()
-    assert type(diagonal) is TimeResult
-    same_but_rounded(diagonal, expected)
-    for name in METRICS:
-        at = np.arange(6), np.arange(6)
-        assert_array_equal(result.metrics[name][at], expected.metrics[name])
+    result, expected = (
+        generalize_arrays(X, y, **options),
+        decode_arrays(X, y, **options),
+    )
+    assert type(result.diagonal()) is TimeResult
+    same_but_rounded(result.diagonal(), expected)
     assert result.nulls["accuracy"].dtype == np.float32
-    assert_array_equal(result.train_times, expected.times)
-    assert_array_equal(result.test_times, expected.times)
+    for times in (result.train_times, result.test_times):
+        assert_allclose(times, np.arange(-3, 3) / 100, rtol=0, atol=1e-12)
 
 
 def same_but_rounded(diagonal, expected):
@@ -163,7 +130,7 @@ def same_but_rounded(diagonal, expected):
         {"cv": ms.ShuffleSplit(4, random_state=0), "permute": "free"},
         {"cv": ms.RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)},
         {"groups": "run"},
-        {"y": "word", "picks": ["E3", "E0"]},
+        {"y": "word", "picks": ["EEG3", "EEG0"]},
     ],
     ids=str,
 )
@@ -185,82 +152,33 @@ def test_diagonal_equals_decoding_of_epochs(options):
         assert result.parameters[name] == value
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize(
-    "kernel", ["linear", RBF(gamma=0.05), Polynomial(2, gamma=0.1)], ids=str
-)
-def test_every_cell_equals_a_retrained_generalizing_estimator(kernel, n_classes):
-    X, y = make_arrays(n_classes=n_classes)
-    penalty = Ridge(20.0)
-    scoring = ["accuracy", "roc_auc"] if n_classes == 2 else ["accuracy"]
-    result = generalize_arrays(X, y, kernel=kernel, reg=penalty, cv=CV, scoring=scoring)
-    for name in scoring:
-        model = GeneralizingEstimator(
-            KernelFDA(kernel=kernel, reg=penalty), scoring=name, verbose=False
-        )
-        codes = np.searchsorted(np.unique(y), y)
-        scores = cross_val_multiscore(model, X, codes, cv=CV, verbose=False)
-        # Equally large folds: the mean over folds is the pooled accuracy.
-        assert_allclose(result.metrics[name], scores.mean(axis=0), rtol=1e-12, atol=0)
+@pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.05)], ids=str)
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+def test_every_cell_equals_a_retrained_generalizing_estimator(kernel, scoring):
+    X, y = make_arrays()
+    options = {"kernel": kernel, "reg": Ridge(20.0)}
+    result = generalize_arrays(X, y, cv=CV, scoring=scoring, **options)
+    model = GeneralizingEstimator(KernelFDA(**options), scoring=scoring, verbose=False)
+    codes = np.searchsorted(np.unique(y), y)
+    scores = cross_val_multiscore(model, X, codes, cv=CV, verbose=False)
+    # Equally large folds: the mean over folds is the pooled accuracy.
+    assert_allclose(result.scores, scores.mean(axis=0), rtol=1e-12, atol=0)
     assert np.ptp(result.scores) > 0.2
-    predictions = retrained(X, X, y, result.folds, kernel)
-    assert_array_equal(result.predictions, predictions)
-    confusion = generalize_arrays(
-        X, y, kernel=kernel, reg=penalty, cv=CV, scoring=["f1_macro"]
-    )
-    for cell in np.ndindex(6, 6):
-        f1 = f1_score(y, predictions[cell], average="macro")
-        assert confusion.scores[cell] == pytest.approx(f1, rel=1e-12)
 
 
-def test_rows_are_training_times():
-    """The code that is there early differs from the one that is there late."""
-    X, y = make_arrays(snr=0.0, n=120)
-    sign = np.where(y == "face", 1.0, -1.0)
-    X[:, 0, :3] += 4 * sign[:, None]
-    X[:, 1, 3:] += 4 * sign[:, None]
-    X[:, 0, 3:] += 4 * sign[:, None]  # the early code is there late too
-    X[:, 2, 3:] += np.random.default_rng(1).standard_normal((120, 3))
-    scores = generalize_arrays(X, y).scores
-    assert scores[:3, 3:].min() > 0.95
-    X[:, 0, 3:] -= 4 * sign[:, None]
-    X[:, 1, :3] += 4 * sign[:, None]
-    scores = generalize_arrays(X, y, reg=1e-3).scores
-    assert scores[3:, :3].min() > 0.95
-    result = generalize_arrays(X[:, :, :4], y, X[:, :, 1:], tmin_test=1.0)
-    assert result.shape == (4, 5)
-    assert_array_equal(result.train_times, np.arange(4))
-    assert_array_equal(result.test_times, np.arange(1, 6))
-
-
-@pytest.mark.parametrize("cv", [CV, ms.KFold(7), ms.ShuffleSplit(5, random_state=0)])
-@pytest.mark.parametrize("p", [5, 60])
-def test_permuted_labels_are_trained_with(p, cv):
-    """And tested, as in the first null, or tested as they were, as in the second."""
-    X, y = make_arrays(p=p, n_times=3, n_classes=3)
-    result = generalize_arrays(
-        X, y, reg=Ridge(20.0), cv=cv, n_permutations=5, random_state=7
-    )
-    trained, moved, folds = drawn(result, cv)
-    assert_array_equal(trained, moved)
-    scores, second = by_retraining(X, X, result, trained, moved, folds)
-    assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
-    assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
-    assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
-    assert (result.null != result.second_nulls["accuracy"]).any()
-
-
-def by_retraining(X, X_test, result, trained, moved, folds):
-    """Score against labels that move and against those that stay, twice (P, T, U)."""
-    shape = (len(trained), X.shape[2], X_test.shape[2])
-    scores = np.zeros((2, *shape))
-    for b, codes in enumerate(trained):
-        for train, test in folds.pairs:
-            predicted = retrained(X, X_test, result.classes[codes], [(train, test)])
-            for kind, truth in enumerate((moved[b], result.y_test)):
-                hits = predicted[:, :, test] == result.classes[truth[test]]
-                scores[kind, b] += hits.sum(axis=2)
-    return scores / sum(map(len, folds.tests))
+def accuracies(X, X_test, labels, folds, *truths):
+    """Return the accuracy (P, T, U) of models trained anew, for each truth."""
+    train, test = np.moveaxis(X, 2, 0), np.moveaxis(X_test, 2, 0)
+    cross = [[B @ A.T for B in test] for A in train]
+    options = [
+        [A @ A.T for A in train],
+        cross,
+        labels[0],
+        folds.pairs,
+        [20.0] * len(train),
+    ]
+    run = reference.reference_generalize(*options, labels)
+    return [run.accuracy(truth) for truth in truths]
 
 
 def drawn(result, cv=None, groups=None, permute="auto"):
@@ -285,39 +203,19 @@ def drawn(result, cv=None, groups=None, permute="auto"):
     return (labels, None, None) if folds is None else (labels // c, labels % c, folds)
 
 
-def test_float32_is_close():
-    X, y = make_arrays(n=120, n_classes=3)
-    options = {"cv": CV, "n_permutations": 50, "random_state": 0}
-    for kernel in ("linear", "rbf"):
-        double = generalize_arrays(X, y, kernel=kernel, **options)
-        single = generalize_arrays(X, y, kernel=kernel, dtype="float32", **options)
-        assert single.parameters["dtype"] == "float32"
-        assert (double.predicted == single.predicted).mean() > 0.999
-        assert_allclose(single.null, double.null, rtol=0, atol=2 / 120)
-        assert_allclose(single.scores, double.scores, rtol=0, atol=2 / 120)
-
-
 # ----------------------------------------------------------------------------- workers
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_outcome_does_not_depend_on_workers(kernel):
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+def test_outcome_does_not_depend_on_workers(null):
     X, y = make_arrays(n=40, n_times=10, n_classes=3)
     X = np.rint(X)  # many near ties
     X[1::2], y[1::2] = X[::2], y[::2]
-    options = {"kernel": kernel, "scoring": METRICS, "random_state": 0, "cv": 4}
-    options |= {"n_permutations": 12, "verbose": False}
-    expected = generalize_arrays(X, y, n_jobs=1, **options)
-    same(expected, generalize_arrays(X, y, n_jobs=2, **options))
+    options = {"scoring": METRICS, "random_state": 0, "cv": 4, "n_permutations": 12}
+    expected = generalize_arrays(X, y, n_jobs=1, null=null, **options)
     for n_jobs in (2, 3):
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
-            same(expected, generalize_arrays(X, y, **options))
-    for null in ("max", "stream"):
-        kept = [
-            generalize_arrays(X, y, n_jobs=n_jobs, null=null, **options)
-            for n_jobs in (1, 2)
-        ]
-        assert kept[0] == kept[1]
+            assert generalize_arrays(X, y, null=null, **options) == expected
 
 
 # ------------------------------------------------------------- what is kept of the null
@@ -351,27 +249,6 @@ def test_summaries_give_the_same_p_values(by_null):
         assert by_null[null].n_permutations == 60
         assert by_null[null].nulls == {}
         assert by_null[null].parameters["null"] == null
-
-
-def test_full_null_is_what_was_counted(by_null):
-    """The larger p-value of two nulls, off the diagonal."""
-    full = by_null["full"]
-    observed, single, corrected = np.rint(full.scores * 40), [], []
-    for null in (full.null, full.second_nulls["accuracy"]):
-        assert null.shape == (60, 6, 6)
-        assert null.dtype == np.float32
-        # In whole hits, so that rounding to single precision does not matter.
-        null = np.rint(null * 40)
-        single.append((1 + (null >= observed).sum(axis=0)) / 61)
-        maximum = null.reshape(60, -1).max(axis=1)
-        corrected.append((1 + (maximum[:, None, None] >= observed).sum(axis=0)) / 61)
-    assert (single[0] > single[1]).any()
-    assert (single[0] < single[1]).any()
-    for p, correction in ((single, "none"), (corrected, "max")):
-        expected = np.where(np.eye(6, dtype=bool), p[0], np.maximum(*p))
-        assert_array_equal(full.pvalues(correction), expected)
-    diagonal = full.diagonal()
-    assert_array_equal(np.diag(full.pvalues()), diagonal.pvalues())
 
 
 def test_null_max(by_null):
@@ -426,6 +303,7 @@ def test_without_permutations(null):
     assert result.nulls == result.null_summaries == {}
     assert result.second_nulls == result.second_summaries == {}
     assert result.null.shape == (0, 3, 3)
+    assert result.null_max.shape == (0,)
     with pytest.raises(ValueError, match="no label permutations"):
         result.pvalues()
     assert result.diagonal().n_permutations == 0
@@ -447,9 +325,7 @@ def test_few_arrangements_are_listed():
 
 def test_shapes_and_names():
     X, y = make_arrays(n_classes=3)
-    result = generalize_arrays(
-        X, y, sfreq=100, tmin=-0.03, scoring=METRICS, cv=CV, n_permutations=20
-    )
+    result = generalize_arrays(X, y, scoring=METRICS, cv=CV, n_permutations=20)
     assert type(result) is GeneralizationResult
     assert result.shape == result.scores.shape == (6, 6)
     assert result.metrics["confusion_matrix"].shape == (6, 6, 3, 3)
@@ -459,48 +335,23 @@ def test_shapes_and_names():
     assert result.predictions.shape == (6, 6, 40)
     assert_array_equal((result.predictions == y).mean(axis=2), result.scores)
     assert result.predicted.dtype == np.int8
-    assert_allclose(result.train_times, np.arange(-3, 3) / 100, rtol=0, atol=1e-12)
     assert result.chance == pytest.approx(1 / 3, rel=1e-12)
-    assert_array_equal(result.classes, NAMES)
     assert_array_equal(result.classes[result.y], y)
     assert_array_equal(result.y_test, result.y)
     assert set(result.nulls) == set(SCALAR)
-    for (train, test), (ours, tested) in zip(CV.split(X, y), result.folds, strict=True):
-        assert_array_equal(train, ours)
-        assert_array_equal(test, tested)
 
 
 def test_table_is_long():
     X, y = make_arrays(n_times=4)
-    result = generalize_arrays(
-        X[:, :, :3],
-        y,
-        X[:, :, 1:],
-        sfreq=100,
-        tmin_test=0.01,
-        cv=CV,
-        scoring=METRICS,
-        n_permutations=20,
-        random_state=0,
-    )
-    table = result.to_dataframe(("max", "cluster"))
-    assert list(table) == [
-        "train_time",
-        "test_time",
-        *SCALAR,
-        "p",
-        "p_max",
-        "p_cluster",
-    ]
-    assert len(table) == 9
+    options = {"sfreq": 100, "tmin_test": 0.01, "cv": CV, "scoring": METRICS}
+    result = generalize_arrays(X[:, :, :3], y, X[:, :, 1:], **options)
+    table = result.to_dataframe()
+    assert list(table) == ["train_time", "test_time", *SCALAR]
     for i, j in np.ndindex(3, 3):
         row = table.iloc[3 * i + j]
         assert row["train_time"] == pytest.approx(i / 100, abs=1e-12)
         assert row["test_time"] == pytest.approx((j + 1) / 100, abs=1e-12)
-        assert row["accuracy"] == result.scores[i, j]
-        assert row["p_max"] == result.pvalues("max")[i, j]
-    wide = table.pivot(index="train_time", columns="test_time", values="kappa")
-    assert_array_equal(wide.to_numpy(), result.metrics["kappa"])
+        assert row["kappa"] == result.metrics["kappa"][i, j]
 
 
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
@@ -517,19 +368,6 @@ def test_results_survive_files_and_pickles(tmp_path, by_null, null):
     assert result != replace(result, y_test=1 - result.y_test)
     others = {"full", "max", "stream"} - {null}
     assert all(result != by_null[other] for other in others)
-
-
-def test_the_same_seed_gives_the_same_result():
-    X, y = make_arrays(n_times=3)
-    draw = [
-        generalize_arrays(X, y, n_permutations=30, random_state=seed, null=null)
-        for seed in (0, 0, 1)
-        for null in ("full", "stream")
-    ]
-    assert draw[0] == draw[2]
-    assert draw[1] == draw[3]
-    assert draw[0] != draw[4]
-    assert (draw[0].null != draw[4].null).any()
 
 
 def test_repr(by_null):
@@ -567,8 +405,8 @@ def test_patterns_equal_those_of_decoding():
             result.pattern_maps[kind], maps, rtol=1e-8, atol=1e-10 * largest
         )
     patterns = result.patterns()
-    assert list(patterns) == list(NAMES)
-    assert_allclose(patterns["face"].times, epochs.times, rtol=0, atol=1e-12)
+    assert list(patterns) == list(NAMES[:3])
+    assert_allclose(patterns["ant"].times, epochs.times, rtol=0, atol=1e-12)
     assert result.info["ch_names"] == epochs.ch_names
     for options in ({"scale": "channel"}, {"window": 0.03, "step": 0.02}):
         maps = decode_epochs(epochs, cv=CV, **options).pattern_maps["class"]
@@ -585,42 +423,19 @@ def two_sets():
     """Training trials, and other ones with more times and other class counts."""
     X, y = make_arrays(n_classes=3)
     X_test, y_test = make_arrays(n=25, n_times=8, n_classes=3, seed=5)
-    y_test = np.where(np.arange(25) < 5, "tool", y_test)
+    y_test = np.where(np.arange(25) < 5, "cat", y_test)
     return X, y, X_test, y_test
 
 
-@pytest.mark.parametrize(
-    "kernel", ["linear", RBF(gamma=0.05), Polynomial(2, gamma=0.1)], ids=str
-)
-def test_other_trials_equal_a_model_trained_on_all(two_sets, kernel):
+def test_chance_is_that_of_the_other_trials(two_sets):
     X, y, X_test, y_test = two_sets
-    options = {"kernel": kernel, "reg": Ridge(20.0), "scoring": METRICS}
-    options |= {"n_permutations": 8, "random_state": 2}
-    result = generalize_arrays(X, y, X_test, y_test=y_test, **options)
-    everything = [(np.arange(40), np.arange(25))]
-    predictions = retrained(X, X_test, y, everything, kernel)
-    assert result.shape == (6, 8)
-    assert_array_equal(result.predictions, predictions)
-    assert_allclose(
-        result.scores, (predictions == y_test).mean(axis=2), rtol=1e-12, atol=0
-    )
-    assert result.parameters["mode"] == "other_trials"
-    assert_array_equal(result.classes[result.y_test], y_test)
+    result = generalize_arrays(X, y, X_test, y_test=y_test, scoring="f1_macro")
+    counts = np.bincount(result.y_test, minlength=3) / 25
+    chance = np.mean(2 * counts / 3 / (counts + 1 / 3))
+    assert result.chance == pytest.approx(chance, rel=1e-12)
     ((train, test),) = result.folds
     assert_array_equal(train, np.arange(40))
     assert_array_equal(test, np.arange(25))
-    # Only the labels that are trained with change places.
-    assert result.second_nulls == {}
-    labels, _, _ = drawn(result)
-    assert result.parameters["permute"] == "free"
-    for b in range(8):
-        predictions = retrained(X, X_test, NAMES[labels[b + 1]], everything, kernel)
-        expected = (predictions == y_test).mean(axis=2)
-        assert_allclose(result.null[b], expected, rtol=1e-6, atol=0)
-    counts = np.bincount(result.y_test, minlength=3) / 25
-    assert result.chances["f1_macro"] == pytest.approx(
-        np.mean(2 * counts / 3 / (counts + 1 / 3)), rel=1e-12
-    )
 
 
 def test_other_trials_as_epochs(two_sets):
@@ -628,7 +443,7 @@ def test_other_trials_as_epochs(two_sets):
     X, y, X_test, y_test = two_sets
     options = {"n_permutations": 10, "random_state": 2, "reg": Ridge(2e-11)}
     epochs = make_epochs(X, y)
-    test = make_epochs(X_test, y_test, tmin=-0.05, first=7)
+    test = make_epochs(X_test, y_test, tmin=-0.05, seed=7)
     result = generalize_epochs(epochs, test_epochs=test, **options)
     assert_array_equal(result.train_times, epochs.times)
     assert_array_equal(result.test_times, test.times)
@@ -636,11 +451,14 @@ def test_other_trials_as_epochs(two_sets):
         X * 1e-6, y, X_test * 1e-6, y_test=y_test, sfreq=100, **options
     )
     same(result, micro)
-    order = ["E4", "E1", "E0", "E3", "E2"]
+    order = ["EEG4", "EEG1", "EEG0", "EEG3", "EEG2"]
+    mirrored = test.copy().rename_channels(lambda name: f"{name} mirrored")
     for other in (
         test.copy().reorder_channels(order),
-        test.copy().add_channels([renamed(test)]),
-        test.copy().rename_channels({"E0": "x"}).add_channels([test.copy().pick("E0")]),
+        test.copy().add_channels([mirrored]),
+        test.copy()
+        .rename_channels({"EEG0": "x"})
+        .add_channels([test.copy().pick("EEG0")]),
     ):
         same(generalize_epochs(epochs, test_epochs=other, **options), result)
     same(generalize_epochs(epochs, test_epochs=test, y_test=y_test, **options), result)
@@ -653,20 +471,12 @@ def test_other_trials_as_epochs(two_sets):
         X[:, picked] * 1e-6, y, X_test[:, picked] * 1e-6, y_test=y_test, **options
     )
     bad, bad_test = epochs.copy(), test.copy().reorder_channels(order)
-    bad.info["bads"], bad_test.info["bads"] = ["E1"], ["E4"]
+    bad.info["bads"], bad_test.info["bads"] = ["EEG1"], ["EEG4"]
     found = generalize_epochs(bad, test_epochs=bad_test, **options)
-    assert found.parameters["ch_names"] == ["E0", "E2", "E3"]
+    assert found.parameters["ch_names"] == ["EEG0", "EEG2", "EEG3"]
     same(found, few)
-    picks = generalize_epochs(epochs, test_epochs=test, picks=["E3", "E2", "E0"])
-    assert picks.parameters["ch_names"] == ["E0", "E2", "E3"] or set(
-        picks.parameters["ch_names"]
-    ) == {"E0", "E2", "E3"}
-
-
-def renamed(epochs):
-    """Return the channels of epochs, mirrored, under other names."""
-    names = {name: f"{name} mirrored" for name in epochs.ch_names}
-    return epochs.copy().rename_channels(names)
+    picks = generalize_epochs(epochs, test_epochs=test, picks=["EEG3", "EEG2", "EEG0"])
+    assert sorted(picks.parameters["ch_names"]) == ["EEG0", "EEG2", "EEG3"]
 
 
 def test_the_rest_of_a_query_is_tested():
@@ -709,7 +519,7 @@ def test_the_rest_of_a_query_is_tested():
 @pytest.mark.parametrize("cv", [CV, ms.ShuffleSplit(5, random_state=0)], ids=str)
 def test_another_labelling_of_the_same_trials(cv):
     X, y = make_arrays(n_classes=3, n_times=3)
-    y_test = np.where(np.arange(40) % 3 == 1, "tool", y)
+    y_test = np.where(np.arange(40) % 3 == 1, "cat", y)
     epochs = make_epochs(X, y, other=y_test)
     result = generalize_arrays(
         X,
@@ -727,7 +537,7 @@ def test_another_labelling_of_the_same_trials(cv):
     assert (trained != moved).any()
     # The folds are those of the labels that are trained with.
     assert_array_equal(np.concatenate(result.tests), np.concatenate(folds.tests))
-    second, scores = by_retraining(X, X, result, trained, moved, folds)
+    second, scores = accuracies(X, X, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
@@ -759,17 +569,17 @@ def test_response_locked_epochs_of_the_same_trials():
     X_test = make_arrays(n_classes=3, n_times=5, seed=3)[0]
     X_test[:, :, 1:3] += 0.5 * X[:, :, 1:3]
     epochs = make_epochs(X, y)
-    locked = make_epochs(X_test, y, tmin=-0.04, first=40)
+    locked = make_epochs(X_test, y, tmin=-0.04)
+    locked.events[:, 0] += 40
     options = {"cv": CV, "n_permutations": 4, "random_state": 7, "reg": Ridge(2e-11)}
     result = generalize_epochs(epochs, test_epochs=locked, same_trials=True, **options)
     assert result.shape == (4, 5)
     assert result.parameters["mode"] == "same_trials"
     trained, moved, folds = drawn(result, CV)
-    scores, second = by_retraining(X, X_test, result, trained, moved, folds)
+    scores, second = accuracies(X, X_test, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
-    assert_array_equal(result.predictions, retrained(X, X_test, y, folds.pairs))
     arrays = generalize_arrays(
         X * 1e-6, y, X_test * 1e-6, same_trials=True, sfreq=100, **options
     )
@@ -826,7 +636,7 @@ def test_the_same_epochs_are_cross_validated(make):
 MIXED_UP = {
     "another order": lambda e: e[::-1],
     "a part": lambda e: e[:10],
-    "a part by label": lambda e: e["face"],
+    "a part by label": lambda e: e["ant"],
     "a part, cropped": lambda e: e[5:30].crop(-0.01, 0.01),
     "with others": lambda e: with_others(e),
     "one of them": lambda e: e[17],
@@ -835,7 +645,8 @@ MIXED_UP = {
 
 
 def with_others(epochs):
-    others = make_epochs(make_arrays(n=5, p=60, seed=4)[0], NAMES[[0, 1, 0, 1, 0]])
+    X = make_arrays(n=5, p=60, seed=4)[0]
+    others = make_epochs(X, NAMES[[0, 1, 0, 1, 0]], seed=9)
     return mne.concatenate_epochs([others, epochs[:3]], verbose=False)
 
 
@@ -865,14 +676,6 @@ def test_trials_that_are_there_twice_are_themselves_in_a_copy():
     expected = generalize_arrays(X, y)
     same(generalize_arrays(X, y, X.copy()), expected)
     same(generalize_arrays(X, y, X.copy(), same_trials=True), expected)
-
-
-def test_the_message_names_a_pair_of_trials():
-    epochs = noise_epochs()
-    with pytest.raises(
-        ValueError, match=r"^3 of the 8 trials .*\(trial 5 is trial 0 t"
-    ):
-        generalize_epochs(epochs, test_epochs=with_others(epochs))
 
 
 def test_trials_in_another_order_are_not_called_the_same():

@@ -4,45 +4,30 @@ import re
 import tempfile
 import warnings
 
+import build
 import mne
 import numpy as np
 import pandas as pd
 import pytest
+from build import NAMES
 from mne.time_frequency import EpochsTFRArray
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel
 
-from mvpa_kfda import RBF, Ridge, generalize_arrays, generalize_epochs
+from mvpa_kfda import Ridge, generalize_arrays, generalize_epochs
 from mvpa_kfda.decoding import analysis
 from mvpa_kfda.decoding import run as _memory
-from mvpa_kfda.utils.parallel import physical_memory
-
-NAMES = np.array(["face", "house", "tool"])
-EEG = ("eeg",) * 4
-UNITS = {"eeg": 1e-6, "mag": 1e-13, "misc": 1.0}
 
 
-def make_epochs(n=30, types=EEG, n_times=5, n_classes=3, seed=0, sfreq=100.0, tmin=0.0):
-    """Make epochs at irregular distances, whose classes differ."""
+def make_epochs(n=30, types="eeg", n_times=5, seed=0, sfreq=100.0):
+    """Return epochs whose three classes differ, of other trials with another seed."""
+    p = 4 if types == "eeg" else len(types)
+    means = np.random.default_rng(7).standard_normal((3, p))
     rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.arange(n) % n_classes)
-    means = np.random.default_rng(7).standard_normal((n_classes, len(types)))
-    data = rng.standard_normal((n, len(types), n_times)) + means[codes][:, :, None]
-    data *= np.array([UNITS[kind] for kind in types])[:, None]
-    names = [f"{kind.upper()}{i}" for i, kind in enumerate(types)]
-    samples = 10**5 * seed + np.cumsum(rng.integers(500, 900, n))
-    return mne.EpochsArray(
-        data,
-        mne.create_info(names, sfreq, types),
-        np.column_stack([samples, np.zeros(n, int), codes + 1]),
-        tmin=tmin,
-        event_id={name: i + 1 for i, name in enumerate(NAMES)},
-        metadata=pd.DataFrame(
-            {"word": NAMES[codes], "position": np.arange(n) % 2, "load": codes}
-        ),
-        on_missing="ignore",
-        verbose=False,
-    )
+    codes = rng.permutation(np.arange(n) % 3)
+    X = means[codes][:, :, None] + rng.standard_normal((n, p, n_times))
+    metadata = {"position": np.arange(n) % 2, "load": codes}
+    return build.jittered(build.epochs(X, codes, types, sfreq, **metadata), seed)
 
 
 def replaced(epochs, data):
@@ -94,12 +79,8 @@ def test_missing_channels_are_named(epochs, others):
     # The other way round all is well: what is not trained with is not needed.
     found = generalize_epochs(epochs.copy().pick(["EEG2"]), test_epochs=others)
     assert found.parameters["ch_names"] == ["EEG2"]
-    refused(
-        r"^No good channels for picks=\['EEG9'\]",
-        epochs,
-        test_epochs=others,
-        picks=["EEG9"],
-    )
+    message = r"^No good channels for picks=\['EEG9'\]"
+    refused(message, epochs, test_epochs=others, picks=["EEG9"])
 
 
 def test_channels_of_other_types_are_named(epochs, others):
@@ -114,11 +95,8 @@ def test_channels_of_other_types_are_named(epochs, others):
 
 def test_all_channels_bad_somewhere(epochs, others):
     epochs.info["bads"], others.info["bads"] = ["EEG0", "EEG1"], ["EEG2", "EEG3"]
-    refused(
-        "^No channel is good in both epochs and test_epochs: EEG2, EEG3 are bad",
-        epochs,
-        test_epochs=others,
-    )
+    message = "^No channel is good in both epochs and test_epochs: EEG2, EEG3 are bad"
+    refused(message, epochs, test_epochs=others)
     others.info["bads"] = ["EEG0", "EEG2"]
     found = generalize_epochs(epochs, test_epochs=others)
     assert found.parameters["ch_names"] == ["EEG3"]
@@ -130,44 +108,27 @@ def test_all_channels_bad_somewhere(epochs, others):
 
 def test_sampling_rates(epochs):
     other = make_epochs(sfreq=250.0, seed=2)
-    refused(
-        r"^epochs has 100 samples per second and test_epochs 250\. Resample",
-        epochs,
-        test_epochs=other,
-    )
-
-
-@pytest.mark.parametrize("same_trials", [None, True, False])
-def test_features_of_arrays(arrays, same_trials):
-    X, y = arrays
-    refused(
-        r"^X_test has 3 features and X has 4; .* on axis 1\.$",
-        X,
-        y,
-        np.random.default_rng(0).standard_normal((30, 3, 5)),
-        y_test=y,
-        same_trials=same_trials,
-    )
+    message = r"^epochs has 100 samples per second and test_epochs 250\. Resample"
+    refused(message, epochs, test_epochs=other)
 
 
 # ------------------------------------------------------------------------------ labels
 
 
 def test_labels_only_in_testing_are_named(epochs, others):
-    known = epochs[["face", "house"]]
+    known = epochs[["ant", "bee"]]
     message = (
-        "^y_test holds labels that no training trial has: 'tool'. The classes of y "
-        "are: 'face', 'house'. Drop these test trials, or rename"
+        "^y_test holds labels that no training trial has: 'cat'. The classes of y "
+        "are: 'ant', 'bee'. Drop these test trials, or rename"
     )
     refused(message, known, test_epochs=others)
     refused(message, known, "word", test_epochs=others)
     refused(message, known, test_epochs=others, y_test="word")
+    lamp = np.where(np.arange(30) == 3, "lamp", "ant")
     refused(
-        "^y_test holds labels that no training trial has: 'lamp'. .*: 'face', 'house'",
-        epochs,
-        y_test=np.where(np.arange(30) == 3, "lamp", "face"),
+        "^y_test holds labels that .* has: 'lamp'. .*: 'ant', 'be", epochs, y_test=lamp
     )
-    where = epochs.metadata["word"] == "tool"
+    where = epochs.metadata["word"] == "cat"
     epochs.metadata = epochs.metadata.assign(has=np.where(where, 1, 2))
     refused(message, epochs, train_on="has == 2")
 
@@ -175,18 +136,14 @@ def test_labels_only_in_testing_are_named(epochs, others):
 def test_labels_of_another_kind_are_named(arrays):
     X, y = arrays
     codes = np.searchsorted(NAMES, y)
-    refused(r"no training trial has: 0, 1, 2\. The .*: 'face'", X, y, y_test=codes)
-    refused(r"no training trial has: 'face', .*: 0, 1, 2\.", X, codes, y_test=y)
+    refused(r"no training trial has: 0, 1, 2\. The .*: 'ant'", X, y, y_test=codes)
+    refused(r"no training trial has: 'ant', .*: 0, 1, 2\.", X, codes, y_test=y)
     refused(r"no training trial has: 5\. ", X, codes, y_test=codes + 5 * (codes == 0))
     refused(
         r"no training trial has: 0\.5\. ", X, codes, y_test=codes + 0.5 * (codes < 1)
     )
-    refused(
-        r"no training trial has: 100, .*, 109, \.\.\.\. ",
-        X,
-        codes,
-        y_test=100 + np.arange(30),
-    )
+    message = r"no training trial has: 100, .*, 109, \.\.\.\. "
+    refused(message, X, codes, y_test=100 + np.arange(30))
     # Floats that are whole numbers are the same labels.
     same = generalize_arrays(X, codes, y_test=codes.astype(float))
     assert same.parameters["mode"] == "plain"
@@ -194,77 +151,42 @@ def test_labels_of_another_kind_are_named(arrays):
 
 def test_labels_of_other_trials_are_needed(epochs, others, arrays):
     X, y = arrays
-    refused(
+    message = (
         "^The test data are other trials than those trained with, so their labels are "
-        "needed: give y_test, one for each of the 20 test trials",
-        X,
-        y,
-        1e6 * others.get_data(),
+        "needed: give y_test, one for each of the 20 test trials"
     )
-    refused(
+    refused(message, X, y, 1e6 * others.get_data())
+    message = (
         "^test_epochs are other trials than epochs, so their labels are needed: give "
-        "y_test, one label for each of the 20 test epochs",
-        epochs,
-        y,
-        test_epochs=others,
+        "y_test, one label for each of the 20 test epochs"
     )
+    refused(message, epochs, y, test_epochs=others)
     others.metadata = None
     refused("names a metadata column", epochs, "word", test_epochs=others)
-    refused(
-        "^y_test='word' names a metadata column",
-        epochs,
-        test_epochs=others,
-        y_test="word",
-    )
-    others.event_id = {"face": 1, "house": 2}
+    message = "^y_test='word' names a metadata column"
+    refused(message, epochs, test_epochs=others, y_test="word")
+    others.event_id = {"ant": 1, "bee": 2}
     refused("has no name for the event codes", epochs, test_epochs=others)
 
 
-@pytest.mark.parametrize("n", [0, 1, 19, 21, 30])
+@pytest.mark.parametrize("n", [0, 1, 19, 21])
 def test_every_test_trial_has_a_label(epochs, others, n):
-    labels = np.resize(NAMES, n)
-    refused(
-        rf"^y_test must hold one value per trial, shape \(20,\); got shape \({n},\)",
-        epochs,
-        test_epochs=others,
-        y_test=labels,
+    labels = np.resize(NAMES[:3], n)
+    message = (
+        rf"^y_test must hold one value per trial, shape \(20,\); got shape \({n},\)"
     )
-    if n != 30:
-        refused(r"^y_test must .*shape \(30,\); got shape", epochs, y_test=labels)
-
-
-def test_missing_test_labels(epochs, others):
-    labels = ["face"] * 18 + [None, float("nan")]
-    refused(
-        r"^y_test is missing \(None or NaN\) for 2 of 20 trials",
-        epochs,
-        test_epochs=others,
-        y_test=labels,
-    )
+    refused(message, epochs, test_epochs=others, y_test=labels)
+    refused(r"^y_test must .*shape \(30,\); got shape", epochs, y_test=labels)
+    missing = ["ant"] * 18 + [None, float("nan")]
+    message = r"^y_test is missing \(None or NaN\) for 2 of 20 trials"
+    refused(message, epochs, test_epochs=others, y_test=missing)
 
 
 def test_one_class_may_be_tested(epochs, others):
     """Generalization to one condition: nothing says that all have to be tested."""
-    result = generalize_epochs(epochs, test_epochs=others["tool"])
+    result = generalize_epochs(epochs, test_epochs=others["cat"])
     assert set(result.y_test.tolist()) == {2}
     assert result.metrics["accuracy"].mean() > 0.34
-
-
-def test_labels_to_train_with(epochs, others):
-    refused("^y holds one class only", epochs["face"], test_epochs=others)
-    refused(
-        r"^y must hold one value per trial, shape \(30,\); got shape \(3,\)",
-        epochs,
-        NAMES,
-        test_epochs=others,
-        y_test="word",
-    )
-    refused(
-        r"^groups must hold one value per trial, shape \(30,\)",
-        epochs,
-        test_epochs=others,
-        groups=np.zeros(20),
-    )
 
 
 # --------------------------------------------------------------------------- train_on
@@ -301,12 +223,8 @@ def test_queries_of_columns_that_may_hold_nothing(epochs):
 
 @pytest.mark.parametrize("query", [1, ["position == 1"], np.ones(30, bool), lambda: 1])
 def test_queries_are_text(epochs, query):
-    refused(
-        r"^train_on must be a string, not \w+: a query on epochs\.metadata, for",
-        epochs,
-        train_on=query,
-        error=TypeError,
-    )
+    message = r"^train_on must be a string, not \w+: a query on epochs\.metadata, for"
+    refused(message, epochs, train_on=query, error=TypeError)
 
 
 def test_queries_need_metadata(epochs):
@@ -330,7 +248,7 @@ def test_a_query_stands_alone(epochs, others):
 # ----------------------------------------------------------------- the same trials, cv
 
 
-@pytest.mark.parametrize("value", ["yes", 2, 0.5, "True", [True]])
+@pytest.mark.parametrize("value", [2, "True"])
 def test_same_trials_is_yes_or_no(epochs, others, arrays, value):
     message = r"^Invalid value for 'same_trials': .* Allowed: True, False or None\.$"
     X, y = arrays
@@ -347,26 +265,19 @@ def test_same_trials_is_about_two_sets(epochs, arrays, value):
 
 def test_the_same_trials_are_as_many(epochs, others, arrays):
     X, y = arrays
-    refused(
+    message = (
         "^same_trials=True needs the same trials in both, in the same order; epochs "
-        r"has 30 and test_epochs has 20\.$",
-        epochs,
-        test_epochs=others,
-        same_trials=True,
+        r"has 30 and test_epochs has 20\.$"
     )
+    refused(message, epochs, test_epochs=others, same_trials=True)
     refused(r"; X has 30 and X_test has 29\.$", X, y, X[1:] + 1, same_trials=True)
     refused(r"; trial 0 of X_test is trial 1 of X\.$", X, y, X[1:], same_trials=True)
 
 
 def test_shared_trials_are_counted(epochs, arrays):
     X, y = arrays
-    refused(
-        r"^7 of the 7 trials of X_test are also in X \(trial 0 is trial 2 there\)",
-        X,
-        y,
-        X[2:9],
-        y_test=y[2:9],
-    )
+    message = r"^7 of the 7 trials of X_test are also in X \(trial 0 is trial 2 there\)"
+    refused(message, X, y, X[2:9], y_test=y[2:9])
     refused(
         r"^1 of the 21 trials of test_epochs are also in epochs \(trial 20 is trial 4",
         epochs,
@@ -381,7 +292,7 @@ def test_blank_trials_are_not_called_shared(arrays):
     X, y = arrays
     X_test = make_epochs(n=20, seed=1).get_data() * 1e6
     X[0], X_test[5] = 0.0, 0.0
-    result = generalize_arrays(X, y, X_test, y_test=np.resize(NAMES, 20))
+    result = generalize_arrays(X, y, X_test, y_test=np.resize(NAMES[:3], 20))
     assert result.parameters["mode"] == "other_trials"
 
 
@@ -406,13 +317,8 @@ def test_other_trials_are_not_permuted_within_folds(epochs, others):
         refused(rf"^permute='{scheme}' needs groups", epochs, permute=scheme, **options)
     refused(r"^Invalid value for 'permute': 'all'", epochs, permute="all", **options)
     groups = np.arange(30) // 10
-    refused(
-        r"^permute='groups' needs one label per group; group 0 holds several",
-        epochs,
-        permute="groups",
-        groups=groups,
-        **options,
-    )
+    message = r"^permute='groups' needs one label per group; group 0 holds several"
+    refused(message, epochs, permute="groups", groups=groups, **options)
 
 
 # --------------------------------------------------------------------- times, windows
@@ -429,38 +335,6 @@ def test_windows_longer_than_the_epochs(epochs, others):
     )
     result = generalize_epochs(epochs, test_epochs=short, window=0.03)
     assert result.shape == (3, 1)
-
-
-@pytest.mark.parametrize("name", ["window", "step"])
-@pytest.mark.parametrize("value", [0, -0.1, float("nan"), float("inf")])
-def test_lengths_are_positive(epochs, arrays, name, value):
-    message = rf"^Invalid value for '{name}': .*It is in seconds"
-    refused(message, epochs, **{name: value})
-    refused(message, *arrays, **{name: value})
-
-
-def test_unknown_options(epochs, arrays):
-    for data in ((epochs,), arrays):
-        refused("^Invalid value for 'window_mode': 'sum'", *data, window_mode="sum")
-        refused(
-            "^Invalid value for 'null': 'none'. Allowed: 'auto', 'full', 'max', ",
-            *data,
-            null="none",
-        )
-        refused("^Invalid value for 'null': None", *data, null=None)
-        refused("^Invalid value for 'scoring': 'auc'", *data, scoring="auc")
-        refused(
-            "^Invalid value for 'kernel': 'precomputed'", *data, kernel="precomputed"
-        )
-        refused("^Invalid value for 'reg': 0", *data, reg=0)
-        refused("^Invalid value for 'n_jobs': 0", *data, n_jobs=0)
-        refused("^Invalid value for 'dtype': 'float16'", *data, dtype="float16")
-        refused("^Invalid value for 'n_permutations': -1", *data, n_permutations=-1)
-        refused("^Class '.*' has 10 trials, fewer than the 31 folds", *data, cv=31)
-    refused("^Invalid value for 'scale': 'yes'", epochs, scale="yes")
-    refused("(?i)^Invalid value for 'verbose': 'loud'", epochs, verbose="loud")
-    for value in (0, -1.0, float("nan")):
-        refused("^Invalid value for 'sfreq'", *arrays, sfreq=value)
 
 
 # -------------------------------------------------------------------------------- data
@@ -488,29 +362,19 @@ def test_flat_training_times(epochs, others, arrays):
     assert (np.ptp(result.predicted[:, 1], axis=-1) == 0).all()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_values_that_are_no_numbers(epochs, others, arrays, value):
+def test_values_that_are_no_numbers(epochs, others, arrays):
     X, y = arrays
-    for given, name in ((epochs, "epochs"), (others, "test_epochs")):
-        data = given.get_data()
-        data[4, 1, 2] = value
-        sets = {"epochs": epochs, "test_epochs": others, name: replaced(given, data)}
-        refused(
-            rf"^The data of {name} holds 1 NaN or infinite values, in 1 of .*first: 4",
-            sets["epochs"],
-            test_epochs=sets["test_epochs"],
-        )
+    data = others.get_data()
+    data[4, 1, 2] = np.nan
+    message = (
+        r"^The data of test_epochs holds 1 NaN or infinite values, in 1 of .*first: 4"
+    )
+    refused(message, epochs, test_epochs=replaced(others, data))
     bad = X.copy()
-    bad[4, 1, 2] = value
-    refused(r"^X holds 1 NaN or infinite values", bad, y)
+    bad[4, 1, 2] = np.inf
     refused(r"^X_test holds 1 NaN or infinite values", X, y, bad, same_trials=True)
-
-
-def test_complex_data(epochs, others, arrays):
-    X, y = arrays
     hilbert = replaced(others, others.get_data() * (1 + 1j))
     refused("^The data of test_epochs holds complex data", epochs, test_epochs=hilbert)
-    refused("^The data of epochs holds complex data", hilbert)
     refused("^X_test holds complex data", X, y, X * 1j, y_test=y)
 
 
@@ -525,22 +389,15 @@ def test_other_objects(epochs, others, arrays):
         None,
         [epochs],
     ):
-        kind = re.escape(type(given).__name__)
-        with pytest.raises(
-            TypeError, match=rf"^epochs must be an mne\.Epochs object; got {kind}\."
-        ):
+        message = rf"must be an mne\.Epochs object; got {type(given).__name__}\."
+        with pytest.raises(TypeError, match=f"^epochs {message}"):
             generalize_epochs(given)
         if given is not None:
-            with pytest.raises(
-                TypeError, match=rf"^test_epochs must be .*; got {kind}"
-            ):
+            with pytest.raises(TypeError, match=f"^test_epochs {message}"):
                 generalize_epochs(epochs, test_epochs=given)
     refused("^test_epochs is empty", epochs, test_epochs=others[:0])
     refused("^epochs is empty", epochs[:0], test_epochs=others)
-    refused("^X must have 3 dimensions, trials first; got 2", X[0], y)
     refused("^X_test must have 3 dimensions", X, y, X[0], y_test=y)
-    refused(r"^X is empty: shape \(30, 4, 0\)", X[:, :, :0], y)
-    refused("^X must be numeric", X.astype(str).astype(object) + "V", y)
 
 
 # ------------------------------------------------------------------------------ memory
@@ -583,11 +440,6 @@ def test_other_trials_have_one_null_only(epochs, others, monkeypatch):
     refused("^A map of 5 x 5 times needs", epochs, **options)
 
 
-def test_this_machines_memory_is_known():
-    found = physical_memory()
-    assert found is None or 10**8 < found < 10**15
-
-
 def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     class Usage:
         free = 199_999
@@ -595,13 +447,11 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     monkeypatch.setattr(_memory.shutil, "disk_usage", lambda folder: Usage)
     options = {"null": "stream", "random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
-    refused(
+    message = (
         rf"^null='stream' writes 200 kB for 5 x 5 times and 1000 permutations into "
-        rf"{folder}, which has 200 kB left\. Use fewer times .*TMPDIR.*null='max'",
-        epochs,
-        n_permutations=1000,
-        **options,
+        rf"{folder}, which has 200 kB left\. Use fewer times .*TMPDIR.*null='max'"
     )
+    refused(message, epochs, n_permutations=1000, **options)
     generalize_epochs(epochs, n_permutations=999, **options)
 
 
@@ -615,45 +465,36 @@ def test_streams_leave_no_file(epochs, monkeypatch, tmp_path):
 # -------------------------------------------------------------------------- left alone
 
 
-@pytest.mark.parametrize(
-    ("kernel", "scale"),
-    [
-        ("linear", "auto"),
-        (RBF(), "channel"),
-        ("polynomial", "auto"),
-        (linear_kernel, None),
-        ("linear", None),
-    ],
-)
-def test_epochs_are_not_changed(kernel, scale):
+@pytest.mark.parametrize("scale", ["auto", "channel", None])
+def test_epochs_are_not_changed(scale):
     types = ("eeg", "eeg", "mag", "mag", "misc")
-    epochs, others = make_epochs(types=types), make_epochs(20, types, seed=1)
-    before = [(e.get_data().copy(), e.info.copy(), e.metadata.copy()) for e in
-              (epochs, others)]  # fmt: skip
-    generalize_epochs(epochs, test_epochs=others, kernel=kernel, scale=scale)
-    generalize_epochs(epochs, kernel=kernel, scale=scale)
-    generalize_epochs(epochs, train_on="position == 1", kernel=kernel, scale=scale)
-    picks = ["EEG0", "EEG1", "MAG2", "MAG3", "MISC4"]
-    generalize_epochs(epochs, picks=picks, kernel=kernel, scale=scale)
-    for e, (data, info, metadata) in zip((epochs, others), before, strict=True):
+    both = make_epochs(types=types), make_epochs(20, types, seed=1)
+    before = [(e.get_data().copy(), e.info.copy(), e.metadata.copy()) for e in both]
+    epochs, others = both
+    for options in (
+        {"test_epochs": others},
+        {"train_on": "position == 1"},
+        {"picks": epochs.ch_names, "kernel": "polynomial"},
+    ):
+        generalize_epochs(epochs, scale=scale, **options)
+    for e, (data, info, metadata) in zip(both, before, strict=True):
         assert_array_equal(e.get_data(), data)
         assert mne.utils.object_diff(e.info, info) == ""
         pd.testing.assert_frame_equal(e.metadata, metadata)
 
 
-@pytest.mark.parametrize("n_times", [1, 2, 5])
+@pytest.mark.parametrize("n_times", [1, 5])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial", linear_kernel])
 def test_arrays_are_not_changed(arrays, n_times, kernel):
     X = arrays[0][:, :, :n_times].copy()
     codes = np.searchsorted(NAMES, arrays[1])
-    for given in (X, np.asfortranarray(X), np.ascontiguousarray(X.transpose(2, 0, 1))):
-        given = given if given.shape == X.shape else given.transpose(1, 2, 0)
+    for given in (X, np.ascontiguousarray(X.transpose(2, 0, 1)).transpose(1, 2, 0)):
         X_test, y, y_test = given[::-1] + 1.0, codes.copy(), codes.copy()
         for array in (given, X_test, y, y_test):
             array.flags.writeable = False
         generalize_arrays(given, y, kernel=kernel, n_permutations=3)
         generalize_arrays(given, y, X_test, y_test=y_test, kernel=kernel)
-        assert_array_equal(given, X)
+        given.flags.writeable = True
 
 
 def test_epochs_that_are_not_loaded(tmp_path, epochs, others):
@@ -724,14 +565,4 @@ def test_the_scale_of_the_training_data_is_applied(scale, mode):
         np.abs(generalize_epochs(plain, scale=None).pattern_maps["class"]).mean(),
         rtol=0.2,
         atol=0,
-    )
-
-
-def test_a_covariance_has_to_know_the_channels(epochs, others):
-    covariance = mne.make_ad_hoc_cov(epochs.copy().pick(["EEG0"]).info, verbose=False)
-    refused(
-        "^The noise covariance in scale lacks 3 of the 4 channels",
-        epochs,
-        test_epochs=others,
-        scale=covariance,
     )

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
 from mvpa_kfda.kfda.kernels import Callable
-from mvpa_kfda.kfda.penalties import Moments, check_reg, resolve_penalty
 
 
 def textbook(K, lam):
@@ -29,19 +28,6 @@ def test_both_routes_are_the_textbook_hat(X, lam):
     G = textbook(X @ X.T, lam)
     assert_allclose(hat_from_gram(X @ X.T, Ridge(lam)).matrix, G, rtol=0, atol=1e-8)
     assert_allclose(hat_from_features(X, Ridge(lam)).matrix, G, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("kernel", [Linear(), RBF()])
-def test_relative_penalty(X, kernel):
-    K = kernel.fit(X)(X)
-    lam = 0.3 * np.trace(K - K.mean(0)) / len(K)  # trace(JKJ) = trace(KJ)
-    hat = make_hat(X, kernel, 0.3)
-    assert_allclose(hat.lam, lam, rtol=1e-10)
-    assert_allclose(hat.matrix, textbook(K, lam), rtol=0, atol=1e-10)
-    if kernel == Linear():  # the unit of the features does not matter
-        assert_allclose(
-            make_hat(X * 1e-9, kernel, 0.3).matrix, hat.matrix, rtol=0, atol=1e-10
-        )
 
 
 def test_route_follows_the_shape(X):
@@ -95,20 +81,6 @@ def test_an_offset_that_leaves_enough_digits_is_accepted(X, n):
     plain = make_hat(X[:n], Linear(), 0.3).matrix
     shifted = make_hat(X[:n] + 1e8, Linear(), 0.3).matrix
     assert_allclose(shifted, plain, rtol=0, atol=1e-6)
-
-
-def test_bad_penalties(X):
-    for value in (0, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match=r"'reg'.*above zero.*Ridge\(lam\)"):
-            check_reg(value)
-        with pytest.raises(ValueError, match=r"'lambda'.*above zero"):
-            Ridge(value)
-    for value in ("auto", None, True):
-        with pytest.raises(TypeError, match=r"'reg'.*above zero"):
-            check_reg(value)
-    assert check_reg(Ridge(2.0)) == Ridge(2.0)
-    assert resolve_penalty(0.5, Moments(np.diag([4.0, 4.0]), np.full(2, 4.0))) == 2.0
-    assert resolve_penalty(Ridge(0.5), 4.0) == 0.5
 
 
 def test_bad_kernel_matrices(X):

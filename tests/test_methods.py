@@ -4,15 +4,21 @@ import build
 import numpy as np
 import pytest
 import reference
+from entries import (
+    CODES,
+    DATA,
+    ENTRIES,
+    NAMES,
+    NEAR,
+    N,
+    P,
+    T,
+    entries_with,
+    pairs_of_times,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.model_selection import (
-    KFold,
-    LeaveOneOut,
-    ShuffleSplit,
-    StratifiedKFold,
-    cross_val_predict,
-)
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
 from mvpa_kfda import (
     RBF,
@@ -22,13 +28,9 @@ from mvpa_kfda import (
     Shrinkage,
     Tuned,
     cross_validate,
-    decode_arrays,
     decode_epochs,
     decode_regions,
     generalize_arrays,
-    generalize_epochs,
-    load_result,
-    searchlight,
 )
 from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.kfda.direct import DenseInverse, LowRankInverse, apply, prepare
@@ -37,61 +39,22 @@ from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram
 from mvpa_kfda.kfda.kernels import EmpiricalMap
 from mvpa_kfda.kfda.models import resolve_method
 from mvpa_kfda.kfda.nystrom import Nystrom
-from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
+from mvpa_kfda.kfda.smoothness import GraphSmooth
 
-N, P, T = 36, 5, 3
-DATA, CODES = build.trials((12, 12, 12), P, T, offset=3.0)
-NAMES = np.array(["cat", "dog", "house"])[CODES]
 GROUPS = np.arange(N) // 12
 CV = StratifiedKFold(3)
-NEIGHBOURS = (np.eye(P, k=1) + np.eye(P, k=-1) + np.eye(P)) > 0
-CHAIN = GraphSmooth(NEIGHBOURS & ~np.eye(P, dtype=bool))
-REGIONS = np.array([1, 1, 2, 2, 2])
+CHAIN = GraphSmooth(build.chain(P))
 TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)], cv=4)
-
-
-def array_searchlight(X, y, **options):
-    return searchlight(
-        X[:, :, 0], y, adjacency=NEIGHBOURS, standardize=False, null="full", **options
-    )
-
-
-def array_regions(X, y, **options):
-    return decode_regions(
-        X[:, :, 0], y, labels_img=REGIONS, standardize=False, null="full", **options
-    )
-
-
-def side_by_side(X, y, **options):
-    return decode_arrays(X, y, window=2, window_mode="concatenate", **options)
-
-
-def sensors(X, y, **options):
-    return decode_epochs(
-        build.epochs(X, units={}, sfreq=10.0), y, sensors=NEIGHBOURS, **options
-    )
-
-
-#: Every entry, given data (n, p, n_times).
-ENTRIES = {
-    "cross_validate": lambda X, y, **options: cross_validate(X[:, :, 0], y, **options),
-    "decode_arrays": decode_arrays,
-    "windows": side_by_side,
-    "decode_epochs": lambda X, y, **options: decode_epochs(
-        build.epochs(X, units={}, sfreq=10.0), y, **options
-    ),
-    "sensors": sensors,
-    "generalize_arrays": generalize_arrays,
-    "generalize_epochs": lambda X, y, **options: generalize_epochs(
-        build.epochs(X, units={}, sfreq=10.0), y, **options
-    ),
-    "searchlight": array_searchlight,
-    "decode_regions": array_regions,
+#: Not those that work on trials before they are averaged.
+AVERAGING = {
+    name: entry
+    for name, entry in ENTRIES.items()
+    if entry.has("average") and entry.holder != "image" and name != "power"
 }
-everywhere = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 #: Those where kernels that are not linear can be averaged.
-MAPS = {name: e for name, e in ENTRIES.items() if not name.startswith("generalize")}
+MAPS = {name: e for name, e in AVERAGING.items() if e.cells is not pairs_of_times}
 on_maps = pytest.mark.parametrize("entry", MAPS.values(), ids=MAPS)
+everywhere = pytest.mark.parametrize("entry", AVERAGING.values(), ids=AVERAGING)
 
 
 def assert_same(one, other, rtol=0.0):
@@ -123,6 +86,10 @@ def test_averages_are_those_by_hand(entry, kernel, reg):
     by_hand = entry(averaged, NAMES[result.members[:, 0]], cv=cv, **options)
     assert by_hand.members is None
     assert_same(result, by_hand, rtol=1e-10)
+    positions = result.shape[:1] if entry.cells is pairs_of_times else result.shape
+    folds = () if reg == 0.3 else (3,)
+    assert np.shape(result.lambdas) == positions + folds
+    assert np.shape(result.degrees_of_freedom) == positions + folds
 
 
 def averaged_kernel(X, members):
@@ -136,24 +103,10 @@ def averaged_kernel(X, members):
 @on_maps
 def test_other_kernels_are_averaged_themselves(entry, reg):
     options = {"reg": reg, "n_permutations": 4, "random_state": 0}
-    result = entry(DATA, NAMES, kernel=RBF(0.05), cv=CV, average=2, **options)
-    cells = {
-        MAPS["cross_validate"]: [((), DATA[:, :, 0])],
-        MAPS["windows"]: [
-            ((t,), np.concatenate([DATA[:, :, t], DATA[:, :, t + 1]], axis=1))
-            for t in range(2)
-        ],
-        MAPS["searchlight"]: [((i,), DATA[:, NEIGHBOURS[i], 0]) for i in range(P)],
-        MAPS["decode_regions"]: [
-            ((i,), DATA[:, REGIONS == i + 1, 0]) for i in range(2)
-        ],
-        MAPS["sensors"]: [
-            ((i, t), DATA[:, NEIGHBOURS[i], t]) for i in range(P) for t in range(T)
-        ],
-    }.get(entry, [((t,), DATA[:, :, t]) for t in range(T)])
+    result = entry(kernel=RBF(0.05), average=2, **options)
     y = NAMES[result.members[:, 0]]
-    for cell, X in cells:
-        K = averaged_kernel(X, result.members)
+    for cell, at in entry.cells(DATA).items():
+        K = averaged_kernel(at.X, result.members)
         expected = cross_validate(
             K, y, kernel="precomputed", cv=result.folds, **options
         )
@@ -235,8 +188,8 @@ def test_landmarks_for_a_list_of_kernels(entry):
 
 def test_landmarks_know_channels_by_name():
     # The graph's channels are in another order than those of the data.
-    epochs, order = build.epochs(DATA, units={}, sfreq=10.0), np.array([3, 0, 4, 2, 1])
-    adjacency = NEIGHBOURS[np.ix_(order, order)]
+    epochs, order = build.epochs(DATA, units={}), np.array([3, 0, 4, 2, 1])
+    adjacency = NEAR[np.ix_(order, order)]
     kernel = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
     options = {"kernel": kernel, "reg": Ridge(1.0), "cv": CV}
     exact = decode_epochs(epochs, NAMES, **options)
@@ -245,10 +198,10 @@ def test_landmarks_know_channels_by_name():
 
 
 def test_empirical_maps_know_channels_by_name():
-    epochs, order = build.epochs(DATA, units={}, sfreq=10.0), np.array([3, 0, 4, 2, 1])
-    adjacency = NEIGHBOURS[np.ix_(order, order)]
+    epochs, order = build.epochs(DATA, units={}), np.array([3, 0, 4, 2, 1])
+    adjacency = NEAR[np.ix_(order, order)]
     named = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
-    in_order = GraphSmooth(NEIGHBOURS, 5.0)
+    in_order = GraphSmooth(build.chain(P), 5.0)
     expected, result, unlike = (
         decode_epochs(epochs, NAMES, kernel=EmpiricalMap(kernel), cv=CV)
         for kernel in (in_order, named, GraphSmooth(adjacency, 5.0))
@@ -260,47 +213,19 @@ def test_empirical_maps_know_channels_by_name():
 # Reduced rank
 
 
-@pytest.mark.parametrize("p", [P, 60])
-@pytest.mark.parametrize("kernel", ["linear", RBF(0.05)], ids=str)
-def test_reduced_rank_is_that_of_refitted_estimators(kernel, p):
-    X = np.random.default_rng(0).standard_normal((N, p)) + 0.8 * CODES[:, None] ** 1.5
-    model = KernelFDA(kernel, Ridge(2.0), n_components=1)
-    expected = cross_val_predict(model, X, NAMES, cv=CV)
-    options = {"kernel": kernel, "reg": Ridge(2.0), "cv": CV}
-    result = cross_validate(X, NAMES, n_components=1, **options)
-    assert_array_equal(result.predictions, expected)
-    whole = cross_validate(X, NAMES, **options)
-    assert (whole.class_scores != result.class_scores).any()
-    all_of_them = cross_validate(X, NAMES, n_components=2, **options)
-    assert_array_equal(all_of_them.class_scores, whole.class_scores)
-
-
 @pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])
-@everywhere
+@entries_with("n_components")
 def test_reduced_rank_everywhere(entry, reg):
-    options = {"reg": reg, "cv": CV, "n_permutations": 3, "random_state": 0}
-    result = entry(DATA, NAMES, n_components=1, **options)
+    options = {"reg": reg, "n_permutations": 3, "random_state": 0}
+    result = entry(n_components=1, **options)
     assert result.parameters["n_components"] == 1
-    same = {"n_components": 1} | options
-    windows = [
-        np.concatenate([DATA[:, :, t], DATA[:, :, t + 1]], axis=1) for t in range(2)
-    ]
-    cells = {
-        ENTRIES["cross_validate"]: [((), DATA[:, :, 0])],
-        ENTRIES["windows"]: [((t,), X) for t, X in enumerate(windows)],
-        ENTRIES["searchlight"]: [((i,), DATA[:, NEIGHBOURS[i], 0]) for i in range(P)],
-        ENTRIES["decode_regions"]: [((1,), DATA[:, REGIONS == 2, 0])],
-        ENTRIES["sensors"]: [((2, 1), DATA[:, NEIGHBOURS[2], 1])],
-        ENTRIES["generalize_arrays"]: [((t, t), DATA[:, :, t]) for t in range(T)],
-        ENTRIES["generalize_epochs"]: [((t, t), DATA[:, :, t]) for t in range(T)],
-    }.get(entry, [((t,), DATA[:, :, t]) for t in range(T)])
-    for cell, X in cells:
-        expected = cross_validate(X, NAMES, **same)
-        assert_array_equal(result.predicted[cell], expected.predicted)
-        null = result.null[(slice(None), *cell)]
-        assert_allclose(null, expected.null, rtol=0, atol=1e-6)
-    whole = entry(DATA, NAMES, **options)
-    assert (whole.predicted != result.predicted).any()
+    for cell, at in entry.cells(DATA).items():
+        if np.array_equal(at.X, at.X_test):
+            expected = cross_validate(at.X, NAMES, cv=CV, n_components=1, **options)
+            assert_array_equal(result.predicted[cell], expected.predicted)
+            null = result.null[(slice(None), *cell)]
+            assert_allclose(null, expected.null, rtol=0, atol=1e-6)
+    assert (entry(**options).predicted != result.predicted).any()
 
 
 def test_reduced_rank_from_time_to_time():
@@ -457,79 +382,7 @@ def test_a_large_test_set_that_is_fitted_exactly():
 # Results
 
 
-@pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])
-@everywhere
-def test_results_are_saved_with_their_penalties(entry, reg, tmp_path):
-    result = entry(DATA, NAMES, reg=reg, cv=CV, average=2, random_state=0)
-    result.save(tmp_path / "result.h5")
-    loaded = load_result(tmp_path / "result.h5")
-    assert loaded == result
-    assert_array_equal(loaded.lambdas, result.lambdas)
-    assert_array_equal(loaded.members, result.members)
-    positions = result.shape[:1] if "General" in type(result).__name__ else result.shape
-    folds = () if reg == 0.3 else (3,)
-    assert np.shape(loaded.lambdas) == positions + folds
-    assert np.shape(loaded.degrees_of_freedom) == positions + folds
-
-
 # Bad input
-
-
-WRONG = [
-    (
-        {"n_components": 0},
-        ValueError,
-        "'n_components': 0. Allowed: a whole number of at",
-    ),
-    (
-        {"n_components": 3},
-        ValueError,
-        "'n_components': 3. Allowed: at most 2, one less",
-    ),
-    ({"n_components": 1.5}, ValueError, "'n_components': 1.5. Allowed: a whole number"),
-    (
-        {"approx": "nystrom"},
-        TypeError,
-        "'approx': 'nystrom'. Allowed: None, or Nystrom",
-    ),
-    ({"approx": Nystrom}, TypeError, "'approx': <class .*Nystrom.*Allowed: None"),
-    ({"approx": Nystrom(37)}, ValueError, "=37.* more landmarks than the 36 trials"),
-    ({"average": 0}, ValueError, "'average': 0. Allowed: a whole number of at least 1"),
-    ({"average": 5}, ValueError, "average=5 leaves class 'cat' without samples"),
-    (
-        {"average": 2, "cv": LeaveOneOut()},
-        ValueError,
-        "average=2 leaves class .* without samples.*no test set holds more than 1",
-    ),
-    (
-        {"average": 2, "cv": ShuffleSplit(2, random_state=0)},
-        ValueError,
-        "average=2 needs every trial in exactly one test set",
-    ),
-    ({"kernel": ["linear", "rbf"]}, ValueError, "list of 2 kernels needs reg='tuned'"),
-    ({"kernel": ["linear"], "reg": "tuned"}, ValueError, "of two or more kernels"),
-    ({"kernel": "rbf", "reg": "ledoit_wolf"}, ValueError, "it needs a linear kernel"),
-    ({"approx": Nystrom(5), "reg": "oas"}, ValueError, "it needs a linear kernel"),
-    ({"reg": "ledoit"}, TypeError, "'reg': 'ledoit' .*'ledoit_wolf' and 'oas'"),
-    ({"reg": Tuned(cv=25)}, ValueError, r"Tuned\(cv=25\) asks for more folds than"),
-    (
-        {"reg": Tuned(cv=StratifiedKFold(3)), "n_permutations": 3},
-        ValueError,
-        "draws folds from the labels",
-    ),
-    (
-        {"reg": "tuned", "groups": np.arange(N) % 2, "cv": None},
-        ValueError,
-        "some training set holds a single group",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "error", "message"), WRONG)
-@everywhere
-def test_bad_input(entry, options, error, message):
-    with pytest.raises(error, match=message):
-        entry(DATA, NAMES, **{"cv": CV, **options})
 
 
 def test_averages_of_other_trials_mean_nothing():
@@ -538,19 +391,3 @@ def test_averages_of_other_trials_mean_nothing():
         y_test = NAMES[: 12 if "X_test" in options else N]
         with pytest.raises(ValueError, match=rf"average=2 .* combined with {given}"):
             generalize_arrays(DATA, NAMES, y_test=y_test, average=2, **options)
-
-
-def test_a_linear_kernel_is_averaged_by_its_features():
-    result = generalize_arrays(DATA, NAMES, average=2, cv=CV, random_state=0)
-    diagonal = decode_arrays(DATA, NAMES, average=2, cv=CV, random_state=0)
-    assert_array_equal(np.diag(result.scores), diagonal.scores)
-
-
-@pytest.mark.parametrize("entry", [array_searchlight, array_regions, sensors])
-@pytest.mark.parametrize("size", [P - 1, P + 1])
-def test_a_penalty_for_other_features_is_refused_by_maps(entry, size):
-    # Though the columns of every position would be found in a larger one.
-    kernel = Penalty(np.eye(size))
-    for each in (kernel, [kernel, "rbf"], EmpiricalMap(kernel)):
-        with pytest.raises(ValueError, match=f"{size} features, and the data have {P}"):
-            entry(DATA, CODES, kernel=each, reg="tuned")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.linalg import eigh
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda import RBF, KernelFDA, Ridge
@@ -59,25 +58,6 @@ def estimator_scores(X, codes, train, test, c, rank, kernel="linear"):
     return scores
 
 
-def textbook_scores(X, codes, train, test, c, rank):
-    """Return the same from the scatter matrices of the features."""
-    labels, mean = codes[train], X[train].mean(axis=0)
-    present = np.unique(labels)
-    between = np.zeros((X.shape[1],) * 2)
-    within = LAM * np.eye(X.shape[1])
-    means = np.array([X[train][labels == k].mean(axis=0) for k in present])
-    for k, centre in zip(present, means, strict=True):
-        members = X[train][labels == k]
-        between += len(members) * np.outer(centre - mean, centre - mean)
-        within += (members - centre).T @ (members - centre)
-    W = eigh(between, within)[1][:, ::-1][:, :rank]
-    centroids = (means - mean) @ W
-    scores = np.full((len(test), c), -np.inf)
-    scores[:, present] = (X[test] - mean) @ W @ centroids.T
-    scores[:, present] -= 0.5 * np.square(centroids).sum(axis=1)
-    return scores
-
-
 def check(scored, labels, folds, expected_of):
     """Compare class scores and predictions with those of refitted models."""
     for b, codes in enumerate(labels):
@@ -103,20 +83,6 @@ def test_refitted_discriminants_classify_alike(c, rank, p):
         labels,
         folds,
         lambda codes, train, test: estimator_scores(X, codes, train, test, c, rank),
-    )
-
-
-@pytest.mark.parametrize("p", [6, 90])
-@pytest.mark.parametrize(("c", "rank"), [(3, 1), (5, 2), (8, 5)])
-def test_textbook_discriminants_classify_alike(c, rank, p):
-    X, labels = problem(c, p, n=80)
-    folds = make_folds(KFold(5), labels[0])
-    _, scored = apply(X, labels, c, folds, rank)
-    check(
-        scored,
-        labels,
-        folds,
-        lambda codes, train, test: textbook_scores(X, codes, train, test, c, rank),
     )
 
 

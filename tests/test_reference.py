@@ -3,52 +3,23 @@
 import numpy as np
 import pytest
 import reference
+from build import features, trials
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.linalg import eigh
-from sklearn.base import BaseEstimator
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import KFold
 
 
-class PenalizedClassCovariance(BaseEstimator):
-    """Covariance of one class, ``scale * scatter + ridge * I``.
-
-    scikit-learn adds up ``prior_k * covariance_k``. With equal priors 1 / c,
-    ``scale = c / n`` and ``ridge = lambda / n`` the sum is (S_w + lambda I) / n
-    for any class sizes. Without a scale it is one over the number of rows.
-    """
-
-    def __init__(self, scale=None, ridge=0.0):
-        self.scale = scale
-        self.ridge = ridge
-
-    def fit(self, X, y=None):
-        """Store the penalised covariance of X."""
-        spread = X - X.mean(axis=0)
-        identity = np.eye(X.shape[1])
-        scale = 1 / len(X) if self.scale is None else self.scale
-        self.covariance_ = scale * spread.T @ spread + self.ridge * identity
-        return self
-
-
 def sklearn_lda(X, codes, lam):
     """Fit scikit-learn's eigen solver, equal priors, the matched penalty."""
     c = len(np.unique(codes))
-    covariance = PenalizedClassCovariance(scale=c / len(X), ridge=lam / len(X))
+    covariance = reference.PenalizedClassCovariance(
+        scale=c / len(X), ridge=lam / len(X)
+    )
     model = LinearDiscriminantAnalysis(
         solver="eigen", covariance_estimator=covariance, priors=np.full(c, 1 / c)
     )
     return model.fit(X, codes)
-
-
-def make_data(counts, p, seed=0, separation=0.8):
-    """Gaussian classes far from the origin, rows in random order."""
-    rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    means = separation * rng.standard_normal((len(counts), p))
-    X = 5.0 + means[codes] + rng.standard_normal((len(codes), p))
-    return X, codes
 
 
 def halves(X, codes, n_test=12):
@@ -77,11 +48,7 @@ def test_by_hand():
     x_test = np.array([3.0, 7.0, 1.9])
     model = reference.fit(np.outer(x_train, x_train), codes, lam=2.0, n_classes=3)
     K_test = np.outer(x_test, x_train)
-    expected = [
-        [-9 / 8, -1 / 8, -25 / 8],
-        [-33 / 8, 7 / 8, 15 / 8],
-        [-0.3, -0.4, -4.5],
-    ]
+    expected = [[-9 / 8, -1 / 8, -25 / 8], [-33 / 8, 7 / 8, 15 / 8], [-0.3, -0.4, -4.5]]
     assert_allclose(model.class_scores(K_test), expected, rtol=1e-12, atol=1e-12)
     assert_array_equal(model.predict(K_test), [1, 2, 0])
     scores = model.transform(K_test)[:, 0]
@@ -117,7 +84,7 @@ def test_by_hand_two_features():
 @pytest.mark.parametrize("lam", [0.1, 7.0])
 def test_equals_sklearn_lda(counts, p, lam):
     """Linear kernel, matched penalty: predictions, scores and probabilities."""
-    X, codes = make_data(counts, p)
+    X, codes = features(counts, p)
     X_train, codes_train, X_test, K_train, K_test = halves(X, codes)
     lda = sklearn_lda(X_train, codes_train, lam)
     model = reference.fit(K_train, codes_train, lam, len(counts))
@@ -133,11 +100,11 @@ def test_equals_sklearn_lda_when_balanced(counts, p):
     Then scikit-learn's total covariance is right as well, and with it the
     discriminant directions.
     """
-    X, codes = make_data([15] * len(counts), p)
-    plain = PenalizedClassCovariance(ridge=3.0 / len(X))
+    X, codes = features([15] * len(counts), p)
+    plain = reference.PenalizedClassCovariance(ridge=3.0 / len(X))
     lda = LinearDiscriminantAnalysis(solver="eigen", covariance_estimator=plain)
     lda.fit(X, codes)
-    X_test = make_data(counts, p, seed=1)[0]
+    X_test = features(counts, p, seed=1)[0]
     model = reference.fit(X @ X.T, codes, 3.0, len(counts))
     assert_array_equal(model.predict(X_test @ X.T), lda.predict(X_test))
     posterior = model.posterior(X_test @ X.T)
@@ -162,7 +129,7 @@ kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @kernels
 def test_centroid_rule_equals_score_rule(counts, p, kernel):
     """The nearest centroid is the largest class score."""
-    X, codes = make_data(counts, p)
+    X, codes = features(counts, p)
     model = reference.fit(kernel(X[12:], X[12:]), codes[12:], 1.0, len(counts))
     K_test = kernel(X[:12], X[12:])
     scores = model.class_scores(K_test)
@@ -178,7 +145,7 @@ def test_centroid_rule_equals_score_rule(counts, p, kernel):
 @kernels
 def test_basis_keeps_the_geometry(counts, p, kernel):
     """Coordinates have the inner products of the centred kernel, nothing lost."""
-    X, _ = make_data(counts, p)
+    X, _ = features(counts, p)
     K_train, K_test = kernel(X[12:], X[12:]), kernel(X[:12], X[12:])
     K_c = reference.center(K_train, K_train)
     B = reference.training_basis(K_c)
@@ -187,7 +154,7 @@ def test_basis_keeps_the_geometry(counts, p, kernel):
     mean = np.full((n, n), 1 / n)
     expected = K_train - mean @ K_train - K_train @ mean + mean @ K_train @ mean
     # The basis leaves out directions below the rounding error of the spectrum.
-    tolerance = 1e-9 * np.abs(K_train).max()
+    tolerance = 1e-8 * np.abs(K_train).max()
     assert_allclose(Z @ Z.T, expected, rtol=0, atol=tolerance)
     mean_test = np.full((12, n), 1 / n)
     expected = (K_test - mean_test @ K_train) @ (np.eye(n) - mean)
@@ -204,7 +171,7 @@ def test_solves_the_dual_eigenproblem(counts, p, kernel):
     M and N are written out from columns of the centred Gram matrix, and the
     between-class ratio of each direction is compared with the eigenvalue.
     """
-    X, codes = make_data(counts, p)
+    X, codes = features(counts, p)
     K, lam, n = kernel(X, X), 2.0, len(X)
     model = reference.fit(K, codes, lam, len(counts))
     d = min(len(counts) - 1, model.B.shape[1])
@@ -226,32 +193,9 @@ def test_solves_the_dual_eigenproblem(counts, p, kernel):
     assert_allclose(left, right * values, rtol=0, atol=1e-8 * np.abs(left).max())
 
 
-@shapes
-def test_solves_the_primal_eigenproblem(counts, p):
-    """Linear kernel: the same directions from p x p scatter matrices."""
-    X, codes = make_data(counts, p)
-    lam, d = 2.0, min(len(counts) - 1, p)
-    model = reference.fit(X @ X.T, codes, lam, len(counts))
-    X_c = X - X.mean(axis=0)
-    indicator = np.eye(len(counts))[codes]
-    means = np.linalg.lstsq(indicator, X_c, rcond=None)[0]
-    S_b = (indicator @ means).T @ (indicator @ means)
-    S_w = X_c.T @ X_c - S_b
-    values, vectors = eigh(S_b, S_w + lam * np.eye(p))
-    theirs = X_c @ vectors[:, ::-1][:, :d]
-    ours = model.transform(X @ X.T)
-    for j in range(d):
-        sign = np.sign(ours[:, j] @ theirs[:, j])
-        assert_allclose(ours[:, j], sign * theirs[:, j], rtol=0, atol=1e-9)
-    ratio = np.sum(np.array(counts)[:, None] * model.centroids**2, axis=0)
-    assert_allclose(ratio, values[::-1][:d], rtol=1e-8, atol=1e-10)
-    W = model.W
-    assert_allclose(W.T @ model.penalized @ W, np.eye(d), rtol=0, atol=1e-10)
-
-
 def test_scatters_add_up():
     """Between plus within is the scatter around the grand mean."""
-    X, codes = make_data((9, 5, 4), 3)
+    X, codes = features((9, 5, 4), 3)
     between, within = reference.scatters(X, codes)
     total = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
     assert_allclose(between + within, total, rtol=1e-12, atol=1e-12)
@@ -262,7 +206,7 @@ def test_scatters_add_up():
 
 def test_absent_class_is_never_predicted():
     """A class without training rows scores -inf; the others do not notice."""
-    X, codes = make_data((15, 15, 15), 4)
+    X, codes = features((15, 15, 15), 4)
     codes = codes * 2 % 5  # 0, 2, 4: classes 1 and 3 do not occur
     K = X @ X.T
     model = reference.fit(K, codes, 1.0, n_classes=6)
@@ -277,7 +221,7 @@ def test_absent_class_is_never_predicted():
 
 def test_only_class_is_always_predicted():
     """Training rows of one class: that class, score zero, no direction."""
-    X, _ = make_data((6, 6), 3)
+    X, _ = features((6, 6), 3)
     codes = np.full(12, 1)
     model = reference.fit(X @ X.T, codes, 1.0, n_classes=2)
     assert model.transform(X @ X.T).shape == (12, 0)
@@ -309,7 +253,7 @@ def test_first_class_wins_ties():
 
 def test_cross_validation_keeps_train_and_test_apart():
     """Each instance equals a model trained by hand on that fold's rows only."""
-    X, codes = make_data((14, 10, 8), 5)
+    X, codes = features((14, 10, 8), 5)
     K = X @ X.T
     folds = list(KFold(4, shuffle=True, random_state=0).split(X))
     labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
@@ -329,25 +273,9 @@ def test_cross_validation_keeps_train_and_test_apart():
         assert_array_equal(means[run.rows], run.class_scores[i])
 
 
-def test_test_rows_do_not_reach_the_model():
-    """Neither the test rows' labels nor their own kernel block matter."""
-    X, codes = make_data((12, 12), 4)
-    K = X @ X.T
-    train, test = np.arange(8, 24), np.arange(8)
-    run = reference.reference_cross_validate(K, codes, [(train, test)], 1.0)
-    K_other, codes_other = K.copy(), codes.copy()
-    K_other[np.ix_(test, test)] += 7.0
-    codes_other[test] = 1 - codes[test]
-    other = reference.reference_cross_validate(
-        K_other, codes, [(train, test)], 1.0, labels=[codes_other]
-    )
-    assert_array_equal(run.class_scores, other.class_scores)
-    assert_allclose(run.accuracy() + other.accuracy(), [1.0], rtol=1e-12, atol=0)
-
-
 def test_overlapping_and_missing_rows():
     """Averages per row, NaN for rows never tested, every instance counts once."""
-    X, codes = make_data((10, 10), 3, separation=0.3)
+    X, codes = features((10, 10), 3, separation=0.3)
     K = X @ X.T
     tests = [np.array([0, 1, 2]), np.array([2, 5])]
     folds = [(np.setdiff1d(np.arange(20), test), test) for test in tests]
@@ -376,20 +304,6 @@ def explicit_class_scores(X_train, codes, X_test, lam, n_classes):
         w = np.linalg.solve(S_w + lam * np.eye(len(m)), m)
         scores[:, k] = (X_test - mean) @ w - m @ w / 2
     return scores
-
-
-def make_times(counts, p, n_times, seed=0):
-    """Gaussian classes whose means, offset and scale differ between times.
-
-    Returns (n, p, n_times) and codes.
-    """
-    rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    means = 0.8 * rng.standard_normal((len(counts), p, n_times))
-    noise = rng.standard_normal((len(codes), p, n_times))
-    scale = 1 + np.arange(n_times) / 3
-    offset = 0.3 * rng.standard_normal((p, n_times))
-    return offset + scale * (means[codes] + noise), codes
 
 
 def grams(X, X_test, kernel=KERNELS["linear"]):
@@ -431,23 +345,6 @@ def test_generalization_by_hand():
     assert_array_equal(run.accuracy([codes, 1 - codes])[:, 0, 0], [1, 1])
 
 
-@kernels
-def test_generalization_has_cross_validation_on_its_diagonal(kernel):
-    """Where training and test time agree, both functions do the same."""
-    X, codes = make_times((12, 9, 7), 4, 3)
-    K, K_cross = grams(X, X, kernel)
-    folds = list(KFold(4, shuffle=True, random_state=0).split(codes))[:3]
-    labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
-    lam = [0.5, 2.0, 8.0]
-    run = reference.reference_generalize(K, K_cross, codes, folds, lam, labels)
-    for t in range(3):
-        one = reference.reference_cross_validate(K[t], codes, folds, lam[t], labels)
-        assert_array_equal(run.rows, one.rows)
-        assert_array_equal(run.predictions[:, t, t], one.predictions)
-        assert_array_equal(run.class_scores[:, t, t], one.class_scores)
-        assert_array_equal(run.accuracy(labels)[:, t, t], one.accuracy())
-
-
 @pytest.mark.parametrize(("counts", "p"), [((13, 9, 8), 5), ((11, 12, 9), 40)])
 def test_generalization_equals_explicit_features(counts, p):
     """Fold by fold and cell by cell, from features instead of kernels.
@@ -455,7 +352,7 @@ def test_generalization_equals_explicit_features(counts, p):
     The tested data are other epochs of the same trials. Both scikit-learn's
     discriminant and one written out here are trained on each fold's rows.
     """
-    X, codes = make_times(counts, p, 2)
+    X, codes = trials(counts, p, 2)
     rng = np.random.default_rng(5)
     X_test = np.concatenate([X, X[..., :1]], axis=2)  # (n, p, 3)
     X_test += 0.5 * rng.standard_normal(X_test.shape)
@@ -478,23 +375,9 @@ def test_generalization_equals_explicit_features(counts, p):
         assert start == len(codes)
 
 
-@kernels
-def test_both_routes_agree_at_other_times(kernel):
-    """Nearest centroid and largest class score, also without one class."""
-    X, codes = make_times((10, 9, 3), 4, 3)
-    train = np.flatnonzero(codes < 2)[:-4]
-    test = np.setdiff1d(np.arange(22), train)
-    K, K_cross = grams(X, X, kernel)
-    run = reference.reference_generalize(K, K_cross, codes, [(train, test)], [1.0] * 3)
-    assert_array_equal(run.predictions, run.class_scores.argmax(axis=-1))
-    assert np.all(np.isneginf(run.class_scores[..., 2]))
-    assert np.all(np.isfinite(run.class_scores[..., :2]))
-    assert len(np.unique(run.predictions)) == 2
-
-
 def test_test_rows_do_not_reach_the_models_of_any_time():
     """Only kernels among training rows, and of test with training rows, matter."""
-    X, codes = make_times((8, 8), 3, 2)
+    X, codes = trials((8, 8), 3, 2)
     K, K_cross = grams(X, X)
     train, test = np.arange(5, 16), np.arange(5)
     one = reference.reference_generalize(K, K_cross, codes, [(train, test)], [1.0, 2.0])
@@ -514,8 +397,8 @@ def test_test_rows_do_not_reach_the_models_of_any_time():
 @pytest.mark.parametrize("n_tested", [7, 35])
 def test_transfer_equals_explicit_features(n_tested):
     """All trials train, all other trials are tested, fewer or more of them."""
-    X, codes = make_times((9, 6, 8), 5, 3)
-    X_test = make_times((20, 20, 20), 5, 2, seed=3)[0][:n_tested]
+    X, codes = trials((9, 6, 8), 5, 3)
+    X_test = trials((20, 20, 20), 5, 2, seed=3)[0][:n_tested]
     truth = np.random.default_rng(2).integers(0, 3, n_tested)
     labels = np.array([codes, np.random.default_rng(1).permutation(codes)])
     lam = [0.7, 5.0, 1.5]

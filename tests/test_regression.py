@@ -4,11 +4,11 @@ import inspect
 import tracemalloc
 from functools import partial
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
+import build
 import numpy as np
 import pandas as pd
 import pytest
+import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, pearsonr
 from sklearn import model_selection as ms
@@ -16,51 +16,45 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, Tuned, cross_validate, load_result
-from mvpa_kfda.decoding.analysis import decode
-from mvpa_kfda.decoding.positions import WindowPositions
-from mvpa_kfda.decoding.regression import TASKS, regress
-from mvpa_kfda.decoding.run import run
+from mvpa_kfda import (
+    RBF,
+    Linear,
+    Polynomial,
+    Ridge,
+    Tuned,
+    cross_validate,
+    decode_arrays,
+    load_result,
+    regress,
+)
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
 from mvpa_kfda.kfda.folds import Folds
-from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.metrics import REGRESSION_METRICS, evaluate_regression
 from mvpa_kfda.viz.common import metric_label
-
-mpl.use("Agg")
 
 SCORING = list(REGRESSION_METRICS)
 SEED = 5
 
 
 def make_data(n=40, p=6, seed=0, noise=1.0):
-    """Features away from the origin, and values in a unit of their own."""
-    rng = np.random.default_rng(seed)
-    X = 2.0 + rng.standard_normal((n, p))
-    return X, 7.0 + 3.0 * (X[:, 0] + noise * rng.standard_normal(n))
+    X, _ = build.features((n,), p, seed, offset=2.0)
+    return X, build.values_of(X, seed, noise)
 
 
 # ------------------------------------------------------------------------- the oracle
 
 
 def refit(K, y, folds, lam):
-    """Fit ridge regression anew on every fold, with an intercept it does not penalise.
-
-    Centring the values and the kernel on the training rows leaves no intercept to fit.
-    Returns the rows of all test sets and their predictions.
-    """
-    rows, predictions = [], []
-    for train, test in folds:
-        K_train, K_test = K[np.ix_(train, train)], K[np.ix_(test, train)]
-        means = K_train.mean(axis=0)
-        K_c = K_train - means - means[:, None] + means.mean()
-        K_c += lam * np.eye(len(train))
-        dual = np.linalg.solve(K_c, y[train] - y[train].mean())
-        K_test_c = K_test - K_test.mean(axis=1)[:, None] - means + means.mean()
-        rows.append(test)
-        predictions.append(y[train].mean() + K_test_c @ dual)
-    return np.concatenate(rows), np.concatenate(predictions)
+    """Return the rows of all test sets, and predictions of models of each fold."""
+    predictions = [
+        reference.regress(
+            K[np.ix_(train, train)], K[np.ix_(test, train)], y[train, None], lam
+        )
+        for train, test in folds
+    ]
+    rows = np.concatenate([test for _, test in folds])
+    return rows, np.concatenate(predictions)[:, 0]
 
 
 def reference_scores(true, predicted):
@@ -231,13 +225,7 @@ def test_kernel_is_tuned_too():
     assert result.scores > 0.99
     assert result.parameters["kernels"] == [repr(kernel) for kernel in kernels]
     assert result.parameters["criterion"] == "squared_error"
-    ax = result.plot_tuning()
-    assert len(ax.lines) >= 2
-    plt.close("all")
-    y, source = make_windows(reg=Tuned(grid=[0.1, 1.0]))
-    over_time = regress_windows(source, y, 40, cv=5)
-    assert over_time.penalty["lambda"].shape == (6, 5)
-    assert over_time.penalty["criterion"].shape == (6, 5, 1, 2)
+    assert len(result.plot_tuning().lines) >= 2
 
 
 def test_fixed_penalty_is_recorded():
@@ -250,17 +238,6 @@ def test_fixed_penalty_is_recorded():
     assert_allclose(df, 1 + np.trace(fit), rtol=1e-9, atol=0)
     assert "criterion" not in result.penalty
     assert "kernels" not in result.parameters
-
-
-def test_landmarks_for_all_trials_are_exact():
-    X, y = make_data(n=60, p=3)
-    options = {"kernel": RBF(0.2), "n_permutations": 9, "random_state": 0}
-    exact = regress(X, y, **options)
-    same = regress(X, y, approx=Nystrom(60, sampling="uniform"), **options)
-    assert_allclose(same.predictions, exact.predictions, rtol=1e-6, atol=0)
-    few = regress(X, y, approx=Nystrom(15, sampling="uniform"), **options)
-    assert np.abs(few.predictions - exact.predictions).max() > 1e-3
-    assert few.scores > 0.2
 
 
 # ---------------------------------------------------------------- units and precision
@@ -280,7 +257,7 @@ def test_unit_of_the_values_does_not_matter(factor, offset):
         assert_allclose(other.metrics[name], plain.metrics[name], rtol=1e-9, atol=0)
     # A negative factor turns the order of the values, and so the permutations.
     if factor > 0:
-        assert_allclose(other.null, plain.null, rtol=1e-9, atol=1e-10)
+        assert_allclose(other.null, plain.null, rtol=1e-9, atol=1e-9)
 
 
 def test_mean_squared_error_is_in_the_squared_unit():
@@ -293,9 +270,8 @@ def test_mean_squared_error_is_in_the_squared_unit():
     assert_allclose(scores[1], 1e6 * scores[0], rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_single_precision_is_close(offset):
-    X, y = make_data(n=60)
+def test_single_precision_is_close():
+    (X, y), offset = make_data(n=60), 1e6
     options = {"scoring": SCORING, "n_permutations": 50, "random_state": 0}
     double = regress(X, offset + y, **options)
     single = regress(X, offset + y, dtype="float32", **options)
@@ -304,16 +280,6 @@ def test_single_precision_is_close(offset):
     assert 0 < error < 1e-4 * y.std()
     for name in SCORING:
         assert_allclose(single.nulls[name], double.nulls[name], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 1000])
-def test_batch_size_does_not_matter(batch_size):
-    X, y = make_data()
-    options = {"scoring": SCORING, "n_permutations": 30, "random_state": 0}
-    plain = regress(X, y, **options)
-    batched = regress(X, y, batch_size=batch_size, **options)
-    for name in SCORING:
-        assert_allclose(batched.nulls[name], plain.nulls[name], rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -364,14 +330,6 @@ def test_equal_true_values_have_finite_scores():
     assert_allclose(scores["neg_mean_squared_error"], [0, -0.2], rtol=1e-15, atol=0)
 
 
-def test_scores_are_higher_for_better_predictions():
-    X, _ = make_data(n=200)
-    y = X[:, 0] + np.random.default_rng(9).standard_normal((3, 200)) * [[0.1], [1], [9]]
-    for name in SCORING:
-        scores = [regress(X, each / each.std(), scoring=name).scores for each in y]
-        assert scores[0] > scores[1] > scores[2]
-
-
 def test_chance_levels():
     X, y = make_data()
     chances = regress(X, y, scoring=SCORING).chances
@@ -410,12 +368,6 @@ def test_meaning_of_cv(cv, groups, splitter):
         assert_array_equal(test, other)
     assert result.parameters["cv"] == repr(splitter)
     assert result.parameters["n_folds"] == len(expected)
-
-
-def test_int_cv_with_groups_warns():
-    X, y = make_data()
-    with pytest.warns(UserWarning, match=r"cv=4 makes folds without regard .*GroupK"):
-        regress(X, y, cv=4, groups=np.arange(40) % 5)
 
 
 def test_splitters_do_not_see_the_values():
@@ -472,19 +424,6 @@ def test_distinct_values_need_no_table_of_trials_by_trials():
     assert peak < n**2
 
 
-def test_seed_makes_the_permutations():
-    X, y = make_data()
-    one, same, other = (
-        regress(X, y, n_permutations=20, random_state=seed).null for seed in (1, 1, 2)
-    )
-    assert_array_equal(one, same)
-    assert not np.array_equal(one, other)
-    drawn = regress(X, y, n_permutations=20)
-    seed = drawn.parameters["random_state"]
-    again = regress(X, y, n_permutations=20, random_state=seed)
-    assert_array_equal(again.null, drawn.null)
-
-
 @pytest.mark.parametrize(
     "convert",
     [list, pd.Series, lambda y: y.astype(object), lambda y: pd.array(y, "Float64")],
@@ -513,8 +452,6 @@ BAD = {
     "constant": (np.full(40, 0.3), r"y is constant \(0.3 for all 40 trials\)"),
     "zero": (np.zeros(40), r"y is constant \(0 for all"),
     "rounding": (0.3 + 1e-16 * (np.arange(40) % 2), r"y is constant"),
-    "too few": (np.arange(39.0), r"one value per trial, shape \(40,\); got .*39"),
-    "a column": (np.arange(40.0)[:, None], r"one value per trial.*\(40, 1\)"),
 }
 
 
@@ -524,16 +461,15 @@ def test_bad_values_are_refused(y, message):
         regress(make_data()[0], y)
 
 
-@pytest.mark.parametrize(
-    "cv",
-    [
-        ms.StratifiedKFold(4),
-        ms.RepeatedStratifiedKFold(),
-        ms.StratifiedGroupKFold(4),
-        ms.StratifiedShuffleSplit(4),
-    ],
-    ids=lambda cv: type(cv).__name__,
-)
+STRATIFIED = [
+    ms.StratifiedKFold(4),
+    ms.RepeatedStratifiedKFold(),
+    ms.StratifiedGroupKFold(4),
+    ms.StratifiedShuffleSplit(4),
+]
+
+
+@pytest.mark.parametrize("cv", STRATIFIED, ids=lambda cv: type(cv).__name__)
 def test_stratified_folds_are_refused(cv):
     X, y = make_data()
     with pytest.raises(ValueError, match=r"(?s)Stratified.* needs classes.*Use KFold"):
@@ -544,25 +480,11 @@ def test_stratified_folds_are_refused(cv):
     ("options", "error", "message"),
     [
         ({"scoring": "accuracy"}, ValueError, r"'accuracy'\. Allowed: 'r2', 'pears"),
-        ({"scoring": ["r2", "r2"]}, ValueError, r"names a metric twice: \['r2', 'r2'"),
         ({"scoring": []}, TypeError, r"'scoring': \[\]\. Allowed: .* of r2, pearsonr"),
-        ({"cv": 1}, ValueError, r"'cv': 1\. Allowed: a whole number of at least 2"),
         ({"cv": 41}, ValueError, r"KFold\(n_splits=41.* cannot split these 40 trials"),
-        ({"cv": "loo"}, TypeError, r"Invalid value for 'cv': 'loo'"),
-        ({"reg": 0}, ValueError, r"'reg': 0\. Allowed: a finite number above zero"),
+        ({"kernel": "rbf", "reg": 1e-14}, ValueError, r"lambda = .* is too small"),
         ({"reg": Tuned(criterion="accuracy")}, ValueError, r"'accuracy' scores the pr"),
-        (
-            {"reg": Tuned(cv=ms.StratifiedKFold(3))},
-            ValueError,
-            r"Tuned\(cv=StratifiedKFold.* needs classes",
-        ),
-        ({"kernel": ["linear", "rbf"]}, ValueError, r"needs reg='tuned'"),
-        ({"groups": [1, 2]}, ValueError, r"groups must hold one value per trial"),
-        ({"batch_size": 0}, ValueError, r"'batch_size': 0"),
-        ({"n_permutations": -1}, ValueError, r"'n_permutations': -1"),
-        ({"dtype": "int"}, ValueError, r"'dtype': 'int64'"),
-        ({"permute": "all"}, ValueError, r"'permute': 'all'"),
-        ({"approx": 50}, TypeError, r"'approx': 50"),
+        ({"reg": Tuned(cv=STRATIFIED[0])}, ValueError, r"=StratifiedK.* needs classes"),
     ],
     ids=str,
 )
@@ -572,117 +494,40 @@ def test_bad_arguments_are_refused(options, error, message):
         regress(X, y, **options)
 
 
-def test_bad_features_are_refused():
-    X, y = make_data()
-    with pytest.raises(ValueError, match="trials do not differ"):
-        regress(np.ones_like(X), y)
-    with pytest.raises(ValueError, match="1 NaN or infinite"):
-        regress(np.where(np.arange(X.size).reshape(X.shape) == 3, np.nan, X), y)
-    with pytest.raises(ValueError, match=r"lambda = .* is too small"):
-        regress(np.random.default_rng(0).normal(size=(40, 90)), y, reg=1e-13)
-
-
 # ----------------------------------------------------------------------- over windows
 
 
-def regress_windows(positions, y, n_trials, *, parameters=None, **options):
-    """Predict numbers at every window, as the decoding functions do."""
-    decoding = {name: options.pop(name, None) for name in ("n_jobs", "verbose")}
-    asked = {
-        **dict.fromkeys(("groups", "cv", "random_state")),
-        **{"scoring": "r2", "n_permutations": 0, "permute": "auto"},
-        **{"kernel": positions.kernel, "reg": positions.reg, "dtype": "float64"},
-    }
-    make, kind = TASKS["regression"]
-    return decode(
-        positions,
-        make(y, n_trials, **(asked | options)),
-        kind,
-        parameters=parameters or {},
-        times=positions.times,
-        **decoding,
-    )
-
-
-def make_windows(width=1, mode="mean", kernel=None, reg=0.3, n=40):
-    """Values that show at samples 3 and 4 of 6, and a source of such windows."""
+def over_time(n=40, **options):
+    """Regress values that show at samples 3 and 4 of 6; return data and result."""
     X, y = make_data(n=n, p=5, noise=0.3)
-    data = np.random.default_rng(1).standard_normal((6, n, 5))
-    data[3:5] += 3 * X
-    starts = np.arange(0, 7 - width)
-    times = 0.1 * starts
-    return y, WindowPositions(data, starts, width, mode, times, kernel or Linear(), reg)
+    data = np.random.default_rng(1).standard_normal((n, 5, 6))
+    data[:, :, 3:5] += 3 * X[:, :, None]
+    return data, y, decode_arrays(data, y, task="regression", sfreq=10, **options)
 
 
 @pytest.mark.parametrize("mode", ["mean", "concatenate"])
-@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.05)], ids=str)
+@pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.05)], ids=str)
 def test_windows_equal_single_regressions(mode, kernel):
-    y, source = make_windows(3, mode, kernel, n=25)
     options = {"scoring": SCORING, "cv": 4, "n_permutations": 12, "random_state": 0}
-    result = regress_windows(source, y, 25, **options)
-    assert_array_equal(result.times, source.times)
+    options["kernel"] = kernel
+    data, y, result = over_time(25, window=0.3, window_mode=mode, **options)
+    assert result.parameters["task"] == "regression"
     assert result.predictions.shape == (4, 25)
-    assert result.null.shape == (12, 4)
     for i in range(4):
-        single = regress(source.features(i), y, kernel=kernel, **options)
+        X = data[:, :, i : i + 3]
+        X = X.mean(axis=2) if mode == "mean" else X.reshape(25, -1)
+        single = regress(X, y, **options)
         assert_allclose(result.predictions[i], single.predictions, rtol=1e-8, atol=1e-9)
         for name in SCORING:
-            for ours, theirs in (
-                (result.metrics[name][i], single.metrics[name]),
-                (result.nulls[name][:, i], single.nulls[name]),
-            ):
-                assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+            ours = result.metrics[name][i], *result.nulls[name][:, i]
+            theirs = single.metrics[name], *single.nulls[name]
+            assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
 
 
 def test_windows_find_when_values_show():
-    y, source = make_windows()
-    result = regress_windows(source, y, 40, n_permutations=199, random_state=0)
+    _, _, result = over_time(n_permutations=199, random_state=0)
     assert_array_equal(np.flatnonzero(result.pvalues("max") <= 0.01), [3, 4])
     assert_array_equal(np.flatnonzero(result.scores > 0.5), [3, 4])
-
-
-def test_workers_do_not_matter():
-    y, source = make_windows()
-    options = {"n_permutations": 20, "random_state": 0}
-    one, two = (regress_windows(source, y, 40, n_jobs=n, **options) for n in (1, 2))
-    assert one == two
-
-
-def test_workers_and_progress_are_passed_on(monkeypatch):
-    def watch(positions, task, n_jobs, verbose, checkpoint):
-        assert (n_jobs, verbose, checkpoint) == (3, True, None)
-        return run(positions, task, verbose=False)
-
-    monkeypatch.setattr("mvpa_kfda.decoding.analysis.run", watch)
-    y, source = make_windows()
-    assert regress_windows(source, y, 40, n_jobs=3, verbose=True).shape == (6,)
-
-
-def test_windows_record_what_they_are_told():
-    y, source = make_windows()
-    result = regress_windows(source, y, 40, parameters={"sfreq": 10.0})
-    assert result.parameters["sfreq"] == 10.0
-    assert result.parameters["task"] == "regression"
-    assert result.parameters["kernel"] == "Linear()"
-
-
-def test_windows_refuse_bad_input():
-    y, source = make_windows()
-    with pytest.raises(ValueError, match=r"shape \(40,\); got shape \(39,\)"):
-        regress_windows(source, y[1:], 40)
-    source.data[2] = 1.0
-    with pytest.raises(ValueError, match=r"At 0\.200 s: .* differ: flat data, or"):
-        regress_windows(source, y, 40)
-    with pytest.raises(ValueError, match=r"'accuracy' scores the prediction"):
-        regress_windows(make_windows(reg=Tuned(criterion="accuracy"))[1], y, 40)
-
-
-def test_windows_that_do_not_fit_into_memory_are_refused(monkeypatch):
-    y, source = make_windows()
-    monkeypatch.setattr("mvpa_kfda.decoding.run.physical_memory", lambda: 6000)
-    with pytest.raises(ValueError, match=r"6 times needs .*with 99 permut.*decimate"):
-        regress_windows(source, y, 40, n_permutations=99)
-    assert regress_windows(source, y, 40).shape == (6,)
 
 
 # ---------------------------------------------------------------------------- results
@@ -695,42 +540,15 @@ def one_result(**options):
 
 
 def time_result(**options):
-    y, source = make_windows()
     options = {"scoring": SCORING, "n_permutations": 30, "random_state": 0, **options}
-    return regress_windows(source, y, 40, **options)
+    return over_time(**options)[2]
 
 
 @pytest.mark.parametrize("make", [one_result, time_result])
-@pytest.mark.parametrize("cv", [None, FOLDS["hold-out"]])
-def test_results_survive_a_file(make, cv, tmp_path):
-    result = make(cv=cv)
+def test_results_of_a_hold_out_survive_a_file(make, tmp_path):
+    result = make(cv=FOLDS["hold-out"])
     result.save(tmp_path / "result.h5")
-    loaded = load_result(tmp_path / "result.h5")
-    assert type(loaded) is type(result)
-    assert loaded == result
-    assert_array_equal(loaded.predictions, result.predictions)
-    assert loaded.pvalues(metric="pearsonr") == pytest.approx(
-        result.pvalues(metric="pearsonr"), abs=0
-    )
-
-
-def test_results_are_the_same_when_redone():
-    result = one_result(cv=5)
-    again = regress(
-        *make_data(),
-        cv=5,
-        **{
-            name: result.parameters[name]
-            for name in (
-                "scoring",
-                "n_permutations",
-                "permute",
-                "random_state",
-                "dtype",
-            )
-        },
-    )
-    assert again == result
+    assert load_result(tmp_path / "result.h5") == result
 
 
 def test_repr_has_no_classes():
@@ -740,14 +558,6 @@ def test_repr_has_no_classes():
     text = repr(time_result())
     assert text.startswith("<TimeRegressionResult: r2 peak 0.")
     assert "6 times, 0.000 to 0.500" in text
-
-
-def test_table_has_scores_and_p_values():
-    table = one_result().to_dataframe()
-    assert list(table) == [*SCORING, "p"]
-    table = time_result().to_dataframe(["max", "fdr"], metric="pearsonr")
-    assert list(table) == ["time", *SCORING, "p", "p_max", "p_fdr"]
-    assert_allclose(table["time"], 0.1 * np.arange(6), rtol=0, atol=1e-12)
 
 
 def test_histogram_shows_the_null():
@@ -763,7 +573,6 @@ def test_histogram_shows_the_null():
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert "no correlation" in labels
     assert not any("chance" in label for label in labels)
-    plt.close("all")
 
 
 def test_predictions_are_plotted_against_the_values():
@@ -776,7 +585,6 @@ def test_predictions_are_plotted_against_the_values():
     correlation = pearsonr(*expected.T).statistic
     assert points.get_label() == f"trials, correlation {correlation:.2f}"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Observed", "Predicted")
-    plt.close("all")
 
 
 def test_scores_are_plotted_over_time():
@@ -785,7 +593,6 @@ def test_scores_are_plotted_over_time():
     curve = next(line for line in ax.lines if len(line.get_xdata()) == 6)
     assert_array_equal(curve.get_xydata().T, [result.times, result.metrics["pearsonr"]])
     assert ax.get_ylabel() == "Pearson correlation"
-    plt.close("all")
 
 
 @pytest.mark.parametrize("name", REGRESSION_METRICS)

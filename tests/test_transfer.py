@@ -6,12 +6,13 @@ pairwise functions. Scores are compared for every cell of the map, fold, test tr
 class and labelling.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pytest
 import reference
+from build import codes_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 from sklearn import model_selection as ms
@@ -68,14 +69,7 @@ def make_data(codes, p, n_times=3, seed=0):
     return 1.0 + offsets + means[:, codes] + noise
 
 
-def make_codes(counts, seed=0):
-    """Return codes in random order."""
-    return np.random.default_rng(seed).permutation(
-        np.repeat(range(len(counts)), counts)
-    )
-
-
-CODES = make_codes((9, 12, 8))
+CODES = codes_of((9, 12, 8))
 N = len(CODES)
 
 
@@ -114,8 +108,8 @@ class Problem:
         dtype = np.dtype(self.dtype)
         return Task(self.labels, n_classes, self.folds, ["accuracy"], dtype)
 
-    def source(self):
-        """Return the source; the offset is what a shift-free kernel cannot see."""
+    def positions(self):
+        """Return the positions; the offset is what a shift-free kernel cannot see."""
         train = test = self._row(self.data)
         if self.data_test is not None:
             test = self._row(self.data_test)
@@ -160,10 +154,10 @@ class Problem:
 
     def ours(self):
         """Return predictions (P, T, U, m), scores (P, T, U, m, c), rows and truth."""
-        source, task = self.source(), self.task
+        positions, task = self.positions(), self.task
         predictions, scores = [], []
-        for block in source.blocks():
-            for model in source.models(block, task):
+        for block in positions.blocks():
+            for model in positions.models(block, task):
                 pieces = list(model.predict(task.labels, task.n_classes, True))
                 predictions.append(np.concatenate([s.predicted for s in pieces], 1))
                 scores.append(np.concatenate([s.class_scores for s in pieces], 2))
@@ -195,7 +189,7 @@ def assert_equals_oracle(problem, rtol=1e-8, atol=1e-9):
     truth = problem.labels if problem.true is None else problem.true[None]
     assert_array_equal(true[:, 0].T, truth[:, rows])
     # And the run loop counts the hits of the same predictions.
-    outcome = run(problem.source(), problem.task, 1, False)
+    outcome = run(problem.positions(), problem.task, 1, False)
     accuracy = expected.accuracy(truth)
     assert_allclose(outcome.metrics["accuracy"], accuracy[0], rtol=1e-12, atol=0)
     assert_allclose(outcome.nulls["accuracy"], accuracy[1:], rtol=1e-12, atol=0)
@@ -230,18 +224,6 @@ def test_routes_of_the_linear_kernel(monkeypatch, p, features):
     assert_equals_oracle(Problem(CODES, make_data(CODES, p), None, folds))
 
 
-@by_size
-@both_routes
-def test_routes_agree_with_each_other(monkeypatch, p, features):
-    folds = make_folds(FIVE, CODES)
-    problem = Problem(CODES, make_data(CODES, p), None, folds)
-    expected = problem.ours()
-    force_route(monkeypatch, features)
-    predictions, scores, _, _ = problem.ours()
-    assert_array_equal(predictions, expected[0])
-    assert_allclose(scores, expected[1], rtol=0, atol=1e-11 * np.abs(scores).max())
-
-
 def test_the_cheaper_route_is_taken():
     folds = make_folds(FIVE, CODES)
     for p, n_permutations, features in [
@@ -252,11 +234,11 @@ def test_the_cheaper_route_is_taken():
         problem = Problem(
             CODES, make_data(CODES, p), None, folds, n_permutations=n_permutations
         )
-        source = problem.source()
-        (model, *_) = source.models(range(1), problem.task)
+        positions = problem.positions()
+        (model, *_) = positions.models(range(1), problem.task)
         assert len(model.expansions(None)) == (p if features else N) + 1
     problem.kernel = RBF()
-    (model, *_) = problem.source().models(range(1), problem.task)
+    (model, *_) = problem.positions().models(range(1), problem.task)
     assert len(model.expansions(None)) == N + 1
 
 
@@ -267,13 +249,13 @@ def test_the_cheaper_route_is_taken():
 )
 def test_classes(counts, kernel, p):
     """Two, three and seven classes, equally large and not."""
-    codes = make_codes(counts)
+    codes = codes_of(counts)
     folds = make_folds(ms.KFold(4, shuffle=True, random_state=1), codes)
     assert_equals_oracle(Problem(codes, make_data(codes, p, 2), None, folds, kernel))
 
 
 def test_more_classes_than_features():
-    codes = make_codes((4,) * 14)
+    codes = codes_of((4,) * 14)
     folds = make_folds(ms.KFold(4), codes)
     problem = Problem(codes, make_data(codes, 3, 2), None, folds, n_permutations=3)
     assert_equals_oracle(problem)
@@ -288,14 +270,6 @@ def test_more_classes_than_a_byte_holds():
     problem = Problem(codes, data, None, folds, n_permutations=0)
     expected = assert_equals_oracle(problem, rtol=1e-7)
     assert expected.predictions.max() > 127
-
-
-@pytest.mark.parametrize("reg", [0.01, 30.0, Ridge(0.5), Ridge(200.0)], ids=repr)
-@pytest.mark.parametrize("kernel", [Linear(), RBF()], ids=repr)
-def test_penalties(reg, kernel):
-    folds = make_folds(FIVE, CODES)
-    problem = Problem(CODES, make_data(CODES, 6), None, folds, kernel, reg)
-    assert_equals_oracle(problem)
 
 
 # ------------------------------------------------------------------------------ folds
@@ -350,7 +324,7 @@ def test_a_class_absent_from_training(monkeypatch, cv, rare, setting):
     force_route(monkeypatch, features)
     counts = [7, 6, 5]
     counts[rare] = 2
-    codes = make_codes(counts, seed=1)
+    codes = codes_of(counts, seed=1)
     problem = Problem(
         codes, make_data(codes, p, 2), None, make_folds(cv, codes), kernel
     )
@@ -378,7 +352,7 @@ def test_one_class_in_training(monkeypatch, alone, setting):
 
 
 def test_two_of_four_classes_absent_from_training():
-    codes = make_codes((2, 2, 6, 2), seed=3)
+    codes = codes_of((2, 2, 6, 2), seed=3)
     folds = make_folds(ms.ShuffleSplit(6, test_size=0.5, random_state=0), codes)
     problem = Problem(codes, make_data(codes, 4, 2), None, folds, n_permutations=40)
     expected = assert_equals_oracle(problem)
@@ -388,11 +362,11 @@ def test_two_of_four_classes_absent_from_training():
 
 def test_trials_in_several_test_sets_have_one_prediction():
     """It is the class with the largest mean score, whatever folds know of classes."""
-    codes = make_codes((2, 8, 8), seed=2)
+    codes = codes_of((2, 8, 8), seed=2)
     folds = make_folds(ms.ShuffleSplit(8, test_size=0.4, random_state=0), codes)
     problem = Problem(codes, make_data(codes, 4), None, folds, n_permutations=0)
     expected = problem.oracle()
-    outcome = run(problem.source(), problem.task, 1, False)
+    outcome = run(problem.positions(), problem.task, 1, False)
     scores = expected.class_scores[0]
     absent = np.isneginf(scores[0, 0, :, 0])
     assert 0 < absent.sum() < len(absent)
@@ -412,7 +386,7 @@ def test_trials_in_several_test_sets_have_one_prediction():
 @by_kernel
 def test_other_trials(kernel, p):
     """Train on all, test on all of another set; labels of the tests stay."""
-    true = make_codes((5, 3, 6), seed=8)
+    true = codes_of((5, 3, 6), seed=8)
     data_test = make_data(true, p, 4, seed=3) * 1.5 + 0.5
     problem = Problem(CODES, make_data(CODES, p), data_test, None, kernel, true=true)
     assert_equals_oracle(problem)
@@ -422,7 +396,7 @@ def test_other_trials(kernel, p):
 @pytest.mark.parametrize("counts", [(1, 0, 0), (0, 4, 3), (60, 2, 50)])
 def test_other_trials_of_any_number(monkeypatch, counts, features):
     force_route(monkeypatch, features)
-    true = make_codes(counts, seed=8)
+    true = codes_of(counts, seed=8)
     data_test = make_data(np.append(true, 2), 5, 2, seed=3)[:, :-1]
     assert_equals_oracle(Problem(CODES, make_data(CODES, 5), data_test, true=true))
 
@@ -441,7 +415,7 @@ def test_the_same_trials_in_other_epochs(kernel, p):
 @pytest.mark.parametrize("name", ["KFold, unequal", "ShuffleSplit", "LeaveOneOut"])
 def test_another_labelling(name):
     """Trained on one labelling, which alone is permuted, and scored on another."""
-    true = make_codes((15, 9, 5), seed=9)
+    true = codes_of((15, 9, 5), seed=9)
     folds = make_folds(FOLDS[name], CODES)
     problem = Problem(CODES, make_data(CODES, 5, 2), None, folds, true=true)
     assert_equals_oracle(problem)
@@ -473,7 +447,7 @@ def test_running_sums_train_the_same_models():
     for kernel in (Linear(), RBF(), Polynomial()):
         problem = Problem(CODES, make_data(CODES, 9, 9), None, folds, kernel)
         problem.width, problem.mode, problem.n_permutations = 6, "concatenate", 2
-        assert problem.source().train._sums_kernels
+        assert problem.positions().train._sums_kernels
         assert_equals_oracle(problem)
 
 
@@ -486,8 +460,8 @@ def test_single_precision(monkeypatch, others, setting):
     """Scores to 1e-4 of the largest, and predictions but for near ties."""
     kernel, features, p = SETTINGS[setting]
     force_route(monkeypatch, features)
-    codes = make_codes((60, 60, 60))
-    true = make_codes((40, 30, 20)) if others else None
+    codes = codes_of((60, 60, 60))
+    true = codes_of((40, 30, 20)) if others else None
     problem = Problem(codes, make_data(codes, p), None, None, kernel, true=true)
     if others:
         problem.data_test = make_data(true, p, 2, seed=1)
@@ -554,7 +528,7 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
     problem = Problem(CODES, make_data(CODES, p, 5), None, folds, kernel)
     problem.n_permutations = 70  # more than one block
     expected, task = problem.ours(), problem.task
-    outcome = run(problem.source(), task, 1, False)
+    outcome = run(problem.positions(), task, 1, False)
     if "chunk is kept" in cut:  # there have to be several
         monkeypatch.setattr(transfer, "_CHUNK_VALUES", 1)
     where, names, values = CUTS[cut]
@@ -563,20 +537,9 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
     predictions, scores, _, _ = problem.ours()
     assert_array_equal(predictions, expected[0])
     assert_allclose(scores, expected[1], rtol=0, atol=1e-12 * np.abs(scores).max())
-    other = run(problem.source(), task, 1, False)
+    other = run(problem.positions(), task, 1, False)
     assert_array_equal(other.predicted, outcome.predicted)
     assert_array_equal(other.nulls["accuracy"], outcome.nulls["accuracy"])
-
-
-@pytest.mark.parametrize("batch_size", [1, 69, 70, 71])
-def test_outcome_does_not_depend_on_the_block_of_labels(batch_size):
-    folds = make_folds(FIVE, CODES)
-    problem = Problem(CODES, make_data(CODES, 4), None, folds, n_permutations=70)
-    expected = run(problem.source(), problem.task, 1, False)
-    task = replace(problem.task, batch_size=batch_size)
-    outcome = run(problem.source(), task, 1, False)
-    assert_array_equal(outcome.predicted, expected.predicted)
-    assert_array_equal(outcome.nulls["accuracy"], expected.nulls["accuracy"])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 12])
@@ -586,7 +549,7 @@ def test_the_block_of_labels_fits_its_memory(n_classes):
     data = make_data(codes, 20, 2)
     for cv in (ms.LeaveOneOut(), ms.KFold(5)):
         problem = Problem(codes, data, None, make_folds(cv, codes), n_permutations=1)
-        (model, *_) = problem.source().models(range(1), problem.task)
+        (model, *_) = problem.positions().models(range(1), problem.task)
         bytes_each = 8 * (n_classes - 1) * len(model.expansions(None))
         bytes_each *= len(problem.folds.tests)
         for want_scores in (False, True):

@@ -1,24 +1,26 @@
 """Tuned penalties over time, from time to time, and over sensors and voxels.
 
 Maps over positions equal `cross_validate` on each position's features, whose tuning is
-compared to retrained models in ``test_tuning.py``. Time generalization is compared here
-to models that are trained anew, cell by cell, with a penalty chosen anew.
+compared to retrained models in ``test_tuning.py``. Maps from time to time are made of
+maps with fixed penalties, which ``test_transfer.py`` compares to retrained models.
 """
 
-from functools import partial
+from itertools import product
 
-import mne
+import build
 import numpy as np
 import pytest
 import reference
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.spatial.distance import pdist
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda import (
     RBF,
+    GraphSmooth,
+    KernelFDA,
     Linear,
+    Nystrom,
     Polynomial,
     Ridge,
     Tuned,
@@ -30,14 +32,11 @@ from mvpa_kfda import (
     generalize_epochs,
     searchlight,
 )
-from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
-from mvpa_kfda.kfda.folds import Folds, make_folds
+from mvpa_kfda.kfda.folds import Folds
 from mvpa_kfda.kfda.hat import make_hat
-from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.penalties import CRITERIA
-from mvpa_kfda.kfda.smoothness import GraphSmooth
 
 N, SEED = 26, 3
 CODES = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [8, 11, 7]))
@@ -127,14 +126,6 @@ def aslist(kernel):
     return kernel if isinstance(kernel, list) else [kernel]
 
 
-def test_workers_do_not_matter():
-    X = make_data(4, 6)
-    options = {"kernel": ["linear", RBF(0.02)], "reg": "tuned", "cv": CV}
-    options |= {"n_permutations": 4, "random_state": SEED}
-    one, two = (decode_arrays(X, CODES, n_jobs=n, **options) for n in (1, 2))
-    assert one == two
-
-
 def test_where_no_penalty_can_be_used():
     with pytest.raises(ValueError, match=r"^At 0\.000 s: No lambda of the grid"):
         decode_arrays(make_data(40), CODES, reg=Tuned([1e-14]), cv=CV)
@@ -145,9 +136,7 @@ def test_where_no_penalty_can_be_used():
 
 @pytest.fixture(scope="module")
 def epochs():
-    info = mne.create_info(["Cz", "Pz", "Oz", "Fz"], 10.0, "eeg")
-    events = np.column_stack([np.arange(N), np.zeros(N, int), CODES])
-    made = mne.EpochsArray(make_data(4, 4), info, events, tmin=0.0, verbose=False)
+    made = build.epochs(make_data(4, 4), CODES, units={}, sfreq=10.0)
     return made.set_eeg_reference([], verbose=False)
 
 
@@ -226,167 +215,92 @@ def test_sensors_by_their_neighbours(epochs):
 # From time to time
 
 
-def median_width(X):
-    return partial(rbf_kernel, gamma=1 / np.median(pdist(X, "sqeuclidean")))
-
-
-def landmarks(X):
-    kernel = Nystrom(9, "uniform").approximate(RBF(0.05)).fit(X)
-    return lambda A, B: kernel.features(A) @ kernel.features(B).T
-
-
-#: What is chosen from, and for each kernel what makes it from the training trials.
+#: Penalties relative to each kernel.
+SHARES = [3.0, 0.3, 0.03, 0.003]
+#: What is chosen from, and an approximation.
 CHOICES = {
-    "linear": ("linear", None, [lambda X: linear_kernel]),
-    "rbf": ("rbf", None, [median_width]),
-    "list": (
-        ["linear", RBF(0.02), "rbf"],
-        None,
-        [
-            lambda X: linear_kernel,
-            lambda X: partial(rbf_kernel, gamma=0.02),
-            median_width,
-        ],
-    ),
-    "list, not free of shifts": (
-        [Polynomial(2, gamma=0.05), "linear"],
-        None,
-        [
-            lambda X: partial(polynomial_kernel, degree=2, gamma=0.05),
-            lambda X: linear_kernel,
-        ],
-    ),
-    "landmarks": (RBF(0.05), Nystrom(9, "uniform"), [landmarks]),
-    "all landmarks, list": (
-        ["linear", RBF(0.02)],
-        Nystrom(N),
-        [lambda X: linear_kernel, lambda X: partial(rbf_kernel, gamma=0.02)],
-    ),
+    "linear": ("linear", None),
+    "rbf": ("rbf", None),
+    "list": (["linear", RBF(0.02), "rbf"], None),
+    "list, not free of shifts": ([Polynomial(2, gamma=0.05), "linear"], None),
+    "landmarks": (RBF(0.05), Nystrom(9, "uniform")),
+    "all landmarks, list": (["linear", RBF(0.02)], Nystrom(N)),
 }
 
 
-def retrained(choice, X, X_test, labels, folds, criterion="squared_error", rank=None):
-    """Choose and train anew for every labelling, training time and fold.
-
-    Returns predictions (P, n_train_times, n_test_times, m) of the folds' test trials,
-    one fold after the other, and what was chosen (P, n_train_times, n_folds).
-    """
-    makers, lambdas = (
-        CHOICES[choice][2],
-        [[r.lam for r in GRID]] * len(CHOICES[choice][2]),
-    )
-    times, times_test = X.shape[2], X_test.shape[2]
-    m = sum(len(test) for _, test in folds)
-    predictions = np.empty((len(labels), times, times_test, m), int)
-    kernels, chosen = np.empty((2, len(labels), times, len(folds)))
-    for t in range(times):
-        made = [make(X[:, :, t]) for make in makers]
-        grams = [kernel(X[:, :, t], X[:, :, t]) for kernel in made]
-        cross = [
-            [kernel(X_test[:, :, u], X[:, :, t]) for u in range(times_test)]
-            for kernel in made
+def assert_made_of_plain_maps(choice, X, *others, criterion="squared_error", **options):
+    """Assert that each fold has the predictions of the model that it has chosen."""
+    kernel, options["approx"] = CHOICES[choice]
+    tuned, chosen = Tuned(SHARES, criterion, 3), set()
+    result = generalize_arrays(X, CODES, *others, kernel=kernel, reg=tuned, **options)
+    plain = [
+        [
+            generalize_arrays(X, CODES, *others, kernel=k, reg=r, **options)
+            for r in SHARES
         ]
-        for i, labelling in enumerate(labels):
-            start = 0
-            for f, (train, test) in enumerate(folds):
-                splits = inner(len(train))
-                k, lam, _ = reference.choose(
-                    grams, lambdas, labelling, train, splits, criterion, 3, rank
-                )
-                kernels[i, t, f], chosen[i, t, f] = k, lam
-                K = grams[k][np.ix_(train, train)]
-                model = reference.fit(K, labelling[train], lam, 3)
-                out = slice(start, start + len(test))
-                for u in range(times_test):
-                    rows = cross[k][u][np.ix_(test, train)]
-                    if rank is None:
-                        predictions[i, t, u, out] = model.predict(rows)
-                    else:
-                        predictions[i, t, u, out] = reference.reduced(
-                            model, rows, rank
-                        )[0]
-                start = out.stop
-    return predictions, kernels, chosen
-
-
-def assert_equals_retrained(result, predictions, kernels, chosen, rows, true):
-    """Compare the choices, every prediction and the null."""
-    assert_allclose(result.lambdas, chosen[0], rtol=1e-12, atol=0)
-    assert_array_equal(result.penalty["kernel"], kernels[0])
-    assert len(np.unique(chosen)) > 1
-    if len(np.unique(rows)) == len(rows):
-        assert_array_equal(result.predicted[:, :, rows], predictions[0])
-    accuracy = np.mean(predictions == true[:, None, None, rows], axis=3)
-    assert_allclose(result.scores, accuracy[0], rtol=0, atol=1e-12)
-    assert_allclose(result.null, accuracy[1:], rtol=0, atol=1e-6)
-
-
-def permuted(folds, n_permutations, scheme):
-    made = permute_labels(
-        CODES, n_permutations, folds=folds, permute=scheme, random_state=SEED
-    )
-    return made.labels
+        for k in aslist(kernel)
+    ]
+    for t, (fold, (_, test)) in product(range(X.shape[2]), enumerate(result.folds)):
+        maps, lam = plain[result.penalty["kernel"][t, fold]], result.lambdas[t, fold]
+        (index,) = np.flatnonzero(
+            [np.isclose(m.lambdas[t], lam, 1e-9, 0) for m in maps]
+        )
+        predicted = result.predicted[t][:, test]
+        assert_array_equal(predicted, maps[index].predicted[t][:, test])
+        chosen.add(index)
+    # Else one penalty would do for all; where all fit well, one does.
+    assert len(chosen) > 1 or X.shape[1] > N or others
+    return result, {"kernel": kernel, "reg": tuned} | options
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("p", [4, 30])
-def test_generalization_equals_retrained_models(choice, p):
+@pytest.mark.parametrize("cv", [CV, KFold(4, shuffle=True, random_state=0)], ids=repr)
+def test_maps_are_made_of_plain_maps(choice, p, cv):
     X = make_data(p)
-    kernel, approx, _ = CHOICES[choice]
-    options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID, cv=3)}
-    options |= {"n_permutations": 2, "random_state": SEED, "null": "full"}
-    result = generalize_arrays(X, CODES, cv=CV, **options)
-    folds = make_folds(CV, CODES)
-    labels = permuted(folds, 2, result.parameters["permute"])
-    found = retrained(choice, X, X, labels, folds.pairs)
-    rows = np.concatenate([test for _, test in folds.pairs])
-    assert_equals_retrained(result, *found, rows, labels)
+    result, options = assert_made_of_plain_maps(choice, X, cv=cv)
+    for t in range(3):
+        alone = cross_validate(X[:, :, t], CODES, **options)
+        assert_allclose(result.lambdas[t], alone.lambdas, rtol=1e-12, atol=0)
+        assert_array_equal(result.predicted[t, t], alone.predicted)
 
 
 @pytest.mark.parametrize("criterion", ["accuracy", "log_loss"])
 @pytest.mark.parametrize("rank", [None, 1])
-def test_generalization_by_other_criteria_and_reduced_rank(criterion, rank):
-    X, cv = make_data(4, 2), ShuffleSplit(3, test_size=6, random_state=1)
-    result = generalize_arrays(
-        X, CODES, reg=Tuned(GRID, criterion, 3), cv=cv, n_components=rank
+def test_maps_by_other_criteria_and_reduced_rank(criterion, rank):
+    X, options = make_data(4, 2), {"criterion": criterion, "n_components": rank}
+    assert_made_of_plain_maps("linear", X, cv=CV, **options)
+    del options["criterion"]
+    options |= {
+        "reg": Tuned(GRID, criterion, 3),
+        "n_permutations": 3,
+        "random_state": 0,
+    }
+    options["cv"] = ShuffleSplit(3, test_size=6, random_state=1)
+    result, expected = (
+        f(X, CODES, **options) for f in (generalize_arrays, decode_arrays)
     )
-    folds = make_folds(cv, CODES)
-    found = retrained("linear", X, X, CODES[None], folds.pairs, criterion, rank)
-    rows = np.concatenate([test for _, test in folds.pairs])
-    assert_equals_retrained(result, *found, rows, CODES[None])
+    assert_array_equal(np.diagonal(result.predicted).T, expected.predicted)
+    null = np.diagonal(result.null, axis1=1, axis2=2)
+    assert_allclose(null, expected.null, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("p", [4, 30])
-def test_other_trials(choice, p):
-    X = make_data(p)
-    y_test = np.arange(15) % 3
+def test_maps_of_other_trials_are_made_of_plain_maps(choice, p):
+    X, y_test = make_data(p), np.arange(15) % 3
     X_test = make_data(p, 2, seed=0, codes=y_test)
-    kernel, approx, _ = CHOICES[choice]
-    options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID, cv=3)}
-    options |= {"n_permutations": 3, "random_state": SEED, "null": "full"}
-    result = generalize_arrays(X, CODES, X_test, y_test=y_test, **options)
-    labels = permuted(None, 3, result.parameters["permute"])
-    everything = [(np.arange(N), np.arange(15))]
-    found = retrained(choice, X, X_test, labels, everything)
-    assert_equals_retrained(result, *found, np.arange(15), y_test[None])
-
-
-def test_folds_of_unequal_size_and_other_labels():
-    X, cv = make_data(4), KFold(4, shuffle=True, random_state=0)
-    other = np.random.default_rng(1).permutation(CODES)
-    result = generalize_arrays(X, CODES, y_test=other, reg=Tuned(GRID, cv=3), cv=cv)
-    folds = make_folds(cv, CODES)
-    assert len({len(test) for _, test in folds.pairs}) == 2
-    found = retrained("linear", X, X, CODES[None], folds.pairs)
-    rows = np.concatenate([test for _, test in folds.pairs])
-    assert_equals_retrained(result, *found, rows, other[None])
+    result, options = assert_made_of_plain_maps(choice, X, X_test, y_test=y_test)
+    del options["y_test"]
+    for t in range(3):
+        model = KernelFDA(**options).fit(X[:, :, t], CODES)
+        assert result.lambdas[t] == pytest.approx(model.lambda_, rel=1e-12)
 
 
 def test_single_precision_is_close():
     X = make_data(4)
     for choice in ("linear", "list", "landmarks"):
-        kernel, approx, _ = CHOICES[choice]
+        kernel, approx = CHOICES[choice]
         options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID), "cv": CV}
         double, single = (
             generalize_arrays(X, CODES, dtype=dtype, **options)

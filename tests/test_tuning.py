@@ -27,16 +27,9 @@ from sklearn.model_selection import (
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
 from mvpa_kfda.kfda.criteria import MEASURES
-from mvpa_kfda.kfda.direct import LowRankInverse, apply, prepare
-from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
-from mvpa_kfda.kfda.hat import (
-    Hat,
-    hat_from_features,
-    hat_from_gram,
-    spectrum_of,
-    spectrum_of_features,
-    spectrum_of_gram,
-)
+from mvpa_kfda.kfda.direct import LowRankInverse, apply
+from mvpa_kfda.kfda.folds import InnerFolds, make_folds
+from mvpa_kfda.kfda.hat import spectrum_of, spectrum_of_features, spectrum_of_gram
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
@@ -667,23 +660,6 @@ def dtype_value(value, dtype):
     return np.array(value, dtype)[()]
 
 
-# ------------------------------------------------------------------ the building blocks
-
-
-@pytest.mark.parametrize("p", [4, 40])
-def test_hats_of_a_spectrum(p):
-    X, _, _ = make_data(3, p)
-    K = linear_kernel(X)
-    for spectrum in (spectrum_of(X, Linear()), spectrum_of_gram(K, p)):
-        for lam in (0.01, 0.5, 1e3):
-            expected = hat_from_gram(K, Ridge(lam))
-            got = spectrum.hat(lam)
-            assert_allclose(got.matrix, expected.matrix, rtol=0, atol=1e-10)
-            assert got.scale == pytest.approx(expected.scale, rel=1e-12)
-            df = spectrum.degrees_of_freedom(lam)
-            assert df == pytest.approx(np.trace(expected.matrix), rel=1e-10)
-
-
 def test_a_spectrum_in_another_order():
     X, _, _ = make_data(3, 4)
     order = np.random.default_rng(0).permutation(len(X))
@@ -694,57 +670,6 @@ def test_a_spectrum_in_another_order():
         assert_allclose(
             other.moments.diagonal, spectrum.moments.diagonal[order], rtol=0, atol=0
         )
-
-
-def both_hats(X, lam):
-    """Return the same hat as a factor and as a dense matrix."""
-    return hat_from_features(X, Ridge(lam)), hat_from_gram(X @ X.T, Ridge(lam))
-
-
-def test_cross_and_spread_are_parts_of_the_residual_maker():
-    X, _, _ = make_data(3, 4)
-    rng = np.random.default_rng(0)
-    for hat in both_hats(X, 0.3):
-        whole = np.eye(len(X)) - hat.matrix
-        rows, te = np.array([3, 9, 1]), np.array([20, 4, 7, 11])
-        assert_allclose(
-            hat.cross(rows, te), whole[np.ix_(rows, te)], rtol=0, atol=1e-14
-        )
-        tests = np.array([[20, 4, 7], [11, 12, 13]]), np.arange(2, 19)[None]
-        for folds in tests:
-            E = rng.standard_normal((2, *folds.shape, 3))
-            got = hat.spread(folds, E)
-            assert got.shape == (2, len(folds), len(X), 3)
-            for f, te in enumerate(folds):
-                others = np.delete(np.arange(len(X)), te)
-                want = whole[np.ix_(others, te)] @ E[:, f]
-                assert_allclose(got[:, f, others], want, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("m", [1, 5])
-def test_the_residual_maker_of_a_training_set(m):
-    # Blocks of I - G of a hat that is made of the training rows alone.
-    X, _, _ = make_data(3, 4)
-    te = np.array([2, 3, 10, 17, 21, 24])
-    train = np.delete(np.arange(25), te)
-    index = train[: 15 - 15 % m].reshape(-1, m)
-    at = np.searchsorted(train, index)
-    alone = np.eye(len(train)) - hat_from_features(X[train], Ridge(0.7)).matrix
-    expected = np.stack([alone[np.ix_(i, i)] for i in at])
-    for hat in both_hats(X, 0.7):
-        folds = Folds((te,), 25)
-        solver = prepare(hat, folds).inverses[0]
-        got = tuning._inner_blocks(hat, te, solver, index)
-        assert_allclose(got, expected, rtol=0, atol=1e-12)
-    dense = hat_from_gram(X @ X.T, Ridge(0.7))
-    whole = tuning._inner_blocks(dense, None, None, index)
-    assert_allclose(
-        whole[0], dense.residual[np.ix_(index[0], index[0])], rtol=0, atol=0
-    )
-
-
-def test_hats_are_of_one_kind():
-    assert isinstance(spectrum_of(make_data(2, 3)[0], Linear()).hat(1.0), Hat)
 
 
 # ---------------------------------------------------------------------------- bad input
@@ -760,14 +685,6 @@ def test_leaving_out_the_only_group_of_a_training_set():
     said = Tuned(cv=LeaveOneOut())
     result = cross_validate(X, codes, groups=groups, reg=said)
     assert result.lambdas.shape == (2,)
-
-
-def test_more_folds_than_training_trials():
-    X, codes, _ = make_data(2, 4)
-    message = r"Tuned\(cv=13\) asks for more folds than the 12 trials of a training set"
-    halves = KFold(2, shuffle=True, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        cross_validate(X, codes, reg=Tuned(cv=13), cv=halves)
 
 
 def test_folds_by_labels_do_not_go_with_permutations():

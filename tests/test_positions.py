@@ -10,7 +10,6 @@ from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.decoding import positions as subset_source
 from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference import corrections as inference
@@ -19,7 +18,6 @@ from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.hat import make_hat
-from mvpa_kfda.kfda.models import Stack
 from mvpa_kfda.kfda.rules import best_of_two
 from mvpa_kfda.metrics import METRICS
 
@@ -49,15 +47,17 @@ def make_subsets(n_features, sizes, seed=0):
     return indptr, np.concatenate(rows).astype(int)
 
 
-def make_source(data, sizes, kernel=None, reg=0.3, **options):
+def make_positions(data, sizes, kernel=None, reg=0.3, **options):
     subsets = make_subsets(len(data), sizes)
     return SubsetPositions(data, *subsets, kernel or Linear(), reg, **options)
 
 
-def features(source, position):
+def features(positions, position):
     """The features of a position, (n, p)."""
-    some = source.indices[source.indptr[position] : source.indptr[position + 1]]
-    return source.data[some].T
+    some = positions.indices[
+        positions.indptr[position] : positions.indptr[position + 1]
+    ]
+    return positions.data[some].T
 
 
 def same(one, other):
@@ -107,12 +107,12 @@ def test_equals_the_oracle(counts, cv, permute, kernel):
     data, task = make_problem(counts, cv=cv, permute=permute)
     ours, gram = KERNELS[kernel]
     sizes = [1, 2, 4, 8, 20, 40]  # n > p and n < p, primal and dual
-    source = make_source(data, sizes, ours, Ridge(2.0))
-    outcome = run(source, task, 1, False)
+    positions = make_positions(data, sizes, ours, Ridge(2.0))
+    outcome = run(positions, task, 1, False)
     found = set()
     for position in range(len(sizes)):
         oracle = reference.reference_cross_validate(
-            gram(features(source, position)),
+            gram(features(positions, position)),
             task.labels[0],
             task.folds.pairs,
             2.0,
@@ -136,10 +136,10 @@ def test_class_scores_equal_the_oracle(counts, dtype):
     data, task = make_problem(
         counts, keep_class_scores=True, dtype=np.dtype(dtype), scoring=["roc_auc"]
     )
-    source = make_source(data, [5, 30], reg=Ridge(2.0))
-    outcome = run(source, task, 1, False)
+    positions = make_positions(data, [5, 30], reg=Ridge(2.0))
+    outcome = run(positions, task, 1, False)
     for position in range(2):
-        K = linear_kernel(features(source, position))
+        K = linear_kernel(features(positions, position))
         oracle = reference.reference_cross_validate(
             K, task.labels[0], task.folds.pairs, 2.0
         )
@@ -211,29 +211,26 @@ def test_blocks_and_workers_change_nothing(monkeypatch, counts, null):
     scoring = ["accuracy", "roc_auc", "kappa"]
     data, task = make_problem(counts, scoring=scoring, null=null)
     data = np.rint(data)  # ties
-    source = make_source(data, [3, 12, 1, 25, 6, 9, 30, 2, 17], RBF(gamma=0.05))
-    expected = run(source, task, 1, False)
+    positions = make_positions(data, [3, 12, 1, 25, 6, 9, 30, 2, 17], RBF(gamma=0.05))
+    expected = run(positions, task, 1, False)
     for length in (1, 2, 5):
-        monkeypatch.setattr(subset_source, "_LONGEST", length)
-        assert len(source.blocks()) == -(-9 // length)
-        same(run(source, task, 1, False), expected)
+        monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", length)
+        assert len(positions.blocks()) == -(-9 // length)
+        same(run(positions, task, 1, False), expected)
         with joblib.parallel_config(backend="threading", n_jobs=2):
-            same(run(source, task, None, False), expected)
+            same(run(positions, task, None, False), expected)
 
 
 @pytest.mark.parametrize("scoring", list(METRICS))
 def test_a_stack_equals_its_plans(scoring):
     data, task = make_problem((9, 9, 9), scoring=[scoring])
-    source = make_source(data, [3, 12, 1, 25])
-    outcome = run(source, task, 1, False)
+    positions = make_positions(data, [3, 12, 1, 25])
+    outcome = run(positions, task, 1, False)
     for position in range(4):
-        one = SubsetPositions(
-            data,
-            np.array([0, source.indptr[position + 1] - source.indptr[position]]),
-            source.indices[source.indptr[position] : source.indptr[position + 1]],
-            Linear(),
-            0.3,
-        )
+        own = positions.indices[
+            positions.indptr[position] : positions.indptr[position + 1]
+        ]
+        one = SubsetPositions(data, np.array([0, len(own)]), own, Linear(), 0.3)
         alone = run(one, task, 1, False)
         for name, values in alone.metrics.items():
             assert_allclose(outcome.metrics[name][position], values[0], rtol=1e-12)
@@ -245,7 +242,7 @@ def test_observed_and_permuted_labels_take_the_same_way():
     """Labels that a permutation leaves as they are get the observed score."""
     data, task = make_problem((9, 8, 9), scoring=["accuracy", "roc_auc"])
     task.labels[3] = task.labels[0]
-    outcome = run(make_source(data, [3, 12, 30]), task, 1, False)
+    outcome = run(make_positions(data, [3, 12, 30]), task, 1, False)
     for name in task.scoring:
         null = outcome.nulls[name][2]
         assert_allclose(null, outcome.metrics[name], rtol=1e-14, atol=0)
@@ -258,12 +255,12 @@ def test_observed_and_permuted_labels_take_the_same_way():
 def test_positions_without_features_are_nan(null):
     data, task = make_problem((12, 12), null=null)
     sizes = [0, 4, 9, 0, 20, 3, 0]
-    source = make_source(data, sizes)
+    positions = make_positions(data, sizes)
     decoded = np.array(sizes) > 0
-    outcome = run(source, task, 1, False)
+    outcome = run(positions, task, 1, False)
     assert_array_equal(np.isnan(outcome.metrics["accuracy"]), ~decoded)
     assert_array_equal((outcome.predicted == -1).all(axis=1), ~decoded)
-    dense = run(make_source(data, [4, 9, 20, 3]), task, 1, False)
+    dense = run(make_positions(data, [4, 9, 20, 3]), task, 1, False)
     observed = outcome.metrics["accuracy"][decoded]
     assert_array_equal(observed, dense.metrics["accuracy"])
     if null == "full":
@@ -274,7 +271,7 @@ def test_positions_without_features_are_nan(null):
         return
     summary = outcome.summaries["accuracy"]
     assert summary.exceedances.shape == (4,)
-    full = run(source, make_problem((12, 12), null="full")[1], 1, False)
+    full = run(positions, make_problem((12, 12), null="full")[1], 1, False)
     kept = full.nulls["accuracy"][:, decoded]
     for correction in ("none", "max", "fdr"):
         assert_array_equal(
@@ -289,9 +286,9 @@ def test_streamed_clusters_follow_the_adjacency():
     )
     adjacency = (ring + ring.T).astype(bool)
     data, task = make_problem((12, 12), null="stream")
-    source = make_source(data, [4, 9, 7, 20, 3], adjacency=adjacency)
-    streamed = run(source, task, 1, False)
-    kept = run(source, make_problem((12, 12), null="full")[1], 1, False)
+    positions = make_positions(data, [4, 9, 7, 20, 3], adjacency=adjacency)
+    streamed = run(positions, task, 1, False)
+    kept = run(positions, make_problem((12, 12), null="full")[1], 1, False)
     expected = summarize_null(
         kept.metrics["accuracy"],
         kept.nulls["accuracy"],
@@ -308,17 +305,19 @@ def test_an_error_names_its_position(n_jobs):
     data, task = make_problem((12, 12))
     data[7] = 1.0
     indptr, indices = np.array([0, 3, 5, 6, 9]), np.array([0, 1, 2, 3, 4, 7, 8, 9, 10])
-    source = SubsetPositions(
+    positions = SubsetPositions(
         data, indptr, indices, Linear(), 0.3, name="voxel ({}, 0, 0)".format
     )
     with joblib.parallel_config(backend="threading"):
         with pytest.raises(ValueError, match=r"^At voxel \(2, 0, 0\): The trials do"):
-            run(source, task, n_jobs, False)
+            run(positions, task, n_jobs, False)
 
 
 def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
     data, task = make_problem((12, 12))
-    source = make_source(data, [4, 9, 7, 20])  # the third has a factor of 8 columns
+    positions = make_positions(
+        data, [4, 9, 7, 20]
+    )  # the third has a factor of 8 columns
     apply_targets = direct.apply_targets
 
     def refuse(plan, *args):
@@ -332,35 +331,22 @@ def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
 
     monkeypatch.setattr("mvpa_kfda.kfda.models.apply_targets", refuse)
     with pytest.raises(ValueError, match=r"^At position 2: lambda is too small"):
-        run(source, task, 1, False)
+        run(positions, task, 1, False)
 
 
 def test_memory_of_a_block_is_bounded():
     for n in (50, 500, 5000):
-        source = SubsetPositions(np.zeros((1, n)), np.zeros(1000), None, None, None)
-        assert 1 <= source.block_length <= 64
-        assert source.block_length == 1 or source.block_length * 2 * 8 * n**2 <= 2**26
+        positions = SubsetPositions(np.zeros((1, n)), np.zeros(1000), None, None, None)
+        assert 1 <= positions.block_length <= 64
+        assert (
+            positions.block_length == 1
+            or positions.block_length * 2 * 8 * n**2 <= 2**26
+        )
 
 
 def test_overlapping_test_sets_make_blocks_shorter():
     n = 200
     overlapping = make_folds(ms.ShuffleSplit(40, test_size=0.5), np.arange(n) % 2)
     assert SubsetPositions(np.zeros((1, n)), *[None] * 4).block_length == 64
-    source = SubsetPositions(np.zeros((1, n)), *[None] * 4, folds=overlapping)
-    assert source.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19
-
-
-def test_a_stack_reads_like_a_plan():
-    data, task = make_problem((8, 8))
-    source = make_source(data, [4, 30])
-    (stack,) = source.models(np.arange(2), task)
-    assert isinstance(stack, Stack)
-    assert stack.n_positions == 2
-    assert [one.n_positions for one in stack.split()] == [1, 1]
-    pieces = list(stack.predict(task.labels[1:], 2, True))
-    assert [piece.predicted.shape for piece in pieces] == [(16, 1, P)] * 2
-    assert [piece.class_scores.shape for piece in pieces] == [(16, 2, 1, P)] * 2
-    (piece,) = stack.predict(task.labels[:1], 2, True)
-    assert piece.predicted.shape == (16, 2, 1)
-    assert piece.class_scores.shape == (16, 2, 2, 1)
-    assert piece.true.shape == (16, 1, 1)
+    positions = SubsetPositions(np.zeros((1, n)), *[None] * 4, folds=overlapping)
+    assert positions.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, cross_validate
-from mvpa_kfda.kfda import nystrom as lowrank
+from mvpa_kfda.kfda import nystrom
 from mvpa_kfda.kfda.direct import apply, prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, make_hat
@@ -68,18 +68,6 @@ def test_full_rank_is_exact(kernel, sampling):
         assert_allclose(low_rank(X), K, rtol=0, atol=1e-10 * K.max())
 
 
-def test_cross_validation_of_full_rank_is_exact():
-    X, y = make_data(n=120)
-    options = {"cv": 5, "n_permutations": 20, "random_state": 0}
-    exact = cross_validate(X, y, kernel=RBF(), **options)
-    found = cross_validate(X, y, kernel=RBF(), approx=Nystrom(120), **options)
-    assert_allclose(found.class_scores, exact.class_scores, rtol=0, atol=1e-8)
-    assert_array_equal(found.predictions, exact.predictions)
-    assert_allclose(found.null, exact.null, rtol=0, atol=1e-12)
-    rough = cross_validate(X, y, kernel=RBF(), approx=Nystrom(5), **options)
-    assert np.abs(rough.class_scores - exact.class_scores).max() > 1e-3
-
-
 def test_folds_of_any_size_are_those_of_the_approximated_matrix():
     X, y = make_data(n=2000)
     kernel = Nystrom(20).approximate(RBF())
@@ -132,7 +120,7 @@ def test_formula(sampling):
 def test_size_of_blocks_changes_nothing(sampling, monkeypatch):
     X, _ = make_data()
     expected = Nystrom(12, sampling).approximate("rbf").features(X)
-    monkeypatch.setattr(lowrank, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
+    monkeypatch.setattr(nystrom, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
     features = Nystrom(12, sampling).approximate("rbf").features(X)
     assert_allclose(features, expected, rtol=0, atol=1e-10)
 
@@ -244,7 +232,7 @@ def test_memory_of_features():
 def test_memory_of_blocks(monkeypatch):
     X, _ = make_data(n=5000)
     kernel = Nystrom(100, "uniform").approximate(RBF(0.5)).fit(X)
-    monkeypatch.setattr(lowrank, "_BLOCK_VALUES", 2**14)
+    monkeypatch.setattr(nystrom, "_BLOCK_VALUES", 2**14)
     size = 8 * 5000 * 100
     assert size <= peak_bytes(kernel.features, X) < 1.3 * size
 
@@ -327,14 +315,6 @@ def test_approximation_if_wanted():
     for wrong in (100, "nystrom", Nystrom):
         with pytest.raises(TypeError, match="Invalid value for 'approx'"):
             approximated(RBF(0.1), wrong)
-
-
-@every_sampling
-def test_more_landmarks_than_trials(sampling):
-    X, _ = make_data(n=20)
-    kernel = Nystrom(21, sampling).approximate("rbf")
-    with pytest.raises(ValueError, match="at most 20; with so few trials"):
-        kernel.fit(X)
 
 
 def minus_distance(X, Y):
