@@ -25,6 +25,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.results.images import VolumeResult
 
 #: Names of classes, in sorted order.
 NAMES = np.array(
@@ -176,8 +177,8 @@ def result(kind="TimeResult", seed=0, n_permutations=9, **options):
     X, codes = trials((8, 8), 4, 3, seed)
     y, values = NAMES[codes], values_of(X, seed)
     cube = np.moveaxis(X, 2, 1).reshape(16, 3, 2, 2)
-    place = {"mask_img": mask(np.ones((3, 2, 2))), "null": "full"}
     options |= {"cv": 4, "n_permutations": n_permutations, "random_state": 0}
+    in_mask = {"mask_img": mask(np.ones((3, 2, 2))), "null": "full"} | options
     return {
         "DecodingResult": lambda: cross_validate(X[:, :, 0], y, **options),
         "RegressionResult": lambda: regress(X[:, :, 0], values, **options),
@@ -190,17 +191,48 @@ def result(kind="TimeResult", seed=0, n_permutations=9, **options):
             epochs(X, codes), y, sensors=chain(4), **options
         ),
         "GeneralizationResult": lambda: generalize_arrays(X, y, **options),
-        "VolumeResult": lambda: searchlight(
-            volume(cube), y, radius=4.0, **place, **options
-        ),
+        "VolumeResult": lambda: searchlight(volume(cube), y, radius=4.0, **in_mask),
         "regions": lambda: decode_regions(
             volume(cube),
             y,
             labels_img=mask(np.arange(12).reshape(3, 2, 2) // 4 + 1),
-            **place,
-            **options,
+            **in_mask,
         ),
     }[kind]()
+
+
+def made(kind, scores, null=None, chance=0.5, n=12, **fields):
+    """Return a result of a class with scores (positions...) and null (P, positions...).
+
+    Nothing was decoded for it; `fields` has what else the class needs.
+    """
+    shared = {
+        "metrics": {"accuracy": scores},
+        "nulls": {} if null is None or len(null) == 0 else {"accuracy": null},
+        "chances": {"accuracy": chance},
+        "classes": np.array(["face", "house"]),
+        "y": np.arange(n) % 2,
+        "groups": None,
+        "predicted": np.zeros((*np.shape(scores), n), dtype=int),
+        "tests": tuple(np.arange(n).reshape(4, -1)),
+        "parameters": {},
+        "versions": {},
+    }
+    return kind(**shared | fields)
+
+
+def made_of_images(space, scores, null=None, adjacency=((), ()), **fields):
+    """Return a made result of an image; where scores are NaN nothing was decoded."""
+    decoded = np.isfinite(scores)
+    if null is not None:
+        null[:, ~decoded] = np.nan
+    fields = {
+        "positions": np.arange(len(scores)),
+        "space": space.pack(),
+        "adjacency": np.array(adjacency, dtype=int),
+        "n_features": np.where(decoded, 9, 0),
+    } | fields
+    return made(VolumeResult, scores, null, **fields)
 
 
 def subjects(kind="TimeResult", n=6, **options):

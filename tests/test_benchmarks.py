@@ -121,14 +121,6 @@ def test_rest_of_a_long_run_is_extrapolated(paper, monkeypatch, limit, done):
     assert jobs == list(range(done))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0123, "12 ms"), (12.3, "12 s"), (600, "10 min"), (9000, "2.5 h")],
-)
-def test_durations_are_worded(paper, seconds, text):
-    assert paper.duration(seconds) == text
-
-
 def test_leave_one_out_writes_its_tables(loo, tmp_path, monkeypatch):
     sizes = loo.Sizes(
         rings=(12, 20),
@@ -214,23 +206,6 @@ def test_closed_form_is_exact_but_for_the_basis(loo):
     assert 1e-5 < loo.relative_error(closed, refitted) < 0.1
 
 
-def test_refitted_classes_are_those_of_the_estimator(loo):
-    found, expected = [], []
-    for seed in range(20):
-        X, codes = loo.annulus(12, np.random.default_rng(seed))
-        K = RBF(0.1)(X)
-        found.append(loo.refitted(loo.refit_rkhs, K, codes, 1.0)[1])
-        wrong = 0
-        for i in range(12):
-            kept = np.delete(np.arange(12), i)
-            model = KernelFDA(kernel="precomputed", reg=Ridge(1.0))
-            model.fit(K[np.ix_(kept, kept)], codes[kept])
-            wrong += model.predict(K[i : i + 1, kept])[0] != codes[i]
-        expected.append(wrong / 12)
-    assert max(expected) > 0
-    assert_array_equal(found, expected)
-
-
 def test_relative_error_is_squared(loo):
     assert loo.relative_error(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 4 / 17
 
@@ -278,14 +253,6 @@ def test_ridge_path_is_leave_one_out_by_refitting(loo, seed):
     assert found == best
     expected = np.linalg.solve(K + best * np.eye(30), y)
     assert_allclose(alpha, expected, rtol=0, atol=1e-10)
-
-
-def test_ways_of_choosing_find_the_width(loo):
-    X, codes = loo.ringnorm(60, np.random.default_rng(2))
-    sizes = loo.Sizes(widths=(0.1, 4.0, 60.0), penalties=(0.1, 1.0))
-    for choose, error_of in loo.WAYS.values():
-        if error_of is loo.error_of_kfda:
-            assert choose(X, codes, sizes)[0] == 4.0
 
 
 def test_refitting_chooses_the_fewest_errors(loo, monkeypatch):

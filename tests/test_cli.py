@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import warnings
-from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import mne
@@ -132,13 +131,6 @@ def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert "correction 'fdr'" in printed.out
 
 
-def test_cv_sets_the_number_of_folds(folder, tmp_path):
-    file = str(folder / "words-epo.fif")
-    short = ["--step", "0.1", "--permutations", "0", "--out", str(tmp_path)]
-    assert main(["epochs", file, "--cv", "4", *short]) == 0
-    assert len(load_result(tmp_path / "words.h5").tests) == 4
-
-
 def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
     file = str(folder / "words-epo.fif")
     assert main(["epochs", file, "--permutations", "0", "--out", str(tmp_path)]) == 0
@@ -146,31 +138,6 @@ def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
     assert list(table.columns) == ["time", "accuracy"]
     assert "chance 0.333" in (out := capsys.readouterr().out)
     assert "Above chance" not in out
-
-
-def test_summary_names_first_and_last_significant_times(folder, tmp_path, capsys):
-    file = str(folder / "words-epo.fif")
-    options = ["--correction", "none", "--permutations", "99", "--out", str(tmp_path)]
-    assert main(["epochs", file, *options]) == 0
-    result = load_result(tmp_path / "words.h5")
-    times = result.times[result.pvalues() <= 0.05]
-    line = next(
-        line for line in capsys.readouterr().out.splitlines() if "Above" in line
-    )
-    spans = line.removeprefix("Above chance: ").split(" (")[0].split(", ")
-    ends = np.array([span.removesuffix(" s").split(" to ") for span in spans])
-    inside = [
-        np.flatnonzero((result.times >= float(a) - 1e-6) & (result.times <= float(b)))
-        for a, b in ends
-    ]
-    assert_array_equal(result.times[np.concatenate(inside)], times)
-    # Neighbors are in one span: the sample after a span's end is not significant.
-    assert all(b[0] - a[-1] > 1 for a, b in pairwise(inside))
-    assert list(pd.read_csv(tmp_path / "words.csv").columns) == [
-        "time",
-        "accuracy",
-        "p",
-    ]
 
 
 def read_files(folder, *names):

@@ -100,17 +100,6 @@ def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
         assert "-epo.fif: 30 averages of 2 trials (60), 3 classes" in printed.out
 
 
-def test_methods_differ(folder):
-    options = {"window": 0.1, "step": 0.1, "groups": "block"}
-    found = [
-        decode_epochs(read(folder), **options, **method) for method in METHODS.values()
-    ]
-    lambdas = [np.resize(each.lambdas, 40) for each in found]
-    n_trials = {len(each.y) for each in found}
-    assert len(n_trials) == 2  # single ones and averages
-    assert len(np.unique(lambdas, axis=0)) >= 6
-
-
 def test_components_leave_out_discriminants(folder, tmp_path):
     short = "--permutations 9 --step 0.1 --components 1"
     assert run(folder, tmp_path, "epochs", "words-epo.fif", short) == 0
@@ -273,18 +262,6 @@ def test_errors_name_the_options(folder, tmp_path, capsys, option, message):
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert_matches(message, printed.err)
-
-
-def test_images_refuse_what_does_not_go_together(folder, tmp_path, capsys):
-    labels = f"--labels {folder}/labels.tsv"
-    for option, message in (
-        ("--reg 1 --df 3", "either --reg or --df"),
-        ("--criterion log_loss --reg oas", "Add --reg tuned"),
-    ):
-        status = run(folder, tmp_path, "searchlight", "bold.nii.gz", labels, option)
-        assert status == 2
-        assert_matches(message, capsys.readouterr().err)
-    assert not list(tmp_path.iterdir())
 
 
 def test_smooth_refuses_channels_of_two_types(folder, tmp_path, capsys):

@@ -14,21 +14,15 @@ from scipy import stats
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,
-    decode_epochs,
     generalize_arrays,
-    load_result,
-    regress,
     searchlight,
-    simulate_epochs,
 )
 from mvpa_kfda.group.comparison import (
     Differences,
-    Flips,
     compare,
     count_right,
     sum_within,
 )
-from mvpa_kfda.results.group import ComparisonResult
 from mvpa_kfda.viz.common import describe
 
 matplotlib.use("Agg")
@@ -81,45 +75,6 @@ def test_permutation_equals_counting(pair, name, alternative):
     assert_allclose(result.scores, pair[0].scores - pair[1].scores, rtol=0, atol=0)
     assert_array_equal(result.statistic.round(12), result.scores.round(12))
     assert result.n_permutations == len(result.null_max) == 99
-
-
-def test_a_decoder_beats_one_of_noise(pair):
-    result = compare(*pair, correction=["max", "cluster", "tfce"])
-    for name in ("max", "cluster", "tfce", "fdr"):
-        assert (result.pvalues(name)[3:] <= 0.05).all(), name
-    assert (result.pvalues("max")[:3] > 0.05).all()
-    other = compare(*pair[::-1])
-    assert_allclose(other.scores, -result.scores)
-    assert_allclose(other.pvalues(), result.pvalues())
-    assert (compare(*pair, alternative="less").pvalues()[3:] == 1).all()
-
-
-def test_kinds_of_results_are_compared(data):
-    X, y, groups = data
-    single = [cross_validate(X[:, :3, k], y, **SEEDED) for k in (3, 0)]
-    result = compare(*single)
-    assert isinstance(result.scores, float)
-    assert isinstance(result.pvalues(), float)
-    assert result.pvalues("max") == result.pvalues("none") <= 0.05
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=60)
-    seeded = {"n_permutations": 49, "random_state": 3, "groups": groups}
-    regressions = [
-        regress(rng.normal(size=(60, 4)) + k * values[:, None], values, **seeded)
-        for k in (1, 0)
-    ]
-    assert compare(*regressions).pvalues() <= 0.05
-
-
-def test_sensor_maps_keep_their_neighbours():
-    epochs = simulate_epochs(n_trials=40, random_state=0)
-    options = {"sensors": "adjacency", "window": 0.2, "step": 0.2, **SEEDED}
-    a = decode_epochs(epochs, **options)
-    b = decode_epochs(epochs, kernel="rbf", **options)
-    result = compare(a, b, correction="cluster")
-    assert result.pvalues().shape == a.shape == (len(result.ch_names), len(a.times))
-    flipped = compare(a, b, "sign-flip", "cluster", n_permutations=99, random_state=0)
-    assert flipped.pvalues().shape == a.shape
 
 
 # ----------------------------------------------- maps of images and of generalization
@@ -373,24 +328,6 @@ def test_single_trials_give_the_exact_mcnemar_test(data):
     assert_allclose(result.pvalues(), exact, rtol=1e-12)
     z = (n_a - n_b) / np.sqrt(n_a + n_b)
     assert_allclose(result.statistic, z, rtol=1e-12)
-
-
-def test_flips_are_seeded_and_not_batched(pair):
-    options = {"n_permutations": 200, "correction": ["max", "cluster"]}
-    first = compare(*pair, "sign-flip", random_state=1, **options)
-    second = compare(*pair, "sign-flip", random_state=1, **options)
-    assert first == second
-    other = compare(*pair, "sign-flip", random_state=2, **options)
-    assert not np.array_equal(first.null_max, other.null_max)
-    rng = np.random.default_rng(0)
-    signs, d = rng.choice([-1, 1], (50, 9)), rng.integers(-3, 4, (9, 4))
-    flips = Flips(d, signs, (2, 2), 1.6)
-    whole = flips[0:50]
-    assert whole.shape == (50, 2, 2)
-    parts = [flips[k : k + 1][0] for k in range(50)]
-    assert_array_equal(whole, parts)
-    z = (signs @ d / np.sqrt((d**2).sum(axis=0))).reshape(50, 2, 2)
-    assert_allclose(whole, z, rtol=1e-12)
 
 
 def test_only_predictions_of_both_are_counted():
@@ -684,14 +621,6 @@ def test_metric_of_one_only(data, pair):
         compare(both, pair[0])
 
 
-def test_regression_has_no_classes_to_flip():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=30)
-    a, b = (regress(rng.normal(size=(30, 2)), values) for _ in range(2))
-    with pytest.raises(ValueError, match="these are results of regression"):
-        compare(a, b, "sign-flip")
-
-
 def test_groups_of_training_trials_are_not_flipped(data):
     X, y, groups = data
     maps = [
@@ -723,29 +652,6 @@ def test_too_few_permutations_warn(data):
 
 
 # ------------------------------------------------------------------- what comes out
-
-
-def test_result_is_saved_and_loaded(pair, images, tmp_path):
-    for k, result in enumerate(
-        (
-            compare(*pair, correction=["cluster", "fdr"]),
-            compare(*images, method="sign-flip", n_permutations=99),
-            compare(*pair, method="both", correction=["max", "fdr", "tfce"]),
-        )
-    ):
-        result.save(tmp_path / f"{k}.h5")
-        loaded = load_result(tmp_path / f"{k}.h5")
-        assert loaded == result
-        assert isinstance(loaded, ComparisonResult)
-        assert_array_equal(loaded.pvalues(), result.pvalues())
-        assert repr(loaded) == repr(result)
-
-
-def test_files_give_the_same(pair, tmp_path):
-    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
-    for each, path in zip(pair, paths, strict=True):
-        each.save(path)
-    assert compare(*map(str, paths)) == compare(*pair)
 
 
 def test_table(pair):
@@ -797,9 +703,3 @@ def test_result_says_what_it_is(pair):
 def test_shapes_must_fit(pair):
     with pytest.raises(ValueError, match=r"positions \(5,\) got scores_b of shape"):
         replace(compare(*pair), scores_b=np.zeros(4))
-
-
-def test_figures(pair):
-    result = compare(*pair)
-    assert result.plot() is not None
-    assert result.plot_null().get_ylabel()

@@ -1,15 +1,10 @@
 """Every correction equals brute force, and MNE's tests of exact sign flips."""
 
-import itertools
-
-import mne
 import numpy as np
 import pytest
-from mne.utils import check_version
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import false_discovery_control, norm
-from sklearn.feature_extraction.image import grid_to_graph
 
 from mvpa_kfda import generalize_arrays
 from mvpa_kfda.inference import clusters as _clusters
@@ -224,103 +219,6 @@ def test_one_position_needs_no_correction(alternative, dtype):
 
 
 # --------------------------------------------------------------- MNE's exact sign flips
-
-
-def sensors():
-    montage = mne.channels.make_standard_montage("biosemi32")
-    info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
-    return mne.channels.find_ch_adjacency(info, "eeg")[0]
-
-
-def voxels():
-    mask = np.random.default_rng(3).random((5, 5, 4)) < 0.7
-    return grid_to_graph(5, 5, 4, mask=mask)
-
-
-GEOMETRIES = {
-    "lattice": ((7, 8), None),
-    "times x sensors": ((4, 32), mne.stats.combine_adjacency(4, sensors())),
-    "voxels": ((voxels().shape[0],), voxels()),
-}
-geometries = pytest.mark.parametrize(
-    ("shape", "adjacency"), GEOMETRIES.values(), ids=GEOMETRIES
-)
-
-
-def subjects(shape, n_subjects=6):
-    """Return smooth noise with an effect up and one down, (subjects, positions...)."""
-    data = np.random.default_rng(5).normal(size=(n_subjects, *shape))
-    for axis in range(1, data.ndim):
-        data = data + np.roll(data, 1, axis)
-    flat = data.reshape(n_subjects, -1)
-    flat[:, :8] += 2.5
-    flat[:, -8:] -= 2.0
-    return data
-
-
-def flipped(data, alternative):
-    """Return the t map of the data and those of the flips of signs that MNE takes.
-
-    All of them; but where it tests one side, MNE counts the data as they are once more,
-    in place of those with every sign flipped.
-    """
-    flips = itertools.product([1.0, -1.0], repeat=len(data))
-    signs = [np.reshape(flip, (-1,) + (1,) * (data.ndim - 1)) for flip in flips]
-    t = np.array([t_values(data * sign) for sign in signs])
-    return t[0], t[1:] if alternative == "two-sided" else t[:-1]
-
-
-def t_values(data):
-    return mne.stats.ttest_1samp_no_p(data)
-
-
-def with_mne(data, threshold, tail, adjacency):
-    """Return what MNE finds with all flips of signs: clusters, their p-values."""
-    return mne.stats.permutation_cluster_1samp_test(
-        data,
-        threshold=threshold,
-        n_permutations=2 ** len(data),  # "all" would leave one of the flips out
-        tail=tail,
-        stat_fun=t_values,
-        adjacency=None if adjacency is None else sparse.coo_array(adjacency),
-        out_type="mask",
-        verbose="error",
-    )
-
-
-@geometries
-@alternatives
-def test_cluster_mass_equals_mne(shape, adjacency, alternative):
-    data, height = subjects(shape), 2.0
-    options = {"alternative": alternative, "height": height}
-    p = correct(FullNull(*flipped(data, alternative), adjacency, **options), "cluster")
-    assert p.shape == shape
-    tail = {"greater": 1, "less": -1, "two-sided": 0}[alternative]
-    threshold = -height if tail < 0 else height
-    _, masks, cluster_p, _ = with_mne(data, threshold, tail, adjacency)
-    expected = np.ones(shape)
-    for mask, value in zip(masks, cluster_p, strict=True):
-        expected[mask] = value
-    assert_allclose(p, expected, rtol=1e-12, atol=0)
-    assert expected.min() < 0.15
-    assert expected.max() == 1
-
-
-@geometries
-@alternatives
-def test_tfce_equals_mne(shape, adjacency, alternative):
-    data = subjects(shape)
-    options = {"alternative": alternative, "height": 2.0}
-    p = correct(FullNull(*flipped(data, alternative), adjacency, **options), "tfce")
-    if check_version("mne", "1.13"):  # before, its heights and extents were others
-        # MNE compares enhanced scores as if they were negative where tail is -1.
-        mirrored = -data if alternative == "less" else data
-        tail = 0 if alternative == "two-sided" else 1
-        step = {"start": 0, "step": 0.2}
-        expected = with_mne(mirrored, step, tail, adjacency)[2]
-        assert_allclose(p.ravel(), expected, rtol=1e-12, atol=0)
-    assert p.min() < 0.3
-    assert len(set(p.ravel())) > 5
 
 
 # -------------------------------------------------------------------- each of them

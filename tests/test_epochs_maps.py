@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import laplacian_kernel
 
-from mvpa_kfda import RBF, Polynomial, decode_epochs, load_result
+from mvpa_kfda import RBF, Polynomial, decode_epochs
 from mvpa_kfda.inference.corrections import corrected_p_values
 from mvpa_kfda.results.epochs import SensorTimeResult, TimeFrequencyResult
 
@@ -182,53 +182,6 @@ def test_patterns_are_those_of_each_frequency_in_its_units(scale):
     assert decode_epochs(tfr, kernel="rbf", cv=4).pattern_maps == {}
 
 
-@pytest.mark.parametrize("scale", ["auto", "channel"])
-def test_patterns_without_penalty_are_differences_of_means_in_power(scale):
-    """A model without penalty knows the class means, in whatever unit it works."""
-    tfr = make_tfr(MIXED)
-    result = decode_epochs(tfr, scale=scale, reg=1e-9, cv=4)
-    power, y = tfr.data.transpose(2, 3, 0, 1), tfr.events[:, 2] - 1
-    means = np.stack([power[:, :, y == c].mean(axis=2) for c in range(3)], axis=2)
-    means -= power.mean(axis=2, keepdims=True)
-    size = np.abs(means).max(axis=(1, 2), keepdims=True)
-    found = result.pattern_maps["class"]
-    assert_allclose(found / size, means / size, rtol=0, atol=1e-6)
-
-
-def test_the_maximum_is_taken_over_the_whole_map():
-    result = decode_epochs(make_tfr(), n_permutations=99, random_state=0)
-    maximum = result.null.reshape(99, -1).max(axis=1)
-    expected = 1 + (maximum[:, np.newaxis, np.newaxis] >= result.scores).sum(axis=0)
-    assert_allclose(result.pvalues("max"), expected / 100, rtol=0, atol=1e-12)
-    significant = result.pvalues("max") <= 0.05
-    assert significant[1, 3:].all()
-    assert not significant[[0, 2]].any()
-    assert not significant[:, :3].any()
-
-
-def test_rows_do_not_leak_into_each_other():
-    tfr = make_tfr()
-    for options in ({}, {"window": 0.03, "window_mode": "concatenate"}):
-        before = decode_epochs(tfr, **options, **OPTIONS)
-        other = tfr.copy()
-        other.data = tfr.data.copy()
-        other.data[:, :, 1] = make_tfr(seed=5).data[:, :, 1]
-        after = decode_epochs(other, **options, **OPTIONS)
-        rows = [0, 2]
-        assert_array_equal(after.null[:, rows], before.null[:, rows])
-        assert_array_equal(after.predicted[rows], before.predicted[rows])
-        assert (after.null[:, 1] != before.null[:, 1]).any()
-
-
-@pytest.mark.parametrize("options", [{}, {"kernel": "rbf", "window": 0.02}], ids=str)
-def test_frequencies_do_not_depend_on_n_jobs(options):
-    tfr = make_tfr()
-    same(
-        decode_epochs(tfr, n_jobs=2, **options, **OPTIONS),
-        decode_epochs(tfr, n_jobs=1, **options, **OPTIONS),
-    )
-
-
 @pytest.mark.parametrize("method", ["morlet", "multitaper"])
 def test_decomposition_by_mne(method):
     """Decimated, with bad channels, picks, labels and groups of all kinds."""
@@ -294,32 +247,6 @@ def test_misc_channels_of_power_when_picked():
     ]
     assert_rows(result, rows)
     assert decode_epochs(tfr, cv=4).parameters["ch_names"] == ["EEG0", "EEG1"]
-
-
-def test_time_frequency_result_is_saved_and_tabulated(tmp_path):
-    result = decode_epochs(make_tfr(), **OPTIONS)
-    result.save(tmp_path / "result.h5")
-    loaded = load_result(tmp_path / "result.h5")
-    assert loaded == result
-    assert repr(result) == repr(loaded)
-    assert "| 3 freqs, 4.000 to 22.500 | 6 times, -0.030 to 0.020 |" in repr(result)
-    table = loaded.to_dataframe(["max", "tfce"])
-    columns = ["freq", "time", "accuracy", "roc_auc", "p", "p_max", "p_tfce"]
-    assert table.columns.tolist() == columns
-    assert_array_equal(table["freq"], np.repeat(FREQS, 6))
-    assert_array_equal(table["time"], np.tile(result.times, 3))
-    assert_array_equal(table["accuracy"], result.scores.ravel())
-
-
-def test_time_frequency_result_is_drawn():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    result = decode_epochs(make_tfr(), **OPTIONS)
-    figure, ax = plt.subplots()
-    assert result.plot(metric="roc_auc", correction="none", ax=ax) is ax
-    drawn = [np.ma.getdata(mesh.get_array()).ravel() for mesh in ax.collections]
-    expected = result.metrics["roc_auc"].ravel()
-    assert any(np.array_equal(values, expected) for values in drawn)
-    plt.close(figure)
 
 
 def changed(change, **options):
@@ -526,32 +453,6 @@ def test_sensors_of_several_types_with_a_matrix():
         assert_array_equal(result.predicted[i], one.predicted)
 
 
-def test_neighbourhoods_do_not_leak_into_each_other():
-    epochs = make_epochs()
-    near = pairs_of(epochs)[:, SITES.index("C3")] > 0
-    other = epochs.copy()
-    noise = np.random.default_rng(9).standard_normal(epochs.get_data().shape)
-    other._data = epochs.get_data()
-    other._data[:, SITES.index("C3")] = 1e-5 * noise[:, 0]
-    for options in ({}, {"window": 0.03, "window_mode": "concatenate"}):
-        one, two = (
-            decode_epochs(given, sensors=True, **options, **OPTIONS)
-            for given in (epochs, other)
-        )
-        assert_array_equal(one.null[:, ~near], two.null[:, ~near])
-        changed = (one.null != two.null).any(axis=(0, 2))
-        assert_array_equal(changed, near)
-
-
-@pytest.mark.parametrize("options", [{}, {"kernel": "rbf", "window": 0.02}], ids=str)
-def test_sensors_do_not_depend_on_n_jobs(options):
-    epochs = make_epochs()
-    same(
-        decode_epochs(epochs, sensors=True, n_jobs=2, **options, **OPTIONS),
-        decode_epochs(epochs, sensors=True, n_jobs=1, **options, **OPTIONS),
-    )
-
-
 @pytest.mark.parametrize("n_times", [1, 6])
 def test_clusters_reach_over_neighbours_and_times(n_times):
     epochs = make_epochs(n_times=n_times)
@@ -567,41 +468,6 @@ def test_clusters_reach_over_neighbours_and_times(n_times):
         assert_array_equal(result.pvalues(correction), p)
     on_a_grid = corrected_p_values(result.scores, result.null, "tfce")
     assert (result.pvalues("tfce") != on_a_grid).any()
-
-
-def test_the_sensor_that_differs_is_found():
-    epochs = make_epochs()
-    result = decode_epochs(epochs, sensors=True, n_permutations=99, random_state=0)
-    near = pairs_of(epochs)[:, SITES.index("Oz")] > 0
-    significant = result.pvalues("max") <= 0.05
-    assert significant[near, 3:].all()
-    assert not significant[:, :3].any()
-
-
-def test_sensor_result_is_saved_and_tabulated(tmp_path):
-    epochs = make_epochs()
-    result = decode_epochs(epochs, sensors=True, **OPTIONS)
-    result.save(tmp_path / "result.h5")
-    loaded = load_result(tmp_path / "result.h5")
-    assert loaded == result
-    assert "| 8 sensors, Fz to P4 | 6 times, -0.030 to 0.020 |" in repr(loaded)
-    table = loaded.to_dataframe()
-    columns = ["sensor", "time", "accuracy", "roc_auc", "p", "p_max"]
-    assert table.columns.tolist() == columns
-    assert table["sensor"].tolist() == np.repeat(SITES, 6).tolist()
-    assert_array_equal(table["time"], np.tile(result.times, 8))
-    assert loaded.info["ch_names"] == SITES
-    for one, other in zip(loaded.info["chs"], epochs.info["chs"], strict=True):
-        assert_allclose(one["loc"][:3], other["loc"][:3], rtol=0, atol=1e-6)
-    assert_array_equal(loaded.pvalues("cluster"), result.pvalues("cluster"))
-
-
-def test_sensor_result_is_drawn():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    result = decode_epochs(make_epochs(), sensors=True, **OPTIONS)
-    figure = result.plot(times=[0.0], correction="none")
-    assert len(figure.axes) > 1
-    plt.close(figure)
 
 
 def test_sensor_result_needs_an_adjacency_of_its_sensors():

@@ -1,4 +1,3 @@
-import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,11 +26,7 @@ FREQS = np.array([4.0, 8.0, 16.0])
 S, P, CHANCE = 7, 99, 0.4
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def places(kind, **coordinates):
@@ -953,12 +948,6 @@ def test_names_of_differences():
     assert label_of(group(time(), others=3), "accuracy") == "Accuracy, first - second"
     own = group(time(), others=3, metric="score_a")
     assert label_of(own, "score_a") == "Score a, first - second"
-
-
-def test_results_draw_themselves():
-    result = group(time(), marked=[1])
-    assert len(result.plot().axes) == 2
-    assert result.plot_null(ax=plt.subplots()[1]).get_xlabel().endswith("positions")
 
 
 def test_titles_break_at_commas_only():

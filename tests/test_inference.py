@@ -1,11 +1,8 @@
 """p-values and corrections, compared with brute force and known cases."""
 
-import itertools
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
 
 from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
@@ -29,39 +26,6 @@ def noise(shape=(20,), n_permutations=199, seed=0, effect=None):
 
 
 # ---------------------------------------------------------------------------- p-values
-
-
-def test_p_values_count():
-    observed = np.array([3.0, 1.0, 5.0, 0.0])
-    null = np.array([[1.0, 1.0, 1.0, 1.0], [2, 1, 2, 2], [3, 1, 3, 3], [4, 1, 4, 4]])
-    assert_allclose(p_values(observed, null), [0.6, 1.0, 0.2, 1.0], rtol=1e-14, atol=0)
-    assert p_values(3, [1, 2, 3, 4]) == 0.6
-    assert isinstance(p_values(3, [1, 2, 3, 4]), float)
-
-
-@pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 3, 2)])
-def test_p_values_equal_a_loop(shape):
-    rng = np.random.default_rng(0)
-    observed = rng.integers(0, 6, shape) / 7
-    null = rng.integers(0, 6, (40, *shape)) / 7
-    p = p_values(observed, null)
-    assert np.shape(p) == shape
-    for position in np.ndindex(shape):
-        larger = sum(row[position] >= np.asarray(observed)[position] for row in null)
-        assert np.asarray(p)[position] == (1 + larger) / 41
-
-
-def test_p_values_agree_with_scipys_permutation_test():
-    rng = np.random.default_rng(1)
-    a, b = rng.integers(0, 5, 4).astype(float), rng.integers(1, 6, 4).astype(float)
-    pooled = np.concatenate([a, b])
-    halves = [list(half) for half in itertools.combinations(range(8), 4)]
-    means = np.array([2 * pooled[h].mean() - pooled.mean() * 2 for h in halves])
-    expected = stats.permutation_test(
-        (a, b), lambda x, y: x.mean() - y.mean(), alternative="greater"
-    )
-    # The observed split is the first of the list.
-    assert p_values(means[0], means[1:]) == pytest.approx(expected.pvalue, rel=1e-12)
 
 
 def test_near_ties_are_ties():
@@ -97,18 +61,6 @@ def test_p_values_refuse():
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
-@pytest.mark.parametrize("shape", [(), (12,), (4, 5), (2, 3, 4)])
-def test_every_correction_keeps_the_shape_and_range(correction, shape):
-    observed, null = noise(shape, 39)
-    p = corrected_p_values(observed, null, correction)
-    assert np.shape(p) == shape
-    assert (np.asarray(p) >= 1 / 40).all()
-    assert (np.asarray(p) <= 1).all()
-    if shape == ():
-        assert isinstance(p, float)
-
-
-@pytest.mark.parametrize("correction", CORRECTIONS)
 def test_every_correction_finds_a_strong_effect(correction):
     observed, null = noise(n_permutations=499, effect=slice(5, 9))
     p = corrected_p_values(observed, null, correction)
@@ -117,43 +69,9 @@ def test_every_correction_finds_a_strong_effect(correction):
         assert (np.delete(p, np.s_[4:10]) > 0.05).all()
 
 
-def test_a_single_score_needs_no_correction():
-    null = np.random.default_rng(0).normal(size=99)
-    for correction in (None, *CORRECTIONS):
-        if correction != "cluster-size":  # whose clusters are all of one position
-            assert corrected_p_values(2.5, null, correction) == p_values(2.5, null)
-
-
-def test_max_equals_brute_force_and_is_monotone():
-    observed, null = noise((3, 4), 99, effect=0)
-    p = corrected_p_values(observed, null, "max")
-    for position in np.ndindex(3, 4):
-        above = [row.max() >= observed[position] for row in null]
-        assert p[position] == (1 + sum(above)) / 100
-    order = np.argsort(observed, axis=None)
-    assert (np.diff(p.ravel()[order]) <= 0).all()
-    assert (p >= p_values(observed, null)).all()
-    # More positions can only make a family-wise p-value larger.
-    assert (p[:2] >= corrected_p_values(observed[:2], null[:, :2], "max")).all()
-
-
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_scores_that_are_all_zero_are_ties(correction):
     assert (corrected_p_values(np.zeros(3), np.zeros((4, 3)), correction) == 1).all()
-
-
-def test_fdr_and_bonferroni_by_hand():
-    # Uncorrected p = 0.01, 0.04, 0.03, 0.99 of 99 permutations.
-    ranks = np.array([0, 3, 2, 98])
-    null = np.tile(np.arange(99.0)[:, np.newaxis], 4)
-    observed = 99.0 - ranks - 0.5
-    assert_allclose(
-        p_values(observed, null), [0.01, 0.04, 0.03, 0.99], rtol=1e-12, atol=0
-    )
-    bonferroni = corrected_p_values(observed, null, "bonferroni")
-    assert_allclose(bonferroni, [0.04, 0.16, 0.12, 1.0], rtol=1e-12, atol=0)
-    fdr = corrected_p_values(observed, null, "fdr")
-    assert_allclose(fdr, [0.04, 0.16 / 3, 0.16 / 3, 0.99], rtol=1e-12, atol=0)
 
 
 def test_clusters_do_not_depend_on_unit_or_chance_level():

@@ -16,7 +16,6 @@ from mvpa_kfda.inference.corrections import (
     p_values_from_summary,
 )
 from mvpa_kfda.inference.null import FullNull, NullSummary, summarize_null
-from mvpa_kfda.utils.files import read_result_file, write_result_file
 
 #: What a summary can tell, if it has clusters.
 KEPT = [name for name in CORRECTIONS if name not in ("max-step-down", "cluster-size")]
@@ -146,17 +145,6 @@ def test_equal_ratios_of_counts_tie_in_float32():
             assert_array_equal(FullNull(ratio, rows).exceedances, np.full(n + 1, 3))
 
 
-def test_float32_and_float64_agree_on_many_accuracies():
-    rng = np.random.default_rng(0)
-    for n in (7, 60, 333, 1024, 1999, 2000):
-        observed = rng.binomial(n, 0.5, 200) / n
-        null = rng.binomial(n, 0.5, (99, 200)) / n
-        for correction in ("none", "max", "fdr", "bonferroni"):
-            p = corrected_p_values(observed, null, correction)
-            same = corrected_p_values(observed, null.astype(np.float32), correction)
-            assert_array_equal(same, p)
-
-
 def test_differences_above_the_precision_are_no_ties_in_float32():
     null = np.array([0.5 - 2e-6, 0.5 + 2e-6, 0.25], dtype=np.float32)
     assert p_values(0.5, null) == 2 / 4
@@ -237,26 +225,6 @@ def test_no_temporary_is_as_large_as_the_null(correction, kind, tmp_path, monkey
 
 
 # ------------------------------------------------------------------ kept in a file
-
-
-@pytest.mark.parametrize("with_clusters", [False, True])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_summary_survives_a_result_file(with_clusters, dtype, tmp_path):
-    observed, null = accuracies((3, 4))
-    summary = summarize_null(
-        observed, null.astype(dtype), with_clusters=with_clusters, threshold=0.1
-    )
-    arrays = summary.to_arrays()
-    assert all(value is not None for value in arrays.values())
-    assert len(arrays) == (7 if with_clusters else 4)
-    path = tmp_path / "summary.h5"
-    write_result_file(path, "Summary", {"null": arrays})
-    restored = NullSummary.from_arrays(read_result_file(path)[1]["null"])
-    assert restored.threshold == 0.1
-    assert restored.maximum.dtype == dtype
-    for name in KEPT if with_clusters else ("none", "max"):
-        p = p_values_from_summary(observed, restored, name, threshold=0.1)
-        assert_array_equal(p, corrected_p_values(observed, null, name, threshold=0.1))
 
 
 def test_arrays_of_a_summary_are_checked():

@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
-from mvpa_kfda.inference.corrections import correct, corrected_p_values
-from mvpa_kfda.inference.null import FullNull
+from mvpa_kfda.inference.corrections import corrected_p_values
 from mvpa_kfda.inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 
 ALPHA = 0.05
@@ -119,16 +118,6 @@ def test_observed_scores_are_as_precise_as_the_nulls():
         assert null.dtype == np.float32  # the least precise null decides what ties
         assert corrected_p_values(null.observed, null[:]) == 1
         assert_array_equal(null.observed, np.float32([0.7]).astype(float))
-
-
-@pytest.mark.parametrize("correction", ["none", "max", "max-step-down", "cluster"])
-@pytest.mark.parametrize("statistic", ["min", "mean"])
-def test_p_values_without_the_whole_null(statistic, correction):
-    scores, nulls = subjects((9, 7, 8), n_positions=15)
-    draws = draw_recombinations([10, 8, 9], 200, random_state=4)
-    null = RecombinedNull(scores, nulls, draws, statistic)
-    lazy = correct(FullNull(null.observed, null), correction)
-    assert_array_equal(lazy, corrected_p_values(null.observed, null[:], correction))
 
 
 @pytest.mark.parametrize("statistic", ["min", "mean"])

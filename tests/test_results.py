@@ -9,7 +9,7 @@ from typing import ClassVar
 import h5py
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from mvpa_kfda.results.base import Result, SubjectResult
 from mvpa_kfda.results.decoding import DecodingResult
@@ -183,37 +183,6 @@ def test_folds_train_on_the_rows_that_are_not_tested():
     assert_array_equal(folds[0][1], [5, 1])
     assert_array_equal(folds[1][0], [0, 4, 5, 6, 7, 8, 9, 10, 11])
     assert len(folds) == 2
-
-
-def test_uncorrected_p_values_count_the_null():
-    one, many = decoding_result(), time_result()
-    p = one.pvalues()
-    assert type(p) is float
-    assert_allclose(
-        p, (1 + (one.null >= one.scores).sum()) / (1 + P), rtol=1e-12, atol=0
-    )
-    for metric in ("roc_auc", "accuracy"):
-        expected = (1 + (many.nulls[metric] >= many.metrics[metric]).sum(0)) / (1 + P)
-        assert_allclose(many.pvalues(metric=metric), expected, rtol=1e-12, atol=0)
-    assert_array_equal(many.pvalues(None), many.pvalues())
-
-
-def test_corrected_p_values_use_all_time_points():
-    result = time_result()
-    expected = (1 + (result.null.max(axis=1)[:, None] >= result.scores).sum(0)) / 20
-    assert_allclose(result.pvalues("max"), expected, rtol=1e-12, atol=0)
-    assert (result.pvalues("max") > result.pvalues()).any()
-
-
-def test_threshold_reaches_the_clusters():
-    null = np.linspace(0, 1, 100)[:, None].repeat(4, axis=1)
-    result = replace(
-        time_result(n_times=4),
-        metrics={"accuracy": np.array([0.2, 0.9, 0.9, 0.2])},
-        nulls={"accuracy": null},
-    )
-    assert result.pvalues("cluster", threshold=0.2)[1] < 1
-    assert result.pvalues("cluster", threshold=0.01)[1] == 1
 
 
 @pytest.mark.parametrize("make", [decoding_result, time_result])
@@ -778,10 +747,3 @@ def test_figures_of_a_result_are_those_of_the_function():
         assert_array_equal(line.get_xydata(), expected.get_xydata())
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         result.plot(colour="red")
-
-
-def test_table_takes_one_correction_by_name_and_checks_it():
-    result = time_result()
-    assert "p_fdr" in result.to_dataframe("fdr")
-    with pytest.raises(ValueError, match=r"'corrections': 'holm'.*'fdr'"):
-        result.to_dataframe(["holm"])
