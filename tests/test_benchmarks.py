@@ -334,13 +334,6 @@ def test_wrong_penalty_is_found_out(penalty, monkeypatch):
         penalty.check_equal(X, y)
 
 
-def test_noise_lasts_and_keeps_its_variance(penalty):
-    noise = penalty.last(np.random.default_rng(0).normal(size=(60, 4000)))
-    assert_allclose(noise.std(axis=1), 1, rtol=0, atol=0.1)
-    lagged = np.mean(noise[1:] * noise[:-1]) / np.mean(noise**2)
-    assert_allclose(lagged, penalty.LASTING, rtol=0, atol=0.02)
-
-
 def test_runs_hold_blocks_of_all_classes(penalty):
     for case in penalty.CASES:
         X, y, groups = case.draw(0)

@@ -121,13 +121,6 @@ def test_paths(monkeypatch, tmp_path):
         assert checkpoint.path == Path(os.path.realpath(tmp_path / "x.checkpoint"))
 
 
-def test_parts_before_a_description_are_refused(path):
-    with Checkpoint(path) as checkpoint:
-        with pytest.raises(ValueError, match=r"Call start\(description\)"):
-            checkpoint.save(0, make_part())
-        assert checkpoint.finished == set()
-
-
 @pytest.mark.parametrize(
     ("part", "where"),
     [

@@ -421,24 +421,6 @@ def test_output_folder_is_tried_before_anything_is_computed(
     assert main([*command, "--out", "words.csv"]) == 2
 
 
-def test_error_of_several_lines_is_printed_as_one(tmp_path, monkeypatch, capsys):
-    def fail(*args, **kwargs):
-        raise ValueError("first line,\n    second line")
-
-    monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "mvpa-kfda: error: first line, second line\n"
-
-
-def test_stopping_by_keyboard_leaves_no_traceback(tmp_path, monkeypatch, capsys):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(mvpa_kfda, "decode_epochs", interrupt)
-    assert main(["demo", "--out", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
-
-
 def test_needs_no_display_and_says_nothing_on_stderr(folder, tmp_path):
     done = run_process(
         *("epochs", folder / "words-epo.fif", "--step", "0.1", "--out", tmp_path),
@@ -459,13 +441,22 @@ def test_status_reaches_the_shell():
     assert done.stdout == f"mvpa-kfda {mvpa_kfda.__version__}\n"
 
 
-def test_help_names_options_and_metrics(capsys):
+OF_IMAGES = "--drop --resume --mask roc_auc tfce .check IMAGE permuted"
+HELP = {
+    "epochs": "--by --correction roc_auc tfce polynomial replaced --generalize "
+    "--test-file --train-on --null --sensors",
+    "searchlight": f"--radius --process-mask {OF_IMAGES}",
+    "regions": f"--atlas --atlas-names {OF_IMAGES}",
+    "group": "--method --other --paired",
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_names_options_and_metrics(command, capsys):
     with pytest.raises(SystemExit, match="0"):
-        main(["epochs", "--help"])
+        main([command, "--help"])
     printed = capsys.readouterr().out
-    words = {"--by", "--correction", "roc_auc", "tfce", "polynomial", "replaced"}
-    words |= {"--generalize", "--test-file", "--train-on", "--null", "--sensors"}
-    assert {word for word in words if word not in printed} == set()
+    assert [word for word in HELP[command].split() if word not in printed] == []
 
 
 def test_names_of_options_are_those_of_the_functions():
@@ -480,7 +471,7 @@ def test_help_loads_nothing_that_takes_long():
     code = """
 import contextlib, io, sys
 from mvpa_kfda.cli.main import main
-for command in ([], ["epochs"], ["searchlight"], ["regions"]):
+for command in ([], ["epochs"], ["searchlight"], ["regions"], ["group"]):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main([*command, "--help"])
 slow = {"numpy", "scipy", "sklearn", "pandas", "mne", "nibabel", "nilearn"}
@@ -492,14 +483,23 @@ print(sorted(slow & set(sys.modules)))
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
-def test_failures_of_the_machine_are_one_line_too(tmp_path, monkeypatch, capsys, kind):
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (ValueError("one line,\n    two lines"), 2, "error: one line, two lines"),
+        (RuntimeError("a worker was killed"), 2, "error: a worker was killed"),
+        (MemoryError("a worker was killed"), 2, "error: a worker was killed"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+    ids=repr,
+)
+def test_failures_are_one_line(tmp_path, monkeypatch, capsys, error, status, line):
     def fail(*args, **kwargs):
-        raise kind("a worker was killed")
+        raise error
 
     monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "mvpa-kfda: error: a worker was killed\n"
+    assert main(["demo", "--out", str(tmp_path)]) == status
+    assert capsys.readouterr().err == f"mvpa-kfda: {line}\n"
 
 
 def test_warnings_about_programs_are_not_shown(tmp_path, monkeypatch, capsys):

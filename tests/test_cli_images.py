@@ -2,10 +2,6 @@
 
 import os
 import re
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nibabel
@@ -819,46 +815,6 @@ def test_stopped_run_is_continued(inside, tmp_path, capsys, stop, no_figures):
     assert load_result(tmp_path / "bold_searchlight.h5") == expected
 
 
-def run_process(code, *arguments):
-    """Run Python code in a process of its own; the package need not be installed."""
-    root = str(Path(mvpa_kfda.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": root},
-        check=False,
-    )
-
-
-KILLED = """
-import os, signal, sys
-from mvpa_kfda.utils.checkpoint import Checkpoint
-from mvpa_kfda.cli.main import main
-
-save = Checkpoint.save
-
-def save_and_die(self, number, arrays):
-    save(self, number, arrays)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-Checkpoint.save = save_and_die
-main(sys.argv[1:])
-"""
-
-
-def test_killed_run_is_continued(inside, tmp_path, capsys, no_figures):
-    command = [*LONG, "--out", str(tmp_path)]
-    died = run_process(KILLED, *command)
-    assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
-    assert not (tmp_path / "bold_searchlight.h5").exists()
-    assert main([*command, "--resume"]) == 0
-    assert "Continuing" in capsys.readouterr().out
-    expected = expected_searchlight(inside, groups=RUNS[KEEP], n_permutations=20)
-    assert load_result(tmp_path / "bold_searchlight.h5") == expected
-    assert list(tmp_path.glob("*.checkpoint*")) == []
-
-
 @pytest.mark.parametrize("options", [[], ["--resume"]], ids=["anew", "resume"])
 def test_checkpoint_without_parts_stops_nobody(
     inside, tmp_path, capsys, no_figures, options
@@ -914,15 +870,11 @@ def test_foreign_checkpoint_is_left_alone(inside, tmp_path, capsys):
     assert path.read_text() == "mine"
 
 
-def test_checkpoint_in_use_is_left_alone(inside, tmp_path):
+def test_checkpoint_in_use_is_left_alone(inside, tmp_path, capsys):
     path = tmp_path / "bold_searchlight.checkpoint"
-    code = (
-        "import sys; from mvpa_kfda.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    )
     with Checkpoint(path):
-        done = run_process(code, *LONG, "--out", str(tmp_path), "--resume")
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+        assert main([*LONG, "--out", str(tmp_path), "--resume"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert "is in use by another run. Wait for its end" in line
     assert path.exists()
 
@@ -935,19 +887,3 @@ def test_stop_before_anything_is_finished(inside, tmp_path, capsys, monkeypatch)
     assert main([*LONG, "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_help_names_options_and_metrics(capsys):
-    for command, options in {
-        "searchlight": ["--radius", "--process-mask"],
-        "regions": ["--atlas", "--atlas-names"],
-    }.items():
-        with pytest.raises(SystemExit, match="0"):
-            main([command, "--help"])
-        printed = capsys.readouterr().out
-        usage = printed.split("\n\n")[0]
-        start = f"usage: mvpa-kfda {command} IMAGE [IMAGE ...] --labels TABLE"
-        assert usage.startswith(start)
-        assert "must not be permuted one by one" in " ".join(printed.split())
-        words = [*options, "--drop", "--resume", "--mask", "roc_auc", "tfce", ".check"]
-        assert [word for word in words if word not in printed] == []

@@ -20,8 +20,6 @@ from mvpa_kfda import (
 from mvpa_kfda.group.comparison import (
     Differences,
     compare,
-    count_right,
-    sum_within,
 )
 from mvpa_kfda.viz.common import describe
 
@@ -98,7 +96,7 @@ def images():
     return a, b
 
 
-@pytest.mark.parametrize("method", ["permutation", "sign-flip"])
+@pytest.mark.parametrize("method", ["permutation", "sign-flip", "both"])
 def test_only_voxels_of_both_count(images, method):
     names = ["max", "cluster", "tfce", "cluster-size", "max-step-down"]
     result = compare(*images, method, names, n_permutations=499, random_state=0)
@@ -126,15 +124,6 @@ def test_ties_of_counts_stay_ties_in_single_precision():
     assert_array_equal(null.observed, (hits[0] - hits[1])[0] / n)
     # Other scores keep the precision of their null, and with it a wider tie.
     assert Differences(scores, nulls, np.ones(7, bool), None).dtype == np.float32
-
-
-def test_only_counted_positions_are_in_the_null():
-    rng = np.random.default_rng(0)
-    nulls, scores = rng.normal(size=(2, 20, 5)), rng.normal(size=(2, 5))
-    counted = np.array([True, False, True, True, False])
-    null = Differences(scores, nulls, counted, None)
-    assert_allclose(null[4:6], (nulls[0] - nulls[1])[4:6, counted], rtol=1e-12)
-    assert null.shape == (20, 3)
 
 
 def test_generalization_passes_both_tests(data):
@@ -200,23 +189,8 @@ def test_permutations_must_be_the_same(data, pair):
             compare(a, b)
 
 
-def test_two_unseeded_runs_are_refused(data):
-    X, y, _ = data
-    a, b = (
-        decode_arrays(X[:, k], y, cv=5, n_permutations=20)
-        for k in (slice(3), slice(3, 6))
-    )
-    with pytest.raises(ValueError, match="they differ in: random_state"):
-        compare(a, b)
-
-
 def test_runs_without_a_record_are_refused(pair):
-    a, b = (
-        replace(
-            each, parameters={k: v for k, v in each.parameters.items() if k != name}
-        )
-        for each, name in zip(pair, ["random_state"] * 2, strict=True)
-    )
+    a, b = (replace(each, parameters={}) for each in pair)
     with pytest.raises(ValueError, match=r"random_state \(not recorded\)"):
         compare(a, b)
 
@@ -328,20 +302,6 @@ def test_single_trials_give_the_exact_mcnemar_test(data):
     assert_allclose(result.pvalues(), exact, rtol=1e-12)
     z = (n_a - n_b) / np.sqrt(n_a + n_b)
     assert_allclose(result.statistic, z, rtol=1e-12)
-
-
-def test_only_predictions_of_both_are_counted():
-    a, b = np.array([[0, 1, -1, 1], [-1] * 4]), np.array([[0, 0, 1, -1], [-1] * 4])
-    right, n_both = count_right(a, b, np.array([0, 1, 1, 1]))
-    assert_array_equal(n_both, [2, 0])
-    assert_array_equal(right[0], [[True, True, False, False], [False] * 4])
-    assert_array_equal(right[1], [[True, False, False, False], [False] * 4])
-
-
-def test_sums_within_units():
-    d = np.array([[1, 0, -1, 1, 0], [0, 0, 1, 1, 0]])
-    assert_array_equal(sum_within(d, np.array([0, 1, 0, 2, 2])), [[0, 1], [1, 1]])
-    assert_array_equal(sum_within(0 * d, np.arange(5)), [[0, 0]])
 
 
 def test_alike_decoders_have_p_of_one(data):
@@ -460,37 +420,17 @@ def test_both_do_not_add_up_findings_of_opposite_signs(pair):
     assert (compare(a, b, "both", **options).pvalues()[3:] > 0.5).all()
 
 
-def test_both_on_maps(images, data):
-    options = {"n_permutations": 150, "random_state": 0}
-    X, y, _ = data
-    channels = slice(3), slice(3, 6)
-    options["alternative"] = "greater"
-    for maps in (images, [generalize_arrays(X[:, k], y, **SEEDED) for k in channels]):
-        result, *single = (
-            compare(*maps, method, ["max", "none"], **options)
-            for method in ("both", "permutation", "sign-flip")
-        )
-        for name in ("max", "none"):
-            larger = np.maximum(*(each.pvalues(name) for each in single))
-            assert_array_equal(result.pvalues(name), larger)
-        assert_array_equal(np.isnan(result.scores), np.isnan(result.pvalues()))
-
-
 def test_both_needs_what_either_needs(data, pair):
     X, y, _ = data
     plain = [decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3)]
     with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
         compare(*plain, "both")
-    with pytest.raises(ValueError, match=r"method='both' compares accuracies; got met"):
-        compare(*pair, "both", metric="roc_auc")
     other = decode_arrays(X[:, 3:], y, scoring="roc_auc", **SEEDED)
     with pytest.raises(ValueError, match=r"accuracies, and result_b has \['roc_auc'\]"):
         compare(pair[0], other, "both")
     seeded = decode_arrays(X[:, 3:], y, **SEEDED | {"random_state": 1})
     with pytest.raises(ValueError, match=r"they differ in: random_state \(0 and 1\)"):
         compare(pair[0], seeded, "both")
-    with pytest.raises(ValueError, match="flip='groups' needs results with the same"):
-        compare(*pair, "both", flip="groups")
 
 
 def test_the_fewer_flips_limit_both(data):
@@ -503,36 +443,6 @@ def test_the_fewer_flips_limit_both(data):
     assert result.pvalues("none").min() >= 2 / 8
     with pytest.warns(RuntimeWarning, match=r"correction 'none' can give is 0\.25,"):
         compare(*maps, "both", "none", flip="groups")
-
-
-def share_of_findings(method, effect, n_repeats):
-    """Return how often two equally good decoders differ with p <= 0.1, "max"."""
-    rng = np.random.default_rng(0)
-    y, p = np.tile([0, 1], 30), []
-    for seed in range(n_repeats):
-        X = rng.normal(size=(60, 6, 4))
-        X[y == 1] += effect
-        options = {"cv": 5, "n_permutations": 39, "random_state": seed}
-        pair = [decode_arrays(X[:, k : k + 3], y, **options) for k in (0, 3)]
-        result = compare(*pair, method, n_permutations=199, random_state=seed)
-        p.append(result.pvalues("max").min())
-    return np.mean(np.array(p) <= 0.1)
-
-
-#: Three standard errors above 10 % of 400 repetitions.
-BOUND = 0.1 + 3 * np.sqrt(0.09 / 400)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("effect", [0.0, 0.4, 0.8])
-def test_both_is_at_its_level_or_below(effect):
-    """Accuracies of 0.50, 0.62 and 0.74."""
-    assert share_of_findings("both", effect, 400) <= BOUND
-
-
-@pytest.mark.slow
-def test_permutations_are_at_their_level_without_information():
-    assert 0.055 <= share_of_findings("permutation", 0.0, 400) <= BOUND
 
 
 # ------------------------------------------------------------------------ bad input
@@ -553,6 +463,8 @@ def test_permutations_are_at_their_level_without_information():
         ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
         ({"method": "sign-flip", "metric": "roc_auc"}, "compares accuracies; got met"),
         ({"method": "sign-flip", "flip": "groups"}, "flip='groups' needs results with"),
+        ({"method": "both", "flip": "groups"}, "flip='groups' needs results with"),
+        ({"method": "both", "metric": "roc_auc"}, "method='both' compares accuracies"),
     ],
 )
 def test_invalid_arguments(pair, options, message):
@@ -685,9 +597,7 @@ def test_result_says_what_it_is(pair):
     assert "60 trials | method 'permutation' | 99 permutations" in text
     options = {"n_permutations": 150, "random_state": 0}
     flips = describe(compare(*pair, "sign-flip", **options))
-    assert "60 trials" in flips
-    assert flips.endswith("150 sign flips")
-    assert " permutations" not in flips
+    assert flips.endswith("60 trials, 150 sign flips")
     both = describe(compare(*pair, "both", **options))
     assert both.endswith("99 permutations, 150 sign flips")
     assert result.chances == {

@@ -190,18 +190,6 @@ def test_a_lazy_null_equals_an_array(
         assert 0 < lazy.most <= 60
 
 
-@corrections
-def test_less_is_greater_of_negated_scores(correction):
-    rows = tied_rows(120)
-    p = corrected_p_values(rows[0], rows[1:], correction, alternative="less")
-    mirrored = corrected_p_values(-rows[0], -rows[1:], correction)
-    assert_array_equal(p, mirrored)
-    assert p[-1, -1] < p[0, 0]
-    two = corrected_p_values(rows[0], rows[1:], correction, alternative="two-sided")
-    same = corrected_p_values(-rows[0], -rows[1:], correction, alternative="two-sided")
-    assert_array_equal(two, same)
-
-
 @alternatives
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_one_position_needs_no_correction(alternative, dtype):
@@ -222,56 +210,6 @@ def test_one_position_needs_no_correction(alternative, dtype):
 
 
 # -------------------------------------------------------------------- each of them
-
-
-def test_step_down_by_hand():
-    observed = np.array([9.0, 5.0, 1.0])
-    null = np.array([[6.0, 0, 0], [0, 4, 0], [0, 0, 3], [6, 0, 2]])
-    single = corrected_p_values(observed, null, "max")
-    assert_allclose(single, [0.2, 0.6, 1.0], rtol=1e-12, atol=0)
-    # Without the first position, none of the maxima reaches 5.
-    p = corrected_p_values(observed, null, "max-step-down")
-    assert_allclose(p, [0.2, 0.2, 0.6], rtol=1e-12, atol=0)
-    # A p-value is never smaller than that of a larger score.
-    p = corrected_p_values([5.0, 4.9], [[5.5, 0], [0, 0], [0, 0]], "max-step-down")
-    assert_allclose(p, [0.5, 0.5], rtol=1e-12, atol=0)
-
-
-@alternatives
-def test_step_down_is_between_none_and_max(alternative):
-    rows = np.random.default_rng(0).normal(size=(200, 40)).astype(np.float32)
-    rows[0, :6] += 4
-    none, step, single = (
-        corrected_p_values(rows[0], rows[1:], name, alternative=alternative)
-        for name in ("none", "max-step-down", "max")
-    )
-    assert (none <= step).all()
-    assert (step <= single).all()
-    assert (step < single).any()
-
-
-def test_false_discovery_rates_are_scipys():
-    rows = np.random.default_rng(0).normal(size=(100, 4, 5))
-    rows[0, 0] += 3
-    p = p_values(rows[0], rows[1:])
-    for name, method in (("fdr", "bh"), ("fdr-by", "by")):
-        expected = false_discovery_control(p.ravel(), method=method).reshape(4, 5)
-        got = corrected_p_values(rows[0], rows[1:], name)
-        assert_allclose(got, expected, rtol=1e-12, atol=0)
-
-
-def test_cluster_size_and_mass_differ():
-    # One wide and flat cluster, one narrow and tall.
-    observed = np.array([2.0, 2, 2, 2, 0, 9, 9, 0])
-    null = np.zeros((4, 8))
-    null[:, :3] = 2.5
-    size = FullNull(observed, null, height=1.0)
-    assert_array_equal(size.cluster_size_maximum, [3, 3, 3, 3])
-    assert_array_equal(size.cluster_maximum, [7.5, 7.5, 7.5, 7.5])
-    p = correct(size, "cluster-size")
-    assert_allclose(p, [0.2, 0.2, 0.2, 0.2, 1, 1, 1, 1], rtol=1e-12, atol=0)
-    p = correct(FullNull(observed, null, height=1.0), "cluster")
-    assert_allclose(p, [0.2, 0.2, 0.2, 0.2, 1, 0.2, 0.2, 1], rtol=1e-12, atol=0)
 
 
 def test_clusters_of_both_sides():

@@ -4,7 +4,6 @@ import itertools
 import warnings
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from nibabel import Nifti1Image
@@ -593,17 +592,6 @@ def test_spellings_and_numbers_that_are_none(eight):
         group.prevalence_bound(alpha="x")
     with pytest.raises(ValueError, match="'correction': 5"):
         group.pvalues(5)
-
-
-def test_null_is_drawn_at_another_level(eight):
-    group = group_inference(eight, n_permutations=999, random_state=0)
-    (label,) = (
-        text.get_text()
-        for text in group.plot_null(alpha=0.2).get_legend().get_texts()
-        if "above" in text.get_text()
-    )
-    assert label.startswith("p ≤ 0.2")
-    plt.close("all")
 
 
 def test_clusters_of_a_single_position():

@@ -15,7 +15,7 @@ from mvpa_kfda.results.group import ComparisonResult, GroupResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.results.places import Places
 from mvpa_kfda.viz import brains
-from mvpa_kfda.viz.common import SCORE_COLOR, describe, label_of, level_of, limits_of
+from mvpa_kfda.viz.common import SCORE_COLOR, describe, label_of, level_of
 from mvpa_kfda.viz.group import plot_group, plot_null_max
 from mvpa_kfda.viz.time import OTHER_COLOR, difference_interval, mean_interval, spread
 
@@ -350,18 +350,6 @@ def test_intervals_end_where_scores_do():
         assert band.get_paths()[0].vertices[:, 1].max() == 1
 
 
-def test_limits_of_metrics():
-    made = group(time())
-    for metric, limits in {
-        "roc_auc": (0, 1),
-        "kappa": (-1, 1),
-        "pearsonr": (-1, 1),
-        "r2": (-np.inf, 1),
-        "anything": (-np.inf, np.inf),
-    }.items():
-        assert limits_of(replace(made, metric=metric)) == limits
-
-
 def test_difference_interval_is_that_of_the_pooled_t_test():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(9, 4)), rng.normal(size=(5, 4)) * 3
@@ -445,14 +433,6 @@ def test_p_values_of_a_distribution_are_never_out_of_reach():
     assert "no time point at p ≤ 0.05 (max-statistic correction)" in found
     few = group(time(), method="sign-flip", n_permutations=9)
     assert any("out of reach with 9 permutations" in x for x in texts(plot_group(few)))
-
-
-def test_more_subjects_are_fainter():
-    alphas = [
-        plot_group(group(time(), method="t", n=n)).lines[1].get_alpha()
-        for n in (2, 20, 200)
-    ]
-    assert alphas == pytest.approx([0.6, 0.3, 0.12])
 
 
 def test_comparison_has_both_time_courses_and_their_difference():

@@ -370,10 +370,6 @@ def test_masker_keeps_its_settings(bold, mask, settings):
         assert_allclose(read_images(slices(bold), masker).X, images.X, rtol=0, atol=0)
 
 
-def test_masker_of_default_settings_does_not_warn(bold, mask):
-    assert read_images(bold, NiftiMasker(mask).fit()).usable.all()
-
-
 def test_masker_hides_no_nan(bold, mask):
     a, b = first_voxels(mask, 2)
     img = changed(bold, ((*a, 3), np.nan), (b, 77.7))
@@ -939,17 +935,6 @@ def test_regions_on_another_grid(bold, rng):
     assert_array_equal(images.space.affine, AFFINE)
 
 
-def test_regions_on_a_grid_of_the_same_shape(bold, atlas):
-    moved = volume(np.asarray(atlas.dataobj), AFFINE + np.eye(4, k=3) * 3)
-    match = (
-        r"affine \[\[ -3\. 0\. 0\. 63\. \].* is on another grid than the images, "
-        r"shape \(5, 6, 4\) and affine \[\[ -3\. 0\. 0\. 60\. \]"
-    )
-    with pytest.warns(UserWarning, match=match):
-        _, regions = read_regions(bold, moved)
-    assert regions.ids.tolist() == [5, 10, 15]
-
-
 @pytest.mark.parametrize("distance", [-300, 300])
 def test_regions_elsewhere(bold, atlas, distance):
     """Nilearn refuses this to one side, and gives zeros to the other."""
@@ -962,15 +947,6 @@ def test_regions_elsewhere(bold, atlas, distance):
         warnings.simplefilter("error")  # that it was resampled
         with pytest.raises(ValueError, match=match):
             read_regions(bold, apart)
-
-
-def test_regions_and_maskers(bold, mask, atlas):
-    masker = NiftiMasker(mask, smoothing_fwhm=5, standardize=None, reports=False).fit()
-    images, regions = read_regions(bold, atlas, masker)
-    labels = np.asarray(atlas.dataobj)[np.asarray(mask.dataobj) > 0]
-    assert_array_equal(images.X, masker.transform(bold)[:, labels != 0])
-    assert_array_equal(regions.labels, labels[labels != 0])
-    assert images.usable.shape == regions.labels.shape
 
 
 def test_regions_of_surfaces():

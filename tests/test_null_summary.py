@@ -109,29 +109,6 @@ def test_clusters_of_a_float32_null():
         assert cluster.p_value == other.p_value
 
 
-def test_summary_by_hand():
-    observed = np.array([0.6, 0.5, 0.9])
-    null = np.array([[0.6, 0.4, 0.8], [0.7, 0.5, 0.1], [0.2, 0.6, 0.3]])
-    summary = summarize_null(observed, null)
-    assert summary.n_permutations == 3
-    assert_array_equal(summary.exceedances, [2, 2, 0])
-    assert_array_equal(summary.maximum, [0.8, 0.7, 0.6])
-    assert summary.moments is summary.cluster_maximum is summary.tfce_maximum is None
-    assert_array_equal(p_values_from_summary(observed, summary), [0.75, 0.75, 0.25])
-    p = p_values_from_summary(observed, summary, "max")
-    assert_array_equal(p, [1.0, 1.0, 0.25])
-
-
-def test_cluster_maximum_by_hand():
-    # Mean 0 and sd 1 at both positions; a cluster is what lies above z = 0.
-    rows = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
-    summary = summarize_null(rows[0], rows[1:], with_clusters=True, threshold=0.5)
-    assert_allclose(summary.moments, [[0, 0], [1, 1]], rtol=0, atol=1e-12)
-    assert_allclose(summary.cluster_maximum, [2.0, 1.0, 1.0], rtol=1e-12, atol=0)
-    summary = summarize_null(rows[1], rows[[0, 2, 3]], with_clusters=True)
-    assert_array_equal(summary.cluster_maximum, [0.0, 0.0, 0.0])
-
-
 # ---------------------------------------------------------------------- ties, float32
 
 

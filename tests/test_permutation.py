@@ -243,19 +243,6 @@ def test_count_of_large_problems_does_not_overflow():
 # --------------------------------------------------------------------- seeds and layout
 
 
-def test_seeds():
-    codes = balanced(60, 3)
-    folds = make_folds(5, codes)
-
-    def draw(seed):
-        return permute_labels(codes, 20, folds=folds, random_state=seed).labels
-
-    np.testing.assert_array_equal(draw(1), draw(1))
-    np.testing.assert_array_equal(draw(1), draw(np.random.default_rng(1)))
-    assert (draw(1) != draw(2)).any()
-    assert (draw(None) != draw(None)).any()
-
-
 def test_layout_and_type():
     for n_classes, dtype in [(2, np.int8), (128, np.int8), (129, np.int16)]:
         codes = balanced(4 * n_classes, n_classes)
