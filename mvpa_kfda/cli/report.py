@@ -48,7 +48,7 @@ OUT_OF_REACH = "out of reach, more permutations are needed"
 def report(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
     files = _write(result, stem, correction)
-    positions, place = WORDS[type(result).__name__]
+    positions, place = WORDS[tuple(result.axes)]
     best = np.unravel_index(np.argmax(result.scores), result.shape)
     at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
     n_folds = result.parameters["n_folds"]

@@ -432,7 +432,8 @@ def check_model(kernel, reg, penalty, approx):
             kernel = kernel.map(EmpiricalMap)
         else:
             kernel = EmpiricalMap(kernel)
-    kernel = approximated(kernel, approx)
+    if approx is not None:
+        kernel = approximated(kernel, approx)
     check_method(kernel, reg)
     return kernel, reg
 
