@@ -158,10 +158,7 @@ def test_the_same_run_is_told_by_values_not_by_types_of_containers(path):
         ({"imgs": digest(np.arange(4.0))}, "the data of imgs differ"),
         ({"imgs": None}, "the data of imgs differ"),
         ({"y": [1]}, r"y was unset and is \[1\]"),
-        (
-            {"radius": 6.0, "imgs": digest(1)},
-            "radius was 8.0 and is 6.0; the data of imgs differ",
-        ),
+        ({"radius": 6.0, "imgs": digest(1)}, "radius was 8.0 and is 6.0; the data of"),
     ],
 )
 def test_another_run_is_refused_by_name(path, change, words):
@@ -420,9 +417,7 @@ def test_a_full_disk_is_an_error_and_keeps_the_rest(path):
         checkpoint.start(RUN)
         checkpoint.save(0, make_part(0))
         checkpoint._execute("PRAGMA max_page_count = 8")
-        with pytest.raises(
-            OSError, match=r"cannot work with .*: database or disk is full"
-        ):
+        with pytest.raises(OSError, match=r"cannot work with .*: database or disk is"):
             checkpoint.save(1, {"values": np.ones(100_000)})
     with Checkpoint(path) as checkpoint:
         assert checkpoint.finished == {0}

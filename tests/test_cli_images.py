@@ -563,10 +563,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
     ("arguments", "message"),
     [
         (["searchlight"], "required: IMAGE, --labels. Put the images first, before"),
-        (
-            ["searchlight", *BOLD[2:], "bold.nii.gz"],
-            "required: IMAGE. Put the images first, before the options",
-        ),
+        (["searchlight", *BOLD[2:], "bold.nii.gz"], "required: IMAGE. Put the images"),
         (["searchlight", "bold.nii.gz"], "required: --labels"),
         ([*REGIONS], "required: --atlas"),
         (["searchlight", "no.nii.gz", *BOLD[2:]], "no such file: no.nii.gz"),
@@ -588,10 +585,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD[:3], "labels.txt"], "--labels must be .* a file whose name ends in"),
         ([*BOLD[:3], "bold.nii.gz"], "The table of --labels must be"),
         ([*BOLD[:3], "first.csv"], "first.csv has 8 rows for the 32 volumes of bold"),
-        (
-            [*JOINED, "--labels", "first.csv"],
-            "first.csv has 8 rows for the 32 volumes of all images",
-        ),
+        ([*JOINED, "--labels", "first.csv"], "first.csv has 8 rows for the 32 volumes"),
         (
             [*JOINED[:2], "bold.nii.gz", "--labels", "first.csv", "second.csv"],
             "second.csv has 24 rows for the 32 volumes of bold.nii.gz. A table needs",
@@ -599,20 +593,11 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "first.csv"], "2 tables for 1 images. Give one table for all"),
         ([*BOLD, "--label-column", "x"], "--label-column: 'x' is no .*'label', 'run'"),
         ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
-        (
-            [*BOLD, "--drop", "Rest"],
-            "no volume has .* 'Rest'.* 'face', 'house', 'rest'",
-        ),
+        ([*BOLD, "--drop", "Rest"], "no volume has .* 'Rest'.* 'face', 'house', 'rest"),
         ([*BOLD, "--drop", "face", "house", "rest"], "--drop leaves no volume"),
         ([*BOLD, "--drop", "face", "house"], "class"),
-        (
-            [*BOLD[:3], "gaps.tsv"],
-            r"'label' .* empty for 4 volumes \(first: volume 3\).*\(--drop n/a\)",
-        ),
-        (
-            [*BOLD[:3], "holes.tsv", "--groups", "run"],
-            r"'run' of --labels is empty for 8 volumes \(first: volume 1\)",
-        ),
+        ([*BOLD[:3], "gaps.tsv"], r"'label' .* empty for 4 volumes \(first: volume 3"),
+        ([*BOLD[:3], "holes.tsv", "--groups", "run"], r"'run' of --labels is empty fo"),
         ([*BOLD, "--mask", "other.nii.gz"], "--mask is on another grid"),
         ([*BOLD, "--mask", "empty.nii.gz"], "--mask is empty"),
         ([*BOLD, "--mask", "text.nii.gz"], "--mask: 'text.nii.gz' is no image"),
@@ -621,10 +606,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             [*BOLD, "--process-mask", "other.nii.gz", "--correction", "tfce"],
             "--process-mask is on another grid",
         ),
-        (
-            [*REGIONS, "--atlas", "empty.nii.gz"],
-            "No region of --atlas holds .* and of --mask",
-        ),
+        ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of --atlas .* of --mask"),
         ([*BOLD, "--radius", "-3"], "Invalid value for --radius: -3"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
         (
@@ -641,16 +623,13 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "--null", "some"], "invalid choice: 'some'.*stream"),
         (
             [*BOLD, "--null", "max", "--correction", "tfce"],
-            "--correction tfce needs more than the maxima.*--null stream",
+            "tfce needs .*--null stream",
         ),
         (
             [*BOLD, "--cluster-threshold", "1", "--correction", "cluster"],
             "--cluster-threshold 1 is no p-level. Give a number between 0 and 1",
         ),
-        (
-            [*BOLD, "--cluster-threshold", ".01"],
-            "--cluster-threshold is for clusters. Add --correction cluster",
-        ),
+        ([*BOLD, "--cluster-threshold", ".01"], "is for clusters. Add --correction"),
         (
             [
                 *(*BOLD, "--cluster-threshold", ".01", "--correction", "cluster"),
@@ -662,10 +641,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "--jobs", "0"], "--jobs: 0"),
         ([*BOLD, "--dtype", "int8"], "invalid choice: 'int8'.*float32"),
         ([*BOLD, "--out", "names.tsv/new"], "names.tsv is a file, not a folder"),
-        (
-            [*BOLD, "--out", "names.tsv"],
-            "--out names.tsv: names.tsv is a file, not a folder",
-        ),
+        ([*BOLD, "--out", "names.tsv"], "--out names.tsv: names.tsv is a file, not a"),
     ],
 )
 def test_errors_are_one_line_and_status_two(

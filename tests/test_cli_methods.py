@@ -216,10 +216,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--df 40", "--df 40 is too large: .*15 independent directions"),
         ("--criterion accuracy", "Add --reg tuned"),
         ("--criterion speed --reg tuned", "invalid choice: 'speed'.*log_loss"),
-        (
-            "--kernel rbf --reg oas",
-            "--reg oas estimates.*Use a float, --df or --reg tuned",
-        ),
+        ("--kernel rbf --reg oas", "--reg oas estimates.*Use .*--df or --reg tuned"),
         ("--components 0", "Invalid value for --components: 0"),
         ("--components 3", "Invalid value for --components: 3.*at most 2"),
         ("--average 0", "Invalid value for --average: 0"),
@@ -233,10 +230,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--smooth 1 --picks Cz,Pz", "--smooth needs four or more channels"),
         ("--task counting", "invalid choice: 'counting'"),
         ("--task regression", "needs --by COLUMN"),
-        (
-            "--task regression --by condition",
-            "--by must name a column of numbers.*<U7. For .*leave --task out",
-        ),
+        ("--task regression --by condition", "--by must name .*<U7.*leave --task out"),
         ("--task regression --by gone", "--by gone is not a metadata column.*'rt'"),
         ("--task regression --by rt --sensors", "--sensors is for classes"),
         (
@@ -247,10 +241,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
             "--task regression --by rt --reg tuned --criterion accuracy",
             "--criterion accuracy scores .* squared error. Leave --criterion out",
         ),
-        (
-            "--average 2 --generalize --train-on block<3",
-            "combined with tests on other trials .--train-on, --test-file.*--average",
-        ),
+        ("--average 2 --generalize --train-on block<3", "tests on other .*--average"),
         ("--task regression --by rt --generalize", "--generalize is for classes"),
         ("--task regression --by rt --scoring accuracy", "--scoring: 'accuracy'.*r2"),
     ],

@@ -209,9 +209,7 @@ def test_all_permutations_need_no_seed(data):
 
 def test_other_versions_warn(pair):
     b = replace(pair[1], versions=pair[1].versions | {"numpy": "1.26.0"})
-    with pytest.warns(
-        RuntimeWarning, match=r"different versions, .*numpy .* and 1\.26"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"different versions, .*numpy .* and 1\.2"):
         compare(pair[0], b)
 
 
@@ -522,14 +520,10 @@ def test_other_trials(data, pair, method):
 def test_metric_of_one_only(data, pair):
     X, y, _ = data
     b = decode_arrays(X[:, 3:], y, scoring="kappa", **SEEDED)
-    with pytest.raises(
-        ValueError, match=r"no metric in common: result_a has 'accuracy', result_b 'kap"
-    ):
+    with pytest.raises(ValueError, match=r"no metric in common: result_a has 'accurac"):
         compare(pair[0], b)
     both = decode_arrays(X[:, 3:], y, scoring=["kappa", "accuracy"], **SEEDED)
-    with pytest.raises(
-        ValueError, match=r"result_b has no metric 'kappa'; both results have 'accurac"
-    ):
+    with pytest.raises(ValueError, match=r"result_b has no metric 'kappa'; both resul"):
         compare(both, pair[0])
 
 
@@ -584,9 +578,7 @@ def test_table(pair):
 def test_what_was_not_asked_for(pair):
     result = compare(*pair)
     assert_array_equal(result.pvalues(), result.pvalues("max"))
-    with pytest.raises(
-        ValueError, match=r"'tfce' was not asked for, .* Run compare ag"
-    ):
+    with pytest.raises(ValueError, match=r"'tfce' was not asked for, .* Run compare a"):
         result.pvalues("tfce")
 
 

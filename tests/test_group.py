@@ -353,10 +353,7 @@ def eight():
         ({"labels": "ab"}, "'labels': 'ab'. Allowed: two different"),
         ({"threshold": 0.5, "method": "t"}, "'threshold': 0.5. Allowed: .* below 0.5"),
         ({"threshold": "0.1"}, "'threshold': '0.1'. Allowed: a p-level"),
-        (
-            {"threshold": 3.1, "method": "t"},
-            r"no t or z: t\(7\) = 3.1 is a p of 0.0087",
-        ),
+        ({"threshold": 3.1, "method": "t"}, r"no t or z: t\(7\) = 3.1 is a p of 0.008"),
         ({"threshold": 3.1}, "no t or z: z = 3.1 is a p of 0.00097"),
         ({"threshold": 1.5}, "Invalid value for 'threshold': 1.5"),
         ({"threshold": 0.6, "method": "t"}, "'threshold': 0.6. Allowed: a p-level"),

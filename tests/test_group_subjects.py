@@ -250,14 +250,8 @@ def test_equal_scores_are_no_copies():
     ("results", "match"),
     [
         ((timed(0), single(1)), r"a DecodingResult instead of a TimeResult\. Run its"),
-        (
-            (timed(0), timed(1, n_times=5)),
-            r"5 times from 0\.000 to 4\.000 s instead of 4 times from 0\.000 to 3\.000",
-        ),
-        (
-            (timed(0), timed(1, tmin=0.5)),
-            r"4 times from 0\.500 to 3\.500 s instead of 4 times",
-        ),
+        ((timed(0), timed(1, n_times=5)), r"5 times from 0\.000 to 4\.000 s instead o"),
+        ((timed(0), timed(1, tmin=0.5)), r"4 times from 0\.500 to 3\.500 s instead of"),
         ((sensors(0), sensors(1, linked=(0, 2))), r"other neighbouring sensors"),
     ],
     ids=["kind", "n_times", "tmin", "sensors"],
@@ -299,9 +293,7 @@ def test_other_chance_levels():
 def test_patterns_are_no_paths(tmp_path):
     (path,) = save([single(0)], [tmp_path / "sub-[1].h5"])
     for pattern in (tmp_path / "sub-*.h5", "sub-0?.h5"):
-        with pytest.raises(
-            FileNotFoundError, match=r"has to be expanded: sorted\(glob\.glob\('.*sub-"
-        ):
+        with pytest.raises(FileNotFoundError, match=r"has to be expanded: sorted\(glo"):
             gather_subjects([pattern])
     assert gather_subjects([path, single(1)]).names == ("sub-[1]", "subject 2")
 
@@ -433,9 +425,7 @@ def test_damaged_values(where, value):
     results[1] = replace(
         results[1], metrics={"accuracy": scores}, nulls={"accuracy": null}
     )
-    with pytest.raises(
-        ValueError, match=r"^Subject 2 has .*damaged; take it from a ba"
-    ):
+    with pytest.raises(ValueError, match=r"^Subject 2 has .*damaged; take it from a b"):
         gather_subjects(results, need_nulls=True)
 
 
@@ -590,9 +580,7 @@ def test_resampling_leaves_out_what_was_not_decoded():
     finer = brain(
         np.ones((12, 1, 1)), shifted(-1.0, step=1.0), seed=1, undecoded=[4, 9]
     )
-    with pytest.warns(
-        RuntimeWarning, match=r"3 of 4 are left.*Subject 2 has fewest, 3"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"3 of 4 are left.*Subject 2 has fewest,"):
         gathered = gather_subjects([brain(ROW), finer], resample=True)
     assert_array_equal(gathered.counted, [True, False, True, True])
 
@@ -600,9 +588,7 @@ def test_resampling_leaves_out_what_was_not_decoded():
 @pytest.mark.parametrize("mm", [-300.0, 300.0])
 def test_resampling_of_grids_apart(mm):
     results = [brain(ROW), brain(ROW, shifted(mm), seed=1)]
-    with pytest.raises(
-        ValueError, match=r"voxels of subject 2 do not overlap .* both in the same spa"
-    ):
+    with pytest.raises(ValueError, match=r"voxels of subject 2 do not overlap .* both"):
         gather_subjects(results, resample=True)
 
 

@@ -178,9 +178,7 @@ def test_computed_mask_is_that_of_nilearn(bold):
 
 def test_no_mask_can_be_computed():
     img = volume(np.zeros((*SHAPE, 3)))
-    with pytest.raises(
-        ValueError, match=r"nilearn finds no mask in imgs: .* Give mask_"
-    ):
+    with pytest.raises(ValueError, match=r"nilearn finds no mask in imgs: .* Give mas"):
         read_images(img)
 
 
@@ -259,9 +257,7 @@ def test_damaged_files(bold, mask, tmp_path):
 def test_images_on_other_grids(bold, mask):
     first, second, *_ = slices(bold)
     moved = volume(np.asarray(second.dataobj), AFFINE @ np.diag([1, 1, 1.1, 1]))
-    with pytest.raises(
-        ValueError, match=r"imgs\[1\] is on another grid than imgs\[0\]"
-    ):
+    with pytest.raises(ValueError, match=r"imgs\[1\] is on another grid than imgs\[0"):
         read_images([first, moved], mask)
     smaller = volume(np.asarray(second.dataobj)[1:])
     with pytest.raises(ValueError, match=r"shape \(4, 6, 4\).*shape \(5, 6, 4\)"):
@@ -405,13 +401,9 @@ def test_masker_on_another_grid_hides_no_nan(rng):
 
 
 def test_masker_that_will_not_do(bold, mask):
-    with pytest.raises(
-        ValueError, match=r"NiftiMasker that is not fitted.*mask_img.fit"
-    ):
+    with pytest.raises(ValueError, match=r"NiftiMasker that is not fitted.*mask_img.f"):
         read_images(bold, NiftiMasker(mask))
-    with pytest.raises(
-        TypeError, match=r"mask_img is a NiftiLabelsMasker.*NiftiMasker"
-    ):
+    with pytest.raises(TypeError, match=r"mask_img is a NiftiLabelsMasker.*NiftiMaske"):
         read_images(bold, NiftiLabelsMasker(mask))
     with pytest.raises(TypeError, match="mask_img is a SurfaceMasker"):
         read_images(bold, SurfaceMasker())
@@ -785,9 +777,7 @@ def test_labels_that_are_refused(table, y, groups, error, match):
 
 def test_tables_that_are_refused(table, tmp_path):
     twice = pd.concat([table, table["run"]], axis=1)
-    with pytest.raises(
-        ValueError, match="'run', given for y, names more than one column"
-    ):
+    with pytest.raises(ValueError, match="'run', given for y, names more than one col"):
         read_labels((twice, "run"))
     for name, content in {
         "empty.tsv": b"",

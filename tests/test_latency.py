@@ -228,9 +228,7 @@ def test_difference_of_shifted_courses(paired):
 def test_two_lists_must_belong_together():
     """As in a group inference."""
     late = [a_result(each.scores, TIMES + 0.3) for each in subjects(seed=1)]
-    with pytest.raises(
-        ValueError, match=r"from 0\.200 to 0\.790 s instead of 60 times"
-    ):
+    with pytest.raises(ValueError, match=r"from 0\.200 to 0\.790 s instead of 60 time"):
         bootstrap_latency(subjects(), other=late)
     three = [a_result(r.scores, chance=1 / 3) for r in subjects(seed=1)]
     with pytest.raises(ValueError, match="another chance level of 'accuracy'"):
@@ -290,19 +288,10 @@ def test_groups_that_are_refused():
         ({"window": 0.1}, "'window': 0.1. Allowed: None, or a tuple of first and last"),
         ({"window": (0.3, 0.1)}, "'window': .* Allowed: None, or a tuple"),
         ({"window": (3.0, 4.0)}, "No sample lies in window=.*-0.100 to 0.490 s"),
-        (
-            {"window": (0, 400)},
-            r"window=\(0\.0, 400\.0\) is far .* Times are in seconds",
-        ),
-        (
-            {"window": (50, 250)},
-            "-0.100 to 0.490 s. Times are in seconds: 100 ms are 0",
-        ),
+        ({"window": (0, 400)}, r"window=\(0\.0, 400\.0\) is far .* Times are in secon"),
+        ({"window": (50, 250)}, "-0.100 to 0.490 s. Times are in seconds: 100 ms are"),
         ({"baseline": (-1.0, -0.5)}, "No sample lies in baseline="),
-        (
-            {"window": (0.1, 0.11)},
-            "0.05 s, here 5 samples, is longer .* 0.110 s with 2",
-        ),
+        ({"window": (0.1, 0.11)}, "0.05 s, here 5 samples, is longer .* 0.110 s with"),
         ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
         ({"confidence": 95}, "'confidence': 95. Allowed: a number above 0 and below"),
         ({"paired": True}, "paired=True needs a second list of results; give other="),

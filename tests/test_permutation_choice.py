@@ -115,9 +115,7 @@ def test_auto_refuses_unknown_folds_that_leave_nothing():
     codes = balanced(10)
     pairs = [(np.r_[:i, i + 2 : 10], np.r_[i : i + 2]) for i in range(9)]
     folds = make_folds(pairs, codes)
-    with pytest.raises(
-        ValueError, match=r"not known whether .* permute='free' by name"
-    ):
+    with pytest.raises(ValueError, match=r"not known whether .* permute='free' by nam"):
         permute_labels(codes, 100, folds=folds)
     named = permute_labels(codes, 100, folds=folds, permute="free")
     assert named.scheme == "free"

@@ -139,9 +139,7 @@ def test_nulls_in_another_order_of_memory_and_of_bytes():
 
 def test_unknown_statistic():
     scores, nulls = subjects()
-    with pytest.raises(
-        ValueError, match=r"'statistic': 'median'\. Allowed: 'min', 'mea"
-    ):
+    with pytest.raises(ValueError, match=r"'statistic': 'median'\. Allowed: 'min', 'm"):
         RecombinedNull(scores, nulls, draw_recombinations([4] * 3, 9), "median")
 
 

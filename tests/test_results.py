@@ -176,9 +176,7 @@ def test_p_values_say_what_is_wrong(make):
         make().pvalues(metric="auc")
     with pytest.raises(ValueError, match="'confusion_matrix' is not one number"):
         make().pvalues(metric="confusion_matrix")
-    with pytest.raises(
-        ValueError, match=r"'correction': 'maximum'\. Allowed: 'none', "
-    ):
+    with pytest.raises(ValueError, match=r"'correction': 'maximum'\. Allowed: 'none',"):
         make().pvalues("maximum")
 
 
