@@ -17,28 +17,22 @@ from mvpa_kfda import RBF, KernelFDA, Ridge
 FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
 
 
-@pytest.fixture
-def paper(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_paper")
+def benchmark(name):
+    """Return a fixture that imports a script of the documentation."""
+
+    @pytest.fixture
+    def imported(monkeypatch):
+        monkeypatch.syspath_prepend(FOLDER)
+        return import_module(name)
+
+    return imported
 
 
-@pytest.fixture
-def loo(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_leave_one_out")
-
-
-@pytest.fixture
-def penalty(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_penalty")
-
-
-@pytest.fixture
-def calibration(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_calibration")
+paper = benchmark("bench_paper")
+loo = benchmark("bench_leave_one_out")
+penalty = benchmark("bench_penalty")
+calibration = benchmark("bench_calibration")
+speed = benchmark("bench_group")
 
 
 def read_tables(path):
@@ -435,27 +429,23 @@ class TestCalibration:
 class TestGroup:
     """Speed and memory of group inference."""
 
-    def test_writes_its_table(self, monkeypatch, tmp_path):
-        monkeypatch.syspath_prepend(FOLDER)
-        bench = import_module("bench_group")
-        monkeypatch.setattr(bench, "CASES", bench.CASES[:1])  # of a process each
-        monkeypatch.setattr(bench, "FLIPPED", ("cluster",))
+    def test_writes_its_table(self, speed, monkeypatch, tmp_path):
+        monkeypatch.setattr(speed, "CASES", speed.CASES[:1])  # of a process each
+        monkeypatch.setattr(speed, "FLIPPED", ("cluster",))
         path = tmp_path / "results.rst"
         monkeypatch.setattr("sys.argv", ["bench_group", "--quick", "--out", str(path)])
-        bench.main()
+        speed.main()
         (rows,), _ = read_tables(path)
         first_words = [row[0].split()[0] for row in rows[1:]]
         assert first_words == ["20", "20", *["One"] * 9]
         assert "999 second-level permutations, prevalence" in rows[1][0]
         assert all(float(row[3].split()[0]) > 0 for row in rows[1:])
 
-    def test_scores_are_smooth_accuracies(self, monkeypatch):
-        monkeypatch.syspath_prepend(FOLDER)
-        bench = import_module("bench_group")
-        result = bench.make_result(0, 50, bench.QUICK_BOX)
-        null = result.null.reshape(-1, *bench.QUICK_BOX)
+    def test_scores_are_smooth_accuracies(self, speed):
+        result = speed.make_result(0, 50, speed.QUICK_BOX)
+        null = result.null.reshape(-1, *speed.QUICK_BOX)
         assert_allclose(null.mean(), 0.5, rtol=0, atol=0.01)
-        assert_allclose(null.std(), 0.5 / np.sqrt(bench.N_TRIALS), rtol=0.05, atol=0)
+        assert_allclose(null.std(), 0.5 / np.sqrt(speed.N_TRIALS), rtol=0.05, atol=0)
         pairs = null[:, 1:].ravel(), null[:, :-1].ravel()
         assert np.corrcoef(*pairs)[0, 1] > 0.5
-        assert_array_equal(np.rint(null * bench.N_TRIALS) / bench.N_TRIALS, null)
+        assert_array_equal(np.rint(null * speed.N_TRIALS) / speed.N_TRIALS, null)

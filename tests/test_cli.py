@@ -16,12 +16,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
-from mvpa_kfda.cli import common
+from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.decoding.run import NULLS
+from mvpa_kfda.group.arguments import CLUSTER_FDR, METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.kfda.kernels import KERNELS
-from mvpa_kfda.metrics import METRICS
+from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
+from mvpa_kfda.metrics import METRICS, REGRESSION_METRICS
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
 
@@ -97,13 +100,25 @@ def test_demo_writes_figure_table_and_result(tmp_path, capsys):
     assert "Took " in printed.out
 
 
+OPTIONS = {"groups": "block", "window": 0.06, "step": 0.04, "kernel": "rbf"}
+OPTIONS |= {"reg": 0.7, "scoring": ["roc_auc", "accuracy"], "random_state": 4}
+
+
+def worded(picks, out):
+    """Return these options as the command takes them."""
+    words = "--by condition --groups block --window 0.06 --step 0.04 --kernel rbf "
+    words += "--reg 0.7 --scoring roc_auc, accuracy --seed 4 --jobs 1 --out"
+    return [*words.split(), str(out), "--picks", *picks]
+
+
 def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     picks = epochs.ch_names[:10]
     arguments = [
-        *("--by", "condition", "--groups", "block", "--picks", *picks),
-        *("--window", "0.06", "--step", "0.04", "--kernel", "rbf", "--reg", "0.7"),
-        *("--scoring", "roc_auc,", "accuracy", "--permutations", "30"),
-        *("--correction", "fdr", "--seed", "4", "--jobs", "1", "--out", tmp_path),
+        *worded(picks, tmp_path),
+        "--permutations",
+        "30",
+        "--correction",
+        "fdr",
     ]
     status = main(["epochs", str(folder / "words-epo.fif"), *map(str, arguments)])
     printed = capsys.readouterr()
@@ -111,15 +126,9 @@ def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     expected = decode_epochs(
         mne.read_epochs(folder / "words-epo.fif", verbose=False),
         "condition",
-        groups="block",
         picks=picks,
-        window=0.06,
-        step=0.04,
-        kernel="rbf",
-        reg=0.7,
-        scoring=["roc_auc", "accuracy"],
         n_permutations=30,
-        random_state=4,
+        **OPTIONS,
     )
     assert load_result(tmp_path / "words.h5") == expected
     table = pd.read_csv(tmp_path / "words.csv")
@@ -153,27 +162,12 @@ def report_line(printed, start):
 
 def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     picks = epochs.ch_names[:10]
-    arguments = [
-        *("--generalize", "--by", "condition", "--groups", "block", "--picks", *picks),
-        *("--window", "0.06", "--step", "0.04", "--kernel", "rbf", "--reg", "0.7"),
-        *("--scoring", "roc_auc,", "accuracy", "--permutations", "1000", "--seed", "4"),
-        *("--correction", "max", "--null", "max", "--jobs", "1", "--out", tmp_path),
-    ]
-    assert main(["epochs", str(folder / "words-epo.fif"), *map(str, arguments)]) == 0
+    words = "--generalize --permutations 200 --correction max --null max"
+    arguments = [*worded(picks, tmp_path), *words.split()]
+    assert main(["epochs", str(folder / "words-epo.fif"), *arguments]) == 0
     (words,) = read_files(folder, "words-epo.fif")
     expected = generalize_epochs(
-        words,
-        "condition",
-        groups="block",
-        picks=picks,
-        window=0.06,
-        step=0.04,
-        kernel="rbf",
-        reg=0.7,
-        scoring=["roc_auc", "accuracy"],
-        n_permutations=1000,
-        null="max",
-        random_state=4,
+        words, "condition", picks=picks, n_permutations=200, null="max", **OPTIONS
     )
     assert load_result(tmp_path / "words_generalization.h5") == expected
     table = pd.read_csv(tmp_path / "words_generalization.csv")
@@ -197,7 +191,7 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert 0 < share < 1
     above = report_line(printed.out, "Above chance: ")
     assert above.startswith(
-        f"{share:.1%} of the map (p <= 0.05, correction 'max', 1000 "
+        f"{share:.1%} of the map (p <= 0.05, correction 'max', 200 "
     )
 
 
@@ -462,6 +456,12 @@ def test_names_of_options_are_those_of_the_functions():
     assert list(common.CORRECTIONS) == list(CORRECTIONS)
     assert list(common.METRICS) == list(METRICS)
     assert common.NULLS == NULLS
+    assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
+    assert set(common.CRITERIA) == set(CRITERIA)
+    assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
+    assert group.METHODS == tuple(METHODS)
+    assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
+    assert group.ALTERNATIVES == ALTERNATIVES
 
 
 def test_help_loads_nothing_that_takes_long():

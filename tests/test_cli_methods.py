@@ -20,10 +20,7 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda.cli import common
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
-from mvpa_kfda.metrics import REGRESSION_METRICS
 
 
 @pytest.fixture(scope="module")
@@ -259,12 +256,6 @@ def test_smooth_refuses_channels_of_two_types(folder, tmp_path, capsys):
     option = "--smooth 1 --permutations 0"
     assert run(folder, tmp_path, "epochs", "types-epo.fif", option) == 2
     assert_matches("--smooth takes channels of one type.*ecog", capsys.readouterr().err)
-
-
-def test_names_are_those_of_the_package():
-    assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
-    assert set(common.CRITERIA) == set(CRITERIA)
-    assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
 
 
 def assert_matches(pattern, text):

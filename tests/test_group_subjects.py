@@ -116,19 +116,6 @@ def test_expand_keeps_types_where_it_can():
     assert gathered.expand(np.ones(2, int)).dtype == np.float64
 
 
-def test_metric_that_is_asked_for():
-    results = [single(seed, scoring=["accuracy", "roc_auc"]) for seed in range(2)]
-    gathered = gather_subjects(results, metric="roc_auc", need_nulls=True)
-    assert gathered.metric == "roc_auc"
-    assert_array_equal(gathered.scores[1], results[1].metrics["roc_auc"])
-    assert_array_equal(gathered.nulls[1][:, 0], results[1].nulls["roc_auc"])
-
-
-def test_chance_levels_without_a_value_are_equal():
-    results = [replace(single(seed), chances={"accuracy": np.nan}) for seed in range(2)]
-    assert np.isnan(gather_subjects(results).chances).all()
-
-
 # Names
 
 
@@ -189,11 +176,6 @@ def test_names_of_objects_beside_files(tmp_path):
 def test_what_is_no_list_of_results(results, error, match):
     with pytest.raises(error, match=match):
         gather_subjects(results)
-
-
-def test_a_result_alone_is_no_list():
-    with pytest.raises(TypeError, match=r"got a DecodingResult\. Give a list"):
-        gather_subjects(single(0))
 
 
 @pytest.mark.parametrize("subjects", ["ab", 2, ["a"], ["a", "a"], ["a", "b", "c"]])
@@ -540,11 +522,6 @@ def test_other_grids(mask, affine, words):
     match = rf"Subject 2 differs .*{words}.* resample=True brings all .* every subject"
     with pytest.raises(ValueError, match=match):
         gather_subjects(results)
-
-
-def test_affines_that_differ_by_rounding_are_one_grid():
-    results = [brain(ROW), brain(ROW, shifted(5e-5), seed=1)]
-    assert gather_subjects(results).counted.all()
 
 
 # Position of the second subject at each of the first one's; -1 for none.

@@ -983,15 +983,6 @@ def test_regions_of_arrays(rng):
     assert_array_equal(images.X, X[:, [0, 1, 4]])
 
 
-def test_regions_without_voxels(bold, mask, atlas):
-    labels = np.array(atlas.dataobj)
-    labels[(np.asarray(mask.dataobj) > 0) & (labels == 10)] = 0
-    with pytest.warns(UserWarning, match="1 of 3 regions hold no voxel .*: '10'"):
-        _, regions = read_regions(bold, volume(labels), mask)
-    assert regions.ids.tolist() == [5, 10, 15]
-    assert 10 not in regions.labels
-
-
 def test_what_is_no_atlas(bold, mask, atlas, lut):
     X, img = np.arange(12.0).reshape(4, 3) ** 2, surface(4)
     outside = np.zeros(SHAPE, np.uint8)

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import build
 import matplotlib.pyplot as plt
@@ -76,7 +76,7 @@ def sensor_time(*args, info=None, times=TIMES, **kwargs):
 PLOTS = [
     (plot_generalization, generalization),
     (plot_time_frequency, time_frequency),
-    (plot_sensors, sensor_time),
+    (partial(plot_sensors, times=0.0), sensor_time),
 ]
 
 

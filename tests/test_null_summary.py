@@ -10,7 +10,6 @@ from scipy import sparse
 from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
-    clusters,
     corrected_p_values,
     p_values,
     p_values_from_summary,
@@ -96,17 +95,6 @@ def test_summary_and_null_agree_on_scores_of_any_kind(correction, small_batches)
             p = corrected_p_values(observed, null, correction, threshold=0.3)
             same = p_values_from_summary(observed, summary, correction, threshold=0.3)
             assert_array_equal(same, p)
-
-
-def test_clusters_of_a_float32_null():
-    observed, null = accuracies((5, 6), seed=2)
-    found = clusters(observed, null, threshold=0.2)
-    same = clusters(observed, null.astype(np.float32), threshold=0.2)
-    assert len(found) == len(same) > 1
-    for cluster, other in zip(found, same, strict=True):
-        assert_array_equal(cluster.mask, other.mask)
-        assert cluster.mass == pytest.approx(other.mass, rel=1e-5)
-        assert cluster.p_value == other.p_value
 
 
 # ---------------------------------------------------------------------- ties, float32

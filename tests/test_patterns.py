@@ -1,7 +1,6 @@
 from datetime import date, datetime, timezone
 
 import build
-import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pytest
@@ -416,14 +415,6 @@ def test_patterns_over_frequencies_are_averaged_tfrs():
         assert_array_equal(tfr.data, expected)
         assert_array_equal(tfr.freqs, result.freqs)
         assert_allclose(tfr.times, result.times, rtol=0, atol=1e-12)
-
-
-def test_patterns_can_be_plotted_as_topomaps():
-    (evoked, *_) = make_result().patterns().values()
-    figure = evoked.plot_topomap([-0.051, 0.009], ch_type="eeg", show=False)
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles[:2] == ["-0.051 s", "0.009 s"]
-    plt.close(figure)
 
 
 def test_why_there_are_no_patterns():

@@ -167,14 +167,6 @@ def test_many_combinations_are_drawn():
         draw_recombinations([101] * 3, 10, "one")
 
 
-def test_seeds_and_generators():
-    first = draw_recombinations([50] * 3, 20, random_state=7)
-    again = draw_recombinations([50] * 3, 20, np.random.default_rng(7))
-    other = draw_recombinations([50] * 3, 20, random_state=8)
-    assert_array_equal(first, again)
-    assert (first != other).any()
-
-
 # ------------------------------------------------------------------------- prevalence
 
 

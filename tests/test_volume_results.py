@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
-from mvpa_kfda.inference.null import summarize_null
+from mvpa_kfda.inference.null import ALTERNATIVES, summarize_null
 from mvpa_kfda.results.images import find_peaks
 from mvpa_kfda.results.load import load_result
 
@@ -201,48 +201,32 @@ def test_summaries_of_undecoded_positions_are_refused():
 # ------------------------------------------------------------------------- p-values
 
 
-@pytest.mark.parametrize("correction", CORRECTIONS)
-@pytest.mark.parametrize("metric", ["accuracy", "kappa"])
-def test_p_values_are_those_of_the_decoded_positions(correction, metric):
-    result = make(peak=[20, 21, 22])
-    left = result.decoded
-    adjacency = result._adjacency()
-    expected = corrected_p_values(
-        result.metrics[metric][left],
-        result.nulls[metric][:, left],
-        correction,
-        adjacency=adjacency,
-    )
-    p = result.pvalues(correction, metric=metric)
-    assert_array_equal(p[left], expected)
-    assert np.isnan(p[UNDECODED]).all()
-    if correction in ("max-step-down", "cluster-size"):
-        with pytest.raises(ValueError, match="null='full', which keeps 99 perm"):
-            summarised(result).pvalues(correction, metric=metric)
-    else:
-        assert_array_equal(summarised(result).pvalues(correction, metric=metric), p)
-    whole = make(undecoded=[], peak=[20, 21, 22])
-    assert not np.isnan(whole.pvalues(correction)).any()
-
-
 @pytest.mark.parametrize("undecoded", [UNDECODED, []])
-@pytest.mark.parametrize("alternative", ["less", "two-sided"])
-def test_p_values_of_other_alternatives(alternative, undecoded):
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_p_values_are_those_of_the_decoded_positions(
+    alternative, correction, undecoded
+):
     result = make(undecoded=undecoded, peak=[20, 21, 22])
-    left, options = result.decoded, {"alternative": alternative, "threshold": 0.2}
-    for correction in CORRECTIONS:
-        expected = corrected_p_values(
-            result.scores[left],
-            result.null[:, left],
-            correction,
-            adjacency=result._adjacency(),
-            **options,
-        )
-        p = result.pvalues(correction, **options)
-        assert_array_equal(p[left], expected)
-    assert not np.array_equal(p, result.pvalues(correction), equal_nan=True)
-    with pytest.raises(ValueError, match=rf"alternative='{alternative}' needs the sc"):
-        summarised(result).pvalues("max", **options)
+    left = result.decoded
+    options = {} if alternative == "greater" else {"threshold": 0.2}
+    options["alternative"] = alternative
+    expected = corrected_p_values(
+        result.metrics["kappa"][left],
+        result.nulls["kappa"][:, left],
+        correction,
+        adjacency=result._adjacency(),
+        **options,
+    )
+    options["metric"] = "kappa"
+    p = result.pvalues(correction, **options)
+    assert_array_equal(p[left], expected)
+    assert np.isnan(p[undecoded]).all()
+    if alternative != "greater" or correction in ("max-step-down", "cluster-size"):
+        with pytest.raises(ValueError, match=r"needs the .*null=.full., which keeps"):
+            summarised(result).pvalues(correction, **options)
+    else:
+        assert_array_equal(summarised(result).pvalues(correction, **options), p)
 
 
 def test_clusters_do_not_reach_across_undecoded_positions():
@@ -419,18 +403,6 @@ def test_peaks_are_those_of_nilearn(seed, levels):
     )
     assert (np.diff(values[peaks[first]]) <= 0).all()
     assert clusters[np.sort(first)].tolist() == [*range(1, len(first) + 1)]
-
-
-def test_peaks_of_one_cluster_are_apart():
-    space, values = smooth_map(0)
-    pairs = lattice(space.mask)
-    marked = values > np.quantile(values, 0.7)
-    for distance in (4.0, 15.0):
-        peaks, clusters, _ = find_peaks(space, values, marked, pairs, distance)
-        for number in np.unique(clusters):
-            places = space.points[peaks[clusters == number]]
-            gaps = np.linalg.norm(places[:, None] - places, axis=-1)
-            assert gaps[np.triu_indices(len(places), 1)].min(initial=99) > distance
 
 
 def test_peak_table_of_a_volume():
