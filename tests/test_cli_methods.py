@@ -61,6 +61,7 @@ METHODS = {
     "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
     "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
     "--average 2": {"average": 2},
+    "--components 1": {"n_components": 1},
     "--kernel rbf --nystrom 20": {"kernel": "rbf", "approx": Nystrom(20)},
 }
 
@@ -95,18 +96,6 @@ def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
     assert load_result(tmp_path / "words.h5") == expected
     if option == "--average 2":
         assert "-epo.fif: 30 averages of 2 trials (60), 3 classes" in printed.out
-
-
-def test_components_leave_out_discriminants(folder, tmp_path):
-    short = "--permutations 9 --step 0.1 --components 1"
-    assert run(folder, tmp_path, "epochs", "words-epo.fif", short) == 0
-    expected = decode_epochs(
-        read(folder), step=0.1, n_permutations=9, random_state=0, n_components=1
-    )
-    result = load_result(tmp_path / "words.h5")
-    assert result == expected
-    both = decode_epochs(read(folder), step=0.1)
-    assert (both.predictions != result.predictions).any()
 
 
 @pytest.mark.parametrize("option", ["", "--generalize", "--sensors"])

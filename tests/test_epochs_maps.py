@@ -480,77 +480,56 @@ def in_one_place():
     return epochs
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "match"),
-    [
-        (
-            lambda: make_epochs(ch_types=["eeg"] * 4 + ["mag"] * 4, montage=False),
-            {"sensors": "adjacency"},
-            "takes channels of one type; picked are eeg, mag. Pick one.*'eeg'",
-        ),
-        (
-            lambda: make_epochs(montage=False),
-            {"sensors": "adjacency"},
-            "no neighbours of the 8 eeg channels: No digit.* epochs.set_montage",
-        ),
-        (
-            lambda: make_epochs(ch_types="ecog"),
-            {"sensors": "adjacency"},
-            "no neighbours of the 8 ecog channels: .*a matrix of your own",
-        ),
-        (
-            make_epochs,
-            {"sensors": "adjacency", "picks": ["Cz", "Oz"]},
-            "four or more channels .* picked are 2 of type eeg",
-        ),
-        (in_one_place, {"sensors": True}, "no neighbours of the 8 eeg channels"),
-        (
-            lambda: make_epochs(ch_types="mag", montage=False),
-            {"sensors": True},
-            "lacks 8 of the 8 picked channels: 'Fz', .* It has, for example, 'MEG",
-        ),
-        (make_epochs, {"sensors": "mag"}, "'sensors': 'mag'. Allowed: 'adjacency', Tr"),
-        (
-            make_epochs,
-            {"sensors": np.eye(7)},
-            r"must have shape \(8, 8\), one row per picked channel; got \(7, 7\)",
-        ),
-        (
-            make_epochs,
-            {"sensors": (np.eye(8), SITES[:7])},
-            r"must have shape \(7, 7\), one row per channel name; got \(8, 8\)",
-        ),
-        (
-            make_epochs,
-            {"sensors": without_oz()},
-            "lacks 1 of the 8 picked channels: 'Oz'. It has, for example, 'Fz', 'Cz'",
-        ),
-        (make_epochs, {"sensors": np.ones(8)}, r"must have shape \(8, 8\)"),
-        (make_epochs, {"sensors": 3}, r"must have shape \(8, 8\).*; got \(\)"),
-        (
-            make_epochs,
-            {"sensors": asymmetric()},
-            r"must be symmetric; it differs for the pair \(2, 5\)",
-        ),
-        (
-            make_epochs,
-            {"sensors": 0.1 * np.ones((8, 8))},
-            "must hold zeros and ones; got values from 0.1 to 0.1. From distances",
-        ),
-        (make_epochs, {"sensors": np.full((8, 8), np.nan)}, "must hold zeros and ones"),
-        (
-            make_epochs,
-            {
-                "sensors": True,
-                "scale": mne.make_ad_hoc_cov(make_epochs().info, verbose=False),
-            },
-            "noise covariance in scale mixes each sensor with all others",
-        ),
-    ],
-)
-def test_bad_sensors(make, options, match):
+BAD_SENSORS = [
+    ("mag", "'sensors': 'mag'. Allowed: 'adjacency', Tr"),
+    (np.eye(7), r"shape \(8, 8\), one row per picked channel; got \(7, 7\)"),
+    ((np.eye(8), SITES[:7]), r"\(7, 7\), one row per channel name; got \(8, 8\)"),
+    (without_oz(), "lacks 1 of the 8 picked channels: 'Oz'. It has, for example, 'Fz'"),
+    (np.ones(8), r"must have shape \(8, 8\)"),
+    (3, r"must have shape \(8, 8\).*; got \(\)"),
+    (asymmetric(), r"must be symmetric; it differs for the pair \(2, 5\)"),
+    (
+        np.full((8, 8), 0.1),
+        "zeros and ones; got values from 0.1 to 0.1. From distances",
+    ),
+    (np.full((8, 8), np.nan), "must hold zeros and ones"),
+]
+OTHER_CAPS = [
+    (
+        {"ch_types": ["eeg"] * 4 + ["mag"] * 4},
+        "one type; picked are eeg, mag. Pick one",
+    ),
+    ({}, "no neighbours of the 8 eeg channels: No digit.* epochs.set_montage"),
+    (
+        {"ch_types": "mag"},
+        "lacks 8 of the 8 picked channels: 'Fz', .* It has, for exam",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sensors", "match"), BAD_SENSORS)
+def test_bad_sensors(sensors, match):
     with pytest.raises(ValueError, match=match):
-        decode_epochs(make(), **options)
+        decode_epochs(make_epochs(), sensors=sensors)
+
+
+@pytest.mark.parametrize(("options", "match"), OTHER_CAPS)
+def test_channels_without_neighbours(options, match):
+    with pytest.raises(ValueError, match=match):
+        decode_epochs(make_epochs(montage=False, **options), sensors="adjacency")
+
+
+def test_sensors_that_have_no_neighbours():
+    match = "no neighbours of the 8 ecog channels: .*a matrix of your own"
+    with pytest.raises(ValueError, match=match):
+        decode_epochs(make_epochs(ch_types="ecog"), sensors="adjacency")
+    with pytest.raises(ValueError, match="no neighbours of the 8 eeg channels"):
+        decode_epochs(in_one_place(), sensors=True)
+    with pytest.raises(ValueError, match=r"four or more channels .* 2 of type eeg"):
+        decode_epochs(make_epochs(), sensors="adjacency", picks=["Cz", "Oz"])
+    whitening = mne.make_ad_hoc_cov(make_epochs().info, verbose=False)
+    with pytest.raises(ValueError, match="covariance in scale mixes each sensor with"):
+        decode_epochs(make_epochs(), sensors=True, scale=whitening)
 
 
 @pytest.mark.parametrize("sensors", [{"Oz": ["O1"]}, [["Oz", "O1"]], object()])

@@ -204,14 +204,7 @@ def test_time_course_has_the_subjects_their_mean_and_its_interval():
     assert to_hex(mean.get_color()) == SCORE_COLOR.lower()
     thin = [each for each in ax.lines if each.get_linewidth() == 0.7]
     assert_array_equal([each.get_ydata() for each in thin], scores)
-    (band,) = [each for each in ax.collections if "interval" in each.get_label()]
-    low, high = stats.t.interval(
-        0.95, S - 1, loc=scores.mean(axis=0), scale=stats.sem(scores)
-    )
-    x, y = band.get_paths()[0].vertices.T
-    for k, when in enumerate(TIMES):
-        ends = np.unique(y[x == when])
-        assert_allclose(ends, [low[k], high[k]], rtol=1e-10, atol=0)
+    assert_allclose(interval_in(ax)[0], mean_interval(scores)[1:], rtol=1e-10, atol=0)
     assert level(ax, f"chance ({CHANCE})") == CHANCE
     assert_allclose(bars(ax), [[0.05, 0.25]], rtol=0, atol=1e-12)
     assert texts(ax) == [
@@ -263,40 +256,59 @@ def test_an_axes_of_ones_own_gets_the_scores_only():
     assert ax.get_ylabel() == "Accuracy"
 
 
-def test_two_groups_have_two_means_above_their_difference():
-    n = S + 2
-    result = group(time(), marked=[0], others=n, method="t")
+def interval_in(ax):
+    """Return the ends of the shaded interval at each time, and its label."""
+    (band,) = [each for each in ax.collections if "interval" in each.get_label()]
+    x, y = band.get_paths()[0].vertices.T
+    return np.array([np.unique(y[x == when]) for when in TIMES]).T, band.get_label()
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_two_lists_have_two_means_above_their_difference(paired):
+    n = S if paired else S + 2
+    result = group(time(), marked=[0], others=n, paired=paired, method="t")
     figure = plot_group(result)
-    ax, lower = figure.axes
-    names = [
-        f"first group, mean of {S} subjects",
-        f"second group, mean of {n} subjects",
-    ]
-    wanted = (result.subject_scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR)
-    for name, scores, color in zip(names, *wanted, strict=True):
-        drawn = line(ax, name)
+    upper, lower = figure.axes
+    samples = result.subject_scores, result.other_scores
+    what = "condition" if paired else "group"
+    names = (
+        f"first {what}, mean of {S} subjects",
+        f"second {what}, mean of {n} subjects",
+    )
+    for name, scores, color in zip(
+        names, samples, (SCORE_COLOR, OTHER_COLOR), strict=True
+    ):
+        drawn = line(upper, name)
         assert_allclose(drawn.get_ydata(), scores.mean(axis=0), rtol=1e-12, atol=0)
         assert to_hex(drawn.get_color()) == color.lower()
-    assert level(ax, f"chance ({CHANCE})") == CHANCE
-    for each in figure.axes:  # no subject of a group is anybody of the other one
-        assert not [line for line in each.lines if line.get_linewidth() == 0.7]
-    assert not ax.collections  # no intervals of single means, and no bars
-    drawn = line(lower, "difference of the means").get_ydata()
+    assert level(upper, f"chance ({CHANCE})") == CHANCE
+    assert not upper.collections  # no intervals of single means, and no bars
+    assert not [each for each in upper.lines if each.get_linewidth() == 0.7]
+    name = f"mean difference of {S} subjects" if paired else "difference of the means"
+    drawn = line(lower, name).get_ydata()
     assert_allclose(drawn, result.scores, rtol=1e-12, atol=0)
-    (band,) = [each for each in lower.collections if "interval" in each.get_label()]
-    assert band.get_label() == "95 % t interval of the difference, pooled variance"
-    _, *ends = difference_interval(result.subject_scores, result.other_scores)
-    x, y = band.get_paths()[0].vertices.T
-    for k, when in enumerate(TIMES):
-        wanted = [each[k] for each in ends]
-        assert_allclose(np.unique(y[x == when]), wanted, rtol=1e-10, atol=0)
+    thin = [each.get_ydata() for each in lower.lines if each.get_linewidth() == 0.7]
+    ends, label = interval_in(lower)
+    if paired:
+        differences = np.subtract(*samples)
+        assert_array_equal(thin, differences)
+        wanted = mean_interval(differences)[1:]
+    else:  # no subject of a group is anybody of the other one
+        assert not thin
+        wanted = difference_interval(*samples)[1:]
+        assert label == "95 % t interval of the difference, pooled variance"
+        assert describe(
+            result
+        ) == f"t-test of two groups, {S} and {n} subjects, 99 " + ("permutations")
+    assert_allclose(ends, wanted, rtol=1e-10, atol=0)
     assert level(lower, "no difference (0)") == 0
     labels = [each.get_ylabel() for each in figure.axes]
     assert labels == ["Accuracy", "Accuracy\nfirst - second"]
     assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
-    assert describe(result) == f"t-test of two groups, {S} and {n} subjects, 99 " + (
-        "permutations"
-    )
+    ax = plot_group(result, ax=plt.subplots()[1])  # the means, and where they differ
+    assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
+    assert names[1] in texts(ax)
+    assert plot_group(result, metric="statistic").get_ylabel() == "t over subjects"
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -316,18 +328,13 @@ def test_lists_are_called_by_their_names(paired):
 def test_intervals_end_where_scores_do():
     result = group(time(), method="t", n=3)
     result.subject_scores[...] = np.array([1.0, 1.0, 0.7])[:, None]
-    (band,) = [
-        each
-        for each in plot_group(result).collections
-        if "interval" in each.get_label()
-    ]
     low, high = stats.t.interval(
         0.95, 2, loc=0.9, scale=stats.sem(result.subject_scores[:, 0])
     )
     assert low > 0.4
     assert high > 1.2
-    y = band.get_paths()[0].vertices[:, 1]
-    assert_allclose([y.min(), y.max()], [low, 1], rtol=1e-10, atol=0)
+    ends, _ = interval_in(plot_group(result))
+    assert_allclose(ends[:, 0], [low, 1], rtol=1e-10, atol=0)
     one = group(single(), method="t", n=3)
     one.subject_scores[...] = [1.0, 1.0, 0.7]
     ax = plot_group(one)
@@ -346,8 +353,7 @@ def test_intervals_end_where_scores_do():
     far.other_scores[...] = 0.3 - result.subject_scores / 4
     for paired in (False, True):
         lower = plot_group(replace(far, paired=paired)).axes[1]
-        (band,) = [each for each in lower.collections if "interval" in each.get_label()]
-        assert band.get_paths()[0].vertices[:, 1].max() == 1
+        assert interval_in(lower)[0].max() == 1
 
 
 def test_difference_interval_is_that_of_the_pooled_t_test():
@@ -358,39 +364,6 @@ def test_difference_interval_is_that_of_the_pooled_t_test():
     assert_allclose(difference, first.mean(0) - second.mean(0), rtol=1e-12, atol=0)
     assert_allclose([low, high], [wanted.low, wanted.high], rtol=1e-10, atol=0)
     assert np.isnan(difference_interval(first[:1], second[:1])[1:]).all()
-
-
-def test_two_conditions_have_two_means_above_the_differences_of_the_subjects():
-    result = group(time(), marked=[0], others=S, paired=True, method="t")
-    figure = plot_group(result)
-    upper, lower = figure.axes
-    scores = result.subject_scores, result.other_scores
-    for name, each in zip(("first", "second"), scores, strict=True):
-        drawn = line(upper, f"{name} condition, mean of {S} subjects")
-        assert_allclose(drawn.get_ydata(), each.mean(axis=0), rtol=1e-12, atol=0)
-    assert not upper.collections  # no intervals of single means, and no bars
-    assert not [each for each in upper.lines if each.get_linewidth() == 0.7]
-    assert level(upper, f"chance ({CHANCE})") == CHANCE
-    differences = np.subtract(*scores)
-    mean = line(lower, f"mean difference of {S} subjects")
-    assert_allclose(mean.get_ydata(), differences.mean(axis=0), rtol=1e-12, atol=0)
-    thin = [each for each in lower.lines if each.get_linewidth() == 0.7]
-    assert_array_equal([each.get_ydata() for each in thin], differences)
-    (band,) = [each for each in lower.collections if "interval" in each.get_label()]
-    low, high = stats.t.interval(
-        0.95, S - 1, loc=differences.mean(axis=0), scale=stats.sem(differences)
-    )
-    x, y = band.get_paths()[0].vertices.T
-    for k, when in enumerate(TIMES):
-        assert_allclose(np.unique(y[x == when]), [low[k], high[k]], rtol=1e-10, atol=0)
-    assert level(lower, "no difference (0)") == 0
-    assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
-    labels = [ax.get_ylabel() for ax in (upper, lower)]
-    assert labels == ["Accuracy", "Accuracy\nfirst - second"]
-    ax = plot_group(result, ax=plt.subplots()[1])  # the means, and where they differ
-    assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
-    assert f"second condition, mean of {S} subjects" in texts(ax)
-    assert plot_group(result, metric="statistic").get_ylabel() == "t over subjects"
 
 
 def test_the_statistic_and_the_bound_are_curves_of_their_own():

@@ -24,49 +24,6 @@ def subjects(n_permutations=(3, 3, 3), n_positions=4, seed=0, effect=0.3):
     return scores, nulls
 
 
-def plain_prevalence(scores, nulls, gamma, alpha):
-    """Follow the paper for every combination: its quantities, lists over positions."""
-    n_subjects, n_positions = scores.shape
-    maps = [[list(scores[s]), *map(list, nulls[s])] for s in range(n_subjects)]
-    minimum = []
-    for combination in itertools.product(*(range(len(own)) for own in maps)):
-        row = []
-        for v in range(n_positions):
-            values = [maps[s][combination[s]][v] for s in range(n_subjects)]
-            row.append(sorted(values)[0])
-        minimum.append(row)
-    neutral, n_all = minimum[0], len(minimum)
-    out = {name: [] for name in ("u", "c", "prev_u", "prev_c", "bound_u", "bound_c")}
-    for v in range(n_positions):
-        u = sum(row[v] >= neutral[v] for row in minimum) / n_all
-        c = sum(max(row) >= neutral[v] for row in minimum) / n_all
-        one = u ** (1 / n_subjects)  # a subject without effect
-        prevalence = (one + gamma * (1 - one)) ** n_subjects
-        out["u"].append(u)
-        out["c"].append(c)
-        out["prev_u"].append(prevalence)
-        out["prev_c"].append(1 - (1 - c) * (1 - prevalence))
-        out["bound_u"].append(plain_bound(one, n_subjects, alpha))
-        level = (alpha - c) / (1 - c) if c < 1 else -1
-        out["bound_c"].append(plain_bound(one, n_subjects, level))
-    return out
-
-
-def plain_bound(one, n_subjects, level):
-    """Find by bisection the prevalence whose p-value is the level; NaN if none is."""
-
-    def p(gamma):
-        return ((1 - gamma) * one + gamma) ** n_subjects
-
-    if p(0) > level:
-        return math.nan
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if p(middle) <= level else (low, middle)
-    return low
-
-
 # -------------------------------------------------------------------- recombined maps
 
 
@@ -168,33 +125,6 @@ def test_many_combinations_are_drawn():
 
 
 # ------------------------------------------------------------------------- prevalence
-
-
-@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5])
-@pytest.mark.parametrize("n_permutations", [(3, 3, 3), (9, 7, 8)])
-def test_every_combination(n_permutations, gamma):
-    alpha = 0.3 if n_permutations == (3, 3, 3) else ALPHA
-    scores, nulls = subjects(n_permutations, seed=5)
-    expected = plain_prevalence(scores, nulls, gamma, alpha)
-    n_maps = [len(null) + 1 for null in nulls]
-    draws = draw_recombinations(n_maps, 1000)
-    assert len(draws) == math.prod(n_maps) - 1
-    null = RecombinedNull(scores, nulls, draws, "min")
-    u = corrected_p_values(null.observed, null[:])
-    c = corrected_p_values(null.observed, null[:], "max")
-    got = {
-        "u": u,
-        "c": c,
-        "prev_u": prevalence_p(u, 3, gamma),
-        "prev_c": prevalence_p(u, 3, gamma, c),
-        "bound_u": prevalence_bound(u, 3, alpha),
-        "bound_c": prevalence_bound(u, 3, alpha, c),
-    }
-    for name, values in got.items():
-        assert_allclose(values, expected[name], rtol=1e-10, atol=1e-12, err_msg=name)
-    # The case has both kinds of position.
-    assert np.isfinite(got["bound_c"]).any()
-    assert np.isnan(got["bound_u"]).any()
 
 
 def test_bound_is_where_the_p_value_crosses_the_level():
