@@ -23,6 +23,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
+from mvpa_kfda.data.space import RegionSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.results.images import VolumeResult
@@ -167,6 +168,39 @@ def surface(left, right):
         faces = np.stack([i[:-2], i[1:-1], i[2:]], axis=1)
         meshes[part] = InMemoryMesh(np.stack([i * 3.0, i % 2, 0 * i], axis=1), faces)
     return SurfaceImage(PolyMesh(**meshes), data)
+
+
+#: Brain-like grids of large voxels are where the template of nilearn is.
+MNI = np.array([[8.0, 0, 0, -40], [0, 8.0, 0, -80], [0, 0, 8.0, -16], [0, 0, 0, 1]])
+
+
+def volume_space(shape=(11, 12, 8), affine=MNI):
+    """Return the space of a box of voxels without one of its edges."""
+    inside = np.ones(shape, bool)
+    inside[0, 0] = False
+    return VolumeSpace(inside, affine)
+
+
+def region_space(n=6):
+    """Return the space of regions of neighbouring voxels: Area 0, Area 1, ..."""
+    base = volume_space()
+    labels = 1 + np.arange(base.n_positions) * n // base.n_positions
+    names = [f"Area {i}" for i in range(n)]
+    return RegionSpace(names, np.arange(1, n + 1), base, labels)
+
+
+def surface_space():
+    """Return the space of two bumpy sheets of vertices, the first row left out."""
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(9), np.arange(8), indexing="ij"))
+    corner = np.flatnonzero((x < 8) & (y < 7))
+    first = np.stack([corner, corner + 8, corner + 1], axis=1)
+    second = np.stack([corner + 1, corner + 8, corner + 9], axis=1)
+    faces = np.concatenate([first, second])
+    sheet, parts = np.stack([np.sin(x), x * 4.0, y * 4.0], axis=1), ("left", "right")
+    places = {part: sheet + i * 50 for i, part in enumerate(parts)}
+    return SurfaceSpace(
+        places, dict.fromkeys(parts, faces), dict.fromkeys(parts, x > 0)
+    )
 
 
 # ---------------------------------------------------------------- results and subjects

@@ -75,9 +75,13 @@ def make_checkpoint(path, n_parts=3):
     return path
 
 
-def start_script(path):
+def start_script(path, end=""):
+    """Start a run in a process of its own; `end` may keep it waiting."""
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT + end, str(path)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -158,7 +162,10 @@ def test_the_same_run_is_told_by_values_not_by_types_of_containers(path):
         ({"imgs": digest(np.arange(4.0))}, "the data of imgs differ"),
         ({"imgs": None}, "the data of imgs differ"),
         ({"y": [1]}, r"y was unset and is \[1\]"),
-        ({"radius": 6.0, "imgs": digest(1)}, "radius was 8.0 and is 6.0; the data of"),
+        (
+            {"radius": 6.0, "imgs": digest(1)},
+            "radius was .* 6.0; the data of imgs differ",
+        ),
     ],
 )
 def test_another_run_is_refused_by_name(path, change, words):
@@ -342,13 +349,7 @@ def test_pickles_are_never_loaded(path):
 
 
 def test_one_run_at_a_time(path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + "    input()\n", str(path)],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    with start_script(path, "    input()\n") as process:
         assert process.stdout.readline() == "open\n"
         start = time.monotonic()
         with pytest.raises(RuntimeError, match="is in use by another run"):
@@ -393,13 +394,7 @@ def test_a_run_killed_again_and_again_ends_with_all_parts(path):
 
 
 def test_the_log_of_a_deleted_file_is_not_used(path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + "    input()\n", str(path)],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    with start_script(path, "    input()\n") as process:
         while process.stdout.readline() != f"{N_PARTS - 1}\n":
             pass
         process.kill()

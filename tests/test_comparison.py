@@ -4,7 +4,6 @@ import warnings
 from dataclasses import replace
 from itertools import product
 
-import matplotlib
 import numpy as np
 import pytest
 from nibabel import Nifti1Image
@@ -22,8 +21,6 @@ from mvpa_kfda.group.comparison import (
     compare,
 )
 from mvpa_kfda.viz.common import describe
-
-matplotlib.use("Agg")
 
 #: Given on purpose; its own test sees it.
 pytestmark = pytest.mark.filterwarnings("ignore:method='sign-flip' finds")

@@ -262,18 +262,10 @@ def with_tapers():
 @pytest.mark.parametrize(
     ("make", "options", "match"),
     [
-        (
-            lambda: changed(lambda x: x * 1j),
-            {},
-            r"The data of epochs holds complex data.*output='power'.*epochs\.data",
-        ),
+        (lambda: changed(lambda x: x * 1j), {}, r"complex data.*output='power'"),
         (with_tapers, {}, r"epochs has an axis of tapers, shape \(48, 8, \d.*'power'"),
         (put((3, 0, 2, 1), np.nan), {}, r"data of epochs holds 1 NaN .*\(first: 3\)"),
-        (
-            put((..., 1, 2), 5e-16),
-            {},
-            r"^At 10 Hz, -0\.010 s: The trials do not differ: flat data",
-        ),
+        (put((..., 1, 2), 5e-16), {}, r"^At 10 Hz, -0\.010 s: The trials do not diffe"),
         (
             put((..., 2, slice(None)), 0.0),
             {"window": 0.03},
@@ -488,22 +480,13 @@ BAD_SENSORS = [
     (np.ones(8), r"must have shape \(8, 8\)"),
     (3, r"must have shape \(8, 8\).*; got \(\)"),
     (asymmetric(), r"must be symmetric; it differs for the pair \(2, 5\)"),
-    (
-        np.full((8, 8), 0.1),
-        "zeros and ones; got values from 0.1 to 0.1. From distances",
-    ),
+    (np.full((8, 8), 0.1), "zeros and ones; got values from 0.1 to 0.1. From distance"),
     (np.full((8, 8), np.nan), "must hold zeros and ones"),
 ]
 OTHER_CAPS = [
-    (
-        {"ch_types": ["eeg"] * 4 + ["mag"] * 4},
-        "one type; picked are eeg, mag. Pick one",
-    ),
+    ({"ch_types": ["eeg"] * 4 + ["mag"] * 4}, "one type; picked are eeg, mag. Pick on"),
     ({}, "no neighbours of the 8 eeg channels: No digit.* epochs.set_montage"),
-    (
-        {"ch_types": "mag"},
-        "lacks 8 of the 8 picked channels: 'Fz', .* It has, for exam",
-    ),
+    ({"ch_types": "mag"}, "lacks 8 of the 8 picked channels: 'Fz', .* It has, for exa"),
 ]
 
 

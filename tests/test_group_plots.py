@@ -5,12 +5,13 @@ import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pytest
+from build import region_space, surface_space, volume_space
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.data.space import FeatureSpace
 from mvpa_kfda.results.group import ComparisonResult, GroupResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.results.places import Places
@@ -18,8 +19,6 @@ from mvpa_kfda.viz import brains
 from mvpa_kfda.viz.common import SCORE_COLOR, describe, label_of, level_of
 from mvpa_kfda.viz.group import plot_group, plot_null_max
 from mvpa_kfda.viz.time import OTHER_COLOR, difference_interval, mean_interval, spread
-
-plt.switch_backend("Agg")
 
 TIMES = np.linspace(-0.1, 0.4, 6)
 FREQS = np.array([4.0, 8.0, 16.0])
@@ -71,28 +70,6 @@ def sensors():
 def brain(space):
     packed = {"positions": np.arange(space.n_positions), "space": space.pack()}
     return places("VolumeResult", **packed)
-
-
-def volume():
-    affine = np.diag([8.0, 8.0, 8.0, 1.0])
-    affine[:3, 3] = [-40, -80, -16]
-    return VolumeSpace(np.ones((11, 12, 8), bool), affine)
-
-
-def regions(n=5):
-    labels = 1 + np.arange(11 * 12 * 8) * n // (11 * 12 * 8)
-    names = [f"Area {i}" for i in range(n)]
-    return RegionSpace(names, np.arange(1, n + 1), volume(), labels)
-
-
-def surface():
-    x, y = (a.ravel() for a in np.meshgrid(np.arange(5), np.arange(4), indexing="ij"))
-    corner = np.flatnonzero((x < 4) & (y < 3))
-    one = np.stack([corner, corner + 4, corner + 1], axis=1)
-    other = np.stack([corner + 1, corner + 4, corner + 5], axis=1)
-    sheet = np.stack([np.sin(x), x * 4.0, y * 4.0], axis=1)
-    faces = np.concatenate([one, other])
-    return SurfaceSpace({"left": sheet}, {"left": faces}, {"left": x >= 0})
 
 
 def p_with(shape, marked, smallest=0.01):
@@ -341,7 +318,7 @@ def test_intervals_end_where_scores_do():
     (interval,) = ax.collections
     assert_allclose(interval.get_segments()[0][:, 1], [low, 1], rtol=1e-10, atol=0)
     assert f"(95 % t interval {low:.3f} to {high:.3f})" in texts(ax)[0]
-    bars_of_regions = group(brain(regions(5)), method="t", n=3)
+    bars_of_regions = group(brain(region_space(5)), method="t", n=3)
     bars_of_regions.subject_scores[...] = np.array([1.0, 1.0, 0.7])[:, None]
     ends = [
         p.get_x() + p.get_width() for p in plot_group(bars_of_regions).axes[0].patches
@@ -653,7 +630,7 @@ def brain_title(figure):
 @pytest.mark.parametrize("metric", ["accuracy", "gamma_0", "statistic"])
 @pytest.mark.parametrize("kind", ["stat_map", "glass_brain"])
 def test_brains(metric, kind):
-    result = group(brain(volume()), marked=[5, 6], smallest=1e-9)
+    result = group(brain(volume_space()), marked=[5, 6], smallest=1e-9)
     figure = plot_group(result, kind=kind, metric=metric)
     bar = figure.axes[-1]
     assert bar.get_ylabel() == label_of(result, metric)
@@ -665,14 +642,14 @@ def test_brains(metric, kind):
 
 def test_brains_without_any_bound():
     for kind in ("stat_map", "glass_brain"):
-        figure = plot_group(group(brain(volume())), kind=kind, metric="gamma_0")
+        figure = plot_group(group(brain(volume_space())), kind=kind, metric="gamma_0")
         assert "no voxel with a majority of people (γ₀ ≥ 0.5)" in texts(figure)
-    figure = plot_group(group(brain(volume())), views="z", metric="gamma_0")
+    figure = plot_group(group(brain(volume_space())), views="z", metric="gamma_0")
     assert len(figure.axes) > 2
 
 
 def test_positions_that_do_not_count_stay_empty():
-    result = group(brain(volume()), marked=[5])
+    result = group(brain(volume_space()), marked=[5])
     result.subject_scores[:, 7] = np.nan
     for p in result.p_maps.values():
         p[7] = np.nan
@@ -682,7 +659,7 @@ def test_positions_that_do_not_count_stay_empty():
 
 
 def test_brains_are_cut_at_the_best_of_equal_bounds():
-    space = volume()
+    space = volume_space()
     scores = np.zeros(space.n_positions)
     scores[[3, 40, 50]] = 0.6, 0.9, 1.0
     bound = np.full(space.n_positions, np.nan)
@@ -694,7 +671,7 @@ def test_brains_are_cut_at_the_best_of_equal_bounds():
 
 
 def test_surfaces():
-    result = group(brain(surface()), marked=[3], smallest=1e-9)
+    result = group(brain(surface_space()), marked=[3], smallest=1e-9)
     for metric in result.scoring:
         figure = plot_group(result, metric=metric)
         assert figure.axes[-1].get_ylabel() == label_of(result, metric)
@@ -702,7 +679,7 @@ def test_surfaces():
 
 @pytest.mark.parametrize("n", [5, 60])
 def test_regions_and_features_have_the_interval_of_the_mean(n):
-    where = regions(n) if n == 5 else FeatureSpace(None, n)
+    where = region_space(n) if n == 5 else FeatureSpace(None, n)
     result = group(brain(where), marked=[1, 3])
     figure = plot_group(result)
     (ax,) = figure.axes

@@ -21,8 +21,6 @@ from mvpa_kfda.viz.maps import (
     plot_time_frequency,
 )
 
-plt.switch_backend("Agg")
-
 N = 40
 CHANCE = 0.4
 TRAIN = np.linspace(-0.1, 0.4, 6)

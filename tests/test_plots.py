@@ -18,8 +18,6 @@ from mvpa_kfda.viz.common import (
 )
 from mvpa_kfda.viz.time import plot_null, plot_time
 
-plt.switch_backend("Agg")
-
 N = 40
 TIMES = np.linspace(-0.1, 0.3, 9)
 

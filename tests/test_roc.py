@@ -14,8 +14,6 @@ from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, decode_arrays
 from mvpa_kfda.results.decoding import DecodingResult
 from mvpa_kfda.viz.diagnostics import plot_roc
 
-plt.switch_backend("Agg")
-
 REG = Ridge(5.0)
 NAMES = np.array(["apple", "bear", "car", "dog"])
 

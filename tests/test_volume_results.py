@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter
 from scipy.stats import norm
 
+from mvpa_kfda.data.neighbours import touching
 from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
 from mvpa_kfda.inference.null import ALTERNATIVES, summarize_null
@@ -25,36 +26,21 @@ AFFINE[:3, 3] = [-9, -30, 10]
 UNDECODED = [5, 17]
 
 
-def lattice(mask):
-    """Return the pairs of voxels of a mask that share a face."""
-    index = np.full(mask.shape, -1)
-    index[mask] = np.arange(np.count_nonzero(mask))
-    pairs = []
-    for axis in range(3):
-        ends = np.moveaxis(index, axis, 0)
-        both = np.stack([ends[:-1].ravel(), ends[1:].ravel()])
-        pairs.append(both[:, (both >= 0).all(axis=0)])
-    return np.concatenate(pairs, axis=1)
-
-
 def volume(shape=(4, 5, 3), seed=0, affine=AFFINE):
-    mask = np.random.default_rng(seed).random(shape) < 0.8
-    return VolumeSpace(mask, affine), lattice(mask)
+    space = VolumeSpace(np.random.default_rng(seed).random(shape) < 0.8, affine)
+    return space, touching(space)
 
 
 def surface():
     """Make two strips of triangles, with a vertex of the left one left out."""
-    coordinates, faces, mask, pairs, start = {}, {}, {}, [], 0
+    coordinates, faces, mask = {}, {}, {}
     for part, n in {"left": 12, "right": 10}.items():
         i = np.arange(n)
         coordinates[part] = np.stack([i * 3.0, i % 2, np.full(n, 7.0)], axis=1)
         faces[part] = np.stack([i[:-2], i[1:-1], i[2:]], axis=1)
         mask[part] = (i != 1) | (part == "right")
-        index = np.cumsum(mask[part]) - 1 + start
-        edges = np.concatenate([[i[:-1], i[1:]], [i[:-2], i[2:]]], axis=1)
-        pairs.append(index[edges[:, mask[part][edges].all(axis=0)]])
-        start += np.count_nonzero(mask[part])
-    return SurfaceSpace(coordinates, faces, mask), np.concatenate(pairs, axis=1)
+    space = SurfaceSpace(coordinates, faces, mask)
+    return space, touching(space)
 
 
 def regions():
@@ -231,7 +217,7 @@ def test_p_values_are_those_of_the_decoded_positions(
 
 def test_clusters_do_not_reach_across_undecoded_positions():
     line = VolumeSpace(np.ones((7, 1, 1)), np.eye(4))
-    place = line, lattice(line.mask)
+    place = line, touching(line)
     joined = make(place, undecoded=[], peak=[1, 2, 4, 5])
     assert joined._adjacency().shape == (7, 7)
     split = make(place, undecoded=[3], peak=[1, 2, 4, 5])
@@ -380,7 +366,7 @@ def test_peaks_are_those_of_nilearn(seed, levels):
     space, values = smooth_map(seed, levels)
     marked = values > np.quantile(values, 0.85)
     distance = 8.0
-    found = find_peaks(space, values, marked, lattice(space.mask), distance)
+    found = find_peaks(space, values, marked, touching(space), distance)
     peaks, clusters, sizes = found
     ranks = np.where(marked, 1 + np.unique(values, return_inverse=True)[1], 0)
     with warnings.catch_warnings():
