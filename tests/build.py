@@ -23,8 +23,10 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
+from mvpa_kfda.data.space import RegionSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.results.images import VolumeResult
 
 #: Names of classes, in sorted order.
 NAMES = np.array(
@@ -175,6 +177,39 @@ def surface(left, right):
     return SurfaceImage(PolyMesh(**meshes), data)
 
 
+#: Brain-like grids of large voxels are where the template of nilearn is.
+MNI = np.array([[8.0, 0, 0, -40], [0, 8.0, 0, -80], [0, 0, 8.0, -16], [0, 0, 0, 1]])
+
+
+def volume_space(shape=(11, 12, 8), affine=MNI):
+    """Return the space of a box of voxels without one of its edges."""
+    inside = np.ones(shape, bool)
+    inside[0, 0] = False
+    return VolumeSpace(inside, affine)
+
+
+def region_space(n=6):
+    """Return the space of regions of neighbouring voxels: Area 0, Area 1, ..."""
+    base = volume_space()
+    labels = 1 + np.arange(base.n_positions) * n // base.n_positions
+    names = [f"Area {i}" for i in range(n)]
+    return RegionSpace(names, np.arange(1, n + 1), base, labels)
+
+
+def surface_space():
+    """Return the space of two bumpy sheets of vertices, the first row left out."""
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(9), np.arange(8), indexing="ij"))
+    corner = np.flatnonzero((x < 8) & (y < 7))
+    first = np.stack([corner, corner + 8, corner + 1], axis=1)
+    second = np.stack([corner + 1, corner + 8, corner + 9], axis=1)
+    faces = np.concatenate([first, second])
+    sheet, parts = np.stack([np.sin(x), x * 4.0, y * 4.0], axis=1), ("left", "right")
+    places = {part: sheet + i * 50 for i, part in enumerate(parts)}
+    return SurfaceSpace(
+        places, dict.fromkeys(parts, faces), dict.fromkeys(parts, x > 0)
+    )
+
+
 # ---------------------------------------------------------------- results and subjects
 
 
@@ -183,8 +218,8 @@ def result(kind="TimeResult", seed=0, n_permutations=9, **options):
     X, codes = trials((8, 8), 4, 3, seed)
     y, values = NAMES[codes], values_of(X, seed)
     cube = np.moveaxis(X, 2, 1).reshape(16, 3, 2, 2)
-    place = {"mask_img": mask(np.ones((3, 2, 2))), "null": "full"}
     options |= {"cv": 4, "n_permutations": n_permutations, "random_state": 0}
+    in_mask = {"mask_img": mask(np.ones((3, 2, 2))), "null": "full"} | options
     return {
         "DecodingResult": lambda: cross_validate(X[:, :, 0], y, **options),
         "RegressionResult": lambda: regress(X[:, :, 0], values, **options),
@@ -197,17 +232,48 @@ def result(kind="TimeResult", seed=0, n_permutations=9, **options):
             epochs(X, codes), y, sensors=chain(4), **options
         ),
         "GeneralizationResult": lambda: generalize_arrays(X, y, **options),
-        "VolumeResult": lambda: searchlight(
-            volume(cube), y, radius=4.0, **place, **options
-        ),
+        "VolumeResult": lambda: searchlight(volume(cube), y, radius=4.0, **in_mask),
         "regions": lambda: decode_regions(
             volume(cube),
             y,
             labels_img=mask(np.arange(12).reshape(3, 2, 2) // 4 + 1),
-            **place,
-            **options,
+            **in_mask,
         ),
     }[kind]()
+
+
+def made(kind, scores, null=None, chance=0.5, n=12, **fields):
+    """Return a result of a class with scores (positions...) and null (P, positions...).
+
+    Nothing was decoded for it; `fields` has what else the class needs.
+    """
+    shared = {
+        "metrics": {"accuracy": scores},
+        "nulls": {} if null is None or len(null) == 0 else {"accuracy": null},
+        "chances": {"accuracy": chance},
+        "classes": np.array(["face", "house"]),
+        "y": np.arange(n) % 2,
+        "groups": None,
+        "predicted": np.zeros((*np.shape(scores), n), dtype=int),
+        "tests": tuple(np.arange(n).reshape(4, -1)),
+        "parameters": {},
+        "versions": {},
+    }
+    return kind(**shared | fields)
+
+
+def made_of_images(space, scores, null=None, adjacency=((), ()), **fields):
+    """Return a made result of an image; where scores are NaN nothing was decoded."""
+    decoded = np.isfinite(scores)
+    if null is not None:
+        null[:, ~decoded] = np.nan
+    fields = {
+        "positions": np.arange(len(scores)),
+        "space": space.pack(),
+        "adjacency": np.array(adjacency, dtype=int),
+        "n_features": np.where(decoded, 9, 0),
+    } | fields
+    return made(VolumeResult, scores, null, **fields)
 
 
 def subjects(kind="TimeResult", n=6, **options):

@@ -1,8 +1,12 @@
 """What holds for all tests."""
 
+import os
 import sys
 
 import pytest
+
+#: No display is needed, here and in processes that tests start.
+os.environ["MPLBACKEND"] = "Agg"
 
 
 @pytest.fixture(autouse=True)

@@ -17,28 +17,22 @@ from mvpa_kfda import RBF, KernelFDA, Ridge
 FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
 
 
-@pytest.fixture
-def paper(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_paper")
+def benchmark(name):
+    """Return a fixture that imports a script of the documentation."""
+
+    @pytest.fixture
+    def imported(monkeypatch):
+        monkeypatch.syspath_prepend(FOLDER)
+        return import_module(name)
+
+    return imported
 
 
-@pytest.fixture
-def loo(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_leave_one_out")
-
-
-@pytest.fixture
-def penalty(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_penalty")
-
-
-@pytest.fixture
-def calibration(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    return import_module("bench_calibration")
+paper = benchmark("bench_paper")
+loo = benchmark("bench_leave_one_out")
+penalty = benchmark("bench_penalty")
+calibration = benchmark("bench_calibration")
+speed = benchmark("bench_group")
 
 
 def read_tables(path):
@@ -119,14 +113,6 @@ def test_rest_of_a_long_run_is_extrapolated(paper, monkeypatch, limit, done):
     monkeypatch.setattr(paper.time, "perf_counter", lambda: float(len(jobs)))
     assert paper.time_refit(problem, None, limit) == (20.0, done / 20)
     assert jobs == list(range(done))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0123, "12 ms"), (12.3, "12 s"), (600, "10 min"), (9000, "2.5 h")],
-)
-def test_durations_are_worded(paper, seconds, text):
-    assert paper.duration(seconds) == text
 
 
 def test_leave_one_out_writes_its_tables(loo, tmp_path, monkeypatch):
@@ -214,23 +200,6 @@ def test_closed_form_is_exact_but_for_the_basis(loo):
     assert 1e-5 < loo.relative_error(closed, refitted) < 0.1
 
 
-def test_refitted_classes_are_those_of_the_estimator(loo):
-    found, expected = [], []
-    for seed in range(20):
-        X, codes = loo.annulus(12, np.random.default_rng(seed))
-        K = RBF(0.1)(X)
-        found.append(loo.refitted(loo.refit_rkhs, K, codes, 1.0)[1])
-        wrong = 0
-        for i in range(12):
-            kept = np.delete(np.arange(12), i)
-            model = KernelFDA(kernel="precomputed", reg=Ridge(1.0))
-            model.fit(K[np.ix_(kept, kept)], codes[kept])
-            wrong += model.predict(K[i : i + 1, kept])[0] != codes[i]
-        expected.append(wrong / 12)
-    assert max(expected) > 0
-    assert_array_equal(found, expected)
-
-
 def test_relative_error_is_squared(loo):
     assert loo.relative_error(np.array([1.0, 2.0]), np.array([1.0, 4.0])) == 4 / 17
 
@@ -278,14 +247,6 @@ def test_ridge_path_is_leave_one_out_by_refitting(loo, seed):
     assert found == best
     expected = np.linalg.solve(K + best * np.eye(30), y)
     assert_allclose(alpha, expected, rtol=0, atol=1e-10)
-
-
-def test_ways_of_choosing_find_the_width(loo):
-    X, codes = loo.ringnorm(60, np.random.default_rng(2))
-    sizes = loo.Sizes(widths=(0.1, 4.0, 60.0), penalties=(0.1, 1.0))
-    for choose, error_of in loo.WAYS.values():
-        if error_of is loo.error_of_kfda:
-            assert choose(X, codes, sizes)[0] == 4.0
 
 
 def test_refitting_chooses_the_fewest_errors(loo, monkeypatch):
@@ -365,13 +326,6 @@ def test_wrong_penalty_is_found_out(penalty, monkeypatch):
     monkeypatch.setattr(penalty, "cross_validate", other)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         penalty.check_equal(X, y)
-
-
-def test_noise_lasts_and_keeps_its_variance(penalty):
-    noise = penalty.last(np.random.default_rng(0).normal(size=(60, 4000)))
-    assert_allclose(noise.std(axis=1), 1, rtol=0, atol=0.1)
-    lagged = np.mean(noise[1:] * noise[:-1]) / np.mean(noise**2)
-    assert_allclose(lagged, penalty.LASTING, rtol=0, atol=0.02)
 
 
 def test_runs_hold_blocks_of_all_classes(penalty):
@@ -475,27 +429,23 @@ class TestCalibration:
 class TestGroup:
     """Speed and memory of group inference."""
 
-    def test_writes_its_table(self, monkeypatch, tmp_path):
-        monkeypatch.syspath_prepend(FOLDER)
-        bench = import_module("bench_group")
-        monkeypatch.setattr(bench, "CASES", bench.CASES[:1])  # of a process each
-        monkeypatch.setattr(bench, "FLIPPED", ("cluster",))
+    def test_writes_its_table(self, speed, monkeypatch, tmp_path):
+        monkeypatch.setattr(speed, "CASES", speed.CASES[:1])  # of a process each
+        monkeypatch.setattr(speed, "FLIPPED", ("cluster",))
         path = tmp_path / "results.rst"
         monkeypatch.setattr("sys.argv", ["bench_group", "--quick", "--out", str(path)])
-        bench.main()
+        speed.main()
         (rows,), _ = read_tables(path)
         first_words = [row[0].split()[0] for row in rows[1:]]
         assert first_words == ["20", "20", *["One"] * 9]
         assert "999 second-level permutations, prevalence" in rows[1][0]
         assert all(float(row[3].split()[0]) > 0 for row in rows[1:])
 
-    def test_scores_are_smooth_accuracies(self, monkeypatch):
-        monkeypatch.syspath_prepend(FOLDER)
-        bench = import_module("bench_group")
-        result = bench.make_result(0, 50, bench.QUICK_BOX)
-        null = result.null.reshape(-1, *bench.QUICK_BOX)
+    def test_scores_are_smooth_accuracies(self, speed):
+        result = speed.make_result(0, 50, speed.QUICK_BOX)
+        null = result.null.reshape(-1, *speed.QUICK_BOX)
         assert_allclose(null.mean(), 0.5, rtol=0, atol=0.01)
-        assert_allclose(null.std(), 0.5 / np.sqrt(bench.N_TRIALS), rtol=0.05, atol=0)
+        assert_allclose(null.std(), 0.5 / np.sqrt(speed.N_TRIALS), rtol=0.05, atol=0)
         pairs = null[:, 1:].ravel(), null[:, :-1].ravel()
         assert np.corrcoef(*pairs)[0, 1] > 0.5
-        assert_array_equal(np.rint(null * bench.N_TRIALS) / bench.N_TRIALS, null)
+        assert_array_equal(np.rint(null * speed.N_TRIALS) / speed.N_TRIALS, null)

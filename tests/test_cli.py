@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import warnings
-from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import mne
@@ -17,12 +16,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
-from mvpa_kfda.cli import common
+from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.decoding.run import NULLS
+from mvpa_kfda.group.arguments import CLUSTER_FDR, METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.kfda.kernels import KERNELS
-from mvpa_kfda.metrics import METRICS
+from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
+from mvpa_kfda.metrics import METRICS, REGRESSION_METRICS
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
 
@@ -98,13 +100,25 @@ def test_demo_writes_figure_table_and_result(tmp_path, capsys):
     assert "Took " in printed.out
 
 
+OPTIONS = {"groups": "block", "window": 0.06, "step": 0.04, "kernel": "rbf"}
+OPTIONS |= {"reg": 0.7, "scoring": ["roc_auc", "accuracy"], "random_state": 4}
+
+
+def worded(picks, out):
+    """Return these options as the command takes them."""
+    words = "--by condition --groups block --window 0.06 --step 0.04 --kernel rbf "
+    words += "--reg 0.7 --scoring roc_auc, accuracy --seed 4 --jobs 1 --out"
+    return [*words.split(), str(out), "--picks", *picks]
+
+
 def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     picks = epochs.ch_names[:10]
     arguments = [
-        *("--by", "condition", "--groups", "block", "--picks", *picks),
-        *("--window", "0.06", "--step", "0.04", "--kernel", "rbf", "--reg", "0.7"),
-        *("--scoring", "roc_auc,", "accuracy", "--permutations", "30"),
-        *("--correction", "fdr", "--seed", "4", "--jobs", "1", "--out", tmp_path),
+        *worded(picks, tmp_path),
+        "--permutations",
+        "30",
+        "--correction",
+        "fdr",
     ]
     status = main(["epochs", str(folder / "words-epo.fif"), *map(str, arguments)])
     printed = capsys.readouterr()
@@ -112,15 +126,9 @@ def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     expected = decode_epochs(
         mne.read_epochs(folder / "words-epo.fif", verbose=False),
         "condition",
-        groups="block",
         picks=picks,
-        window=0.06,
-        step=0.04,
-        kernel="rbf",
-        reg=0.7,
-        scoring=["roc_auc", "accuracy"],
         n_permutations=30,
-        random_state=4,
+        **OPTIONS,
     )
     assert load_result(tmp_path / "words.h5") == expected
     table = pd.read_csv(tmp_path / "words.csv")
@@ -132,13 +140,6 @@ def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert "correction 'fdr'" in printed.out
 
 
-def test_cv_sets_the_number_of_folds(folder, tmp_path):
-    file = str(folder / "words-epo.fif")
-    short = ["--step", "0.1", "--permutations", "0", "--out", str(tmp_path)]
-    assert main(["epochs", file, "--cv", "4", *short]) == 0
-    assert len(load_result(tmp_path / "words.h5").tests) == 4
-
-
 def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
     file = str(folder / "words-epo.fif")
     assert main(["epochs", file, "--permutations", "0", "--out", str(tmp_path)]) == 0
@@ -146,31 +147,6 @@ def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
     assert list(table.columns) == ["time", "accuracy"]
     assert "chance 0.333" in (out := capsys.readouterr().out)
     assert "Above chance" not in out
-
-
-def test_summary_names_first_and_last_significant_times(folder, tmp_path, capsys):
-    file = str(folder / "words-epo.fif")
-    options = ["--correction", "none", "--permutations", "99", "--out", str(tmp_path)]
-    assert main(["epochs", file, *options]) == 0
-    result = load_result(tmp_path / "words.h5")
-    times = result.times[result.pvalues() <= 0.05]
-    line = next(
-        line for line in capsys.readouterr().out.splitlines() if "Above" in line
-    )
-    spans = line.removeprefix("Above chance: ").split(" (")[0].split(", ")
-    ends = np.array([span.removesuffix(" s").split(" to ") for span in spans])
-    inside = [
-        np.flatnonzero((result.times >= float(a) - 1e-6) & (result.times <= float(b)))
-        for a, b in ends
-    ]
-    assert_array_equal(result.times[np.concatenate(inside)], times)
-    # Neighbors are in one span: the sample after a span's end is not significant.
-    assert all(b[0] - a[-1] > 1 for a, b in pairwise(inside))
-    assert list(pd.read_csv(tmp_path / "words.csv").columns) == [
-        "time",
-        "accuracy",
-        "p",
-    ]
 
 
 def read_files(folder, *names):
@@ -186,27 +162,12 @@ def report_line(printed, start):
 
 def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     picks = epochs.ch_names[:10]
-    arguments = [
-        *("--generalize", "--by", "condition", "--groups", "block", "--picks", *picks),
-        *("--window", "0.06", "--step", "0.04", "--kernel", "rbf", "--reg", "0.7"),
-        *("--scoring", "roc_auc,", "accuracy", "--permutations", "1000", "--seed", "4"),
-        *("--correction", "max", "--null", "max", "--jobs", "1", "--out", tmp_path),
-    ]
-    assert main(["epochs", str(folder / "words-epo.fif"), *map(str, arguments)]) == 0
+    words = "--generalize --permutations 200 --correction max --null max"
+    arguments = [*worded(picks, tmp_path), *words.split()]
+    assert main(["epochs", str(folder / "words-epo.fif"), *arguments]) == 0
     (words,) = read_files(folder, "words-epo.fif")
     expected = generalize_epochs(
-        words,
-        "condition",
-        groups="block",
-        picks=picks,
-        window=0.06,
-        step=0.04,
-        kernel="rbf",
-        reg=0.7,
-        scoring=["roc_auc", "accuracy"],
-        n_permutations=1000,
-        null="max",
-        random_state=4,
+        words, "condition", picks=picks, n_permutations=200, null="max", **OPTIONS
     )
     assert load_result(tmp_path / "words_generalization.h5") == expected
     table = pd.read_csv(tmp_path / "words_generalization.csv")
@@ -230,7 +191,7 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert 0 < share < 1
     above = report_line(printed.out, "Above chance: ")
     assert above.startswith(
-        f"{share:.1%} of the map (p <= 0.05, correction 'max', 1000 "
+        f"{share:.1%} of the map (p <= 0.05, correction 'max', 200 "
     )
 
 
@@ -406,10 +367,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
             ["words", "--generalize", "--null", "max", "--correction", "tfce"],
             "--correction tfce needs more than the maxima.*--null stream",
         ),
-        (
-            ["words", "--sensors", "--picks", "Fz"],
-            "four or more channels .* 1 of type eeg",
-        ),
+        (["words", "--sensors", "--picks", "Fz"], "four or more channels .* 1 of type"),
         (["words", "--out", "words.csv"], "words.csv"),
         (["words", "--out", "words.csv/below"], "words.csv"),
         (["demo", "--out", "words.csv"], "words.csv is a file, not a folder"),
@@ -454,24 +412,6 @@ def test_output_folder_is_tried_before_anything_is_computed(
     assert main([*command, "--out", "words.csv"]) == 2
 
 
-def test_error_of_several_lines_is_printed_as_one(tmp_path, monkeypatch, capsys):
-    def fail(*args, **kwargs):
-        raise ValueError("first line,\n    second line")
-
-    monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "mvpa-kfda: error: first line, second line\n"
-
-
-def test_stopping_by_keyboard_leaves_no_traceback(tmp_path, monkeypatch, capsys):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(mvpa_kfda, "decode_epochs", interrupt)
-    assert main(["demo", "--out", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "mvpa-kfda: stopped\n"
-
-
 def test_needs_no_display_and_says_nothing_on_stderr(folder, tmp_path):
     done = run_process(
         *("epochs", folder / "words-epo.fif", "--step", "0.1", "--out", tmp_path),
@@ -492,13 +432,22 @@ def test_status_reaches_the_shell():
     assert done.stdout == f"mvpa-kfda {mvpa_kfda.__version__}\n"
 
 
-def test_help_names_options_and_metrics(capsys):
+OF_IMAGES = "--drop --resume --mask roc_auc tfce .check IMAGE permuted"
+HELP = {
+    "epochs": "--by --correction roc_auc tfce polynomial replaced --generalize "
+    "--test-file --train-on --null --sensors",
+    "searchlight": f"--radius --process-mask {OF_IMAGES}",
+    "regions": f"--atlas --atlas-names {OF_IMAGES}",
+    "group": "--method --other --paired",
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_names_options_and_metrics(command, capsys):
     with pytest.raises(SystemExit, match="0"):
-        main(["epochs", "--help"])
+        main([command, "--help"])
     printed = capsys.readouterr().out
-    words = {"--by", "--correction", "roc_auc", "tfce", "polynomial", "replaced"}
-    words |= {"--generalize", "--test-file", "--train-on", "--null", "--sensors"}
-    assert {word for word in words if word not in printed} == set()
+    assert [word for word in HELP[command].split() if word not in printed] == []
 
 
 def test_names_of_options_are_those_of_the_functions():
@@ -507,13 +456,19 @@ def test_names_of_options_are_those_of_the_functions():
     assert list(common.CORRECTIONS) == list(CORRECTIONS)
     assert list(common.METRICS) == list(METRICS)
     assert common.NULLS == NULLS
+    assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
+    assert set(common.CRITERIA) == set(CRITERIA)
+    assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
+    assert group.METHODS == tuple(METHODS)
+    assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
+    assert group.ALTERNATIVES == ALTERNATIVES
 
 
 def test_help_loads_nothing_that_takes_long():
     code = """
 import contextlib, io, sys
 from mvpa_kfda.cli.main import main
-for command in ([], ["epochs"], ["searchlight"], ["regions"]):
+for command in ([], ["epochs"], ["searchlight"], ["regions"], ["group"]):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main([*command, "--help"])
 slow = {"numpy", "scipy", "sklearn", "pandas", "mne", "nibabel", "nilearn"}
@@ -525,14 +480,23 @@ print(sorted(slow & set(sys.modules)))
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
-def test_failures_of_the_machine_are_one_line_too(tmp_path, monkeypatch, capsys, kind):
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (ValueError("one line,\n    two lines"), 2, "error: one line, two lines"),
+        (RuntimeError("a worker was killed"), 2, "error: a worker was killed"),
+        (MemoryError("a worker was killed"), 2, "error: a worker was killed"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+    ids=repr,
+)
+def test_failures_are_one_line(tmp_path, monkeypatch, capsys, error, status, line):
     def fail(*args, **kwargs):
-        raise kind("a worker was killed")
+        raise error
 
     monkeypatch.setattr(mvpa_kfda, "decode_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "mvpa-kfda: error: a worker was killed\n"
+    assert main(["demo", "--out", str(tmp_path)]) == status
+    assert capsys.readouterr().err == f"mvpa-kfda: {line}\n"
 
 
 def test_warnings_about_programs_are_not_shown(tmp_path, monkeypatch, capsys):

@@ -20,10 +20,7 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda.cli import common
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
-from mvpa_kfda.metrics import REGRESSION_METRICS
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +61,7 @@ METHODS = {
     "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
     "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
     "--average 2": {"average": 2},
+    "--components 1": {"n_components": 1},
     "--kernel rbf --nystrom 20": {"kernel": "rbf", "approx": Nystrom(20)},
 }
 
@@ -98,29 +96,6 @@ def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
     assert load_result(tmp_path / "words.h5") == expected
     if option == "--average 2":
         assert "-epo.fif: 30 averages of 2 trials (60), 3 classes" in printed.out
-
-
-def test_methods_differ(folder):
-    options = {"window": 0.1, "step": 0.1, "groups": "block"}
-    found = [
-        decode_epochs(read(folder), **options, **method) for method in METHODS.values()
-    ]
-    lambdas = [np.resize(each.lambdas, 40) for each in found]
-    n_trials = {len(each.y) for each in found}
-    assert len(n_trials) == 2  # single ones and averages
-    assert len(np.unique(lambdas, axis=0)) >= 6
-
-
-def test_components_leave_out_discriminants(folder, tmp_path):
-    short = "--permutations 9 --step 0.1 --components 1"
-    assert run(folder, tmp_path, "epochs", "words-epo.fif", short) == 0
-    expected = decode_epochs(
-        read(folder), step=0.1, n_permutations=9, random_state=0, n_components=1
-    )
-    result = load_result(tmp_path / "words.h5")
-    assert result == expected
-    both = decode_epochs(read(folder), step=0.1)
-    assert (both.predictions != result.predictions).any()
 
 
 @pytest.mark.parametrize("option", ["", "--generalize", "--sensors"])
@@ -227,10 +202,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--df 40", "--df 40 is too large: .*15 independent directions"),
         ("--criterion accuracy", "Add --reg tuned"),
         ("--criterion speed --reg tuned", "invalid choice: 'speed'.*log_loss"),
-        (
-            "--kernel rbf --reg oas",
-            "--reg oas estimates.*Use a float, --df or --reg tuned",
-        ),
+        ("--kernel rbf --reg oas", "--reg oas estimates.*Use .*--df or --reg tuned"),
         ("--components 0", "Invalid value for --components: 0"),
         ("--components 3", "Invalid value for --components: 3.*at most 2"),
         ("--average 0", "Invalid value for --average: 0"),
@@ -244,10 +216,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--smooth 1 --picks Cz,Pz", "--smooth needs four or more channels"),
         ("--task counting", "invalid choice: 'counting'"),
         ("--task regression", "needs --by COLUMN"),
-        (
-            "--task regression --by condition",
-            "--by must name a column of numbers.*<U7. For .*leave --task out",
-        ),
+        ("--task regression --by condition", "--by must name .*<U7.*leave --task out"),
         ("--task regression --by gone", "--by gone is not a metadata column.*'rt'"),
         ("--task regression --by rt --sensors", "--sensors is for classes"),
         (
@@ -258,10 +227,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
             "--task regression --by rt --reg tuned --criterion accuracy",
             "--criterion accuracy scores .* squared error. Leave --criterion out",
         ),
-        (
-            "--average 2 --generalize --train-on block<3",
-            "combined with tests on other trials .--train-on, --test-file.*--average",
-        ),
+        ("--average 2 --generalize --train-on block<3", "tests on other .*--average"),
         ("--task regression --by rt --generalize", "--generalize is for classes"),
         ("--task regression --by rt --scoring accuracy", "--scoring: 'accuracy'.*r2"),
     ],
@@ -275,28 +241,10 @@ def test_errors_name_the_options(folder, tmp_path, capsys, option, message):
     assert_matches(message, printed.err)
 
 
-def test_images_refuse_what_does_not_go_together(folder, tmp_path, capsys):
-    labels = f"--labels {folder}/labels.tsv"
-    for option, message in (
-        ("--reg 1 --df 3", "either --reg or --df"),
-        ("--criterion log_loss --reg oas", "Add --reg tuned"),
-    ):
-        status = run(folder, tmp_path, "searchlight", "bold.nii.gz", labels, option)
-        assert status == 2
-        assert_matches(message, capsys.readouterr().err)
-    assert not list(tmp_path.iterdir())
-
-
 def test_smooth_refuses_channels_of_two_types(folder, tmp_path, capsys):
     option = "--smooth 1 --permutations 0"
     assert run(folder, tmp_path, "epochs", "types-epo.fif", option) == 2
     assert_matches("--smooth takes channels of one type.*ecog", capsys.readouterr().err)
-
-
-def test_names_are_those_of_the_package():
-    assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
-    assert set(common.CRITERIA) == set(CRITERIA)
-    assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
 
 
 def assert_matches(pattern, text):

@@ -6,11 +6,10 @@ import pytest
 from mne.stats.cluster_level import _find_clusters
 from mne.utils import check_version
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse, stats
+from scipy import sparse
 
 from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.clusters import find_clusters, tfce
-from mvpa_kfda.inference.corrections import clusters, corrected_p_values
 
 
 def smooth_maps(m, shape, seed=0):
@@ -19,14 +18,6 @@ def smooth_maps(m, shape, seed=0):
     for axis in range(1, maps.ndim):
         maps = maps + np.roll(maps, 1, axis)
     return maps
-
-
-def noise(shape, n_permutations, seed):
-    """Return observed scores with a small effect, and their null."""
-    rows = np.random.default_rng(seed).normal(size=(n_permutations + 1, *shape))
-    rows = 0.5 + 0.05 * rows
-    rows[0].flat[3:6] += 0.08
-    return rows[0], rows[1:]
 
 
 def sensors():
@@ -188,45 +179,3 @@ def test_options_are_checked():
 
 
 # ------------------------------------------------------- their p-values
-
-
-def standardised(observed, null):
-    rows = np.concatenate([observed[np.newaxis], null])
-    return (rows - rows.mean(axis=0)) / rows.std(axis=0)
-
-
-@geometries
-def test_cluster_p_values_equal_brute_force_with_mne(shape, adjacency):
-    observed, null = noise(shape, 49, 2)
-    p = corrected_p_values(
-        observed, null, "cluster", adjacency=adjacency, threshold=0.1
-    )
-    z = standardised(observed, null)
-    found = [mne_clusters(row, stats.norm.isf(0.1), adjacency) for row in z]
-    largest = np.array([max(row.values(), default=0) for row in found[1:]])
-    expected = np.ones(observed.size)
-    for members, mass in found[0].items():
-        expected[list(members)] = (1 + (largest >= mass - 1e-9).sum()) / 50
-    assert_allclose(p.ravel(), expected, rtol=1e-12, atol=0)
-    assert (expected < 1).any()
-    assert (expected == 1).any()
-    listed = clusters(observed, null, adjacency=adjacency, threshold=0.1)
-    assert len(listed) == len(found[0])
-    for cluster in listed:
-        members = frozenset(np.flatnonzero(cluster.mask).tolist())
-        assert cluster.mask.shape == shape
-        assert cluster.mass == pytest.approx(found[0][members], rel=1e-9)
-        assert cluster.p_value == expected[min(members)]
-    assert listed == sorted(listed, key=lambda cluster: -cluster.mass)
-
-
-@geometries
-def test_tfce_p_values_equal_brute_force(shape, adjacency):
-    observed, null = noise(shape, 49, 4)
-    p = corrected_p_values(observed, null, "tfce", adjacency=adjacency)
-    scores = tfce(standardised(observed, null), adjacency)
-    largest = scores[1:].reshape(49, -1).max(axis=1)
-    for position in np.ndindex(shape):
-        above = (largest >= scores[0][position] - 1e-9).sum()
-        assert p[position] == pytest.approx((1 + above) / 50, rel=1e-12)
-    assert (p < 1).sum() > 3

@@ -4,7 +4,6 @@ import warnings
 from dataclasses import replace
 from itertools import product
 
-import matplotlib
 import numpy as np
 import pytest
 from nibabel import Nifti1Image
@@ -14,24 +13,14 @@ from scipy import stats
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,
-    decode_epochs,
     generalize_arrays,
-    load_result,
-    regress,
     searchlight,
-    simulate_epochs,
 )
 from mvpa_kfda.group.comparison import (
     Differences,
-    Flips,
     compare,
-    count_right,
-    sum_within,
 )
-from mvpa_kfda.results.group import ComparisonResult
 from mvpa_kfda.viz.common import describe
-
-matplotlib.use("Agg")
 
 #: Given on purpose; its own test sees it.
 pytestmark = pytest.mark.filterwarnings("ignore:method='sign-flip' finds")
@@ -83,45 +72,6 @@ def test_permutation_equals_counting(pair, name, alternative):
     assert result.n_permutations == len(result.null_max) == 99
 
 
-def test_a_decoder_beats_one_of_noise(pair):
-    result = compare(*pair, correction=["max", "cluster", "tfce"])
-    for name in ("max", "cluster", "tfce", "fdr"):
-        assert (result.pvalues(name)[3:] <= 0.05).all(), name
-    assert (result.pvalues("max")[:3] > 0.05).all()
-    other = compare(*pair[::-1])
-    assert_allclose(other.scores, -result.scores)
-    assert_allclose(other.pvalues(), result.pvalues())
-    assert (compare(*pair, alternative="less").pvalues()[3:] == 1).all()
-
-
-def test_kinds_of_results_are_compared(data):
-    X, y, groups = data
-    single = [cross_validate(X[:, :3, k], y, **SEEDED) for k in (3, 0)]
-    result = compare(*single)
-    assert isinstance(result.scores, float)
-    assert isinstance(result.pvalues(), float)
-    assert result.pvalues("max") == result.pvalues("none") <= 0.05
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=60)
-    seeded = {"n_permutations": 49, "random_state": 3, "groups": groups}
-    regressions = [
-        regress(rng.normal(size=(60, 4)) + k * values[:, None], values, **seeded)
-        for k in (1, 0)
-    ]
-    assert compare(*regressions).pvalues() <= 0.05
-
-
-def test_sensor_maps_keep_their_neighbours():
-    epochs = simulate_epochs(n_trials=40, random_state=0)
-    options = {"sensors": "adjacency", "window": 0.2, "step": 0.2, **SEEDED}
-    a = decode_epochs(epochs, **options)
-    b = decode_epochs(epochs, kernel="rbf", **options)
-    result = compare(a, b, correction="cluster")
-    assert result.pvalues().shape == a.shape == (len(result.ch_names), len(a.times))
-    flipped = compare(a, b, "sign-flip", "cluster", n_permutations=99, random_state=0)
-    assert flipped.pvalues().shape == a.shape
-
-
 # ----------------------------------------------- maps of images and of generalization
 
 
@@ -143,7 +93,7 @@ def images():
     return a, b
 
 
-@pytest.mark.parametrize("method", ["permutation", "sign-flip"])
+@pytest.mark.parametrize("method", ["permutation", "sign-flip", "both"])
 def test_only_voxels_of_both_count(images, method):
     names = ["max", "cluster", "tfce", "cluster-size", "max-step-down"]
     result = compare(*images, method, names, n_permutations=499, random_state=0)
@@ -171,15 +121,6 @@ def test_ties_of_counts_stay_ties_in_single_precision():
     assert_array_equal(null.observed, (hits[0] - hits[1])[0] / n)
     # Other scores keep the precision of their null, and with it a wider tie.
     assert Differences(scores, nulls, np.ones(7, bool), None).dtype == np.float32
-
-
-def test_only_counted_positions_are_in_the_null():
-    rng = np.random.default_rng(0)
-    nulls, scores = rng.normal(size=(2, 20, 5)), rng.normal(size=(2, 5))
-    counted = np.array([True, False, True, True, False])
-    null = Differences(scores, nulls, counted, None)
-    assert_allclose(null[4:6], (nulls[0] - nulls[1])[4:6, counted], rtol=1e-12)
-    assert null.shape == (20, 3)
 
 
 def test_generalization_passes_both_tests(data):
@@ -245,23 +186,8 @@ def test_permutations_must_be_the_same(data, pair):
             compare(a, b)
 
 
-def test_two_unseeded_runs_are_refused(data):
-    X, y, _ = data
-    a, b = (
-        decode_arrays(X[:, k], y, cv=5, n_permutations=20)
-        for k in (slice(3), slice(3, 6))
-    )
-    with pytest.raises(ValueError, match="they differ in: random_state"):
-        compare(a, b)
-
-
 def test_runs_without_a_record_are_refused(pair):
-    a, b = (
-        replace(
-            each, parameters={k: v for k, v in each.parameters.items() if k != name}
-        )
-        for each, name in zip(pair, ["random_state"] * 2, strict=True)
-    )
+    a, b = (replace(each, parameters={}) for each in pair)
     with pytest.raises(ValueError, match=r"random_state \(not recorded\)"):
         compare(a, b)
 
@@ -280,9 +206,7 @@ def test_all_permutations_need_no_seed(data):
 
 def test_other_versions_warn(pair):
     b = replace(pair[1], versions=pair[1].versions | {"numpy": "1.26.0"})
-    with pytest.warns(
-        RuntimeWarning, match=r"different versions, .*numpy .* and 1\.26"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"different versions, .*numpy .* and 1\.2"):
         compare(pair[0], b)
 
 
@@ -375,38 +299,6 @@ def test_single_trials_give_the_exact_mcnemar_test(data):
     assert_allclose(result.statistic, z, rtol=1e-12)
 
 
-def test_flips_are_seeded_and_not_batched(pair):
-    options = {"n_permutations": 200, "correction": ["max", "cluster"]}
-    first = compare(*pair, "sign-flip", random_state=1, **options)
-    second = compare(*pair, "sign-flip", random_state=1, **options)
-    assert first == second
-    other = compare(*pair, "sign-flip", random_state=2, **options)
-    assert not np.array_equal(first.null_max, other.null_max)
-    rng = np.random.default_rng(0)
-    signs, d = rng.choice([-1, 1], (50, 9)), rng.integers(-3, 4, (9, 4))
-    flips = Flips(d, signs, (2, 2), 1.6)
-    whole = flips[0:50]
-    assert whole.shape == (50, 2, 2)
-    parts = [flips[k : k + 1][0] for k in range(50)]
-    assert_array_equal(whole, parts)
-    z = (signs @ d / np.sqrt((d**2).sum(axis=0))).reshape(50, 2, 2)
-    assert_allclose(whole, z, rtol=1e-12)
-
-
-def test_only_predictions_of_both_are_counted():
-    a, b = np.array([[0, 1, -1, 1], [-1] * 4]), np.array([[0, 0, 1, -1], [-1] * 4])
-    right, n_both = count_right(a, b, np.array([0, 1, 1, 1]))
-    assert_array_equal(n_both, [2, 0])
-    assert_array_equal(right[0], [[True, True, False, False], [False] * 4])
-    assert_array_equal(right[1], [[True, False, False, False], [False] * 4])
-
-
-def test_sums_within_units():
-    d = np.array([[1, 0, -1, 1, 0], [0, 0, 1, 1, 0]])
-    assert_array_equal(sum_within(d, np.array([0, 1, 0, 2, 2])), [[0, 1], [1, 1]])
-    assert_array_equal(sum_within(0 * d, np.arange(5)), [[0, 0]])
-
-
 def test_alike_decoders_have_p_of_one(data):
     X, y, _ = data
     a = decode_arrays(X, y, cv=5, scoring=["accuracy"])
@@ -429,15 +321,6 @@ def test_trials_without_a_prediction_are_left_out(data):
     right = (b.predicted == b.y)[:, :48].mean(axis=1)
     assert_allclose(result.scores_b, right, rtol=1e-12)
     assert_allclose(result.scores_a, a.scores, rtol=1e-12)
-
-
-def test_other_metric_of_the_results_does_not_matter(data):
-    X, y, _ = data
-    a, b = (decode_arrays(X[:, k : k + 3], y, cv=5, scoring="roc_auc") for k in (0, 3))
-    result = compare(a, b, "sign-flip", n_permutations=99, random_state=0)
-    assert result.metric == "accuracy_difference"
-    assert result.score_chance == 0.5
-    assert compare(a, b, "sign-flip", metric="accuracy", n_permutations=99)
 
 
 # ----------------------------------------------------------------------- both tests
@@ -524,37 +407,17 @@ def test_both_do_not_add_up_findings_of_opposite_signs(pair):
     assert (compare(a, b, "both", **options).pvalues()[3:] > 0.5).all()
 
 
-def test_both_on_maps(images, data):
-    options = {"n_permutations": 150, "random_state": 0}
-    X, y, _ = data
-    channels = slice(3), slice(3, 6)
-    options["alternative"] = "greater"
-    for maps in (images, [generalize_arrays(X[:, k], y, **SEEDED) for k in channels]):
-        result, *single = (
-            compare(*maps, method, ["max", "none"], **options)
-            for method in ("both", "permutation", "sign-flip")
-        )
-        for name in ("max", "none"):
-            larger = np.maximum(*(each.pvalues(name) for each in single))
-            assert_array_equal(result.pvalues(name), larger)
-        assert_array_equal(np.isnan(result.scores), np.isnan(result.pvalues()))
-
-
 def test_both_needs_what_either_needs(data, pair):
     X, y, _ = data
     plain = [decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3)]
     with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
         compare(*plain, "both")
-    with pytest.raises(ValueError, match=r"method='both' compares accuracies; got met"):
-        compare(*pair, "both", metric="roc_auc")
     other = decode_arrays(X[:, 3:], y, scoring="roc_auc", **SEEDED)
     with pytest.raises(ValueError, match=r"accuracies, and result_b has \['roc_auc'\]"):
         compare(pair[0], other, "both")
     seeded = decode_arrays(X[:, 3:], y, **SEEDED | {"random_state": 1})
     with pytest.raises(ValueError, match=r"they differ in: random_state \(0 and 1\)"):
         compare(pair[0], seeded, "both")
-    with pytest.raises(ValueError, match="flip='groups' needs results with the same"):
-        compare(*pair, "both", flip="groups")
 
 
 def test_the_fewer_flips_limit_both(data):
@@ -567,36 +430,6 @@ def test_the_fewer_flips_limit_both(data):
     assert result.pvalues("none").min() >= 2 / 8
     with pytest.warns(RuntimeWarning, match=r"correction 'none' can give is 0\.25,"):
         compare(*maps, "both", "none", flip="groups")
-
-
-def share_of_findings(method, effect, n_repeats):
-    """Return how often two equally good decoders differ with p <= 0.1, "max"."""
-    rng = np.random.default_rng(0)
-    y, p = np.tile([0, 1], 30), []
-    for seed in range(n_repeats):
-        X = rng.normal(size=(60, 6, 4))
-        X[y == 1] += effect
-        options = {"cv": 5, "n_permutations": 39, "random_state": seed}
-        pair = [decode_arrays(X[:, k : k + 3], y, **options) for k in (0, 3)]
-        result = compare(*pair, method, n_permutations=199, random_state=seed)
-        p.append(result.pvalues("max").min())
-    return np.mean(np.array(p) <= 0.1)
-
-
-#: Three standard errors above 10 % of 400 repetitions.
-BOUND = 0.1 + 3 * np.sqrt(0.09 / 400)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("effect", [0.0, 0.4, 0.8])
-def test_both_is_at_its_level_or_below(effect):
-    """Accuracies of 0.50, 0.62 and 0.74."""
-    assert share_of_findings("both", effect, 400) <= BOUND
-
-
-@pytest.mark.slow
-def test_permutations_are_at_their_level_without_information():
-    assert 0.055 <= share_of_findings("permutation", 0.0, 400) <= BOUND
 
 
 # ------------------------------------------------------------------------ bad input
@@ -617,6 +450,8 @@ def test_permutations_are_at_their_level_without_information():
         ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
         ({"method": "sign-flip", "metric": "roc_auc"}, "compares accuracies; got met"),
         ({"method": "sign-flip", "flip": "groups"}, "flip='groups' needs results with"),
+        ({"method": "both", "flip": "groups"}, "flip='groups' needs results with"),
+        ({"method": "both", "metric": "roc_auc"}, "method='both' compares accuracies"),
     ],
 )
 def test_invalid_arguments(pair, options, message):
@@ -674,23 +509,11 @@ def test_other_trials(data, pair, method):
 def test_metric_of_one_only(data, pair):
     X, y, _ = data
     b = decode_arrays(X[:, 3:], y, scoring="kappa", **SEEDED)
-    with pytest.raises(
-        ValueError, match=r"no metric in common: result_a has 'accuracy', result_b 'kap"
-    ):
+    with pytest.raises(ValueError, match=r"no metric in common: result_a has 'accurac"):
         compare(pair[0], b)
     both = decode_arrays(X[:, 3:], y, scoring=["kappa", "accuracy"], **SEEDED)
-    with pytest.raises(
-        ValueError, match=r"result_b has no metric 'kappa'; both results have 'accurac"
-    ):
+    with pytest.raises(ValueError, match=r"result_b has no metric 'kappa'; both resul"):
         compare(both, pair[0])
-
-
-def test_regression_has_no_classes_to_flip():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=30)
-    a, b = (regress(rng.normal(size=(30, 2)), values) for _ in range(2))
-    with pytest.raises(ValueError, match="these are results of regression"):
-        compare(a, b, "sign-flip")
 
 
 def test_groups_of_training_trials_are_not_flipped(data):
@@ -726,29 +549,6 @@ def test_too_few_permutations_warn(data):
 # ------------------------------------------------------------------- what comes out
 
 
-def test_result_is_saved_and_loaded(pair, images, tmp_path):
-    for k, result in enumerate(
-        (
-            compare(*pair, correction=["cluster", "fdr"]),
-            compare(*images, method="sign-flip", n_permutations=99),
-            compare(*pair, method="both", correction=["max", "fdr", "tfce"]),
-        )
-    ):
-        result.save(tmp_path / f"{k}.h5")
-        loaded = load_result(tmp_path / f"{k}.h5")
-        assert loaded == result
-        assert isinstance(loaded, ComparisonResult)
-        assert_array_equal(loaded.pvalues(), result.pvalues())
-        assert repr(loaded) == repr(result)
-
-
-def test_files_give_the_same(pair, tmp_path):
-    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
-    for each, path in zip(pair, paths, strict=True):
-        each.save(path)
-    assert compare(*map(str, paths)) == compare(*pair)
-
-
 def test_table(pair):
     table = compare(*pair, correction=["max", "max-step-down"]).to_dataframe()
     assert list(table.columns) == [
@@ -767,9 +567,7 @@ def test_table(pair):
 def test_what_was_not_asked_for(pair):
     result = compare(*pair)
     assert_array_equal(result.pvalues(), result.pvalues("max"))
-    with pytest.raises(
-        ValueError, match=r"'tfce' was not asked for, .* Run compare ag"
-    ):
+    with pytest.raises(ValueError, match=r"'tfce' was not asked for, .* Run compare a"):
         result.pvalues("tfce")
 
 
@@ -780,9 +578,7 @@ def test_result_says_what_it_is(pair):
     assert "60 trials | method 'permutation' | 99 permutations" in text
     options = {"n_permutations": 150, "random_state": 0}
     flips = describe(compare(*pair, "sign-flip", **options))
-    assert "60 trials" in flips
-    assert flips.endswith("150 sign flips")
-    assert " permutations" not in flips
+    assert flips.endswith("60 trials, 150 sign flips")
     both = describe(compare(*pair, "both", **options))
     assert both.endswith("99 permutations, 150 sign flips")
     assert result.chances == {
@@ -793,14 +589,3 @@ def test_result_says_what_it_is(pair):
     }
     assert_array_equal(result.times, pair[0].times)
     assert result.parameters["a"] == pair[0].parameters
-
-
-def test_shapes_must_fit(pair):
-    with pytest.raises(ValueError, match=r"positions \(5,\) got scores_b of shape"):
-        replace(compare(*pair), scores_b=np.zeros(4))
-
-
-def test_figures(pair):
-    result = compare(*pair)
-    assert result.plot() is not None
-    assert result.plot_null().get_ylabel()

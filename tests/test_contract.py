@@ -540,20 +540,8 @@ def test_p_values(entry):
 
 def time_result(scores, null):
     """Return a result over time with these scores (T,) and null (P, T)."""
-    codes = np.arange(4) % 2
-    return TimeResult(
-        times=np.arange(len(scores)) / 10,
-        metrics={"accuracy": scores},
-        nulls={"accuracy": null},
-        chances={"accuracy": 0.5},
-        classes=build.NAMES[:2],
-        y=codes,
-        groups=None,
-        predicted=np.tile(codes, (len(scores), 1)),
-        tests=(np.arange(4),),
-        parameters={},
-        versions={},
-    )
+    times = np.arange(len(scores)) / 10
+    return build.made(TimeResult, scores, null, n=4, times=times)
 
 
 @settings(derandomize=True, max_examples=40, deadline=None)

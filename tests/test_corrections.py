@@ -1,15 +1,10 @@
 """Every correction equals brute force, and MNE's tests of exact sign flips."""
 
-import itertools
-
-import mne
 import numpy as np
 import pytest
-from mne.utils import check_version
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import false_discovery_control, norm
-from sklearn.feature_extraction.image import grid_to_graph
 
 from mvpa_kfda import generalize_arrays
 from mvpa_kfda.cli import common as command_line
@@ -196,18 +191,6 @@ def test_a_lazy_null_equals_an_array(
         assert 0 < lazy.most <= 60
 
 
-@corrections
-def test_less_is_greater_of_negated_scores(correction):
-    rows = tied_rows(120)
-    p = corrected_p_values(rows[0], rows[1:], correction, alternative="less")
-    mirrored = corrected_p_values(-rows[0], -rows[1:], correction)
-    assert_array_equal(p, mirrored)
-    assert p[-1, -1] < p[0, 0]
-    two = corrected_p_values(rows[0], rows[1:], correction, alternative="two-sided")
-    same = corrected_p_values(-rows[0], -rows[1:], correction, alternative="two-sided")
-    assert_array_equal(two, same)
-
-
 @alternatives
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_one_position_needs_no_correction(alternative, dtype):
@@ -227,154 +210,7 @@ def test_one_position_needs_no_correction(alternative, dtype):
 # --------------------------------------------------------------- MNE's exact sign flips
 
 
-def sensors():
-    montage = mne.channels.make_standard_montage("biosemi32")
-    info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
-    return mne.channels.find_ch_adjacency(info, "eeg")[0]
-
-
-def voxels():
-    mask = np.random.default_rng(3).random((5, 5, 4)) < 0.7
-    return grid_to_graph(5, 5, 4, mask=mask)
-
-
-GEOMETRIES = {
-    "lattice": ((7, 8), None),
-    "times x sensors": ((4, 32), mne.stats.combine_adjacency(4, sensors())),
-    "voxels": ((voxels().shape[0],), voxels()),
-}
-geometries = pytest.mark.parametrize(
-    ("shape", "adjacency"), GEOMETRIES.values(), ids=GEOMETRIES
-)
-
-
-def subjects(shape, n_subjects=6):
-    """Return smooth noise with an effect up and one down, (subjects, positions...)."""
-    data = np.random.default_rng(5).normal(size=(n_subjects, *shape))
-    for axis in range(1, data.ndim):
-        data = data + np.roll(data, 1, axis)
-    flat = data.reshape(n_subjects, -1)
-    flat[:, :8] += 2.5
-    flat[:, -8:] -= 2.0
-    return data
-
-
-def flipped(data, alternative):
-    """Return the t map of the data and those of the flips of signs that MNE takes.
-
-    All of them; but where it tests one side, MNE counts the data as they are once more,
-    in place of those with every sign flipped.
-    """
-    flips = itertools.product([1.0, -1.0], repeat=len(data))
-    signs = [np.reshape(flip, (-1,) + (1,) * (data.ndim - 1)) for flip in flips]
-    t = np.array([t_values(data * sign) for sign in signs])
-    return t[0], t[1:] if alternative == "two-sided" else t[:-1]
-
-
-def t_values(data):
-    return mne.stats.ttest_1samp_no_p(data)
-
-
-def with_mne(data, threshold, tail, adjacency):
-    """Return what MNE finds with all flips of signs: clusters, their p-values."""
-    return mne.stats.permutation_cluster_1samp_test(
-        data,
-        threshold=threshold,
-        n_permutations=2 ** len(data),  # "all" would leave one of the flips out
-        tail=tail,
-        stat_fun=t_values,
-        adjacency=None if adjacency is None else sparse.coo_array(adjacency),
-        out_type="mask",
-        verbose="error",
-    )
-
-
-@geometries
-@alternatives
-def test_cluster_mass_equals_mne(shape, adjacency, alternative):
-    data, height = subjects(shape), 2.0
-    options = {"alternative": alternative, "height": height}
-    p = correct(FullNull(*flipped(data, alternative), adjacency, **options), "cluster")
-    assert p.shape == shape
-    tail = {"greater": 1, "less": -1, "two-sided": 0}[alternative]
-    threshold = -height if tail < 0 else height
-    _, masks, cluster_p, _ = with_mne(data, threshold, tail, adjacency)
-    expected = np.ones(shape)
-    for mask, value in zip(masks, cluster_p, strict=True):
-        expected[mask] = value
-    assert_allclose(p, expected, rtol=1e-12, atol=0)
-    assert expected.min() < 0.15
-    assert expected.max() == 1
-
-
-@geometries
-@alternatives
-def test_tfce_equals_mne(shape, adjacency, alternative):
-    data = subjects(shape)
-    options = {"alternative": alternative, "height": 2.0}
-    p = correct(FullNull(*flipped(data, alternative), adjacency, **options), "tfce")
-    if check_version("mne", "1.13"):  # before, its heights and extents were others
-        # MNE compares enhanced scores as if they were negative where tail is -1.
-        mirrored = -data if alternative == "less" else data
-        tail = 0 if alternative == "two-sided" else 1
-        step = {"start": 0, "step": 0.2}
-        expected = with_mne(mirrored, step, tail, adjacency)[2]
-        assert_allclose(p.ravel(), expected, rtol=1e-12, atol=0)
-    assert p.min() < 0.3
-    assert len(set(p.ravel())) > 5
-
-
 # -------------------------------------------------------------------- each of them
-
-
-def test_step_down_by_hand():
-    observed = np.array([9.0, 5.0, 1.0])
-    null = np.array([[6.0, 0, 0], [0, 4, 0], [0, 0, 3], [6, 0, 2]])
-    single = corrected_p_values(observed, null, "max")
-    assert_allclose(single, [0.2, 0.6, 1.0], rtol=1e-12, atol=0)
-    # Without the first position, none of the maxima reaches 5.
-    p = corrected_p_values(observed, null, "max-step-down")
-    assert_allclose(p, [0.2, 0.2, 0.6], rtol=1e-12, atol=0)
-    # A p-value is never smaller than that of a larger score.
-    p = corrected_p_values([5.0, 4.9], [[5.5, 0], [0, 0], [0, 0]], "max-step-down")
-    assert_allclose(p, [0.5, 0.5], rtol=1e-12, atol=0)
-
-
-@alternatives
-def test_step_down_is_between_none_and_max(alternative):
-    rows = np.random.default_rng(0).normal(size=(200, 40)).astype(np.float32)
-    rows[0, :6] += 4
-    none, step, single = (
-        corrected_p_values(rows[0], rows[1:], name, alternative=alternative)
-        for name in ("none", "max-step-down", "max")
-    )
-    assert (none <= step).all()
-    assert (step <= single).all()
-    assert (step < single).any()
-
-
-def test_false_discovery_rates_are_scipys():
-    rows = np.random.default_rng(0).normal(size=(100, 4, 5))
-    rows[0, 0] += 3
-    p = p_values(rows[0], rows[1:])
-    for name, method in (("fdr", "bh"), ("fdr-by", "by")):
-        expected = false_discovery_control(p.ravel(), method=method).reshape(4, 5)
-        got = corrected_p_values(rows[0], rows[1:], name)
-        assert_allclose(got, expected, rtol=1e-12, atol=0)
-
-
-def test_cluster_size_and_mass_differ():
-    # One wide and flat cluster, one narrow and tall.
-    observed = np.array([2.0, 2, 2, 2, 0, 9, 9, 0])
-    null = np.zeros((4, 8))
-    null[:, :3] = 2.5
-    size = FullNull(observed, null, height=1.0)
-    assert_array_equal(size.cluster_size_maximum, [3, 3, 3, 3])
-    assert_array_equal(size.cluster_maximum, [7.5, 7.5, 7.5, 7.5])
-    p = correct(size, "cluster-size")
-    assert_allclose(p, [0.2, 0.2, 0.2, 0.2, 1, 1, 1, 1], rtol=1e-12, atol=0)
-    p = correct(FullNull(observed, null, height=1.0), "cluster")
-    assert_allclose(p, [0.2, 0.2, 0.2, 0.2, 1, 0.2, 0.2, 1], rtol=1e-12, atol=0)
 
 
 def test_clusters_of_both_sides():
@@ -410,6 +246,112 @@ def test_the_smallest_p_value_is_reached_and_not_passed(correction):
     assert least == pytest.approx(factor / 50, rel=1e-12)
     assert smallest_p_value(1, 100, "bonferroni") == 1.0
     assert isinstance(least, float)
+
+
+# ------------------------------------------------------------------- single properties
+
+
+def noise(shape=(20,), n_permutations=199, seed=0, effect=None):
+    """Return observed scores and a null of the same noise; `effect` adds to a part."""
+    rng = np.random.default_rng(seed)
+    rows = 0.5 + 0.05 * rng.normal(size=(n_permutations + 1, *shape))
+    if effect is not None:
+        rows[0, effect] += 0.3
+    return rows[0], rows[1:]
+
+
+def test_near_ties_are_ties():
+    third = 1 / 3
+    null = np.array([third - 1e-14, third + 1e-14, 0.2, 0.1])
+    assert p_values(third, null) == 3 / 5
+    assert p_values(third + 1e-6, null) == 1 / 5
+    # An observed score of zero: the spread of the null says what is rounding.
+    assert p_values(0.0, np.array([-1e-17, -0.2, 0.1])) == 3 / 4
+    assert p_values(1e-17, np.array([0.0, -0.2, 0.1])) == 3 / 4
+    assert p_values(0.0, np.array([-1e-17, -0.2])) == 2 / 3
+    assert p_values(0.0, np.zeros(4)) == 1.0
+    assert p_values(-0.1, np.array([-0.1 - 1e-16, -0.2])) == 2 / 3
+    # Ties do not depend on the unit of the score.
+    assert p_values(3e-15, np.array([2e-15, 1e-15])) == 1 / 3
+    assert p_values(3e15, np.array([3e15 - 1, 2e15])) == 2 / 3
+
+
+def test_p_values_refuse():
+    with pytest.raises(ValueError, match="n_permutations=1000"):
+        p_values([0.5], np.empty((0, 1)))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        p_values([0.5, np.nan], np.ones((3, 2)))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        p_values([0.5, 0.5], [[0.5, -np.inf]])
+    with pytest.raises(ValueError, match=r"\(P, \*observed.shape\); got null \(3,\)"):
+        p_values([0.5, 0.5], np.ones(3))
+    with pytest.raises(ValueError, match=r"observed \(\)"):
+        p_values(0.5, 0.5)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_scores_that_are_all_zero_are_ties(correction):
+    assert (corrected_p_values(np.zeros(3), np.zeros((4, 3)), correction) == 1).all()
+
+
+def test_clusters_do_not_depend_on_unit_or_chance_level():
+    observed, null = noise(effect=slice(5, 9))
+    for correction in ("cluster", "cluster-size", "tfce"):
+        p = corrected_p_values(observed, null, correction)
+        shift, unit = np.linspace(-3, 3, 20), np.linspace(0.1, 9, 20)
+        moved = corrected_p_values(
+            observed * unit + shift, null * unit + shift, correction
+        )
+        assert_allclose(moved, p, rtol=1e-12, atol=0)
+
+
+def test_observed_and_permuted_rows_are_exchangeable():
+    # Each row in turn plays the observed one; the ranks must be those of one list.
+    observed, null = noise((15,), 19, seed=5)
+    rows = np.concatenate([observed[np.newaxis], null])
+    for correction in ("max", "max-step-down", "cluster", "cluster-size", "tfce"):
+        smallest = [
+            corrected_p_values(
+                row, np.delete(rows, i, 0), correction, threshold=0.2
+            ).min()
+            for i, row in enumerate(rows)
+        ]
+        ranks = np.arange(1, 21) / 20
+        assert (np.sort(smallest) >= ranks - 1e-12).all()
+        if correction in ("max", "max-step-down"):
+            assert_allclose(np.sort(smallest), ranks, rtol=1e-12, atol=0)
+
+
+def test_positions_without_spread_are_in_no_cluster():
+    observed, null = noise((6,), 19)
+    observed[2], null[:, 2] = 1 / 3, 1 / 3
+    null[4, 2] += 1e-16
+    for correction in ("cluster", "cluster-size", "tfce"):
+        assert corrected_p_values(observed, null, correction)[2] == 1.0
+    found = clusters(observed, null, threshold=0.5)
+    assert found
+    assert not any(cluster.mask[2] for cluster in found)
+
+
+def test_no_cluster_at_all():
+    null = np.random.default_rng(0).normal(size=(30, 8))
+    observed = null.min(axis=0) - 1
+    assert clusters(observed, null) == []
+    for correction in ("cluster", "cluster-size", "tfce"):
+        assert (corrected_p_values(observed, null, correction) == 1).all()
+
+
+def test_corrections_refuse():
+    observed, null = noise()
+    with pytest.raises(ValueError, match=r"'correction': 'holm'. Allowed: 'none', 'ma"):
+        corrected_p_values(observed, null, "holm")
+    with pytest.raises(ValueError, match="There are no permutations"):
+        corrected_p_values(observed, null[:0], "max")
+    for threshold in (0, -1, 0.6, np.nan):
+        with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
+            corrected_p_values(observed, null, "cluster", threshold=threshold)
+        with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
+            clusters(observed, null, threshold=threshold)
 
 
 # --------------------------------------------------------------------------- names

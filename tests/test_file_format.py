@@ -8,17 +8,16 @@ from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import build
 import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from nibabel import Nifti1Image
 from numpy.testing import assert_array_equal
 from test_results import PARAMETERS, assert_identical
 
-from mvpa_kfda import decode_arrays, group_inference, searchlight
 from mvpa_kfda.results.load import RESULTS, load_result
 from mvpa_kfda.utils import files as hdf5
 
@@ -59,15 +58,8 @@ def as_hdf5(tmp_path):
         yield save
 
 
-def simulate(n_times=5, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(40, 3, n_times)), np.tile(["face", "house"], 20)
-
-
 def decode(**options):
-    """Decode a few times with a few permutations."""
-    options = {"n_permutations": 7, "random_state": 0, **options}
-    return decode_arrays(*simulate(), sfreq=50, tmin=-0.02, **options)
+    return build.result("TimeResult", **{"n_permutations": 7} | options)
 
 
 def test_reader_on_time_course(shown):
@@ -80,7 +72,7 @@ def test_reader_on_time_course(shown):
     assert_array_equal(names["times"], result.times)
     assert_array_equal(names["p"], result.pvalues())
     assert names["kernel"] == result.parameters["kernel"]
-    assert names["null"].shape == (7, 5)
+    assert names["null"].shape == (7, 3)
 
 
 def test_reader_without_permutations(as_hdf5):
@@ -88,21 +80,7 @@ def test_reader_without_permutations(as_hdf5):
 
 
 def test_reader_on_image(as_hdf5):
-    rng = np.random.default_rng(0)
-    _, y = simulate()
-    affine = np.diag([4.0, 4.0, 4.0, 1.0])
-    mask = np.ones((4, 3, 2), dtype=np.uint8)
-    mask[1, 0, 1] = 0
-    result = searchlight(
-        Nifti1Image(rng.normal(size=(4, 3, 2, 40)), affine),
-        y,
-        groups=np.repeat([1, 2], 20),
-        mask_img=Nifti1Image(mask, affine),
-        radius=4.0,
-        n_permutations=7,
-        null="full",
-        random_state=0,
-    )
+    result = build.result("VolumeResult")
 
     file = as_hdf5(result)
 
@@ -117,15 +95,14 @@ def test_reader_on_image(as_hdf5):
     ):
         assert_array_equal(rows, test)
     # As the page says: position k is the k-th true voxel of the mask.
-    image = np.zeros(mask.shape)
+    image = np.zeros(file["space/mask"].shape)
     image[file["space/mask"][()]] = file["metrics/accuracy"]
     assert_array_equal(np.float32(image), result.to_img().get_fdata())
-    assert_array_equal(file["space/affine"], affine)
+    assert_array_equal(file["space/affine"], build.AFFINE)
 
 
 def test_reader_on_group(as_hdf5):
-    results = [decode_arrays(*simulate(seed=k)) for k in range(6)]
-    group = group_inference(results, "sign-flip", ["max", "cluster"], random_state=0)
+    group = build.group(correction=["max", "cluster"])
 
     file = as_hdf5(group)
 

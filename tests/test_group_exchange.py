@@ -18,8 +18,7 @@ from mvpa_kfda.group.statistics import (
     draw_signs,
     parametric_p,
 )
-from mvpa_kfda.inference.corrections import correct
-from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
+from mvpa_kfda.inference.null import ALTERNATIVES
 
 
 def accuracies(n_subjects, n_positions, seed=0, n_trials=20):
@@ -156,53 +155,6 @@ def brute_force_p(rows, observed, alternative):
     bound = value - 1e-9
     single = (turned >= bound).mean(axis=0)
     return single, (turned.max(axis=1, keepdims=True) >= bound).mean(axis=0)
-
-
-@pytest.mark.parametrize("alternative", ALTERNATIVES)
-@pytest.mark.parametrize("statistic", STATISTICS)
-@pytest.mark.parametrize("n_subjects", [4, 5, 6])
-def test_exact_sign_flips_equal_enumeration(n_subjects, statistic, alternative):
-    differences = accuracies(n_subjects, 4, seed=n_subjects)
-    signs = np.array(list(product([1, -1], repeat=n_subjects)))  # the first is all 1
-    rows = np.array(
-        [[ONE_SAMPLE[statistic](s * x) for x in differences.T] for s in signs]
-    )
-    # SciPy's t of equal differences is infinite; here it is the largest that there is.
-    rows = np.clip(rows, -1e5, 1e5)
-    flips = SignFlips(differences, draw_signs(n_subjects, 2**n_subjects), statistic)
-    null = FullNull(flips.observed, flips, alternative=alternative, height=1.0)
-    single, largest = brute_force_p(rows, flips.observed, alternative)
-    assert_allclose(correct(null, "none"), single, rtol=1e-12, atol=0)
-    assert_allclose(correct(null, "max"), largest, rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize("alternative", ALTERNATIVES)
-@pytest.mark.parametrize("statistic", STATISTICS)
-def test_exact_label_exchange_equals_enumeration(statistic, alternative):
-    values = accuracies(6, 4, seed=2)
-    rows = []
-    for first in combinations(range(6), 2):
-        label = np.isin(np.arange(6), first)
-        row = [TWO_SAMPLES[statistic](x[label], x[~label]) for x in values.T]
-        rows.append(row)
-    exchange = LabelExchange(values, draw_labels(2, 4, 14), statistic)
-    null = FullNull(exchange.observed, exchange, alternative=alternative, height=1.0)
-    single, largest = brute_force_p(np.array(rows), exchange.observed, alternative)
-    assert_allclose(correct(null, "none"), single, rtol=1e-12, atol=0)
-    assert_allclose(correct(null, "max"), largest, rtol=1e-12, atol=0)
-
-
-def test_two_sided_exact_p_counts_the_mirrored_flip():
-    flips = SignFlips(np.array([[0.1], [0.2], [0.4], [0.3]]), draw_signs(4, 15))
-    p = {
-        side: correct(
-            FullNull(flips.observed, flips, alternative=side, height=1.0), "max"
-        )
-        for side in ALTERNATIVES
-    }
-    assert_allclose(p["greater"], 1 / 16, rtol=1e-12, atol=0)
-    assert_allclose(p["two-sided"], 2 / 16, rtol=1e-12, atol=0)
-    assert_allclose(p["less"], 1, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("n_permutations", [31, 1000])

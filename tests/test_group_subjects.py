@@ -1,9 +1,9 @@
 import re
 import tracemalloc
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import build
 import mne
 import nibabel
 import numpy as np
@@ -14,16 +14,13 @@ from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     decode_epochs,
-    decode_regions,
     generalize_arrays,
     regress,
     searchlight,
-    simulate_epochs,
 )
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.subjects import gather_subjects, nearest_voxels, take_voxels
 from mvpa_kfda.results.base import Result
-from mvpa_kfda.results.images import VolumeResult
 from mvpa_kfda.results.places import Places
 
 Y = np.repeat(["face", "house"], 6)
@@ -32,11 +29,7 @@ OPTIONS = {"cv": 3, "n_permutations": P, "random_state": 0}
 GRID = np.diag([3.0, 3.0, 3.0, 1.0])
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def noise(seed, *shape):
@@ -49,21 +42,6 @@ def single(seed, **options):
 
 def timed(seed, n_times=4, **options):
     return decode_arrays(noise(seed, 3, n_times), Y, **OPTIONS | options)
-
-
-def epochs_timed(seed):
-    epochs = simulate_epochs(
-        n_trials=N, n_channels=16, sfreq=20.0, tmin=-0.1, tmax=0.3, random_state=seed
-    )
-    return decode_epochs(epochs, **OPTIONS)
-
-
-def spectral(seed):
-    info = mne.create_info(3, sfreq=100.0, ch_types="eeg")
-    tfr = mne.time_frequency.EpochsTFRArray(
-        info, noise(seed, 3, 2, 4) ** 2, times=np.arange(4) / 100, freqs=[10.0, 40.0]
-    )
-    return decode_epochs(tfr, Y, **OPTIONS)
 
 
 def sensors(seed, linked=(1, 2)):
@@ -87,65 +65,9 @@ def spheres(seed, **options):
     return searchlight(images(seed), Y, mask_img=mask, radius=4.0, **OPTIONS | options)
 
 
-def areas(seed):
-    labels = np.ones((3, 2, 2), np.int16)
-    labels[2] = 2
-    labels = nibabel.Nifti1Image(labels, GRID)
-    return decode_regions(images(seed), Y, labels_img=labels, **OPTIONS)
-
-
 def regressed(seed):
     y = np.random.default_rng(seed).normal(size=N)
     return regress(noise(seed, 3), y, **OPTIONS)
-
-
-def regressed_over_time(seed):
-    y = np.random.default_rng(seed).normal(size=N)
-    return decode_arrays(noise(seed, 3, 4), y, task="regression", **OPTIONS)
-
-
-MAKERS = {
-    "DecodingResult": (single, ()),
-    "TimeResult": (timed, (4,)),
-    "TimeResult of epochs": (epochs_timed, (9,)),
-    "TimeFrequencyResult": (spectral, (2, 4)),
-    "SensorTimeResult": (sensors, (3, 4)),
-    "GeneralizationResult": (generalized, (4, 4)),
-    "VolumeResult": (spheres, (12,)),
-    "VolumeResult of regions": (areas, (2,)),
-    "RegressionResult": (regressed, ()),
-    "TimeRegressionResult": (regressed_over_time, (4,)),
-}
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_every_kind_from_objects_and_from_files(kind, tmp_path):
-    make, shape = MAKERS[kind]
-    results = [make(seed) for seed in range(3)]
-    entries = list(results)
-    entries[1] = tmp_path / "sub-b.h5"
-    results[1].save(entries[1])
-    metric = results[0].scoring[0]
-    for given in (results, iter(entries)):
-        gathered = gather_subjects(given, need_nulls=True)
-        assert gathered.places.kind == kind.split()[0]
-        assert gathered.places.shape == shape
-        assert gathered.metric == metric
-        assert gathered.counted.all()
-        assert gathered.scores.dtype == np.float64
-        assert_array_equal(gathered.chances, [r.chances[metric] for r in results])
-        assert_array_equal(gathered.scores, [np.ravel(r.scores) for r in results])
-        assert gathered.expand(gathered.scores).shape == (3, *shape)
-        assert_array_equal(
-            gathered.expand(gathered.scores), [r.scores for r in results]
-        )
-        for null, result in zip(gathered.nulls, results, strict=True):
-            assert null.dtype == result.null.dtype
-            assert_array_equal(gathered.expand(null), result.null)
-    assert gathered.names == ("subject 1", "sub-b", "subject 3")
-    plain = gather_subjects(results)
-    assert plain.nulls == plain.second_nulls == ()
-    assert_array_equal(plain.scores, gathered.scores)
 
 
 def test_second_test_of_generalization():
@@ -192,19 +114,6 @@ def test_expand_keeps_types_where_it_can():
     assert gathered.expand(np.ones((4, 2), np.float32)).dtype == np.float32
     assert gathered.expand(np.ones((4, 2), np.float32)).shape == (4, 3)
     assert gathered.expand(np.ones(2, int)).dtype == np.float64
-
-
-def test_metric_that_is_asked_for():
-    results = [single(seed, scoring=["accuracy", "roc_auc"]) for seed in range(2)]
-    gathered = gather_subjects(results, metric="roc_auc", need_nulls=True)
-    assert gathered.metric == "roc_auc"
-    assert_array_equal(gathered.scores[1], results[1].metrics["roc_auc"])
-    assert_array_equal(gathered.nulls[1][:, 0], results[1].nulls["roc_auc"])
-
-
-def test_chance_levels_without_a_value_are_equal():
-    results = [replace(single(seed), chances={"accuracy": np.nan}) for seed in range(2)]
-    assert np.isnan(gather_subjects(results).chances).all()
 
 
 # Names
@@ -269,11 +178,6 @@ def test_what_is_no_list_of_results(results, error, match):
         gather_subjects(results)
 
 
-def test_a_result_alone_is_no_list():
-    with pytest.raises(TypeError, match=r"got a DecodingResult\. Give a list"):
-        gather_subjects(single(0))
-
-
 @pytest.mark.parametrize("subjects", ["ab", 2, ["a"], ["a", "a"], ["a", "b", "c"]])
 def test_subjects_must_name_each(subjects):
     with pytest.raises(ValueError, match=r"each of the 2 results once, all names"):
@@ -328,14 +232,8 @@ def test_equal_scores_are_no_copies():
     ("results", "match"),
     [
         ((timed(0), single(1)), r"a DecodingResult instead of a TimeResult\. Run its"),
-        (
-            (timed(0), timed(1, n_times=5)),
-            r"5 times from 0\.000 to 4\.000 s instead of 4 times from 0\.000 to 3\.000",
-        ),
-        (
-            (timed(0), timed(1, tmin=0.5)),
-            r"4 times from 0\.500 to 3\.500 s instead of 4 times",
-        ),
+        ((timed(0), timed(1, n_times=5)), r"5 times from 0\.000 to 4\.000 s instead o"),
+        ((timed(0), timed(1, tmin=0.5)), r"4 times from 0\.500 to 3\.500 s instead of"),
         ((sensors(0), sensors(1, linked=(0, 2))), r"other neighbouring sensors"),
     ],
     ids=["kind", "n_times", "tmin", "sensors"],
@@ -377,9 +275,7 @@ def test_other_chance_levels():
 def test_patterns_are_no_paths(tmp_path):
     (path,) = save([single(0)], [tmp_path / "sub-[1].h5"])
     for pattern in (tmp_path / "sub-*.h5", "sub-0?.h5"):
-        with pytest.raises(
-            FileNotFoundError, match=r"has to be expanded: sorted\(glob\.glob\('.*sub-"
-        ):
+        with pytest.raises(FileNotFoundError, match=r"has to be expanded: sorted\(glo"):
             gather_subjects([pattern])
     assert gather_subjects([path, single(1)]).names == ("sub-[1]", "subject 2")
 
@@ -511,9 +407,7 @@ def test_damaged_values(where, value):
     results[1] = replace(
         results[1], metrics={"accuracy": scores}, nulls={"accuracy": null}
     )
-    with pytest.raises(
-        ValueError, match=r"^Subject 2 has .*damaged; take it from a ba"
-    ):
+    with pytest.raises(ValueError, match=r"^Subject 2 has .*damaged; take it from a b"):
         gather_subjects(results, need_nulls=True)
 
 
@@ -575,24 +469,9 @@ def brain(mask, affine=GRID, seed=0, undecoded=()):
     n = space.n_positions
     scores = rng.uniform(0.3, 0.7, n)
     null = rng.uniform(0.3, 0.7, (P, n)).astype(np.float32)
-    n_features, bad = np.full(n, 9), list(undecoded)
-    n_features[bad], scores[bad], null[:, bad] = 0, np.nan, np.nan
-    return VolumeResult(
-        positions=np.arange(n),
-        space=space.pack(),
-        adjacency=np.array([np.arange(n - 1), np.arange(1, n)]),
-        n_features=n_features,
-        metrics={"accuracy": scores},
-        nulls={"accuracy": null},
-        chances={"accuracy": 0.5},
-        classes=np.array(["face", "house"]),
-        y=np.arange(N) % 2,
-        groups=None,
-        predicted=np.zeros((n, N), dtype=int),
-        tests=tuple(np.arange(N).reshape(4, 3)),
-        parameters={},
-        versions={},
-    )
+    scores[list(undecoded)] = np.nan
+    pairs = np.array([np.arange(n - 1), np.arange(1, n)])
+    return build.made_of_images(space, scores, null, pairs)
 
 
 ROW = np.ones((4, 1, 1))
@@ -645,11 +524,6 @@ def test_other_grids(mask, affine, words):
         gather_subjects(results)
 
 
-def test_affines_that_differ_by_rounding_are_one_grid():
-    results = [brain(ROW), brain(ROW, shifted(5e-5), seed=1)]
-    assert gather_subjects(results).counted.all()
-
-
 # Position of the second subject at each of the first one's; -1 for none.
 RESAMPLED = {
     "mask": (np.array([0, 1, 1, 1]).reshape(4, 1, 1), GRID, [-1, 0, 1, 2]),
@@ -683,9 +557,7 @@ def test_resampling_leaves_out_what_was_not_decoded():
     finer = brain(
         np.ones((12, 1, 1)), shifted(-1.0, step=1.0), seed=1, undecoded=[4, 9]
     )
-    with pytest.warns(
-        RuntimeWarning, match=r"3 of 4 are left.*Subject 2 has fewest, 3"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"3 of 4 are left.*Subject 2 has fewest,"):
         gathered = gather_subjects([brain(ROW), finer], resample=True)
     assert_array_equal(gathered.counted, [True, False, True, True])
 
@@ -693,9 +565,7 @@ def test_resampling_leaves_out_what_was_not_decoded():
 @pytest.mark.parametrize("mm", [-300.0, 300.0])
 def test_resampling_of_grids_apart(mm):
     results = [brain(ROW), brain(ROW, shifted(mm), seed=1)]
-    with pytest.raises(
-        ValueError, match=r"voxels of subject 2 do not overlap .* both in the same spa"
-    ):
+    with pytest.raises(ValueError, match=r"voxels of subject 2 do not overlap .* both"):
         gather_subjects(results, resample=True)
 
 

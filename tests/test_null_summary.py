@@ -10,13 +10,11 @@ from scipy import sparse
 from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
-    clusters,
     corrected_p_values,
     p_values,
     p_values_from_summary,
 )
 from mvpa_kfda.inference.null import FullNull, NullSummary, summarize_null
-from mvpa_kfda.utils.files import read_result_file, write_result_file
 
 #: What a summary can tell, if it has clusters.
 KEPT = [name for name in CORRECTIONS if name not in ("max-step-down", "cluster-size")]
@@ -99,40 +97,6 @@ def test_summary_and_null_agree_on_scores_of_any_kind(correction, small_batches)
             assert_array_equal(same, p)
 
 
-def test_clusters_of_a_float32_null():
-    observed, null = accuracies((5, 6), seed=2)
-    found = clusters(observed, null, threshold=0.2)
-    same = clusters(observed, null.astype(np.float32), threshold=0.2)
-    assert len(found) == len(same) > 1
-    for cluster, other in zip(found, same, strict=True):
-        assert_array_equal(cluster.mask, other.mask)
-        assert cluster.mass == pytest.approx(other.mass, rel=1e-5)
-        assert cluster.p_value == other.p_value
-
-
-def test_summary_by_hand():
-    observed = np.array([0.6, 0.5, 0.9])
-    null = np.array([[0.6, 0.4, 0.8], [0.7, 0.5, 0.1], [0.2, 0.6, 0.3]])
-    summary = summarize_null(observed, null)
-    assert summary.n_permutations == 3
-    assert_array_equal(summary.exceedances, [2, 2, 0])
-    assert_array_equal(summary.maximum, [0.8, 0.7, 0.6])
-    assert summary.moments is summary.cluster_maximum is summary.tfce_maximum is None
-    assert_array_equal(p_values_from_summary(observed, summary), [0.75, 0.75, 0.25])
-    p = p_values_from_summary(observed, summary, "max")
-    assert_array_equal(p, [1.0, 1.0, 0.25])
-
-
-def test_cluster_maximum_by_hand():
-    # Mean 0 and sd 1 at both positions; a cluster is what lies above z = 0.
-    rows = np.array([[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
-    summary = summarize_null(rows[0], rows[1:], with_clusters=True, threshold=0.5)
-    assert_allclose(summary.moments, [[0, 0], [1, 1]], rtol=0, atol=1e-12)
-    assert_allclose(summary.cluster_maximum, [2.0, 1.0, 1.0], rtol=1e-12, atol=0)
-    summary = summarize_null(rows[1], rows[[0, 2, 3]], with_clusters=True)
-    assert_array_equal(summary.cluster_maximum, [0.0, 0.0, 0.0])
-
-
 # ---------------------------------------------------------------------- ties, float32
 
 
@@ -144,17 +108,6 @@ def test_equal_ratios_of_counts_tie_in_float32():
         null = np.stack([product, rest, ratio - 1 / n, ratio + 1 / n])
         for rows in (null, null.astype(np.float32)):
             assert_array_equal(FullNull(ratio, rows).exceedances, np.full(n + 1, 3))
-
-
-def test_float32_and_float64_agree_on_many_accuracies():
-    rng = np.random.default_rng(0)
-    for n in (7, 60, 333, 1024, 1999, 2000):
-        observed = rng.binomial(n, 0.5, 200) / n
-        null = rng.binomial(n, 0.5, (99, 200)) / n
-        for correction in ("none", "max", "fdr", "bonferroni"):
-            p = corrected_p_values(observed, null, correction)
-            same = corrected_p_values(observed, null.astype(np.float32), correction)
-            assert_array_equal(same, p)
 
 
 def test_differences_above_the_precision_are_no_ties_in_float32():
@@ -239,26 +192,6 @@ def test_no_temporary_is_as_large_as_the_null(correction, kind, tmp_path, monkey
 # ------------------------------------------------------------------ kept in a file
 
 
-@pytest.mark.parametrize("with_clusters", [False, True])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_summary_survives_a_result_file(with_clusters, dtype, tmp_path):
-    observed, null = accuracies((3, 4))
-    summary = summarize_null(
-        observed, null.astype(dtype), with_clusters=with_clusters, threshold=0.1
-    )
-    arrays = summary.to_arrays()
-    assert all(value is not None for value in arrays.values())
-    assert len(arrays) == (7 if with_clusters else 4)
-    path = tmp_path / "summary.h5"
-    write_result_file(path, "Summary", {"null": arrays})
-    restored = NullSummary.from_arrays(read_result_file(path)[1]["null"])
-    assert restored.threshold == 0.1
-    assert restored.maximum.dtype == dtype
-    for name in KEPT if with_clusters else ("none", "max"):
-        p = p_values_from_summary(observed, restored, name, threshold=0.1)
-        assert_array_equal(p, corrected_p_values(observed, null, name, threshold=0.1))
-
-
 def test_arrays_of_a_summary_are_checked():
     arrays = summarize_null(*accuracies((3, 4)), with_clusters=True).to_arrays()
     with pytest.raises(ValueError, match="missing or not known are 'maximum', 'sums'"):
@@ -299,9 +232,7 @@ def test_summary_without_clusters_says_what_to_do():
 def test_summary_keeps_one_threshold():
     observed, null = accuracies((3, 4))
     summary = summarize_null(observed, null, with_clusters=True, threshold=0.1)
-    with pytest.raises(
-        ValueError, match=r"threshold=0.1, and only.*got 0.05.*null='full', which all"
-    ):
+    with pytest.raises(ValueError, match=r"threshold=0.1, and only.*got 0.05.*null='f"):
         p_values_from_summary(observed, summary, "cluster")
     with pytest.raises(ValueError, match=r"Invalid value for 'threshold': 0\.6"):
         p_values_from_summary(observed, summary, "cluster", threshold=0.6)

@@ -123,22 +123,6 @@ def test_groups_exchange_their_labels_as_wholes():
     assert len(set(rows(of_group))) > 35
 
 
-def test_free_crosses_folds_and_within_folds_does_not():
-    codes = balanced(40)
-    folds = make_folds(KFold(4), codes)
-    spread = {}
-    for permute in ("free", "within_folds"):
-        found = permute_labels(
-            codes, 200, folds=folds, permute=permute, random_state=SEED
-        )
-        assert (found.labels.sum(axis=1) == 20).all()
-        spread[permute] = counts_by_block(found.labels, folds.blocks)[1:, :, 1].var()
-    assert spread["within_folds"] == 0
-    # The count of one class in a fold is hypergeometric: 10 of 40 trials, 20 of them
-    # in the class.
-    assert spread["free"] == pytest.approx(10 * 0.25 * 30 / 39, rel=0.15)
-
-
 def test_free_gives_every_arrangement_the_same_chance():
     codes = np.array([0, 0, 1, 1, 1, 2])
     folds = make_folds(LeaveOneOut(), codes)
@@ -243,19 +227,6 @@ def test_count_of_large_problems_does_not_overflow():
 # --------------------------------------------------------------------- seeds and layout
 
 
-def test_seeds():
-    codes = balanced(60, 3)
-    folds = make_folds(5, codes)
-
-    def draw(seed):
-        return permute_labels(codes, 20, folds=folds, random_state=seed).labels
-
-    np.testing.assert_array_equal(draw(1), draw(1))
-    np.testing.assert_array_equal(draw(1), draw(np.random.default_rng(1)))
-    assert (draw(1) != draw(2)).any()
-    assert (draw(None) != draw(None)).any()
-
-
 def test_layout_and_type():
     for n_classes, dtype in [(2, np.int8), (128, np.int8), (129, np.int16)]:
         codes = balanced(4 * n_classes, n_classes)
@@ -267,14 +238,6 @@ def test_layout_and_type():
             assert found.labels.dtype == dtype
             assert found.labels.flags.c_contiguous
             np.testing.assert_array_equal(found.labels[0], codes)
-
-
-def test_no_permutations_is_the_observed_row_for_any_folds():
-    codes = np.tile([0, 1], 2)
-    folds = make_folds(2, codes)
-    found = permute_labels(codes, 0, folds=folds)
-    assert found.n_permutations == 0
-    assert not found.exact
 
 
 def test_the_input_is_not_changed():

@@ -30,23 +30,6 @@ def balanced(n):
 # ----------------------------------------------------------------------------- choices
 
 
-def test_auto_shuffles_freely_where_folds_leave_nothing_and_labels_were_not_seen():
-    codes = balanced(40)
-    for cv in (LeaveOneOut(), ShuffleSplit(30, test_size=0.3, random_state=0)):
-        folds = make_folds(cv, codes)
-        found = permute_labels(codes, 20, folds=folds, random_state=SEED)
-        assert found.scheme == "free"
-
-
-def test_auto_shuffles_within_groups_when_there_are_groups():
-    codes = balanced(40)
-    groups = np.repeat([0, 1], 20)
-    folds = make_folds(LeaveOneOut(), codes)
-    found = permute_labels(codes, 20, folds=folds, groups=groups, random_state=SEED)
-    assert found.scheme == "within_groups"
-    assert (found.labels[:, :20].sum(axis=1) == 10).all()
-
-
 def test_auto_wants_far_more_rearrangements_than_permutations():
     codes = np.tile([0, 1], 10)  # 2 folds of 5 + 5: 252^2 = 63504 rearrangements
     folds = make_folds(KFold(2), codes)
@@ -60,6 +43,8 @@ def test_auto_wants_far_more_rearrangements_than_permutations():
     [
         (KFold(6), "within_folds"),  # folds of 10
         (KFold(7), "free"),  # of 8 or 9
+        (LeaveOneOut(), "free"),
+        (ShuffleSplit(30, test_size=0.3, random_state=0), "free"),
         (RepeatedKFold(n_splits=2, n_repeats=2, random_state=0), "free"),
         (StratifiedKFold(15), "within_folds"),  # which must not be shuffled freely
     ],
@@ -115,9 +100,7 @@ def test_auto_refuses_unknown_folds_that_leave_nothing():
     codes = balanced(10)
     pairs = [(np.r_[:i, i + 2 : 10], np.r_[i : i + 2]) for i in range(9)]
     folds = make_folds(pairs, codes)
-    with pytest.raises(
-        ValueError, match=r"not known whether .* permute='free' by name"
-    ):
+    with pytest.raises(ValueError, match=r"not known whether .* permute='free' by nam"):
         permute_labels(codes, 100, folds=folds)
     named = permute_labels(codes, 100, folds=folds, permute="free")
     assert named.scheme == "free"
@@ -132,15 +115,6 @@ def test_auto_refuses_a_group_factor_with_label_dependent_folds():
         permute_labels(codes, 100, folds=folds, groups=groups)
 
 
-def test_auto_takes_one_group_for_no_groups():
-    codes = balanced(40)
-    folds = make_folds(LeaveOneOut(), codes)
-    found = permute_labels(
-        codes, 10, folds=folds, groups=np.zeros(40), random_state=SEED
-    )
-    assert found.scheme == "within_groups"
-
-
 @pytest.mark.parametrize("permute", ["free", "within_groups", "groups"])
 def test_a_biased_scheme_by_name_warns_at_the_caller(permute):
     groups = np.repeat(np.arange(10), 4)
@@ -152,16 +126,6 @@ def test_a_biased_scheme_by_name_warns_at_the_caller(permute):
     assert record[0].filename == __file__
 
 
-def test_no_warning_where_nothing_is_biased():
-    codes = balanced(40)
-    stratified, blind = make_folds(4, codes), make_folds(KFold(4), codes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        permute_labels(codes, 20, folds=stratified, permute="within_folds")
-        permute_labels(codes, 20, folds=blind, permute="free")
-        permute_labels(codes, 0, folds=stratified, permute="free")
-
-
 # --------------------------------------------------------------------------- bad input
 
 
@@ -170,15 +134,6 @@ def fails(match, codes=None, n_permutations=10, cv=5, error=ValueError, **option
     folds = make_folds(cv, codes)
     with pytest.raises(error, match=match):
         permute_labels(codes, n_permutations, folds=folds, **options)
-
-
-def test_bad_options():
-    fails("Invalid value for 'permute': 'blocks'.*'auto', 'within", permute="blocks")
-    fails("Invalid value for 'n_permutations': -1", n_permutations=-1)
-    fails("Invalid value for 'n_permutations': 2.5", n_permutations=2.5)
-    fails("Invalid value for 'n_permutations': True", n_permutations=True)
-    fails("Invalid value for 'random_state': -3", random_state=-3)
-    fails("Invalid value for 'random_state': 'x'", random_state="x")
 
 
 def test_bad_groups():

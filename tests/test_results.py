@@ -3,13 +3,13 @@ import os
 import pickle
 import stat
 import zlib
-from dataclasses import FrozenInstanceError, dataclass, replace
-from typing import ClassVar
+from dataclasses import FrozenInstanceError, replace
 
+import build
 import h5py
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from mvpa_kfda.results.base import Result, SubjectResult
 from mvpa_kfda.results.decoding import DecodingResult
@@ -101,27 +101,10 @@ RESULTS_TO_SAVE = {
         decoding_result(),
         nulls={"roc_auc": np.empty((0,)), "accuracy": np.empty((0,))},
     ),
-    "whole number classes": time_result(classes=(3, 7, 20)),
-    "boolean classes": decoding_result(classes=(False, True, True)),
-    "float classes": decoding_result(classes=(0.1, 0.5, np.inf)),
-    "object classes": decoding_result(classes=np.array(["a", None, 3], dtype=object)),
-    "bytes of another order": time_result(classes=np.array([1, 2, 3], dtype=">i2")),
     "text groups": replace(time_result(), groups=np.array(["s1", "s22", ""] * 4)),
-    "number groups": replace(time_result(), groups=np.arange(N) // 2),
-    "dates": replace(time_result(), groups=np.arange(N).astype("M8[25s]")),
-    "durations": replace(
-        time_result(), groups=np.array([1, "NaT"] * 6, dtype="m8[ns]")
-    ),
-    "float32": replace(
-        time_result(), nulls={"roc_auc": np.ones((P, 5), dtype=np.float32)}
-    ),
-    "leave-one-out": replace(
-        decoding_result(), tests=tuple(np.array([i]) for i in range(N))
-    ),
     "uneven, overlapping tests": replace(
         decoding_result(), tests=(np.array([5, 1]), np.array([1, 2, 3]), np.array([7]))
     ),
-    "one time point": time_result(n_times=1),
 }
 
 
@@ -185,37 +168,6 @@ def test_folds_train_on_the_rows_that_are_not_tested():
     assert len(folds) == 2
 
 
-def test_uncorrected_p_values_count_the_null():
-    one, many = decoding_result(), time_result()
-    p = one.pvalues()
-    assert type(p) is float
-    assert_allclose(
-        p, (1 + (one.null >= one.scores).sum()) / (1 + P), rtol=1e-12, atol=0
-    )
-    for metric in ("roc_auc", "accuracy"):
-        expected = (1 + (many.nulls[metric] >= many.metrics[metric]).sum(0)) / (1 + P)
-        assert_allclose(many.pvalues(metric=metric), expected, rtol=1e-12, atol=0)
-    assert_array_equal(many.pvalues(None), many.pvalues())
-
-
-def test_corrected_p_values_use_all_time_points():
-    result = time_result()
-    expected = (1 + (result.null.max(axis=1)[:, None] >= result.scores).sum(0)) / 20
-    assert_allclose(result.pvalues("max"), expected, rtol=1e-12, atol=0)
-    assert (result.pvalues("max") > result.pvalues()).any()
-
-
-def test_threshold_reaches_the_clusters():
-    null = np.linspace(0, 1, 100)[:, None].repeat(4, axis=1)
-    result = replace(
-        time_result(n_times=4),
-        metrics={"accuracy": np.array([0.2, 0.9, 0.9, 0.2])},
-        nulls={"accuracy": null},
-    )
-    assert result.pvalues("cluster", threshold=0.2)[1] < 1
-    assert result.pvalues("cluster", threshold=0.01)[1] == 1
-
-
 @pytest.mark.parametrize("make", [decoding_result, time_result])
 def test_p_values_say_what_is_wrong(make):
     with pytest.raises(ValueError, match=r"no label permutations.*n_permutations="):
@@ -224,20 +176,14 @@ def test_p_values_say_what_is_wrong(make):
         make().pvalues(metric="auc")
     with pytest.raises(ValueError, match="'confusion_matrix' is not one number"):
         make().pvalues(metric="confusion_matrix")
-    with pytest.raises(
-        ValueError, match=r"'correction': 'maximum'\. Allowed: 'none', "
-    ):
+    with pytest.raises(ValueError, match=r"'correction': 'maximum'\. Allowed: 'none',"):
         make().pvalues("maximum")
 
 
 def test_table_of_times():
     result = time_result()
-    table = result.to_dataframe()
-    assert list(table.columns) == ["time", "roc_auc", "accuracy", "p", "p_max"]
-    assert_array_equal(table["time"], result.times)
-    assert_array_equal(table["accuracy"], result.metrics["accuracy"])
-    assert_array_equal(table["p"], result.pvalues())
-    assert_array_equal(table["p_max"], result.pvalues("max"))
+    columns = ["time", "roc_auc", "accuracy", "p", "p_max"]
+    assert list(result.to_dataframe().columns) == columns
     table = result.to_dataframe(["fdr", "tfce"], metric="accuracy")
     assert list(table.columns)[-3:] == ["p", "p_fdr", "p_tfce"]
     assert_array_equal(table["p_fdr"], result.pvalues("fdr", metric="accuracy"))
@@ -249,37 +195,9 @@ def test_table_without_permutations_has_no_p():
 
 
 def test_table_of_a_single_position_has_one_row():
-    result = decoding_result()
-    table = result.to_dataframe()
-    assert table.to_dict("records") == [
-        {
-            "roc_auc": result.scores,
-            "accuracy": result.metrics["accuracy"],
-            "p": result.pvalues(),
-        }
-    ]
-
-
-def test_a_map_of_two_axes_needs_only_their_names():
-    @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-    class Square(SubjectResult):
-        axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
-
-        train_times: np.ndarray
-        test_times: np.ndarray
-
-    shared = shared_fields((2, 3))
-    result = Square(**shared, train_times=[0.1, 0.2], test_times=[1, 2, 3])
-    table = result.to_dataframe()
-    assert len(table) == 6
-    row = table[(table["train_time"] == 0.2) & (table["test_time"] == 1)].iloc[0]
-    assert row["accuracy"] == result.metrics["accuracy"][1, 0]
-    assert row["p"] == result.pvalues()[1, 0]
-    assert result.null.shape == (P, 2, 3)
-    assert result.predictions.shape == (2, 3, N)
-    assert "2 train times, 0.100 to 0.200 | 3 test times, 1.000 to 3.000" in repr(
-        result
-    )
+    table = decoding_result().to_dataframe()
+    assert table.shape == (1, 3)
+    assert list(table.columns) == ["roc_auc", "accuracy", "p"]
 
 
 def test_repr_is_one_informative_line():
@@ -291,6 +209,8 @@ def test_repr_is_one_informative_line():
     assert "\n" not in text
     assert f"roc_auc peak {time_result().scores.max():.3f} (chance 0.500)" in text
     assert "5 times, -0.100 to 0.100" in text
+    words = "3 train times, 0.000 to 2.000 | 3 test times, 0.000 to 2.000 |"
+    assert words in repr(build.result("GeneralizationResult"))
 
 
 def test_results_are_frozen():
@@ -595,60 +515,33 @@ def test_links_are_not_followed(saved, opened, kind, place):
     assert_refused(opened, f"{place.split('/')[-1]} {REFUSED}")
 
 
-def spoil_external_storage(file, secret):
-    file.create_dataset("y", (N,), "i8", external=[(str(secret), 0, 8 * N)])
-
-
-def spoil_virtual(file, secret):
+def virtual(secret):
     layout = h5py.VirtualLayout((N,), "i8")
     layout[:] = h5py.VirtualSource(str(secret), "y", (N,), "i8")
-    file.create_virtual_dataset("y", layout)
+    return layout
 
 
-def spoil_filter(file, secret):
-    file.create_dataset("y", data=np.zeros(N, dtype=int), compression="gzip")
+ZEROS, TEXT = np.zeros(N, dtype=int), h5py.string_dtype()
+#: What is not plain numbers in the file, put in it as y; other data are in `secret`.
+SPOILED = {
+    "external": lambda file, secret: file.create_dataset(
+        "y", (N,), "i8", external=[(str(secret), 0, 8 * N)]
+    ),
+    "virtual": lambda file, secret: file.create_virtual_dataset("y", virtual(secret)),
+    "filter": lambda file, _: file.create_dataset("y", data=ZEROS, compression="gzip"),
+    "chunks": lambda file, _: file.create_dataset("y", data=ZEROS, chunks=(2,)),
+    "object": lambda file, _: file.create_dataset("y", data=["a"] * N, dtype=TEXT),
+    "reference": lambda file, _: file.create_dataset("y", (N,), dtype=h5py.ref_dtype),
+    "records": lambda file, _: file.create_dataset("y", data=ZEROS.view([("a", "i8")])),
+    "arrays": lambda file, _: file.create_dataset("y", (N,), np.dtype(("i8", (2,)))),
+    "opaque": lambda file, _: file.create_dataset("y", data=np.zeros(N, dtype="V8")),
+    "complex": lambda file, _: file.create_dataset("y", data=ZEROS + 0j),
+    "null": lambda file, _: file.__setitem__("y", h5py.Empty("f8")),
+    "type": lambda file, _: file.__setitem__("y", np.dtype("i8")),
+}
 
 
-def spoil_chunks(file, secret):
-    file.create_dataset("y", data=np.zeros(N, dtype=int), chunks=(2,))
-
-
-def spoil_object(file, secret):
-    file.create_dataset("y", data=["import os"] * N, dtype=h5py.string_dtype())
-
-
-def spoil_reference(file, secret):
-    file.create_dataset("y", (N,), dtype=h5py.ref_dtype)
-
-
-def spoil_records(file, secret):
-    file.create_dataset("y", data=np.zeros(N, dtype=[("a", "i8")]))
-
-
-def spoil_arrays(file, secret):
-    file.create_dataset("y", (N,), dtype=np.dtype(("i8", (2,))))
-
-
-def spoil_opaque(file, secret):
-    file.create_dataset("y", data=np.zeros(N, dtype="V8"))
-
-
-def spoil_complex(file, secret):
-    file.create_dataset("y", data=np.zeros(N, dtype=complex))
-
-
-def spoil_null(file, secret):
-    file["y"] = h5py.Empty("f8")
-
-
-def spoil_type(file, secret):
-    file["y"] = np.dtype("i8")
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [value for name, value in dict(globals()).items() if name.startswith("spoil_")],
-)
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
 def test_data_that_is_not_plain_numbers_in_the_file_is_refused(saved, opened, spoil):
     secret = saved.with_name("secret")
     secret.write_bytes(bytes(8 * N))
@@ -778,10 +671,3 @@ def test_figures_of_a_result_are_those_of_the_function():
         assert_array_equal(line.get_xydata(), expected.get_xydata())
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         result.plot(colour="red")
-
-
-def test_table_takes_one_correction_by_name_and_checks_it():
-    result = time_result()
-    assert "p_fdr" in result.to_dataframe("fdr")
-    with pytest.raises(ValueError, match=r"'corrections': 'holm'.*'fdr'"):
-        result.to_dataframe(["holm"])

@@ -1,98 +1,43 @@
-import warnings
 from dataclasses import dataclass, replace
 
+import build
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from build import MNI, region_space, surface_space, volume_space
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from nilearn import datasets
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.results.images import VolumeResult
+from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace
 from mvpa_kfda.viz import brains
 from mvpa_kfda.viz.brains import MOST_BARS
 from mvpa_kfda.viz.common import SIGNIFICANT_COLOR
 
-plt.switch_backend("Agg")
-
-N, P, CHANCE = 12, 99, 0.25
-MNI = np.diag([8.0, 8.0, 8.0, 1.0])
-MNI[:3, 3] = [-40, -80, -16]
+P, CHANCE = 99, 0.25
 
 INSIDE = (slice(1, -1),) * 3
 
 
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    plt.close("all")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nilearn's are not for the reader
-        yield
-    plt.close("all")
-
-
-def volume(shape=(11, 12, 8), affine=MNI):
-    mask = np.ones(shape, bool)
-    mask[0, 0] = False
-    return VolumeSpace(mask, affine)
+#: Warnings of nilearn are not for the reader.
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def slab():
     """One slice, as some measure it."""
-    return volume((40, 20, 1), np.diag([3.1, 3.75, 3.75, 1.0]))
+    return volume_space((40, 20, 1), np.diag([3.1, 3.75, 3.75, 1.0]))
 
 
-def surface():
-    """Make two bumpy sheets of vertices."""
-    x, y = (a.ravel() for a in np.meshgrid(np.arange(9), np.arange(8), indexing="ij"))
-    corner = np.flatnonzero((x < 8) & (y < 7))
-    one = np.stack([corner, corner + 8, corner + 1], axis=1)
-    other = np.stack([corner + 1, corner + 8, corner + 9], axis=1)
-    sheet = np.stack([np.sin(x), x * 4.0, y * 4.0], axis=1)
-    parts = ("left", "right")
-    return SurfaceSpace(
-        {part: sheet + i * 50 for i, part in enumerate(parts)},
-        {part: np.concatenate([one, other]) for part in parts},
-        {part: x > 0 for part in parts},
-    )
-
-
-def regions(n=6, base=None):
-    base = volume() if base is None else base
-    labels = 1 + np.arange(base.n_positions) * n // base.n_positions
-    return RegionSpace(
-        [f"Area {i}" for i in range(n)], np.arange(1, n + 1), base, labels
-    )
-
-
-def make(space=None, good=(3,), undecoded=(1,), n_permutations=P, chance=CHANCE):
+def make(space=None, good=(3,), undecoded=(1,), n_permutations=P):
     """Make a result in which the good positions are significant, no others."""
-    space = volume() if space is None else space
+    space = volume_space() if space is None else space
     rng, n = np.random.default_rng(0), space.n_positions
     scores = rng.uniform(CHANCE - 0.05, CHANCE + 0.05, n)
     scores[list(good)] = 0.6 + 0.01 * np.arange(len(good))
     null = rng.uniform(CHANCE - 0.1, CHANCE + 0.1, (n_permutations, n))
-    n_features = np.full(n, 9)
-    bad = list(undecoded)
-    n_features[bad], scores[bad], null[:, bad] = 0, np.nan, np.nan
-    return VolumeResult(
-        positions=np.arange(n),
-        space=space.pack(),
-        adjacency=np.empty((2, 0), int),
-        n_features=n_features,
-        metrics={"accuracy": scores},
-        nulls={"accuracy": null} if n_permutations else {},
-        chances={"accuracy": chance},
-        classes=np.array(["face", "house"]),
-        y=np.arange(N) % 2,
-        groups=None,
-        predicted=np.zeros((n, N), dtype=int),
-        tests=tuple(np.arange(N).reshape(4, 3)),
-        parameters={},
-        versions={},
-    )
+    scores[list(undecoded)] = np.nan
+    return build.made_of_images(space, scores, null, chance=CHANCE)
 
 
 def legend(figure):
@@ -249,7 +194,7 @@ def test_cuts_go_through_the_best_significant_voxel(monkeypatch):
 
 
 def test_cuts_of_regions_go_through_a_voxel_of_the_best(monkeypatch):
-    result = make(regions())
+    result = make(region_space())
     seen = cuts(monkeypatch, result, kind="stat_map")
     own = result.geometry.base.points[result.geometry.labels == 4]
     assert (np.abs(own - seen["cut_coords"]).max(axis=1) < 1e-9).any()
@@ -271,11 +216,11 @@ def test_one_slice_is_drawn_as_one(monkeypatch, overlays):
 
 
 def test_background_is_the_template_only_where_it_fits(monkeypatch):
-    assert brains.in_template(volume())
+    assert brains.in_template(volume_space())
     far = MNI.copy()
     far[:3, 3] += 60
-    assert "anat_img" in cuts(monkeypatch, make(volume(affine=far)))
-    mine = volume().to_img(np.arange(volume().n_positions))
+    assert "anat_img" in cuts(monkeypatch, make(volume_space(affine=far)))
+    mine = volume_space().to_img(np.arange(volume_space().n_positions))
     assert cuts(monkeypatch, make(), bg_img=mine)["anat_img"] is mine
 
 
@@ -312,7 +257,7 @@ def test_glass_brain_may_be_empty(overlays):
 
 
 def test_surface_is_drawn_from_both_sides():
-    result = make(surface(), good=(0, 20))
+    result = make(surface_space(), good=(0, 20))
     place = result.geometry.coordinates["left"].copy()
     figure = result.plot()
     *brains, bar = figure.axes
@@ -322,7 +267,7 @@ def test_surface_is_drawn_from_both_sides():
     assert_array_equal(result.geometry.coordinates["left"], place)  # nilearn moves it
     views = {(round(ax.elev), round(ax.azim)) for ax in brains}
     assert len(views) == 2
-    assert len(make(surface()).plot(views="lateral").axes) == 3
+    assert len(make(surface_space()).plot(views="lateral").axes) == 3
 
 
 def blackened(figure):
@@ -337,7 +282,7 @@ def blackened(figure):
 
 @pytest.mark.parametrize("good", [[27], [27, 28, 35, 36]], ids=["one", "four"])
 def test_surface_outlines_run_around_significant_vertices(good):
-    result = make(surface(), good=good)
+    result = make(surface_space(), good=good)
     left, right = blackened(result.plot(views="lateral"))
     assert len(right) == 0
     vertices = result.geometry.columns()["vertex"][good]
@@ -349,13 +294,13 @@ def test_surface_outlines_run_around_significant_vertices(good):
 
 
 def test_surface_without_significance_has_no_outline():
-    left, right = blackened(make(surface(), good=()).plot(views="lateral"))
+    left, right = blackened(make(surface_space(), good=()).plot(views="lateral"))
     assert len(left) == len(right) == 0
 
 
 def test_folds_are_darker_than_crowns():
-    shade = brains._shading(surface(), "left", None)
-    height = surface().coordinates["left"][:, 0]
+    shade = brains._shading(surface_space(), "left", None)
+    height = surface_space().coordinates["left"][:, 0]
     inner = np.zeros((9, 8), bool)
     inner[1:-1, 1:-1] = True
     inner = inner.ravel()
@@ -382,7 +327,7 @@ def curve(ax, label):
 
 
 def test_regions_are_rows_the_best_on_top():
-    result = make(regions(), undecoded=(1,))
+    result = make(region_space(), undecoded=(1,))
     figure = result.plot()
     (ax,) = figure.axes
     names = [text.get_text() for text in ax.get_yticklabels()]
@@ -423,7 +368,7 @@ def test_bars_without_permutations_or_significance():
     )
     assert ax.containers == []
     assert {str(line.get_label()) for line in ax.lines} == {"Accuracy", "chance (0.25)"}
-    (ax,) = make(regions(), good=()).plot().axes
+    (ax,) = make(region_space(), good=()).plot().axes
     assert len(curve(ax, "no region at p").get_xdata()) == 0
 
 
@@ -433,13 +378,22 @@ def test_bars_without_permutations_or_significance():
 @pytest.mark.parametrize(
     ("space", "options", "message"),
     [
-        (volume, {"kind": "bar"}, "'kind': 'bar'. Allowed: 'stat_map', 'glass_brain'"),
-        (regions, {"kind": "surface"}, "Allowed: 'bar', 'stat_map', 'glass_brain'"),
-        (surface, {"cut_coords": [1]}, "A surface has no cuts"),
-        (volume, {"kind": "glass_brain", "cut_coords": [1]}, "neither cuts nor a back"),
-        (volume, {"alpha": 2}, "'alpha': 2"),
-        (volume, {"metric": "f1"}, "'metric': 'f1'"),
-        (volume, {"vlim": (1, 0)}, "'vlim'"),
+        (
+            volume_space,
+            {"kind": "bar"},
+            "'kind': 'bar'. Allowed: 'stat_map', 'glass_brain'",
+        ),
+        (
+            region_space,
+            {"kind": "surface"},
+            "Allowed: 'bar', 'stat_map', 'glass_brain'",
+        ),
+        (surface_space, {"cut_coords": [1]}, "A surface has no cuts"),
+        (
+            volume_space,
+            {"kind": "glass_brain", "cut_coords": [1]},
+            "neither cuts nor a back",
+        ),
     ],
 )
 def test_wrong_arguments_leave_no_figure(space, options, message):
@@ -449,7 +403,7 @@ def test_wrong_arguments_leave_no_figure(space, options, message):
 
 
 def test_nothing_decoded_is_nothing_to_plot():
-    result = make(regions(), good=(), undecoded=range(6))
+    result = make(region_space(), good=(), undecoded=range(6))
     with pytest.raises(ValueError, match="nothing to plot: no position could be"):
         result.plot()
 
@@ -460,10 +414,3 @@ def test_values_beyond_the_colors_are_told_by_the_colorbar():
     assert_allclose(bar.get_ylim(), [0.22, 0.4], rtol=1e-9, atol=0)
     assert len(bar.patches) == 2  # a point at either end
     assert not make().plot().axes[-1].patches
-
-
-def test_figures_can_be_shown(monkeypatch):
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
-    assert isinstance(make(regions()).plot(show=True), plt.Figure)
-    assert shown == [True]
