@@ -19,12 +19,14 @@ from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_ep
 from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.decoding.run import NULLS
-from mvpa_kfda.group.arguments import CLUSTER_FDR, METHODS
+from mvpa_kfda.group.arguments import CLUSTER_FDR
+from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.kfda.kernels import KERNELS
 from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
 from mvpa_kfda.metrics import METRICS, REGRESSION_METRICS
+from mvpa_kfda.results.group import GROUP_TESTS
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
 
@@ -459,7 +461,7 @@ def test_names_of_options_are_those_of_the_functions():
     assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
     assert set(common.CRITERIA) == set(CRITERIA)
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
-    assert group.METHODS == tuple(METHODS)
+    assert group.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
     assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
     assert group.ALTERNATIVES == ALTERNATIVES
 

@@ -6,14 +6,8 @@ import pytest
 from nibabel import Nifti1Image, load
 
 from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
-from mvpa_kfda.cli import group as command
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.cli.report import word_spans
-from mvpa_kfda.group.arguments import CLUSTER_FDR
-from mvpa_kfda.group.second_level import METHODS
-from mvpa_kfda.inference.corrections import CORRECTIONS
-from mvpa_kfda.inference.null import ALTERNATIVES
-from mvpa_kfda.results.group import GROUP_TESTS
 
 Y = np.tile(["face", "house"], 10)
 
@@ -34,12 +28,6 @@ def files(tmp_path):
 
 def run(*arguments):
     return main([str(each) for each in arguments])
-
-
-def test_choices_are_those_of_the_function():
-    assert command.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
-    assert set(command.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
-    assert command.ALTERNATIVES == ALTERNATIVES
 
 
 def test_writes_result_table_and_figures(files, tmp_path, capsys):
