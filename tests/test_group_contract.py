@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import compare, group_inference, load_result
-from mvpa_kfda.group.arguments import METHODS
+from mvpa_kfda.group.second_level import METHODS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:method='sign-flip' finds"),
