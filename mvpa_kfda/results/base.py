@@ -21,7 +21,7 @@ from ..inference.corrections import (
 from ..inference.null import ALTERNATIVES, NullSummary
 from ..utils.checks import check_option
 from ..utils.files import same_content, write_result_file
-from .kinds import arrays, optional_array, plain, plain_values, record
+from .kinds import record
 from .places import Places
 
 #: Endings of files that hold brain images and never results.
@@ -575,3 +575,24 @@ def _peak(scores):
 def _worded(coordinate):
     """Word a coordinate: a name, or a number with three decimals."""
     return coordinate if isinstance(coordinate, str) else f"{coordinate:.3f}"
+
+
+def plain(value):
+    """Return an array, or a Python float where there is a single number."""
+    value = np.asarray(value)
+    return float(value) if value.ndim == 0 else value
+
+
+def plain_values(values):
+    """Return a dict with arrays, or floats where there are single numbers."""
+    return {name: plain(value) for name, value in values.items()}
+
+
+def arrays(values):
+    """Return a dict with arrays."""
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def optional_array(value):
+    """Return an array, or None."""
+    return None if value is None else np.asarray(value)

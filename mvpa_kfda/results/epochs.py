@@ -17,8 +17,8 @@ from ..inference.corrections import (
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
-from .base import SubjectResult, SummariesMixin
-from .kinds import arrays, figure_method, result_kind
+from .base import SubjectResult, SummariesMixin, arrays
+from .kinds import figure_method, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 

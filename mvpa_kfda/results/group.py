@@ -10,9 +10,9 @@ from ..inference.corrections import ADJUSTMENTS, adjust, check_correction
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option
 from ..viz.group import plot_group, plot_latency, plot_null_max
-from .base import Result, ScoreMap
+from .base import Result, ScoreMap, arrays, optional_array, plain
 from .images import image_of_p, peak_table
-from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
+from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
 
 

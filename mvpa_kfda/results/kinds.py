@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass
 from functools import wraps
 
-import numpy as np
-
 #: Name -> class of results; a file says by name what it holds.
 RESULTS = {}
 
@@ -97,24 +95,3 @@ def _without_first(doc):
     """Return the docs of a function without its first parameter and its examples."""
     doc = re.sub(r"(\nParameters\n-+\n)\S.*\n(?: .*\n)+", r"\1", doc, count=1)
     return _EXAMPLES.sub("", doc)
-
-
-def plain(value):
-    """Return an array, or a Python float where there is a single number."""
-    value = np.asarray(value)
-    return float(value) if value.ndim == 0 else value
-
-
-def plain_values(values):
-    """Return a dict with arrays, or floats where there are single numbers."""
-    return {name: plain(value) for name, value in values.items()}
-
-
-def arrays(values):
-    """Return a dict with arrays."""
-    return {name: np.asarray(value) for name, value in values.items()}
-
-
-def optional_array(value):
-    """Return an array, or None."""
-    return None if value is None else np.asarray(value)

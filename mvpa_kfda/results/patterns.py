@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..utils.checks import check_option
-from .kinds import arrays, optional_array, record
+from .kinds import record
 
 _KINDS = ("class", "discriminant")
 
@@ -38,8 +38,12 @@ class PatternsMixin:
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "pattern_maps")
-        self._convert(optional_array, "info_fif")
+        self._convert(
+            lambda maps: {kind: np.asarray(values) for kind, values in maps.items()},
+            "pattern_maps",
+        )
+        if self.info_fif is not None:
+            self._convert(np.asarray, "info_fif")
         super().__post_init__()
         shape = tuple(len(getattr(self, name)) for name in self.pattern_axes)
         for name, maps in self.pattern_maps.items():
