@@ -258,7 +258,7 @@ def test_interrupting_stops_the_workers(backend):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("backend", LOCAL)
-def testone_blas_thread(backend, n_jobs):
+def test_one_blas_thread(backend, n_jobs):
     with threadpool_limits(2, user_api="blas"), parallel_config(backend=backend):
         assert blas_threads(0) == {2}
         results = run_in_parallel(blas_threads, (), range(8), n_jobs)
