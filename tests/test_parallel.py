@@ -137,7 +137,7 @@ def client():
 @pytest.fixture
 def dask(client):
     """Two workers, through joblib; nothing of a run is left behind on them."""
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=120)
     with parallel_config(backend="dask"):
         yield client
     assert is_idle(client)
@@ -318,7 +318,7 @@ def test_runs_inside_dask_tasks(dask):
     """Both workers wait for calls that only they can do."""
     futures = dask.map(run_in_worker, [make_data()] * 2, pure=False)
     for future in futures:
-        assert future.result(timeout=20) == EXPECTED[:5]
+        assert future.result(timeout=60) == EXPECTED[:5]
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
@@ -380,7 +380,7 @@ def test_a_dask_cluster_that_starts_empty_grows_and_closes():
             with pytest.raises(TimeoutError, match="no worker after 1 seconds"):
                 list(run_in_parallel(where, (), range(10)))
             cluster.scale(1)
-            client.wait_for_workers(1, timeout=30)
+            client.wait_for_workers(1, timeout=120)
             results = run_in_parallel(where, (), range(90))
             pids = {next(results)}
             cluster.scale(2)

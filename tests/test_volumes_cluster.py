@@ -68,7 +68,7 @@ def test_a_killed_worker_loses_nothing(
         add(gathered, block, part)
 
     expected = compute(n_jobs=1)
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=120)
     monkeypatch.setattr(outcome.MapStore, "add", add_and_kill)
     path = tmp_path / "run" if with_checkpoint else None
     with parallel_config(backend="dask"):
