@@ -7,11 +7,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import build
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
+import build
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,

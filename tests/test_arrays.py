@@ -6,7 +6,6 @@ in ``test_oracle.py``; here is what else a user meets.
 
 import warnings
 
-import build
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +16,7 @@ from sklearn import model_selection as ms
 from sklearn.metrics import accuracy_score
 from sklearn.metrics.pairwise import rbf_kernel
 
+import build
 from mvpa_kfda import RBF, Linear, Nystrom, Ridge, Tuned, cross_validate
 from mvpa_kfda.metrics import METRICS
 

@@ -10,9 +10,9 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import fit
 
 from mvpa_kfda import RBF, KernelFDA, Ridge
+from reference import fit
 
 FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
 

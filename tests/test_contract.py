@@ -13,31 +13,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import build
-import entries
 import numpy as np
 import pytest
-import reference
-from entries import (
-    CODES,
-    DATA,
-    ENTRIES,
-    LABELS,
-    NAMES,
-    OTHER_CODES,
-    OTHER_NAMES,
-    OTHERS,
-    SEED,
-    N,
-    P,
-    T,
-    entries_with,
-    epochs,
-    everywhere,
-    other_times,
-    pairs_of_times,
-    same,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -60,6 +37,29 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
+import build
+import entries
+import reference
+from entries import (
+    CODES,
+    DATA,
+    ENTRIES,
+    LABELS,
+    NAMES,
+    OTHER_CODES,
+    OTHER_NAMES,
+    OTHERS,
+    SEED,
+    N,
+    P,
+    T,
+    entries_with,
+    epochs,
+    everywhere,
+    other_times,
+    pairs_of_times,
+    same,
+)
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,

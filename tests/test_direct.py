@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import reference
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
 
+import reference
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_gram, make_hat

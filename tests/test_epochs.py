@@ -6,17 +6,17 @@ metre. Classes differ from time zero on.
 
 from pathlib import Path
 
-import build
 import mne
 import numpy as np
 import pandas as pd
 import pytest
-from build import NAMES
 from mne.decoding import SlidingEstimator, cross_val_multiscore
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import laplacian_kernel
 
+import build
+from build import NAMES
 from mvpa_kfda import (
     RBF,
     KernelFDA,

@@ -4,7 +4,6 @@ Every row of a map must be what decode_epochs gives for the epochs of that row a
 one frequency's power, or the channels of one neighbourhood.
 """
 
-import build
 import mne
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from scipy import sparse
 from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import laplacian_kernel
 
+import build
 from mvpa_kfda import RBF, Polynomial, decode_epochs
 from mvpa_kfda.inference.corrections import corrected_p_values
 from mvpa_kfda.results.epochs import SensorTimeResult, TimeFrequencyResult

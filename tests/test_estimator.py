@@ -7,8 +7,6 @@ import sys
 import mne
 import numpy as np
 import pytest
-import reference
-from build import with_new
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
@@ -25,6 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import reference
+from build import with_new
 from mvpa_kfda import RBF, KernelFDA, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.kfda.kernels import Precomputed
 

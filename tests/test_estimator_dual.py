@@ -5,8 +5,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import reference
-from build import chain, with_new
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 from sklearn.base import clone
@@ -20,6 +18,8 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import reference
+from build import chain, with_new
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,

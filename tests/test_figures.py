@@ -3,10 +3,11 @@
 import inspect
 from functools import cache
 
-import build
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+
+import build
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [

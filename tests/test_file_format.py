@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import build
 import h5py
 import numpy as np
 import pytest
@@ -16,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_array_equal
-from test_results import PARAMETERS, assert_identical
 
+import build
 from mvpa_kfda.results.load import RESULTS, load_result
 from mvpa_kfda.utils import files as hdf5
+from test_results import PARAMETERS, assert_identical
 
 PAGE = Path(__file__).parents[1] / "doc" / "file_format.rst"
 OF_EVERY_KIND = {**PARAMETERS, "objects": np.array(["a", 1], dtype=object)}

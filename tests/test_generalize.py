@@ -8,18 +8,18 @@ trained on exactly the permuted labels.
 import pickle
 from dataclasses import replace
 
-import build
 import joblib
 import mne
 import numpy as np
 import pytest
-import reference
-from build import NAMES
 from mne.decoding import GeneralizingEstimator, cross_val_multiscore
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn import model_selection as ms
 
+import build
+import reference
+from build import NAMES
 from mvpa_kfda import (
     RBF,
     GeneralizationResult,

@@ -4,16 +4,16 @@ import re
 import tempfile
 import warnings
 
-import build
 import mne
 import numpy as np
 import pandas as pd
 import pytest
-from build import NAMES
 from mne.time_frequency import EpochsTFRArray
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel
 
+import build
+from build import NAMES
 from mvpa_kfda import Ridge, generalize_arrays, generalize_epochs
 from mvpa_kfda.decoding import analysis
 from mvpa_kfda.decoding import run as _memory

@@ -8,11 +8,11 @@ import copy
 import pickle
 from functools import cache
 
-import build
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import build
 from mvpa_kfda import compare, group_inference, load_result
 from mvpa_kfda.group.second_level import METHODS
 

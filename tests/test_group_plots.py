@@ -5,12 +5,12 @@ import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pytest
-from build import region_space, surface_space, volume_space
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from build import region_space, surface_space, volume_space
 from mvpa_kfda.data.space import FeatureSpace
 from mvpa_kfda.results.group import ComparisonResult, GroupResult
 from mvpa_kfda.results.patterns import pack_info

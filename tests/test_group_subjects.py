@@ -3,13 +3,13 @@ import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
-import build
 import mne
 import nibabel
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import build
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,

@@ -3,13 +3,13 @@
 import warnings
 from dataclasses import replace
 
-import build
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+import build
 from mvpa_kfda import TimeResult, bootstrap_latency, group_inference
 from mvpa_kfda.group.latency import Rule, draw_subjects, locate
 

@@ -1,7 +1,6 @@
 from dataclasses import replace
 from functools import cache, partial
 
-import build
 import matplotlib.pyplot as plt
 import mne
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
+import build
 from mvpa_kfda import GeneralizationResult, SensorTimeResult, TimeFrequencyResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.viz.maps import (

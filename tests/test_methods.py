@@ -1,8 +1,12 @@
 """Averages, landmarks and reduced rank, at every entry alike."""
 
-import build
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+
+import build
 import reference
 from entries import (
     CODES,
@@ -16,10 +20,6 @@ from entries import (
     entries_with,
     pairs_of_times,
 )
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
-
 from mvpa_kfda import (
     RBF,
     KernelFDA,

@@ -7,10 +7,8 @@ scikit-learn's pairwise functions, folds from scikit-learn's splitters.
 
 from functools import partial
 
-import build
 import numpy as np
 import pytest
-import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 from sklearn import model_selection as ms
@@ -21,7 +19,9 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
+import build
 import mvpa_kfda
+import reference
 
 SEED = 11
 

@@ -1,12 +1,11 @@
 from datetime import date, datetime, timezone
 
-import build
 import mne
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import fit as reference_fit
 
+import build
 from mvpa_kfda import TimeFrequencyResult, TimeResult
 from mvpa_kfda.kfda import patterns as patterns_module
 from mvpa_kfda.kfda.direct import prepare
@@ -16,6 +15,7 @@ from mvpa_kfda.kfda.kernels import RBF, Linear
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.penalties import Ridge
 from mvpa_kfda.results.patterns import pack_info, unpack_info
+from reference import fit as reference_fit
 
 UNBALANCED = {2: (25, 11), 4: (15, 8, 9, 12)}
 

@@ -1,12 +1,12 @@
 from dataclasses import replace
 
-import build
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 from numpy.testing import assert_allclose, assert_array_equal
 
+import build
 from mvpa_kfda import DecodingResult, TimeResult
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.metrics import METRICS

@@ -3,12 +3,12 @@
 import joblib
 import numpy as np
 import pytest
-import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
+import reference
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.decoding.run import Task, run

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-import reference
-from build import features, trials
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import KFold
+
+import reference
+from build import features, trials
 
 
 def sklearn_lda(X, codes, lam):

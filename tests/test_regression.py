@@ -4,11 +4,9 @@ import inspect
 import tracemalloc
 from functools import partial
 
-import build
 import numpy as np
 import pandas as pd
 import pytest
-import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, pearsonr
 from sklearn import model_selection as ms
@@ -16,6 +14,8 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
+import build
+import reference
 from mvpa_kfda import (
     RBF,
     Linear,

@@ -5,12 +5,12 @@ import stat
 import zlib
 from dataclasses import FrozenInstanceError, replace
 
-import build
 import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import build
 from mvpa_kfda.results.base import Result, SubjectResult
 from mvpa_kfda.results.decoding import DecodingResult
 from mvpa_kfda.results.epochs import TimeFrequencyResult, TimeResult

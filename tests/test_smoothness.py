@@ -3,7 +3,6 @@
 import copy
 import pickle
 
-import build
 import mne
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from scipy.linalg import eigh
 from sklearn.feature_extraction.image import grid_to_graph
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
+import build
 from mvpa_kfda import KernelFDA, Ridge, cross_validate
 from mvpa_kfda.kfda.smoothness import GraphSmooth, Penalty
 

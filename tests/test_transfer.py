@@ -11,8 +11,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import reference
-from build import codes_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 from sklearn import model_selection as ms
@@ -23,6 +21,8 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
+import reference
+from build import codes_of
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding.positions import (
     GeneralizationPositions,

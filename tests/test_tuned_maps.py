@@ -7,14 +7,14 @@ maps with fixed penalties, which ``test_transfer.py`` compares to retrained mode
 
 from itertools import product
 
-import build
 import numpy as np
 import pytest
-import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
+import build
+import reference
 from mvpa_kfda import (
     RBF,
     GraphSmooth,

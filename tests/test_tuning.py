@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
@@ -24,6 +23,7 @@ from sklearn.model_selection import (
     cross_val_predict,
 )
 
+import reference
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
 from mvpa_kfda.kfda.criteria import MEASURES

@@ -1,15 +1,15 @@
 from dataclasses import dataclass, replace
 
-import build
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from build import MNI, region_space, surface_space, volume_space
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from nilearn import datasets
 from numpy.testing import assert_allclose, assert_array_equal
 
+import build
+from build import MNI, region_space, surface_space, volume_space
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace
 from mvpa_kfda.viz import brains
 from mvpa_kfda.viz.brains import MOST_BARS

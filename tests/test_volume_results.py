@@ -3,7 +3,6 @@ import tracemalloc
 import warnings
 from dataclasses import replace
 
-import build
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter
 from scipy.stats import norm
 
+import build
 from mvpa_kfda.data.neighbours import touching
 from mvpa_kfda.data.space import FeatureSpace, RegionSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
