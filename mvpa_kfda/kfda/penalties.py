@@ -13,6 +13,7 @@ trials, or for features of the scatter matrix :math:`X_c^\top X_c`, which has th
 positive eigenvalues.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,12 +71,12 @@ class Moments:
         return self.n * np.finfo(float).eps * self.eigenvalues[-1]
 
 
-class _Rule:
+class _Rule(ABC):
     """What takes lambda from the kernel alone."""
 
+    @abstractmethod
     def _lambda(self, moments):
         """Return lambda for the kernel's moments."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
