@@ -13,7 +13,6 @@ trials, or for features of the scatter matrix :math:`X_c^\top X_c`, which has th
 positive eigenvalues.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,12 +70,8 @@ class Moments:
         return self.n * np.finfo(float).eps * self.eigenvalues[-1]
 
 
-class _Rule(ABC):
-    """What takes lambda from the kernel alone."""
-
-    @abstractmethod
-    def _lambda(self, moments):
-        """Return lambda for the kernel's moments."""
+class _Rule:
+    """What takes lambda from the kernel alone, as its `_lambda(moments)`."""
 
 
 @dataclass(frozen=True)
