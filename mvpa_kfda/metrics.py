@@ -18,6 +18,7 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -57,19 +58,102 @@ def confusion_matrix(true, predicted, n_classes):
 _CACHE_BYTES = 2**20
 
 
+def _byte_blocks(n_rows, n_columns):
+    """Yield blocks of rows: sums of 127 fit in a byte, and a few rows in the cache."""
+    rows = int(np.clip(_CACHE_BYTES // max(1, n_columns), 8, 127))
+    return (slice(start, start + rows) for start in range(0, n_rows, rows))
+
+
+def _count(flags):
+    """Count truths along the first axis of at most 127 rows, a byte each."""
+    return flags.view(np.int8).sum(axis=0, dtype=np.int8)
+
+
 def count_equal(true, predicted):
     """Count equal entries of many columns, (n, ...) with (n, ...) to (...).
 
-    Sums of at most 127 rows fit in a byte, and a few rows in the cache, which makes
-    them many times faster.
+    Bytes that stay in the cache make it many times faster than a plain sum.
     """
-    counts = np.zeros(predicted.shape[1:], np.intp)
-    rows = int(np.clip(_CACHE_BYTES // max(1, counts.size), 8, 127))
-    for start in range(0, len(predicted), rows):
-        block = slice(start, start + rows)
-        equal = (true[block] == predicted[block]).view(np.int8)
-        counts += equal.sum(axis=0, dtype=np.int8)
+    shape = np.broadcast_shapes(true.shape, predicted.shape)
+    counts = np.zeros(shape[1:], np.intp)
+    for block in _byte_blocks(len(predicted), counts.size):
+        counts += _count(true[block] == predicted[block])
     return counts
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each of c classes occurs, was predicted, and was so rightly."""
+
+    #: All (c, ...), the other two maybe with axes of length one.
+    hits: np.ndarray
+    true: np.ndarray
+    predicted: np.ndarray
+
+
+def count_classes(true, predicted, n_classes):
+    """Return the :class:`Counts` of codes (n_test, ...), which may broadcast.
+
+    Of the last class from the totals, so that two classes take hardly more than their
+    hits do.
+    """
+    n_test, *shape = np.broadcast_shapes(true.shape, predicted.shape)
+    hits, occurs, named = (
+        np.zeros((n_classes, *each), np.intp)
+        for each in (shape, true.shape[1:], predicted.shape[1:])
+    )
+    for block in _byte_blocks(n_test, hits[0].size):
+        for k in range(n_classes - 1):
+            carried, said = true[block] == k, predicted[block] == k
+            occurs[k] += _count(carried)
+            named[k] += _count(said)
+            if n_classes > 2:
+                hits[k] += _count(said & carried)
+    for counts in occurs, named:
+        counts[-1] = n_test - counts[:-1].sum(axis=0)
+    right = count_equal(true, predicted)
+    if n_classes == 2:  # hits and misses of one class: half of all sums it up
+        hits[0] = (right + occurs[0] + named[0] - n_test) // 2
+    hits[-1] = right - hits[:-1].sum(axis=0)
+    return Counts(hits, occurs, named)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What test rows carry and what was predicted of them, for B label vectors.
+
+    Metrics are (t, ..., B): of t labellings that the same predictions are compared
+    with. What they need in common is worked out once, by the first that asks for it.
+    """
+
+    #: The codes that the test rows carry, (n_test, t, ..., B), the axes in the middle
+    #: and the last one perhaps of length one.
+    true: np.ndarray
+    #: The predicted ones, (n_test, 1, ..., B).
+    predicted: np.ndarray
+    #: Scores per class (n_test, c, 1, ..., B), or None.
+    class_scores: np.ndarray | None
+    #: The test rows in order: k test sets of m rows each, predicted by models of
+    #: n_train trials, batch after batch: (k, m, n_train) each.
+    shapes: tuple
+    #: The number of classes c.
+    n_classes: int
+
+    @cached_property
+    def counts(self):
+        """How often classes occur, were predicted, and rightly so."""
+        return count_classes(self.true, self.predicted, self.n_classes)
+
+    @cached_property
+    def confusion(self):
+        """The confusion matrices, (c, c, t, ..., B)."""
+        shape = np.broadcast_shapes(self.true.shape, self.predicted.shape)
+        true, predicted = (
+            np.broadcast_to(codes, shape).reshape(len(codes), -1)
+            for codes in (self.true, self.predicted)
+        )
+        confusion = confusion_matrix(true, predicted, self.n_classes)
+        return confusion.reshape(*confusion.shape[:2], *shape[1:])
 
 
 def _divide(a, b):
@@ -85,49 +169,53 @@ def _total_in_order(values):
     return np.add.accumulate(values, axis=0)[-1]
 
 
-def _rates(confusion):
-    """Return per-class recall, precision and F1, (c, B), from (c, c, B) counts."""
-    hits = np.einsum("kkb->kb", confusion)
-    true, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
-    recall, precision = _divide(hits, true), _divide(hits, predicted)
-    return recall, precision, _divide(2 * hits, true + predicted)
+def _recall(counts):
+    return _divide(counts.hits, counts.true)
 
 
-def _seen_mean(values, confusion):
-    """Average over the classes that occur, as labels or as predictions."""
-    seen = (confusion.sum(axis=1) + confusion.sum(axis=0)) > 0
-    return _total_in_order(values * seen) / seen.sum(axis=0)
+def _precision(counts):
+    return _divide(counts.hits, counts.predicted)
+
+
+def _f1(counts):
+    return _divide(2 * counts.hits, counts.true + counts.predicted)
 
 
 def _macro(rate):
-    """Return a metric: the mean over classes of rate 0 (recall), 1 or 2."""
-    return lambda confusion: _seen_mean(_rates(confusion)[rate], confusion)
+    """Return a metric: a rate's mean over classes that occur or were predicted."""
+
+    def metric(tested):
+        counts = tested.counts
+        seen = (counts.true + counts.predicted) > 0
+        return _total_in_order(rate(counts) * seen) / seen.sum(axis=0)
+
+    return metric
 
 
 def _binary_or_macro(rate):
     """Return a metric: the second class's rate for two classes, else the macro mean."""
 
-    def metric(confusion):
-        if len(confusion) == 2:
-            return _rates(confusion)[rate][1]
-        return _macro(rate)(confusion)
+    def metric(tested):
+        if tested.n_classes == 2:
+            return rate(tested.counts)[1]
+        return _macro(rate)(tested)
 
     return metric
 
 
-def _accuracy(confusion):
-    return np.einsum("kkb->b", confusion) / confusion.sum(axis=(0, 1))
+def _accuracy(tested):
+    return count_equal(tested.true, tested.predicted) / len(tested.predicted)
 
 
-def _balanced_accuracy(confusion):
-    present = confusion.sum(axis=1) > 0
-    return _total_in_order(_rates(confusion)[0] * present) / present.sum(axis=0)
+def _balanced_accuracy(tested):
+    present = tested.counts.true > 0
+    return _total_in_order(_recall(tested.counts) * present) / present.sum(axis=0)
 
 
-def _kappa(confusion):
-    total = confusion.sum(axis=(0, 1))
-    expected = (confusion.sum(axis=0) * confusion.sum(axis=1)).sum(axis=0) / total
-    return _divide(np.einsum("kkb->b", confusion) - expected, total - expected)
+def _kappa(tested):
+    counts, total = tested.counts, len(tested.predicted)
+    expected = (counts.predicted * counts.true).sum(axis=0) / total
+    return _divide(counts.hits.sum(axis=0) - expected, total - expected)
 
 
 def roc_auc(true, class_scores, shapes):
@@ -154,15 +242,90 @@ def roc_auc(true, class_scores, shapes):
         and over classes. Where no test set does (leave-one-out), all test rows are
         ranked together. 0.5 where even that is undefined.
     """
-    odds = _log_odds(class_scores, shapes)  # per column: (n_test, B)
-    wanted = [1] if len(odds) == 2 else range(len(odds))
-    columns = [_mean_auc(odds[k], true == k, shapes) for k in wanted]
-    aucs, counts = (np.array(values) for values in zip(*columns, strict=True))
-    counted = counts > 0  # (columns, B)
-    total = _total_in_order(aucs * counted)
-    return np.where(
-        counted.any(axis=0), total / np.maximum(counted.sum(axis=0), 1), 0.5
-    )
+    return _areas(true[:, None], class_scores, shapes)[0]
+
+
+def _roc_auc(tested):
+    """Return the areas (t, ..., B) of what was tested."""
+    return _areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
+
+
+def _areas(true, class_scores, shapes):
+    """Do as :func:`roc_auc` with t labellings, which gives (t, ..., B).
+
+    Of codes (n_test, t, ..., B), which may broadcast, and scores (n_test, c, ..., B).
+    """
+    n_classes, *shape = class_scores.shape[1:]
+    wanted = [1] if n_classes == 2 else range(n_classes)
+    flags = [true == number for number in wanted]
+    flat = class_scores.reshape(len(true), n_classes, -1)
+    total, count = 0.0, 0  # (classes, t, B)
+    for rows, each in _batches(shapes):
+        areas, defined = _fold_areas(flat[rows], [f[rows] for f in flags], shape, each)
+        total = total + _total_in_order(areas)
+        count = count + defined.sum(axis=0)
+    means = total / np.maximum(count, 1)
+    undefined = np.flatnonzero((count == 0).any(axis=(0, 1)))
+    if len(undefined):
+        odds = _log_odds(flat[..., undefined], shapes)[:, None]
+        for j, number in enumerate(wanted):
+            all_rows = _mark(flags[j], shape, 1, len(true)).take(columns=undefined)
+            empty = count[j][:, undefined] == 0
+            t, i = np.nonzero(empty)
+            means[j, t, undefined[i]] = _auc(odds[number], all_rows)[0][empty]
+            count[j, t, undefined[i]] = all_rows.defined[0][empty]
+    counted = count > 0
+    total = _total_in_order(means * counted)
+    areas = total / np.maximum(counted.sum(axis=0), 1)
+    return np.where(counted.any(axis=0), areas, 0.5).reshape(-1, *shape)
+
+
+def _fold_areas(class_scores, flags, shape, batch):
+    """Return the areas of a batch's test sets and where defined, (k, classes, t, B)."""
+    k, m, n_train = batch
+    scores = class_scores.reshape(k, m, *class_scores.shape[1:])
+    marks = [_mark(each, shape, k, m) for each in flags]
+    defined = np.stack([each.defined for each in marks], axis=1)
+    areas = np.zeros(defined.shape)
+    for folds, columns in _parts(k, m, scores.shape[3]):
+        odds = _fold_odds(scores[folds, :, :, columns], n_train)
+        for j, each in enumerate(marks):
+            areas[folds, j, :, columns] = _auc(odds[j], each.take(folds, columns))
+    return areas, defined
+
+
+def _batches(shapes):
+    """Yield the test rows of every batch of test sets, and its shape."""
+    start = 0
+    for shape in shapes:
+        rows = slice(start, start + shape[0] * shape[1])
+        start = rows.stop
+        yield rows, shape
+
+
+#: Scores that are sorted at a time: with their keys and ranks they fit the cache.
+_SORTED = 2**15
+
+
+def _parts(k, m, n_labels):
+    """Cut scores (k, m, B) into parts, by test sets and columns."""
+    columns = int(np.clip(_SORTED // m, 1, n_labels))
+    folds = max(1, _SORTED // (m * columns))
+    for fold in range(0, k, folds):
+        for column in range(0, n_labels, columns):
+            yield slice(fold, fold + folds), slice(column, column + columns)
+
+
+def _fold_odds(scores, n_train):
+    """Return the log odds (., k, m, B) of scores (k, m, c, B) of test sets.
+
+    Of each class; with two classes of the second alone, and up to a factor.
+    """
+    k, m, n_classes, n_labels = scores.shape
+    if n_classes == 2:
+        return (scores[:, :, 1] - scores[:, :, 0])[None]
+    odds = _log_odds(scores.reshape(k * m, n_classes, -1), [(k, m, n_train)])
+    return odds.reshape(n_classes, k, m, n_labels)
 
 
 def _log_odds(class_scores, shapes):
@@ -197,54 +360,106 @@ def _over_others(combine, values):
     return np.stack([after[0], *middle, before[-1]])
 
 
-def _mean_auc(scores, positive, shapes):
-    """Return the mean AUC over test sets, and over how many, both (B,)."""
-    total, count, start = 0.0, 0, 0
-    for k, m, _ in shapes:
-        rows = slice(start, start + k * m)
-        start = rows.stop
-        auc, defined = _auc(
-            scores[rows].reshape(k, m, -1), positive[rows].reshape(k, m, -1)
+@dataclass(frozen=True)
+class _Marks:
+    """Which test rows of k test sets are of a class, under t labellings."""
+
+    #: By the i-th labelling if bit i is set, (k, m, B).
+    bits: np.ndarray
+    #: How many are (k, t, B), and whether the area is defined.
+    n_positive: np.ndarray
+    defined: np.ndarray
+
+    def take(self, folds=slice(None), columns=slice(None)):
+        """Return some test sets and columns."""
+        return _Marks(
+            self.bits[folds, :, columns],
+            self.n_positive[folds, :, columns],
+            self.defined[folds, :, columns],
         )
-        total = total + _total_in_order(auc)
-        count = count + defined.sum(axis=0)
-    pooled = np.flatnonzero(count == 0)
-    mean = total / np.maximum(count, 1)
-    if len(pooled):
-        auc, defined = _auc(scores[None, :, pooled], positive[None, :, pooled])
-        mean[pooled], count[pooled] = auc[0], defined[0]
-    return mean, count
 
 
-def _auc(scores, positive):
-    """Return the AUC over axis 1, (k, m, B) to (k, B), 0 where undefined.
+def _mark(flags, shape, k, m):
+    """Return the marks of flags (k * m, t, ..., B), which broadcast to (..., B)."""
+    flags = flags.reshape(k, m, *flags.shape[1:])
+    bits = flags[:, :, 0].view(np.int8).copy()
+    for number in range(1, flags.shape[2]):
+        bits |= flags[:, :, number].view(np.int8) << number
+    n_positive = flags.sum(axis=1)
+    defined = (n_positive > 0) & (n_positive < m)
+    return _Marks(
+        *(
+            np.broadcast_to(each, each.shape[:2] + tuple(shape)).reshape(
+                *each.shape[:2], -1
+            )
+            for each in (bits, n_positive, defined)
+        )
+    )
 
-    The label goes into the last bit of a whole-numbered score, so that sorting plain
-    numbers, many times faster than ranking, tells where the positive ones end up.
+
+def _auc(scores, marks):
+    """Return the areas (k, t, B) of scores (k, m, B), 0 where they are undefined.
+
+    Scores that are alike are ranked, which is many times slower than sorting.
     """
-    n_positive = positive.sum(axis=1)
-    pairs = n_positive * (positive.shape[1] - n_positive)
-    defined = pairs > 0
-    if not defined.any():
-        return np.zeros(pairs.shape), defined
-    merged = _merge_near_ties(scores)
-    keys = np.ascontiguousarray(np.moveaxis(2 * merged + positive, 1, 2))
-    keys.sort(axis=2)
-    half = np.floor(keys / 2)
-    keys -= 2 * half  # now the labels, in the order of the scores
-    ranks = np.arange(1, keys.shape[2] + 1, dtype=np.float64)
-    total = keys.astype(np.float64, copy=False) @ ranks
-    tied = (half[..., 1:] == half[..., :-1]) & (keys[..., 1:] != keys[..., :-1])
-    folds, columns = np.nonzero(tied.any(axis=2))
+    if not marks.defined.any():
+        return np.zeros(marks.defined.shape)
+    n, n_positive = scores.shape[1], marks.n_positive
+    totals, tied = _rank_sums(scores, marks.bits, n_positive.shape[1])
+    folds, columns = np.nonzero(tied)
     if len(folds):
-        ranks = rankdata(merged[folds, :, columns], axis=1)
-        total[folds, columns] = (ranks * positive[folds, :, columns]).sum(axis=1)
-    return _divide(total - n_positive * (n_positive + 1) / 2, pairs), defined
+        ranks = rankdata(_merge_near_ties(scores)[folds, :, columns], axis=1)
+        for i in range(n_positive.shape[1]):
+            mine = (marks.bits[folds, :, columns] >> i) & 1
+            totals[folds, i, columns] = (ranks * mine).sum(axis=1)
+    areas = totals - n_positive * (n_positive + 1) / 2
+    return _divide(areas, n_positive * (n - n_positive))
+
+
+def _rank_sums(scores, marks, n_labellings):
+    """Return the sums (k, t, B) of the positive ones' ranks, and which have ties.
+
+    Labels take the place of a score's last bits, so that sorting plain numbers, many
+    times faster than ranking, tells where the positive ones end up.
+    """
+    whole = np.int64 if scores.dtype == np.float64 else np.int32
+    k, m, n_labels = scores.shape
+    marked = scores.view(whole) & -(1 << n_labellings)
+    marked |= marks
+    bits = np.empty((k, n_labels, m), whole)
+    bits[:] = marked.swapaxes(1, 2)
+    keys = bits.view(scores.dtype)
+    keys.sort(axis=2)
+    tied = _tied(keys)  # before the keys are used up
+    ranks = np.arange(1, m + 1, dtype=np.float64)
+    sums = np.empty((k, n_labellings, n_labels))
+    for number in range(n_labellings):
+        sums[:, number] = (bits & 1).astype(np.float64) @ ranks
+        bits >>= 1
+    return sums, tied
+
+
+def _tied(keys):
+    """Tell which sorted keys (k, B, m) are alike or infinite somewhere, (k, B)."""
+    largest = np.maximum(keys[..., -1], -keys[..., 0])
+    # With a margin for the bits that are labels, which are all there is to a zero.
+    unit = np.maximum(1.5 * largest / _digits(keys.dtype), np.finfo(keys.dtype).tiny)
+    flat = keys.ravel()
+    with np.errstate(invalid="ignore"):
+        steps = np.subtract(flat[1:], flat[:-1])  # in one go, across columns too
+        if np.abs(steps, out=steps).min(initial=np.inf) > unit.max():
+            return np.zeros(unit.shape, bool)
+        return ~(np.diff(keys, axis=2) > unit[..., None]).all(axis=2)
+
+
+def _digits(dtype):
+    """Return the steps from zero to the largest score that are more than rounding."""
+    return 1e10 if dtype == np.float64 else 1e5
 
 
 def _merge_near_ties(scores):
     """Return scores as whole numbers, alike where they differ by rounding only."""
-    digits = 1e10 if scores.dtype == np.float64 else 1e5
+    digits = _digits(scores.dtype)
     scale = np.maximum(scores.max(axis=1), -scores.min(axis=1))
     if not np.isfinite(scale).all():
         finite = np.where(np.isfinite(scores), scores, 0)
@@ -280,8 +495,7 @@ def _chance_f1(p):
 class Metric:
     """How to score predicted classes."""
 
-    #: ``f(confusion (c, c, B)) -> (B,)``, rows the true and columns the predicted
-    #: class; with `needs_class_scores` ``f(true, class_scores, shapes)``, as `roc_auc`.
+    #: ``f(tested) -> (t, ..., B)`` of what was :class:`Tested`.
     score: Callable
     #: ``f(proportions (c,)) -> float``, see `chance_level`.
     chance: Callable
@@ -299,16 +513,16 @@ class Metric:
 METRICS = {
     "accuracy": Metric(_accuracy, _chance_class, "Accuracy"),
     "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "Balanced accuracy"),
-    "roc_auc": Metric(roc_auc, lambda p: 0.5, "ROC AUC", needs_class_scores=True),
-    "recall": Metric(_binary_or_macro(0), _chance_class, "Recall"),
-    "precision": Metric(_binary_or_macro(1), _chance_precision, "Precision"),
-    "f1": Metric(_binary_or_macro(2), _chance_f1, "F1"),
-    "recall_macro": Metric(_macro(0), _chance_class, "Recall (macro)"),
-    "precision_macro": Metric(_macro(1), np.mean, "Precision (macro)"),
-    "f1_macro": Metric(_macro(2), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
+    "roc_auc": Metric(_roc_auc, lambda p: 0.5, "ROC AUC", needs_class_scores=True),
+    "recall": Metric(_binary_or_macro(_recall), _chance_class, "Recall"),
+    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "Precision"),
+    "f1": Metric(_binary_or_macro(_f1), _chance_f1, "F1"),
+    "recall_macro": Metric(_macro(_recall), _chance_class, "Recall (macro)"),
+    "precision_macro": Metric(_macro(_precision), np.mean, "Precision (macro)"),
+    "f1_macro": Metric(_macro(_f1), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
     "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0),
     "confusion_matrix": Metric(
-        lambda confusion: confusion,
+        lambda tested: tested.confusion,
         lambda p: np.nan,
         "Confusion matrix",
         highest=np.inf,
@@ -375,31 +589,31 @@ def evaluate(scoring, scored, shapes, n_classes):
         (B,) for each metric, (B, c, c) for the confusion matrix. With predictions at
         several positions, (n_test, ..., B), these follow: (B, ...) and (B, ..., c, c).
     """
-    predicted = scored.predicted
-    if scoring == ["accuracy"]:  # the common case needs no table
-        hits = count_equal(scored.true, predicted)
-        return {"accuracy": np.moveaxis(hits / len(predicted), -1, 0)}
-    positions = predicted.shape[1:]
-    true, predicted = (
-        np.broadcast_to(codes, predicted.shape).reshape(len(codes), -1)
-        for codes in (scored.true, predicted)
+    return evaluate_labellings(scoring, scored, [scored.true], shapes, n_classes)[0]
+
+
+def evaluate_labellings(scoring, scored, trues, shapes, n_classes):
+    """Do as :func:`evaluate` for labels (n_test, ..., B) in place of those carried.
+
+    There may be several such labellings, of which a list is returned.
+    """
+    scores = scored.class_scores
+    tested = Tested(
+        np.stack(np.broadcast_arrays(*trues), axis=1),
+        scored.predicted[:, None],
+        None if scores is None else scores[:, :, None],
+        shapes,
+        n_classes,
     )
-    confusion = confusion_matrix(true, predicted, n_classes)
-    scores = {}
+    found = [{} for _ in trues]
     for name in scoring:
         metric = METRICS[name]
-        if metric.needs_class_scores:
-            class_scores = scored.class_scores
-            class_scores = class_scores.reshape(*class_scores.shape[:2], -1)
-            value = metric.score(true, class_scores, shapes)
-        else:
-            value = metric.score(confusion)
-        value = value.reshape(*value.shape[:-1], *positions)
-        value = np.moveaxis(value, -1, 0)  # (B, c, c, ...) for the confusion matrix
-        if not metric.scalar:
+        value = np.moveaxis(metric.score(tested), -1, 0)
+        if not metric.scalar:  # (B, c, c, t, ...)
             value = np.moveaxis(value, (1, 2), (-2, -1))
-        scores[name] = value
-    return scores
+        for number, each in enumerate(found):
+            each[name] = value[:, number]
+    return found
 
 
 #: A spread of predictions below this many units of rounding is none.

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
+from mvpa_kfda import metrics
 from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.metrics import (
     METRICS,
@@ -14,6 +15,7 @@ from mvpa_kfda.metrics import (
     chance_level,
     check_scoring,
     evaluate,
+    evaluate_labellings,
     evaluate_regression,
     metric_limits,
     needs_class_scores,
@@ -101,7 +103,7 @@ def reference_auc(true, scores, n_classes):
         for rows, n_train in fold_slices():
             positive = true[rows] == k
             if 0 < positive.sum() < len(positive):
-                posterior = softmax(n_train * scores[rows], axis=1)[:, k]
+                posterior = softmax(n_train * scores[rows], axis=1)[:, k].round(12)
                 values.append(skm.roc_auc_score(positive, posterior))
         if values:
             per_class.append(np.mean(values))
@@ -161,6 +163,47 @@ def test_auc_ranks_trials_that_are_all_but_certain(k):
         per_class = roc_auc(true, scores, ((1, 4, n_train),))
         # Class k is ranked without error, and so is its rival, from the other end.
         assert per_class == [1.0]
+
+
+def labellings_at_positions(n_classes, digits):
+    """Return predictions at three positions, and labels that all of them share."""
+    parts = [make_predictions(n_classes, seed=seed) for seed in range(3)]
+    scores = np.stack([part.class_scores for part in parts], axis=2).round(digits)
+    true, second = (part.true[:, None].astype(np.int8) for part in parts[:2])
+    scored = Predictions(true, scores.argmax(axis=1).astype(np.int8), scores)
+    return scored, [true, second, second[..., :1]]
+
+
+@pytest.mark.parametrize("digits", [12, 2], ids=["continuous", "tied"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_labellings_at_positions_are_scored_as_each_alone(n_classes, digits):
+    scored, trues = labellings_at_positions(n_classes, digits)
+    names = list(METRICS)
+    found = evaluate_labellings(names, scored, trues, SHAPES, n_classes)
+    for scores, true in zip(found, trues, strict=True):
+        for position, b in np.ndindex(3, N_LABELS):
+            codes = true[:, 0, b % true.shape[2]]
+            class_scores = scored.class_scores[:, :, position, b]
+            for name in names:
+                if name == "roc_auc":
+                    expected = reference_auc(codes, class_scores, n_classes)
+                else:
+                    predicted = scored.predicted[:, position, b]
+                    expected = sklearn_score(name, codes, predicted, n_classes)
+                value = scores[name][b, position]
+                assert_allclose(value, expected, rtol=1e-10, atol=1e-15, err_msg=name)
+
+
+def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
+    scored, trues = labellings_at_positions(3, 12)
+    names = ["f1", "kappa", "roc_auc"]
+    whole = evaluate_labellings(names, scored, trues, SHAPES, 3)
+    monkeypatch.setattr(metrics, "_SORTED", 9)
+    monkeypatch.setattr(metrics, "_CACHE_BYTES", 9)
+    pieces = evaluate_labellings(names, scored, trues, SHAPES, 3)
+    for one, other in zip(whole, pieces, strict=True):
+        for name in names:
+            np.testing.assert_array_equal(one[name], other[name])
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

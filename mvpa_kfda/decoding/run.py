@@ -11,7 +11,7 @@ cells of a map are numbered in C order.
 import shutil
 import tempfile
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tqdm import tqdm
@@ -19,7 +19,7 @@ from tqdm import tqdm
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import class_patterns
-from ..metrics import METRICS, evaluate, needs_class_scores
+from ..metrics import METRICS, evaluate_labellings, needs_class_scores
 from ..utils.checks import check_option, word_bytes
 from ..utils.parallel import keep_freed_memory, physical_memory, run_in_parallel
 from .positions import PositionError
@@ -256,15 +256,16 @@ def _evaluate(scoring, scored, model, task, second=None):
 
     Against the labels they come with and, if given, against the second ones (B, n).
     """
-    pieces = []
+    pieces, trues = [], []
+    if second is not None:
+        trues.append(second.T[model.rows])
     for piece in scored:
-        both = [piece]
-        if second is not None:
-            true = second.T[model.rows]
-            true = true.reshape(len(true), *(1,) * (piece.predicted.ndim - 2), -1)
-            both.append(replace(piece, true=true))
+        cells = (1,) * (piece.predicted.ndim - 2)
+        others = [true.reshape(len(true), *cells, -1) for true in trues]
         pieces.append(
-            [evaluate(scoring, one, model.shapes, task.n_classes) for one in both]
+            evaluate_labellings(
+                scoring, piece, [piece.true, *others], model.shapes, task.n_classes
+            )
         )
     if len(pieces) == 1:
         return pieces[0]

@@ -95,6 +95,8 @@ def chunk_length(n_rows, n_columns):
 
 #: Rows of one matrix product, and bytes of what it yields: these fit the cache.
 _ROWS, _CACHE_BYTES = 256, 2**20
+#: Bytes of the class scores of the test positions that are scored together.
+_SCORE_BYTES = 2**21
 #: Bytes that the coefficients or scores of a block of label vectors may take.
 _MEMORY_BYTES = 2**26
 
@@ -175,8 +177,14 @@ class Transfer:
         else:
             codes = [targets.codes[c.take] for c in classifiers]
             true = np.concatenate(codes)[:, None, :]
+        step = self.chunks.length
+        if want_scores:
+            bytes_each = len(true) * n_classes * len(labels) * plan.dtype.itemsize
+            step = int(np.clip(_SCORE_BYTES // bytes_each, 1, step))
         for Z in self.chunks:
-            yield _score(Z, classifiers, true, n_classes, want_scores)
+            for start in range(0, Z.shape[1], step):
+                part = Z[:, start : start + step]
+                yield _score(part, classifiers, true, n_classes, want_scores)
 
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
