@@ -16,6 +16,7 @@ References
    classifier performance measurement. ACM SIGKDD Explorations 12(1), 49-57.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -507,13 +508,21 @@ class Metric:
     #: Whether it is one number per label vector.
     scalar: bool = True
     needs_class_scores: bool = False
+    #: Whether it is undefined for a test set of a single class.
+    needs_two_classes: bool = False
 
 
 #: The metrics of classification known by name.
 METRICS = {
     "accuracy": Metric(_accuracy, _chance_class, "Accuracy"),
     "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "Balanced accuracy"),
-    "roc_auc": Metric(_roc_auc, lambda p: 0.5, "ROC AUC", needs_class_scores=True),
+    "roc_auc": Metric(
+        _roc_auc,
+        lambda p: 0.5,
+        "ROC AUC",
+        needs_class_scores=True,
+        needs_two_classes=True,
+    ),
     "recall": Metric(_binary_or_macro(_recall), _chance_class, "Recall"),
     "precision": Metric(_binary_or_macro(_precision), _chance_precision, "Precision"),
     "f1": Metric(_binary_or_macro(_f1), _chance_f1, "F1"),
@@ -531,21 +540,123 @@ METRICS = {
 }
 
 
-def check_scoring(scoring):
+@dataclass(frozen=True)
+class FunctionMetric:
+    """A function of the user's as a metric: its mean over test sets."""
+
+    #: ``f(y_true (m,), y_pred (m,), class_scores (m, c) | None) -> float``.
+    function: Callable
+    #: What results call it.
+    name: str
+    #: The labels that class codes stand for, (c,); None for numbers.
+    classes: np.ndarray | None = None
+
+    scalar = True
+    needs_class_scores = True
+    needs_two_classes = needs_spread = False
+    #: Nobody knows.
+    chance = np.nan
+
+    def score(self, tested):
+        """Return the values (t, ..., B) of what was tested."""
+        shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
+        true, predicted = (
+            self.classes[np.broadcast_to(codes, shape)]
+            for codes in (tested.true, tested.predicted)
+        )
+        values = np.empty(shape[1:])
+        for at in np.ndindex(values.shape):
+            rows = (slice(None), *at)
+            scores = tested.class_scores[(slice(None), slice(None), 0, *at[1:])]
+            values[at] = self.mean(true[rows], predicted[rows], scores, tested.shapes)
+        return values
+
+    def mean(self, true, predicted, class_scores, shapes):
+        """Return the mean over test sets, of one label vector's rows (n_test,)."""
+        return float(np.mean(self.of_sets(true, predicted, class_scores, shapes)))
+
+    def of_sets(self, true, predicted, class_scores, shapes):
+        """Return the value of every test set."""
+        sets = [
+            slice(start, start + m)
+            for rows, (_, m, _) in _batches(shapes)
+            for start in range(rows.start, rows.stop, m)
+        ]
+        return [
+            self._call(
+                true[rows],
+                predicted[rows],
+                None if class_scores is None else class_scores[rows],
+            )
+            for rows in sets
+        ]
+
+    def _call(self, *arguments):
+        """Call the function for one test set, and check what it returns."""
+        true, predicted, _ = arguments
+        what = (
+            f"scoring's function {self.name!r}, called with y_true="
+            f"{quoted(true.tolist(), 4)} and y_pred={quoted(predicted.tolist(), 4)},"
+        )
+        try:
+            value = self.function(*arguments)
+        except Exception as error:
+            raise ValueError(f"{what} failed: {error}") from error
+        if np.ndim(value) or not np.isreal(value) or not np.isfinite(value):
+            raise ValueError(
+                f"{what} returned {value!r}. Allowed: one finite number for any labels "
+                "of a test set, also permuted ones."
+            )
+        return float(value)
+
+
+def name_functions(scoring):
+    """Return `scoring` with names in the place of functions, and these by name."""
+    functions = {}
+
+    def named(each):
+        if not callable(each):
+            return each
+        name = _name_of(each)
+        if name in functions or name in (*METRICS, *REGRESSION_METRICS):
+            raise ValueError(
+                f"scoring has a function named {name!r}, which is the name of another "
+                "metric too. Give it a name of its own, by def."
+            )
+        functions[name] = each
+        return name
+
+    if isinstance(scoring, list | tuple):
+        return [named(each) for each in scoring], functions
+    return named(scoring), functions
+
+
+def _name_of(function):
+    """Return the name of a scoring function, which must take three arguments."""
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        if hasattr(function, "_score_func"):
+            raise TypeError("a scorer of scikit-learn is shown the estimator")
+        inspect.signature(function).bind(*"123")
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Invalid value for 'scoring': {function!r}. Allowed: a metric's name, or "
+            "a function of (y_true, y_pred, class_scores), for example "
+            "scoring=lambda true, pred, scores: matthews_corrcoef(true, pred)."
+        ) from None
+    return "custom" if name == "<lambda>" else name
+
+
+def check_scoring(scoring, functions=()):
     """Return the list of metric names; the first one must be a single number."""
-    names = check_scoring_names(scoring, METRICS)
-    if not METRICS[names[0]].scalar:
+    names = check_scoring_names(scoring, (*METRICS, *functions))
+    if names[0] in METRICS and not METRICS[names[0]].scalar:
         raise ValueError(
             f"The first metric of scoring is the one that is tested and drawn; "
             f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
             f"scoring=['accuracy', {names[0]!r}]."
         )
     return names
-
-
-def needs_class_scores(scoring):
-    """Return whether some metric of the list is computed from class scores."""
-    return any(METRICS[name].needs_class_scores for name in scoring)
 
 
 def chance_level(name, codes, n_classes=None):
@@ -563,9 +674,11 @@ def chance_level(name, codes, n_classes=None):
     Returns
     -------
     chance : float
-        E.g. 1 / n_classes for accuracy, 0.5 for the ROC AUC.
+        E.g. 1 / n_classes for accuracy, 0.5 for the ROC AUC; NaN for a function.
     """
     counts = np.bincount(codes, minlength=n_classes or 0)
+    if name not in METRICS:  # a function of the user's
+        return np.nan
     return float(METRICS[name].chance(counts / len(codes)))
 
 
@@ -589,13 +702,15 @@ def evaluate(scoring, scored, shapes, n_classes):
         (B,) for each metric, (B, c, c) for the confusion matrix. With predictions at
         several positions, (n_test, ..., B), these follow: (B, ...) and (B, ..., c, c).
     """
-    return evaluate_labellings(scoring, scored, [scored.true], shapes, n_classes)[0]
+    metrics = {name: METRICS[name] for name in scoring}
+    return evaluate_labellings(metrics, scored, [scored.true], shapes, n_classes)[0]
 
 
-def evaluate_labellings(scoring, scored, trues, shapes, n_classes):
+def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     """Do as :func:`evaluate` for labels (n_test, ..., B) in place of those carried.
 
-    There may be several such labellings, of which a list is returned.
+    There may be several such labellings, of which a list is returned. The metrics are
+    given by name.
     """
     scores = scored.class_scores
     tested = Tested(
@@ -606,14 +721,43 @@ def evaluate_labellings(scoring, scored, trues, shapes, n_classes):
         n_classes,
     )
     found = [{} for _ in trues]
-    for name in scoring:
-        metric = METRICS[name]
+    for name, metric in metrics.items():
         value = np.moveaxis(metric.score(tested), -1, 0)
         if not metric.scalar:  # (B, c, c, t, ...)
             value = np.moveaxis(value, (1, 2), (-2, -1))
         for number, each in enumerate(found):
             each[name] = value[:, number]
     return found
+
+
+def evaluate_sets(metrics, scored, shapes, n_classes):
+    """Return every test set's own scores (..., n_sets), by name, in order of shapes.
+
+    For a single label vector, and metrics that are one number. NaN where a metric is
+    undefined for a test set.
+    """
+    found = {name: [] for name, metric in metrics.items() if metric.scalar}
+    for rows, (k, m, n_train) in _batches(shapes):
+        true, predicted, scores = (
+            None
+            if values is None  # the test sets in place of the label vectors
+            else np.moveaxis(values[rows].reshape(k, m, *values.shape[1:-1]), 0, -1)
+            for values in (scored.true, scored.predicted, scored.class_scores)
+        )
+        tested = Tested(
+            true[:, None],
+            predicted[:, None],
+            None if scores is None else scores[:, :, None],
+            ((1, m, n_train),),
+            n_classes,
+        )
+        one_class = (true == true[:1]).all(axis=0)
+        for name, values in found.items():
+            value = metrics[name].score(tested)[0]
+            if metrics[name].needs_two_classes:
+                value = np.where(one_class, np.nan, value)
+            values.append(value)
+    return {name: np.concatenate(values, axis=-1) for name, values in found.items()}
 
 
 #: A spread of predictions below this many units of rounding is none.
@@ -663,6 +807,8 @@ class RegressionMetric:
     highest: float
     #: The power of the unit of y that the score has.
     power: int = 0
+    #: Whether it is undefined where the values to be predicted are all equal.
+    needs_spread: bool = True
 
 
 #: The metrics of regression known by name.
@@ -675,6 +821,7 @@ REGRESSION_METRICS = {
         "Negative mean squared error",
         *(-np.inf, 0.0),
         power=2,
+        needs_spread=False,
     ),
 }
 
@@ -690,9 +837,9 @@ def metric_limits(name):
     return (metric.lowest, metric.highest) if metric else (-np.inf, np.inf)
 
 
-def check_regression_scoring(scoring):
+def check_regression_scoring(scoring, functions=()):
     """Return the list of names of regression metrics."""
-    return check_scoring_names(scoring, REGRESSION_METRICS)
+    return check_scoring_names(scoring, (*REGRESSION_METRICS, *functions))
 
 
 def evaluate_regression(scoring, true, predicted):

@@ -208,7 +208,7 @@ class Entry:
 WIDE = {"window": 2, "window_mode": "concatenate"}
 RAW = {"scale": None}
 REGRESS = {"task": "regression"}
-NO_CLASSES = ("n_components", "average", "sensors")
+NO_CLASSES = ("n_components", "average", "sensors", "keep_class_scores")
 OTHER = {"y_test": OTHER_NAMES, "same_trials": False}
 OTHER_ARRAYS, OTHER_EPOCHS = {"X_test": OTHERS}, {"test_epochs": epochs(OTHERS)}
 NO_FOLDS = ("cv", "average")

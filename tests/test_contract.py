@@ -316,6 +316,81 @@ def test_refitting_gives_the_same(entry, method):
     assert_equals_oracle(result, entry, method)
 
 
+def agreement(true, predicted, scores):
+    """Return a score of a user's own: the accuracy, and one if scores agree with it."""
+    best = np.unique(NAMES)[scores.argmax(axis=1)]
+    return np.mean(true == predicted) + np.mean(best == predicted)
+
+
+def closeness(true, predicted, scores):
+    """Return a score of a user's own: the squared error, of numbers."""
+    assert scores is None
+    return -np.mean((true - predicted) ** 2)
+
+
+#: Functions that equal known metrics, for test sets of equal size, plus a constant.
+OWN = {
+    "classes": (agreement, "accuracy", 1),
+    "numbers": (closeness, "neg_mean_squared_error", 0),
+}
+
+
+@everywhere
+def test_functions_are_scores_as_the_known_ones_are(entry):
+    function, known, more = OWN[entry.predicts]
+    options = {"n_permutations": 3, "random_state": SEED}
+    result = entry(scoring=[known, function], **options)
+    name = function.__name__
+    assert result.scoring == [known, name]
+    assert np.isnan(result.chances[name])
+    for ours, theirs in (
+        (result.metrics, result.metrics),
+        (result.nulls, result.nulls),
+        (result.fold_metrics, result.fold_metrics),
+        *[(null, null) for null in [getattr(result, "second_nulls", {})] if null],
+    ):
+        assert_allclose(ours[name], theirs[known] + more, rtol=1e-6)
+    p = result.pvalues(metric=name)
+    assert_array_equal(p, result.pvalues(metric=known))
+
+
+@everywhere
+def test_folds_and_trials_are_those_of_refitted_models(entry):
+    classes = entry.predicts == "classes"
+    options = {"keep_class_scores": True} if entry.has("keep_class_scores") else {}
+    result = entry(scoring=SCORING[entry.predicts], **options)
+    codes = np.unique(entry.y, return_inverse=True)[1]
+    y, truth = (codes, codes) if classes else (entry.y, entry.y)
+    folds = [(fold, result.tests[k]) for k, (fold, _) in enumerate(result.folds)]
+    if entry.tests_others:
+        truth = OTHER_CODES
+    for index, cell in entry.cells(DATA).items():
+        K, K_test = linear_kernel(cell.X), linear_kernel(cell.X_test, cell.X)
+        lam = 0.3 * scale_of(K)
+        found = {name: values[index] for name, values in result.fold_metrics.items()}
+        for k, (train, test) in enumerate(folds):
+            part = K[np.ix_(train, train)], K_test[np.ix_(test, train)]
+            predicted, scores = predict(*part, y[train], lam, entry.predicts)
+            if not classes:
+                expected = r2_score(truth[test], predicted)
+                assert_allclose(found["r2"][k], expected, rtol=1e-7)
+                continue
+            assert found["accuracy"][k] == np.mean(predicted == truth[test])
+            expected = area(truth[test], scores)
+            assert_allclose(found["roc_auc"][k], expected, rtol=1e-7)
+            elsewhere = "test_times" in result.axes and index[0] != index[1]
+            if elsewhere or not options:
+                continue  # class scores are of the diagonal only
+            at = index[:1] if "test_times" in result.axes else index
+            ours = len(train) * result.class_scores[at][test]
+            assert_allclose(
+                ours - ours[:, :1], scores - scores[:, :1], rtol=1e-6, atol=1e-8
+            )
+            posterior = np.exp(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
+            p = result.probabilities()[at][test]
+            assert_allclose(p, posterior, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("name", ["cross_validate", "regress"])
 def test_a_kernel_matrix_is_as_good_as_features(name):
     entry, K = ENTRIES[name], rbf_kernel(DATA[:, :, 0], gamma=0.05)

@@ -15,7 +15,7 @@ from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
-from ..metrics import chance_level, check_scoring
+from ..metrics import FunctionMetric, chance_level, check_scoring, name_functions
 from ..utils.checks import (
     check_array,
     check_components,
@@ -113,6 +113,7 @@ class Analysis:
         """Pack the run's outcome as a result of class `kind`."""
         return kind(
             metrics=outcome.metrics,
+            fold_metrics=outcome.folds,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
             chances={
                 name: chance_level(name, self.tested, len(self.classes))
@@ -159,7 +160,8 @@ def make_analysis(
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
     """
-    scoring = check_scoring(scoring)
+    scoring, functions = name_functions(scoring)
+    scoring = check_scoring(scoring, functions)
     dtype = check_run(dtype, n_permutations, batch_size)
     classes, codes = check_labels(y, n_trials)
     if groups is not None:
@@ -193,6 +195,10 @@ def make_analysis(
         with_patterns=with_patterns,
         rank=_check_rank(n_components, len(classes)),
         inner=make_inner_folds(reg, codes, groups, folds, permutations),
+        functions={
+            name: FunctionMetric(function, name, classes)
+            for name, function in functions.items()
+        },
     )
     parameters = {
         **record_method(kernel, reg, n_components, average),

@@ -197,6 +197,7 @@ def decode_arrays(
     approx=None,
     average=None,
     task="classification",
+    keep_class_scores=False,
 ):
     """Decode class labels at every time point of an array, without retraining.
 
@@ -251,6 +252,10 @@ def decode_arrays(
     task : "classification" | "regression"
         ``"regression"`` predicts continuous y, see :func:`regress`; the score is
         ``"r2"`` unless `scoring` names another one of regression.
+    keep_class_scores : bool
+        Keep the class scores of every trial at every time: ``result.class_scores``,
+        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
+        They take n_times x n_trials x n_classes numbers.
 
     Returns
     -------
@@ -295,6 +300,7 @@ def decode_arrays(
         dtype=dtype,
         n_components=n_components,
         average=average,
+        keep_class_scores=keep_class_scores,
     )
     data, kernel = analysis.average(data, kernel, axis=1)
     return decode(

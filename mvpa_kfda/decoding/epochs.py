@@ -51,6 +51,7 @@ def decode_epochs(
     approx=None,
     average=None,
     task="classification",
+    keep_class_scores=False,
 ):
     """Decode class labels from epochs at every time point, without retraining.
 
@@ -133,6 +134,10 @@ def decode_epochs(
         ``"regression"`` predicts continuous values, reaction times say, at every time
         point, see :func:`regress`: y is a metadata column or one number per epoch, and
         the score ``"r2"`` unless `scoring` names another one of regression.
+    keep_class_scores : bool
+        Keep the class scores of every trial at every position: ``result.class_scores``,
+        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
+        They take n_positions x n_epochs x n_classes numbers.
 
     Returns
     -------
@@ -204,6 +209,7 @@ def decode_epochs(
         with_patterns=kernel.is_linear and sensors is None,
         n_components=n_components,
         average=average,
+        keep_class_scores=keep_class_scores,
     )
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)

@@ -120,6 +120,7 @@ def generalize_arrays(
     n_components=None,
     approx=None,
     average=None,
+    keep_class_scores=False,
 ):
     """Train at every time point of an array and test at every other one.
 
@@ -185,6 +186,10 @@ def generalize_arrays(
     average : int | None
         How many trials to average into pseudo-trials, see :func:`cross_validate`.
         For linear kernels, and not for tests on other trials.
+    keep_class_scores : bool
+        Keep the class scores of every trial on the diagonal: ``result.class_scores``,
+        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
+        They take n_times x n_trials x n_classes numbers.
 
     Returns
     -------
@@ -253,6 +258,7 @@ def generalize_arrays(
         n_test=n_test,
         n_components=n_components,
         average=average,
+        keep_class_scores=keep_class_scores,
     )
     return generalize(
         analysis,
@@ -296,6 +302,7 @@ def generalize_epochs(
     n_components=None,
     approx=None,
     average=None,
+    keep_class_scores=False,
 ):
     r"""Train at every time point of epochs and test at every other one.
 
@@ -397,6 +404,10 @@ def generalize_epochs(
     average : int | None
         How many trials to average into pseudo-trials, see :func:`cross_validate`.
         For linear kernels, and not for tests on other trials.
+    keep_class_scores : bool
+        Keep the class scores of every trial on the diagonal: ``result.class_scores``,
+        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
+        They take n_times x n_trials x n_classes numbers.
 
     Returns
     -------
@@ -463,6 +474,7 @@ def generalize_epochs(
         n_test=sets.n_other,
         n_components=n_components,
         average=average,
+        keep_class_scores=keep_class_scores,
     )
     sfreq = float(epochs.info["sfreq"])
     windows = cut_windows(sets.times, sfreq, window, step)

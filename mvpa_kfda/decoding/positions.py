@@ -80,6 +80,9 @@ class Positions(Protocol):
     def signal(self, position):
         """Return what activation patterns are patterns of, (n, p)."""
 
+    def same(self, position):
+        """Return which cell of its row tests a position on itself; None: none does."""
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -520,6 +523,11 @@ class GeneralizationPositions(Positions):
     def signal(self, position):
         """Return the channels' mean in a training window, (n, p)."""
         return self.train.signal(position)
+
+    def same(self, position):
+        """Return the cell of the same time; None where none is."""
+        same = self.test.times.round(6) == self.train.times[position].round(6)
+        return int(same.argmax()) if same.any() else None
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""

@@ -22,7 +22,12 @@ from sklearn import model_selection as ms
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds, sees_labels
 from ..kfda.penalties import Tuned
-from ..metrics import REGRESSION_METRICS, check_regression_scoring, evaluate_regression
+from ..metrics import (
+    REGRESSION_METRICS,
+    FunctionMetric,
+    check_regression_scoring,
+    name_functions,
+)
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (
@@ -111,17 +116,22 @@ class RegressionTask(Task):
     #: Bytes of the prediction of a trial.
     prediction_bytes = 8
 
-    def n_scalar(self):
-        """Return how many of the metrics are one number in each cell."""
-        return len(self.scoring)
+    @property
+    def metrics(self):
+        """The metrics by name."""
+        known = REGRESSION_METRICS | self.functions
+        return {name: known[name] for name in self.scoring}
+
+    scalar_metrics = metrics
 
     def decode(self, model):
         """Score and predict with one model; return the parts of a single cell."""
         true, predicted = self._predict(model, slice(0, 1))
         part = {
             f"metrics/{name}": scores
-            for name, scores in self._evaluate(true, predicted).items()
+            for name, scores in self._evaluate(true, predicted, model.shapes).items()
         }
+        part |= self._of_folds(true, predicted)
         part |= {f"nulls/{name}": null for name, null in self._nulls(model).items()}
         return part | {"predicted": self._per_trial(model, predicted[:, 0])[np.newaxis]}
 
@@ -133,7 +143,7 @@ class RegressionTask(Task):
             # Never one by one: products of vectors round unlike those of matrices.
             first = max(1, min(start, len(self.labels) - 2))
             block = slice(first, max(start + size, first + 2))
-            scores = self._evaluate(*self._predict(model, block))
+            scores = self._evaluate(*self._predict(model, block), model.shapes)
             for name, null in nulls.items():
                 null[first - 1 : block.stop - 1, 0] = scores[name]
         return nulls
@@ -151,12 +161,40 @@ class RegressionTask(Task):
             predicted[batch.rows] = fitted.reshape(-1, T.shape[2])
         return true, predicted
 
-    def _evaluate(self, true, predicted):
+    def _evaluate(self, true, predicted, shapes):
         """Return the scores (B,) of every metric, in the unit of y."""
-        scores = evaluate_regression(self.scoring, true, predicted)
         return {
-            name: values * self.scale ** REGRESSION_METRICS[name].power
-            for name, values in scores.items()
+            name: self._score(metric, true, predicted, shapes)
+            for name, metric in self.metrics.items()
+        }
+
+    def _score(self, metric, true, predicted, shapes):
+        """Return the scores (B,) of one metric, functions being shown values of y."""
+        if not isinstance(metric, FunctionMetric):
+            return metric.score(true, predicted) * self.scale**metric.power
+        true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
+        pairs = zip(true, predicted, strict=True)
+        return np.array([metric.mean(*pair, None, shapes) for pair in pairs])
+
+    def _of_folds(self, true, predicted):
+        """Return the scores of every test set, ``folds/NAME`` (1, n_sets).
+
+        NaN where a metric needs values that differ, and the test set has none.
+        """
+        found = {name: [] for name in self.metrics}
+        for batch in self.folds.layout.batches:
+            pair = [
+                v[batch.rows].reshape(batch.k, batch.m).T for v in (true, predicted)
+            ]
+            flat = (pair[0] == pair[0][:1]).all(axis=0)
+            for name, metric in self.metrics.items():
+                values = self._score(metric, *pair, ((1, batch.m, 0),))
+                values = np.where(flat & metric.needs_spread, np.nan, values)
+                found[name].append(values)
+        order = np.argsort(self.folds.numbers)
+        return {
+            f"folds/{name}": np.concatenate(values)[np.newaxis, order]
+            for name, values in found.items()
         }
 
     def _per_trial(self, model, predicted):
@@ -208,10 +246,9 @@ class RegressionAnalysis:
             penalty["criterion"] = penalty["criterion"] * self.task.scale**2
         return kind(
             metrics=outcome.metrics,
+            fold_metrics=outcome.folds,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
-            chances={
-                name: REGRESSION_METRICS[name].chance for name in self.task.scoring
-            },
+            chances={name: metric.chance for name, metric in self.task.metrics.items()},
             y=self.values.given,
             groups=self.groups,
             predicted=outcome.predicted,
@@ -239,7 +276,8 @@ def make_regression_analysis(
     batch_size=None,
 ):
     """Check the arguments shared by all regressions and draw what is random."""
-    scoring = check_regression_scoring(scoring)
+    scoring, functions = name_functions(scoring)
+    scoring = check_regression_scoring(scoring, functions)
     dtype = check_run(dtype, n_permutations, batch_size)
     values = check_values(y, n_trials)
     if groups is not None:
@@ -265,6 +303,9 @@ def make_regression_analysis(
         dtype=dtype,
         batch_size=batch_size,
         inner=make_inner_folds(reg, nothing, groups, folds, permutations),
+        functions={
+            name: FunctionMetric(function, name) for name, function in functions.items()
+        },
         mean=values.mean,
         scale=values.scale,
     )
@@ -449,15 +490,24 @@ def regress(
 
 
 def _make_from_decoding(
-    *data, scoring, with_patterns=False, n_components=None, average=None, **options
+    *data,
+    scoring,
+    with_patterns=False,
+    n_components=None,
+    average=None,
+    keep_class_scores=False,
+    **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
 
     Their default score, "accuracy", is r2 for numbers.
     """
     del with_patterns  # of classes
-    of_classes = {"n_components": n_components, "average": average}
-    refuse_for_regression(**of_classes)
+    refuse_for_regression(
+        n_components=n_components,
+        average=average,
+        keep_class_scores=keep_class_scores or None,
+    )
     scoring = "r2" if scoring == "accuracy" else scoring
     return make_regression_analysis(*data, scoring=scoring, **options)
 

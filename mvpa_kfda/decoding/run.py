@@ -11,7 +11,7 @@ cells of a map are numbered in C order.
 import shutil
 import tempfile
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tqdm import tqdm
@@ -19,7 +19,7 @@ from tqdm import tqdm
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import class_patterns
-from ..metrics import METRICS, evaluate_labellings, needs_class_scores
+from ..metrics import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.checks import check_option, word_bytes
 from ..utils.parallel import keep_freed_memory, physical_memory, run_in_parallel
 from .positions import PositionError
@@ -42,6 +42,8 @@ class Task:
         The test sets; None to train on all trials and test on others.
     scoring : list of str
         Metric names.
+    functions : dict of str -> FunctionMetric
+        Those of the metrics that are functions of the user's.
     dtype : dtype
         The precision in which permutations are processed.
     batch_size : int | None
@@ -74,6 +76,7 @@ class Task:
     second: np.ndarray | None = None
     rank: int | None = None
     inner: InnerFolds | None = None
+    functions: dict = field(default_factory=dict)
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 1
@@ -88,9 +91,20 @@ class Task:
         """What a model needs to know before it sees labels."""
         return self.folds, self.dtype, self.rank
 
+    @property
+    def metrics(self):
+        """The metrics by name."""
+        known = METRICS | self.functions
+        return {name: known[name] for name in self.scoring}
+
+    @property
+    def scalar_metrics(self):
+        """Those that are one number in each cell, and so have a null."""
+        return {name: m for name, m in self.metrics.items() if m.scalar}
+
     def n_scalar(self):
         """Return how many of the metrics are one number in each cell."""
-        return sum(METRICS[name].scalar for name in self.scoring)
+        return len(self.scalar_metrics)
 
     def decode(self, model):
         """Score and predict with one model; return parts as `_run_block` names them."""
@@ -147,10 +161,11 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
 def _run_block(positions, task, block):
     """Decode the positions of one block.
 
-    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``nulls/NAME/...`` and
-    ``second/NAME/...`` from `reduce_null`, ``predicted`` (cells, n), ``class_scores``
-    (cells, n, c) if they are kept, ``patterns/KIND`` (positions, ., n_features) if they
-    are wanted, ``penalty/NAME`` (positions, ...).
+    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``folds/NAME`` (cells,
+    n_sets), ``nulls/NAME/...`` and ``second/NAME/...`` from `reduce_null`,
+    ``predicted`` (cells, n), ``class_scores`` (positions, n, c) if they are kept,
+    ``patterns/KIND`` (positions, ., n_features) if they are wanted, ``penalty/NAME``
+    (positions, ...).
     """
     keep_freed_memory()
     models, parts, done = positions.models(block, task), [], 0
@@ -175,6 +190,10 @@ def _run_model(model, positions, task, numbers):
     """Decode with one model, and say at which of its positions something is wrong."""
     try:
         part = task.decode(model)
+        if positions.row and "class_scores" in part:
+            of_row, same = part["class_scores"], positions.same(numbers[0])
+            kept = np.full_like(of_row[0], np.nan) if same is None else of_row[same]
+            part["class_scores"] = kept[np.newaxis]
         record = model.plan.penalty(task.labels[:1], task.n_classes)
         part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
@@ -208,34 +227,56 @@ def _reduce(part, kind):
 
 def _decode_classes(task, model):
     """Decode with one model; the observed labels have a block of their own."""
-    once = np.bincount(model.rows).max() == 1
-    want_scores = task.keep_class_scores or not once
-    want_scores |= needs_class_scores(task.scoring)
+    once, metrics = np.bincount(model.rows).max() == 1, task.metrics
+    want_scores = task.keep_class_scores or not once or _needs_class_scores(metrics)
     observed = list(model.predict(task.labels[:1], task.n_classes, want_scores))
-    (scores,) = _evaluate(task.scoring, observed, model, task)
-    part = {}
+    (scores,) = _evaluate(metrics, observed, model, task)
+    part = _of_folds(observed, model, task)
     for name, values in scores.items():
-        extra = () if METRICS[name].scalar else values.shape[-2:]
+        extra = () if metrics[name].scalar else values.shape[-2:]
         part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
     n_cells = len(part[f"metrics/{task.scoring[0]}"])
     nulls = _permuted(model, task, n_cells)
     for kind, each in zip(("nulls", "second"), nulls, strict=True):
         for name, values in each.items():
             part[f"{kind}/{name}"] = values.reshape(len(values), n_cells)
-    if once and not task.keep_class_scores:
+    class_scores = None
+    if task.keep_class_scores or not once:
+        class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
+    if once:
         predicted = [_tested_once(model, piece) for piece in observed]
-        return part | {"predicted": np.concatenate(predicted)}
-    class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
-    part["predicted"] = _winners(class_scores)
+        part["predicted"] = np.concatenate(predicted)
+    else:
+        part["predicted"] = _winners(class_scores)
     return part | ({"class_scores": class_scores} if task.keep_class_scores else {})
+
+
+def _needs_class_scores(metrics):
+    """Return whether some metric is computed from class scores."""
+    return any(metric.needs_class_scores for metric in metrics.values())
+
+
+def _of_folds(observed, model, task):
+    """Return the scores of every test set, ``folds/NAME`` (cells, n_sets)."""
+    pieces = [
+        evaluate_sets(task.metrics, piece, model.shapes, task.n_classes)
+        for piece in observed
+    ]
+    order = [0] if task.folds is None else np.argsort(task.folds.numbers)
+    return {
+        f"folds/{name}": np.concatenate(
+            [piece[name].reshape(-1, len(order)) for piece in pieces]
+        )[:, order]
+        for name in pieces[0]
+    }
 
 
 def _permuted(model, task, n_cells):
     """Return the scores (P, *row) of permuted labels, and those of the second kind."""
-    scoring = [name for name in task.scoring if METRICS[name].scalar]
+    metrics = task.scalar_metrics
     if len(task.labels) == 1:
-        return {name: np.empty((0, n_cells)) for name in scoring}, {}
-    want_scores = needs_class_scores(scoring)
+        return {name: np.empty((0, n_cells)) for name in metrics}, {}
+    want_scores = _needs_class_scores(metrics)
     size = task.batch_size or model.block_size(task.n_classes, want_scores)
     parts = []
     for start in range(1, len(task.labels), size):
@@ -244,14 +285,14 @@ def _permuted(model, task, n_cells):
         second = task.second
         if second is not None and len(second) > 1:
             second = second[block]
-        parts.append(_evaluate(scoring, scored, model, task, second))
+        parts.append(_evaluate(metrics, scored, model, task, second))
     return tuple(
         {name: np.concatenate([values[name] for values in kind]) for name in kind[0]}
         for kind in zip(*parts, strict=True)
     ) + ({},) * (task.second is None)
 
 
-def _evaluate(scoring, scored, model, task, second=None):
+def _evaluate(metrics, scored, model, task, second=None):
     """Score predictions that come in pieces of the model's row, (B, *row, ...).
 
     Against the labels they come with and, if given, against the second ones (B, n).
@@ -264,13 +305,13 @@ def _evaluate(scoring, scored, model, task, second=None):
         others = [true.reshape(len(true), *cells, -1) for true in trues]
         pieces.append(
             evaluate_labellings(
-                scoring, piece, [piece.true, *others], model.shapes, task.n_classes
+                metrics, piece, [piece.true, *others], model.shapes, task.n_classes
             )
         )
     if len(pieces) == 1:
         return pieces[0]
     return [
-        {name: np.concatenate([one[name] for one in kind], axis=1) for name in scoring}
+        {name: np.concatenate([one[name] for one in kind], axis=1) for name in metrics}
         for kind in zip(*pieces, strict=True)
     ]
 
@@ -318,6 +359,8 @@ class Outcome:
 
     #: The observed scores, (*shape,) or (*shape, c, c).
     metrics: dict
+    #: Those of every test set, (*shape, n_sets), of the single-number metrics.
+    folds: dict
     #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
     nulls: dict
     #: What is left of the nulls that were not kept.
@@ -328,7 +371,8 @@ class Outcome:
     #: Predicted classes of the observed labels (*shape, n), -1 for trials never tested.
     predicted: np.ndarray
     #: Class scores of the observed labels, averaged over the folds that test a trial;
-    #: NaN for trials never tested. None unless the task keeps them, (*shape, n, c).
+    #: NaN for trials never tested. None unless the task keeps them, (*shape, n, c); of
+    #: positions that fill a row of the map those of one cell, see `Positions.same`.
     class_scores: np.ndarray | None
     #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
     patterns: dict
@@ -403,6 +447,10 @@ class NullStore:
             )
 
 
+#: What a part has once for each position, also where these fill rows of cells.
+_OF_POSITIONS = ("class_scores", "patterns", "penalty")
+
+
 class MapStore:
     """The cells of a map, filled block by block in any order."""
 
@@ -431,7 +479,7 @@ class MapStore:
             if kind in ("nulls", "second"):
                 name, _, what = name.partition("/")
                 nulls.setdefault((kind, name), {})[what] = values
-            elif kind in ("patterns", "penalty"):
+            elif kind in _OF_POSITIONS:
                 positions = int(np.prod(self._positions))
                 self._array(key, values, positions)[block] = values
             else:
@@ -455,10 +503,10 @@ class MapStore:
     def outcome(self):
         """Return the map."""
         packed = {key: null.result() for key, null in self._nulls.items()}
-        found = {"metrics": {}, "patterns": {}, "penalty": {}}
+        found = {"metrics": {}, "folds": {}, "patterns": {}, "penalty": {}}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
-            each = kind in ("patterns", "penalty")
+            each = kind in _OF_POSITIONS
             shape = self._positions if each else self._shape
             values = values.reshape((*shape, *values.shape[1:]))
             if name:
@@ -474,6 +522,7 @@ class MapStore:
 
         return Outcome(
             metrics=found["metrics"],
+            folds=found["folds"],
             nulls=pick("nulls", 0),
             summaries=pick("nulls", 1),
             second_nulls=pick("second", 0),

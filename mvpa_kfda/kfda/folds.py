@@ -121,6 +121,11 @@ class Folds:
         return Layout(rows, rows, views)
 
     @cached_property
+    def numbers(self):
+        """The number of every fold of the layout's batches among the test sets."""
+        return np.argsort([len(test) for test in self.tests], kind="stable")
+
+    @cached_property
     def blocks(self):
         """Number the rows (n,) so that rows sharing all their test sets share it.
 
@@ -412,11 +417,10 @@ class InnerFolds:
         batches = [batch for layout in layouts for batch in layout.batches]
         return sum(batch.k * batch.m for batch in batches), sum(b.k for b in batches)
 
-    @cached_property
+    @property
     def numbers(self):
         """The number that each outer fold has for the user, batch by batch."""
-        sizes = [len(test) for test in self.folds.tests]
-        return np.argsort(sizes, kind="stable")
+        return self.folds.numbers
 
     def _lay_out_within(self, places):
         """Return the layout of the folds among the trials at places of the order."""

@@ -201,6 +201,9 @@ class SubjectResult(ScoreMap):
         they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
     members : array of int, shape (n, k), or None
         The trials that were averaged, where pseudo-trials take the place of trials.
+    fold_metrics : dict of str -> array, shape (positions..., n_folds)
+        Name -> score of every test set by itself, of the observed labels. NaN where a
+        test set has none, the ROC AUC of a single class for one.
     """
 
     metrics: dict
@@ -215,13 +218,14 @@ class SubjectResult(ScoreMap):
     versions: dict
     penalty: dict = field(default_factory=dict)
     members: np.ndarray | None = None
+    fold_metrics: dict = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "classes", "y", "predicted", *self.axes)
         self._convert(optional_array, "groups")
         self._convert(plain_values, "metrics", "penalty")
-        self._convert(arrays, "nulls")
+        self._convert(arrays, "nulls", "fold_metrics")
         self._convert(lambda tests: tuple(map(np.asarray, tests)), "tests")
         self._check_shapes()
 
@@ -231,6 +235,7 @@ class SubjectResult(ScoreMap):
         parts = {
             **{f"metric {k!r}": np.shape(v) for k, v in self.metrics.items()},
             **{f"null of {k!r}": v.shape[1:] for k, v in self.nulls.items()},
+            **{f"folds of {k!r}": v.shape for k, v in self.fold_metrics.items()},
         }
         wrong = [k for k, got in parts.items() if got[: len(shape)] != shape]
         if self.predicted.shape != (*shape, n):
@@ -263,6 +268,21 @@ class SubjectResult(ScoreMap):
     def chance(self):
         """Chance level of the first metric."""
         return self.chances[self.scoring[0]]
+
+    @property
+    def fold_scores(self):
+        """Scores of the first metric in every test set, (positions..., n_folds).
+
+        Of predictions of labels their mean over equally large test sets is `scores`;
+        other scores are of all test sets together, see `cross_validate`.
+        """
+        name = self.scoring[0]
+        if name not in self.fold_metrics:
+            raise AttributeError(
+                "This result has no scores of single folds: its metric is a table, or "
+                "it comes from a version that did not keep them."
+            )
+        return self.fold_metrics[name]
 
     @property
     def lambdas(self):

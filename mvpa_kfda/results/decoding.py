@@ -14,11 +14,12 @@ from ..viz.diagnostics import (
 )
 from ..viz.time import plot_null, plot_time
 from .base import SubjectResult
+from .evidence import EvidenceMixin
 from .kinds import figure_method, record, result_kind
 
 
 @result_kind
-class DecodingResult(SubjectResult):
+class DecodingResult(EvidenceMixin, SubjectResult):
     """Decoding of one set of features, see `cross_validate`.
 
     Parameters
@@ -42,19 +43,6 @@ class DecodingResult(SubjectResult):
     >>> result.pvalues() <= 0.05
     True
     """
-
-    class_scores: np.ndarray
-
-    def __post_init__(self):
-        """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "class_scores")
-        super().__post_init__()
-        expected = (len(self.y), len(self.classes))
-        if self.class_scores.shape != expected:
-            raise ValueError(
-                f"class_scores must have shape (n_trials, n_classes) {expected}; got "
-                f"{self.class_scores.shape}."
-            )
 
     def roc(self, positive=None):
         """Compute the ROC curve of one class against the rest.

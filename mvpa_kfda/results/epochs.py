@@ -18,13 +18,14 @@ from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult, SummariesMixin, arrays
+from .evidence import EvidenceMixin
 from .kinds import figure_method, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
 
 @result_kind
-class TimeResult(PatternsMixin, SubjectResult):
+class TimeResult(PatternsMixin, EvidenceMixin, SubjectResult):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
@@ -61,7 +62,7 @@ class TimeResult(PatternsMixin, SubjectResult):
 
 
 @result_kind
-class TimeFrequencyResult(PatternsMixin, SubjectResult):
+class TimeFrequencyResult(PatternsMixin, EvidenceMixin, SubjectResult):
     """Decoding of power at every frequency and time, see `decode_epochs`.
 
     Parameters
@@ -105,7 +106,7 @@ class TimeFrequencyResult(PatternsMixin, SubjectResult):
 
 
 @result_kind
-class SensorTimeResult(SubjectResult):
+class SensorTimeResult(EvidenceMixin, SubjectResult):
     """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
 
     Parameters
@@ -174,7 +175,7 @@ class SensorTimeResult(SubjectResult):
 
 
 @result_kind
-class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
+class GeneralizationResult(PatternsMixin, SummariesMixin, EvidenceMixin, SubjectResult):
     """Training at one time and testing at another, see `generalize_epochs`.
 
     Parameters
@@ -198,6 +199,10 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
         that was in no test set.
     pattern_maps : dict of str -> array, shape (n_train_times, m, n_channels)
         Activation patterns of the models, see `patterns`.
+    class_scores : array, shape (n_train_times, n_test, c), or None
+        Of the diagonal only: score of every class for every tested trial, by the models
+        of the same time; NaN where that is no test time. None unless they were asked
+        for by ``keep_class_scores=True``.
     parameters : dict
         The arguments of the analysis; ``parameters["mode"]`` is "plain",
         "same_trials" (other epochs of them), "other_labels" or "other_trials".
@@ -260,6 +265,11 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
     def n_tested(self):
         """Number of trials that have predictions."""
         return len(self.y_test)
+
+    @property
+    def _scored_shape(self):
+        """The shape of the positions that have class scores: the diagonal."""
+        return (len(self.train_times),)
 
     def pvalues(
         self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
@@ -403,6 +413,8 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
             y=self.y_test,
             groups=None if other else self.groups,
             predicted=self.predicted[at],
+            fold_metrics={name: each[at] for name, each in self.fold_metrics.items()},
+            class_scores=None if self.class_scores is None else self.class_scores[rows],
             tests=self.tests,
             parameters=parameters,
             versions=self.versions,

@@ -1,0 +1,117 @@
+"""What a result knows of single trials: their class scores, and what follows."""
+
+import numpy as np
+from scipy.special import softmax
+
+from .kinds import record
+
+
+@record
+class EvidenceMixin:
+    """A result that may hold class scores; comes before `SubjectResult` as a base.
+
+    Parameters
+    ----------
+    class_scores : array, shape (positions..., n, c), or None
+        Out-of-sample score of every class for every trial, the highest is predicted;
+        averaged over the folds that test a trial, NaN where none does, -inf for a class
+        that was absent from training. Only their differences mean something. None
+        unless they were asked for by ``keep_class_scores=True``.
+    """
+
+    class_scores: np.ndarray | None = None
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        super().__post_init__()
+        if self.class_scores is None:
+            return
+        self._convert(np.asarray, "class_scores")
+        expected = (*self._scored_shape, self.n_tested, len(self.classes))
+        if self.class_scores.shape != expected:
+            raise ValueError(
+                f"class_scores must have shape (positions..., n_trials, n_classes) "
+                f"{expected}; got {self.class_scores.shape}."
+            )
+
+    @property
+    def _scored_shape(self):
+        """The shape of the positions that have class scores."""
+        return self.shape
+
+    def decision_values(self):
+        """Return how far every trial is on the side of the second of two classes.
+
+        Each trial is judged by models that were not trained with it, so that these
+        values may be correlated with behaviour, reaction times or other recordings. As
+        the models of different folds differ a little in scale, compare trials within
+        folds where small differences matter.
+
+        Returns
+        -------
+        values : array, shape (positions..., n_trials)
+            The class score of the second class (``result.classes[1]``) less that of the
+            first: positive where the second one is predicted. Like
+            :meth:`KernelFDA.decision_function`. NaN for a trial that was in no test
+            set.
+
+        Raises
+        ------
+        ValueError
+            If no class scores were kept, or with more than two classes.
+
+        Examples
+        --------
+        >>> from mvpa_kfda import decode_epochs, simulate_epochs
+        >>> epochs = simulate_epochs(n_classes=2, random_state=0)
+        >>> result = decode_epochs(epochs, keep_class_scores=True)
+        >>> values = result.decision_values()
+        >>> values.shape == (len(result.times), len(epochs))
+        True
+        """
+        scores = self._kept_scores("decision_values()")
+        if len(self.classes) != 2:
+            raise ValueError(
+                f"decision_values() is for two classes; this result has "
+                f"{len(self.classes)}. Use result.probabilities(), or differences of "
+                "result.class_scores[..., k]."
+            )
+        with np.errstate(invalid="ignore"):  # of classes that are both absent
+            return scores[..., 1] - scores[..., 0]
+
+    def probabilities(self):
+        """Return the posterior probability of every class for every trial.
+
+        Under Gaussian classes of equal probability, as
+        :meth:`KernelFDA.predict_proba`; they say how sure the models are, and are not
+        calibrated.
+
+        Returns
+        -------
+        p : array, shape (positions..., n_trials, n_classes)
+            Sums to one over classes. NaN for a trial that was in no test set.
+
+        Raises
+        ------
+        ValueError
+            If no class scores were kept.
+        """
+        scores = self._kept_scores("probabilities()")
+        return softmax(self._n_train()[:, np.newaxis] * scores, axis=-1)
+
+    def _kept_scores(self, what):
+        """Return the class scores, or say how to have them."""
+        if self.class_scores is None:
+            raise ValueError(
+                f"{what} needs the class scores of every trial, which were not kept. "
+                "Run the analysis again with keep_class_scores=True."
+            )
+        return self.class_scores
+
+    def _n_train(self):
+        """Return how many trials the models of each trial were trained with, (n,)."""
+        times, total = np.zeros((2, self.n_tested))
+        for train, test in self.folds:
+            times[test] += 1
+            total[test] += len(train)
+        return total / np.maximum(times, 1)
