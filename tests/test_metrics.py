@@ -18,7 +18,6 @@ from mvpa_kfda.metrics import (
     evaluate_labellings,
     evaluate_regression,
     metric_limits,
-    needs_class_scores,
     roc_auc,
 )
 
@@ -178,13 +177,12 @@ def labellings_at_positions(n_classes, digits):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_labellings_at_positions_are_scored_as_each_alone(n_classes, digits):
     scored, trues = labellings_at_positions(n_classes, digits)
-    names = list(METRICS)
-    found = evaluate_labellings(names, scored, trues, SHAPES, n_classes)
+    found = evaluate_labellings(METRICS, scored, trues, SHAPES, n_classes)
     for scores, true in zip(found, trues, strict=True):
         for position, b in np.ndindex(3, N_LABELS):
             codes = true[:, 0, b % true.shape[2]]
             class_scores = scored.class_scores[:, :, position, b]
-            for name in names:
+            for name in METRICS:
                 if name == "roc_auc":
                     expected = reference_auc(codes, class_scores, n_classes)
                 else:
@@ -196,7 +194,7 @@ def test_labellings_at_positions_are_scored_as_each_alone(n_classes, digits):
 
 def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
     scored, trues = labellings_at_positions(3, 12)
-    names = ["f1", "kappa", "roc_auc"]
+    names = {name: METRICS[name] for name in ("f1", "kappa", "roc_auc")}
     whole = evaluate_labellings(names, scored, trues, SHAPES, 3)
     monkeypatch.setattr(metrics, "_SORTED", 9)
     monkeypatch.setattr(metrics, "_CACHE_BYTES", 9)
@@ -225,8 +223,6 @@ def test_chance_is_what_a_guesser_scores(name, n_classes):
 def test_scoring_argument():
     assert check_scoring("f1") == ["f1"]
     assert check_scoring(("f1", "roc_auc")) == ["f1", "roc_auc"]
-    assert needs_class_scores(["f1", "roc_auc"])
-    assert not needs_class_scores(["f1"])
     with pytest.raises(ValueError, match=r"'scoring': 'auc'.*'accuracy'.*'roc_auc'"):
         check_scoring(["f1", "auc"])
     with pytest.raises(ValueError, match="a metric twice"):
