@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "kfda.nystrom": ["Nystrom"],
         "kfda.penalties": ["DegreesOfFreedom", "Ridge", "Shrinkage", "Tuned"],
         "kfda.smoothness": ["GraphSmooth", "Penalty"],
-        "metrics": ["Roc"],
+        "metrics.roc": ["Roc"],
         "results.decoding": [
             "DecodingResult",
             "RegressionResult",

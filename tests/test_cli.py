@@ -25,7 +25,8 @@ from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.kfda.kernels import KERNELS
 from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
-from mvpa_kfda.metrics import METRICS, REGRESSION_METRICS
+from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}

@@ -6,20 +6,17 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
-from mvpa_kfda import metrics
 from mvpa_kfda.kfda.direct import Predictions
-from mvpa_kfda.metrics import (
+from mvpa_kfda.metrics import areas, counts
+from mvpa_kfda.metrics.areas import log_odds, roc_auc
+from mvpa_kfda.metrics.classes import (
     METRICS,
-    REGRESSION_METRICS,
-    _log_odds,
     chance_level,
-    check_scoring,
     evaluate,
     evaluate_labellings,
-    evaluate_regression,
-    metric_limits,
-    roc_auc,
 )
+from mvpa_kfda.metrics.names import check_scoring, metric_limits
+from mvpa_kfda.metrics.numbers import REGRESSION_METRICS, evaluate_regression
 
 N_LABELS = 7
 #: Twelve test sets: four of 5 rows and eight of 6, from models of so many trials.
@@ -196,8 +193,8 @@ def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
     scored, trues = labellings_at_positions(3, 12)
     names = {name: METRICS[name] for name in ("f1", "kappa", "roc_auc")}
     whole = evaluate_labellings(names, scored, trues, SHAPES, 3)
-    monkeypatch.setattr(metrics, "_SORTED", 9)
-    monkeypatch.setattr(metrics, "_CACHE_BYTES", 9)
+    monkeypatch.setattr(areas, "_SORTED", 9)
+    monkeypatch.setattr(counts, "_CACHE_BYTES", 9)
     pieces = evaluate_labellings(names, scored, trues, SHAPES, 3)
     for one, other in zip(whole, pieces, strict=True):
         for name in names:
@@ -242,7 +239,7 @@ def test_log_odds_keep_their_digits_however_certain(dtype):
     gap = np.linspace(0.5 * top, 1.2 * top, 200)
     scores = -gap[:, None] + rng.random((200, 6))
     scores[:, 2] = 0.0
-    odds = _log_odds(scores[:, :, None].astype(dtype), ((1, 200, 1),))
+    odds = log_odds(scores[:, :, None].astype(dtype), ((1, 200, 1),))
     for k in range(6):
         others = np.delete(scores.astype(dtype).astype(float), k, axis=1)
         expected = scores[:, k] - logsumexp(others, axis=1)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import build
 from mvpa_kfda import DecodingResult, TimeResult
 from mvpa_kfda.inference.corrections import CORRECTIONS
-from mvpa_kfda.metrics import METRICS
+from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.viz.common import (
     CORRECTION_LABELS,
     histogram_edges,

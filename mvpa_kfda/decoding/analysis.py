@@ -15,7 +15,8 @@ from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
-from ..metrics import FunctionMetric, chance_level, check_scoring, name_functions
+from ..metrics.classes import chance_level
+from ..metrics.names import FunctionMetric, check_scoring, name_functions
 from ..utils.checks import (
     check_array,
     check_components,

@@ -22,12 +22,8 @@ from sklearn import model_selection as ms
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds, sees_labels
 from ..kfda.penalties import Tuned
-from ..metrics import (
-    REGRESSION_METRICS,
-    FunctionMetric,
-    check_regression_scoring,
-    name_functions,
-)
+from ..metrics.names import FunctionMetric, check_regression_scoring, name_functions
+from ..metrics.numbers import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import class_patterns
-from ..metrics import METRICS, evaluate_labellings, evaluate_sets
+from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.checks import check_option, word_bytes
 from ..utils.parallel import keep_freed_memory, physical_memory, run_in_parallel
 from .positions import PositionError

@@ -18,7 +18,7 @@ from nilearn.image.resampling import BoundingBoxError
 
 from ..data.space import VolumeSpace
 from ..data.volumes import NilearnWarnings
-from ..metrics import metric_limits
+from ..metrics.names import metric_limits
 from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result

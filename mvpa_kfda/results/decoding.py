@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..metrics import make_roc
+from ..metrics.roc import make_roc
 from ..viz.diagnostics import (
     plot_flexibility,
     plot_predictions,

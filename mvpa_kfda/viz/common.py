@@ -9,7 +9,7 @@ import textwrap
 import numpy as np
 
 from ..inference.corrections import CORRECTIONS, smallest_p_value
-from ..metrics import find_metric, metric_limits
+from ..metrics.names import find_metric, metric_limits
 from ..utils.checks import check_finite, check_share
 
 SCORE_COLOR = "#0072B2"  # blue

@@ -6,7 +6,7 @@ Matplotlib is imported by the helpers only, so that decoding never loads it.
 import numpy as np
 
 from ..kfda.penalties import CRITERIA
-from ..metrics import make_roc
+from ..metrics.roc import make_roc
 from .common import SCORE_COLOR, axes_or_new, finish, label_times, maybe_show
 
 #: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.

@@ -1,0 +1,1 @@
+"""How predictions are scored, of any number of label vectors at once."""

@@ -1,0 +1,280 @@
+"""Scores of predicted classes, computed for all label permutations at once.
+
+A metric is an entry of :data:`METRICS`: all that the package knows of it stands there.
+All are the higher the better. Metrics of predicted labels (accuracy, recall, ...) are
+computed from counts pooled over all test sets, and the area under the ROC curve is the
+mean over test sets. Values agree with scikit-learn's functions on the same predictions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .areas import mean_areas, set_batches
+from .counts import (
+    confusion_matrix,
+    count_equal,
+    count_predictions,
+    divide,
+    total_in_order,
+)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What test rows carry and what was predicted of them, for B label vectors.
+
+    Metrics are (t, ..., B): of t labellings that the same predictions are compared
+    with. What they need in common is worked out once, by the first that asks for it.
+    """
+
+    #: The codes that the test rows carry, (n_test, t, ..., B), the axes in the middle
+    #: and the last one perhaps of length one.
+    true: np.ndarray
+    #: The predicted ones, (n_test, 1, ..., B).
+    predicted: np.ndarray
+    #: Scores per class (n_test, c, 1, ..., B), or None.
+    class_scores: np.ndarray | None
+    #: The test rows in order: k test sets of m rows each, predicted by models of
+    #: n_train trials, batch after batch: (k, m, n_train) each.
+    shapes: tuple
+    #: The number of classes c.
+    n_classes: int
+
+    @cached_property
+    def counts(self):
+        """How often classes occur, were predicted, and rightly so."""
+        return count_predictions(self.true, self.predicted, self.n_classes)
+
+    @cached_property
+    def confusion(self):
+        """The confusion matrices, (c, c, t, ..., B)."""
+        shape = np.broadcast_shapes(self.true.shape, self.predicted.shape)
+        true, predicted = (
+            np.broadcast_to(codes, shape).reshape(len(codes), -1)
+            for codes in (self.true, self.predicted)
+        )
+        confusion = confusion_matrix(true, predicted, self.n_classes)
+        return confusion.reshape(*confusion.shape[:2], *shape[1:])
+
+
+def _recall(counts):
+    return divide(counts.hits, counts.true)
+
+
+def _precision(counts):
+    return divide(counts.hits, counts.predicted)
+
+
+def _f1(counts):
+    return divide(2 * counts.hits, counts.true + counts.predicted)
+
+
+def _macro(rate):
+    """Return a metric: a rate's mean over classes that occur or were predicted."""
+
+    def metric(tested):
+        counts = tested.counts
+        seen = (counts.true + counts.predicted) > 0
+        return total_in_order(rate(counts) * seen) / seen.sum(axis=0)
+
+    return metric
+
+
+def _binary_or_macro(rate):
+    """Return a metric: the second class's rate for two classes, else the macro mean."""
+
+    def metric(tested):
+        if tested.n_classes == 2:
+            return rate(tested.counts)[1]
+        return _macro(rate)(tested)
+
+    return metric
+
+
+def _accuracy(tested):
+    return count_equal(tested.true, tested.predicted) / len(tested.predicted)
+
+
+def _balanced_accuracy(tested):
+    present = tested.counts.true > 0
+    return total_in_order(_recall(tested.counts) * present) / present.sum(axis=0)
+
+
+def _kappa(tested):
+    counts, total = tested.counts, len(tested.predicted)
+    expected = (counts.predicted * counts.true).sum(axis=0) / total
+    return divide(counts.hits.sum(axis=0) - expected, total - expected)
+
+
+def _roc_auc(tested):
+    """Return the areas (t, ..., B) of what was tested."""
+    return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
+
+
+def _chance_class(p):
+    return 1 / len(p)
+
+
+def _chance_precision(p):
+    return p[1] if len(p) == 2 else p.mean()
+
+
+def _f1_of_guesses(p):
+    return 2 * p / len(p) / (p + 1 / len(p))
+
+
+def _chance_f1(p):
+    f1 = _f1_of_guesses(p)
+    return f1[1] if len(p) == 2 else f1.mean()
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How to score predicted classes."""
+
+    #: ``f(tested) -> (t, ..., B)`` of what was :class:`Tested`.
+    score: Callable
+    #: ``f(proportions (c,)) -> float``, see `chance_level`.
+    chance: Callable
+    #: How to name it on an axis.
+    label: str
+    #: The lowest and the highest value that is possible.
+    lowest: float = 0.0
+    highest: float = 1.0
+    #: Whether it is one number per label vector.
+    scalar: bool = True
+    needs_class_scores: bool = False
+    #: Whether it is undefined for a test set of a single class.
+    needs_two_classes: bool = False
+
+
+#: The metrics of classification known by name.
+METRICS = {
+    "accuracy": Metric(_accuracy, _chance_class, "Accuracy"),
+    "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "Balanced accuracy"),
+    "roc_auc": Metric(
+        _roc_auc,
+        lambda p: 0.5,
+        "ROC AUC",
+        needs_class_scores=True,
+        needs_two_classes=True,
+    ),
+    "recall": Metric(_binary_or_macro(_recall), _chance_class, "Recall"),
+    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "Precision"),
+    "f1": Metric(_binary_or_macro(_f1), _chance_f1, "F1"),
+    "recall_macro": Metric(_macro(_recall), _chance_class, "Recall (macro)"),
+    "precision_macro": Metric(_macro(_precision), np.mean, "Precision (macro)"),
+    "f1_macro": Metric(_macro(_f1), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
+    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0),
+    "confusion_matrix": Metric(
+        lambda tested: tested.confusion,
+        lambda p: np.nan,
+        "Confusion matrix",
+        highest=np.inf,
+        scalar=False,
+    ),
+}
+
+
+def chance_level(name, codes, n_classes=None):
+    """Return the expected score of guessing every class equally often.
+
+    Parameters
+    ----------
+    name : str
+        A metric.
+    codes : ndarray of int, shape (n,)
+        Class codes of the trials.
+    n_classes : int | None
+        The number of classes that may be guessed; None: those up to the last one.
+
+    Returns
+    -------
+    chance : float
+        E.g. 1 / n_classes for accuracy, 0.5 for the ROC AUC; NaN for a function.
+    """
+    counts = np.bincount(codes, minlength=n_classes or 0)
+    if name not in METRICS:  # a function of the user's
+        return np.nan
+    return float(METRICS[name].chance(counts / len(codes)))
+
+
+def evaluate(scoring, scored, shapes, n_classes):
+    """Compute several metrics of the same predictions.
+
+    Parameters
+    ----------
+    scoring : list of str
+        Metric names.
+    scored : Predictions
+        From :func:`mvpa_kfda.kfda.direct.apply`.
+    shapes : sequence of (k, m, n_train)
+        The plan's ``shapes``.
+    n_classes : int
+        The number of classes c.
+
+    Returns
+    -------
+    scores : dict of str to ndarray
+        (B,) for each metric, (B, c, c) for the confusion matrix. With predictions at
+        several positions, (n_test, ..., B), these follow: (B, ...) and (B, ..., c, c).
+    """
+    metrics = {name: METRICS[name] for name in scoring}
+    return evaluate_labellings(metrics, scored, [scored.true], shapes, n_classes)[0]
+
+
+def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
+    """Do as :func:`evaluate` for labels (n_test, ..., B) in place of those carried.
+
+    There may be several such labellings, of which a list is returned. The metrics are
+    given by name.
+    """
+    scores = scored.class_scores
+    tested = Tested(
+        np.stack(np.broadcast_arrays(*trues), axis=1),
+        scored.predicted[:, None],
+        None if scores is None else scores[:, :, None],
+        shapes,
+        n_classes,
+    )
+    found = [{} for _ in trues]
+    for name, metric in metrics.items():
+        value = np.moveaxis(metric.score(tested), -1, 0)
+        if not metric.scalar:  # (B, c, c, t, ...)
+            value = np.moveaxis(value, (1, 2), (-2, -1))
+        for number, each in enumerate(found):
+            each[name] = value[:, number]
+    return found
+
+
+def evaluate_sets(metrics, scored, shapes, n_classes):
+    """Return every test set's own scores (..., n_sets), by name, in order of shapes.
+
+    For a single label vector, and metrics that are one number. NaN where a metric is
+    undefined for a test set.
+    """
+    found = {name: [] for name, metric in metrics.items() if metric.scalar}
+    for rows, (k, m, n_train) in set_batches(shapes):
+        true, predicted, scores = (
+            None
+            if values is None  # the test sets in place of the label vectors
+            else np.moveaxis(values[rows].reshape(k, m, *values.shape[1:-1]), 0, -1)
+            for values in (scored.true, scored.predicted, scored.class_scores)
+        )
+        tested = Tested(
+            true[:, None],
+            predicted[:, None],
+            None if scores is None else scores[:, :, None],
+            ((1, m, n_train),),
+            n_classes,
+        )
+        one_class = (true == true[:1]).all(axis=0)
+        for name, values in found.items():
+            value = metrics[name].score(tested)[0]
+            if metrics[name].needs_two_classes:
+                value = np.where(one_class, np.nan, value)
+            values.append(value)
+    return {name: np.concatenate(values, axis=-1) for name, values in found.items()}

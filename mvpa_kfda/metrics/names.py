@@ -1,0 +1,142 @@
+"""From what a user says in `scoring`, names and functions, to metrics."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..utils.checks import check_scoring_names, quoted
+from .areas import set_batches
+from .classes import METRICS
+from .numbers import REGRESSION_METRICS
+
+
+@dataclass(frozen=True)
+class FunctionMetric:
+    """A function of the user's as a metric: its mean over test sets."""
+
+    #: ``f(y_true (m,), y_pred (m,), class_scores (m, c) | None) -> float``.
+    function: Callable
+    #: What results call it.
+    name: str
+    #: The labels that class codes stand for, (c,); None for numbers.
+    classes: np.ndarray | None = None
+
+    scalar = True
+    needs_class_scores = True
+    needs_two_classes = needs_spread = False
+    #: Nobody knows.
+    chance = np.nan
+
+    def score(self, tested):
+        """Return the values (t, ..., B) of what was tested."""
+        shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
+        true, predicted = (
+            self.classes[np.broadcast_to(codes, shape)]
+            for codes in (tested.true, tested.predicted)
+        )
+        values = np.empty(shape[1:])
+        for at in np.ndindex(values.shape):
+            rows = (slice(None), *at)
+            scores = tested.class_scores[(slice(None), slice(None), 0, *at[1:])]
+            values[at] = self.mean(true[rows], predicted[rows], scores, tested.shapes)
+        return values
+
+    def mean(self, true, predicted, class_scores, shapes):
+        """Return the mean over test sets, of one label vector's rows (n_test,)."""
+        values = [
+            self._call(
+                true[test],
+                predicted[test],
+                None if class_scores is None else class_scores[test],
+            )
+            for rows, (_, m, _) in set_batches(shapes)
+            for test in (slice(i, i + m) for i in range(rows.start, rows.stop, m))
+        ]
+        return float(np.mean(values))
+
+    def _call(self, *arguments):
+        """Call the function for one test set, and check what it returns."""
+        try:
+            value = self.function(*arguments)
+        except Exception as error:
+            raise ValueError(f"{self._word(*arguments)} failed: {error}") from error
+        if np.ndim(value) or not np.isreal(value) or not np.isfinite(value):
+            raise ValueError(
+                f"{self._word(*arguments)} returned {value!r}. Allowed: one finite "
+                "number for any labels of a test set, also permuted ones."
+            )
+        return float(value)
+
+    def _word(self, true, predicted, _):
+        """Word a call, for messages."""
+        return (
+            f"scoring's function {self.name!r}, called with y_true="
+            f"{quoted(true.tolist(), 4)} and y_pred={quoted(predicted.tolist(), 4)},"
+        )
+
+
+def name_functions(scoring):
+    """Return `scoring` with names in the place of functions, and these by name."""
+    functions = {}
+
+    def named(each):
+        if not callable(each):
+            return each
+        name = _name_of(each)
+        if name in functions or name in (*METRICS, *REGRESSION_METRICS):
+            raise ValueError(
+                f"scoring has a function named {name!r}, which is the name of another "
+                "metric too. Give it a name of its own, by def."
+            )
+        functions[name] = each
+        return name
+
+    if isinstance(scoring, list | tuple):
+        return [named(each) for each in scoring], functions
+    return named(scoring), functions
+
+
+def _name_of(function):
+    """Return the name of a scoring function, which must take three arguments."""
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        if hasattr(function, "_score_func"):
+            raise TypeError("a scorer of scikit-learn is shown the estimator")
+        inspect.signature(function).bind(*"123")
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Invalid value for 'scoring': {function!r}. Allowed: a metric's name, or "
+            "a function of (y_true, y_pred, class_scores), for example "
+            "scoring=lambda true, pred, scores: matthews_corrcoef(true, pred)."
+        ) from None
+    return "custom" if name == "<lambda>" else name
+
+
+def check_scoring(scoring, functions=()):
+    """Return the list of metric names; the first one must be a single number."""
+    names = check_scoring_names(scoring, (*METRICS, *functions))
+    if names[0] in METRICS and not METRICS[names[0]].scalar:
+        raise ValueError(
+            f"The first metric of scoring is the one that is tested and drawn; "
+            f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
+            f"scoring=['accuracy', {names[0]!r}]."
+        )
+    return names
+
+
+def check_regression_scoring(scoring, functions=()):
+    """Return the list of names of regression metrics."""
+    return check_scoring_names(scoring, (*REGRESSION_METRICS, *functions))
+
+
+def find_metric(name):
+    """Return the entry of a metric of classes or numbers; None where it is unknown."""
+    return METRICS.get(name) or REGRESSION_METRICS.get(name)
+
+
+def metric_limits(name):
+    """Return the lowest and the highest possible value; none for an unknown metric."""
+    metric = find_metric(name)
+    return (metric.lowest, metric.highest) if metric else (-np.inf, np.inf)

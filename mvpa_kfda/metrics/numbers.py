@@ -1,0 +1,114 @@
+"""Scores of predicted numbers, computed for all permutations at once.
+
+A metric is an entry of :data:`REGRESSION_METRICS`. All are the higher the better.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+#: A spread of predictions below this many units of rounding is none.
+_ROUNDING = 64
+
+
+def _sum_products(left, right):
+    """Return the sums of products over rows, (n_test, B) twice to (B,)."""
+    return np.einsum("nb,nb->b", left, right)
+
+
+def _neg_mean_squared_error(true, predicted):
+    error = true - predicted
+    return -_sum_products(error, error) / len(true)
+
+
+def _r2(true, predicted):
+    error, spread = true - predicted, true - true.mean(axis=0)
+    left, total = _sum_products(error, error), _sum_products(spread, spread)
+    # Of equal numbers nothing is to be explained: 1 if they are hit exactly, else 0.
+    flat = total == 0
+    return np.where(flat, left == 0, 1 - left / np.where(flat, 1, total))
+
+
+def _pearsonr(true, predicted):
+    size = _sum_products(true, true) + _sum_products(predicted, predicted)
+    true, predicted = true - true.mean(axis=0), predicted - predicted.mean(axis=0)
+    variance, spread = _sum_products(true, true), _sum_products(predicted, predicted)
+    smallest = (_ROUNDING * np.finfo(float).eps) ** 2 * size
+    flat = (spread <= smallest) | (variance <= smallest)
+    scale = np.sqrt(variance) * np.sqrt(spread)
+    return np.where(flat, 0, _sum_products(true, predicted) / np.where(flat, 1, scale))
+
+
+@dataclass(frozen=True)
+class RegressionMetric:
+    """How to score predicted numbers."""
+
+    #: ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
+    score: Callable
+    #: Its value where nothing can be predicted; NaN where that depends on the data.
+    chance: float
+    #: How to name it on an axis.
+    label: str
+    #: The lowest and the highest value that is possible.
+    lowest: float
+    highest: float
+    #: The power of the unit of y that the score has.
+    power: int = 0
+    #: Whether it is undefined where the values to be predicted are all equal.
+    needs_spread: bool = True
+
+
+#: The metrics of regression known by name.
+REGRESSION_METRICS = {
+    "r2": RegressionMetric(_r2, np.nan, "R²", -np.inf, 1.0),
+    "pearsonr": RegressionMetric(_pearsonr, 0.0, "Pearson correlation", -1.0, 1.0),
+    "neg_mean_squared_error": RegressionMetric(
+        _neg_mean_squared_error,
+        np.nan,
+        "Negative mean squared error",
+        *(-np.inf, 0.0),
+        power=2,
+        needs_spread=False,
+    ),
+}
+
+
+def evaluate_regression(scoring, true, predicted):
+    r"""Compute several metrics of the same predictions.
+
+    With the true values :math:`y_i` of the n rows of all test sets, the predictions
+    :math:`\hat y_i` and means :math:`\bar y, m`:
+
+    .. math::
+
+        R^2 = 1 - \frac{\sum_i (y_i - \hat y_i)^2}{\sum_i (y_i - \bar y)^2}, \qquad
+        r = \frac{\sum_i (y_i - \bar y)(\hat y_i - m)}
+                 {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
+
+    and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
+
+    Parameters
+    ----------
+    scoring : list of str
+        Metric names: "r2", "pearsonr", "neg_mean_squared_error".
+    true, predicted : ndarray, shape (n_test, B)
+        One column per permutation. Of about unit size: predictions that vary less
+        than rounding would have them vary do not correlate with anything.
+
+    Returns
+    -------
+    scores : dict of str to ndarray, shape (B,)
+        Each metric, finite throughout. A constant prediction has a correlation of 0.
+        True values that are all equal have the correlation 0 and, as in scikit-learn,
+        :math:`R^2 = 1` if they are predicted exactly, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> true = np.array([[1.0], [2.0], [3.0]])
+    >>> evaluate_regression(["r2", "pearsonr"], true, true / 2)
+    {'r2': array([-0.75]), 'pearsonr': array([1.])}
+    """
+    true, predicted = np.asarray(true, float), np.asarray(predicted, float)
+    return {name: REGRESSION_METRICS[name].score(true, predicted) for name in scoring}
