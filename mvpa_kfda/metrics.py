@@ -16,9 +16,10 @@ References
    classifier performance measurement. ACM SIGKDD Explorations 12(1), 49-57.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -317,6 +318,26 @@ METRICS = {
 }
 
 
+#: The same names for type checkers and editors, which may complete them.
+MetricName = (
+    Literal[
+        "accuracy",
+        "balanced_accuracy",
+        "roc_auc",
+        "recall",
+        "precision",
+        "f1",
+        "recall_macro",
+        "precision_macro",
+        "f1_macro",
+        "kappa",
+        "confusion_matrix",
+    ]
+    | str
+)
+Scoring = MetricName | Sequence[MetricName]
+
+
 def check_scoring(scoring):
     """Return the list of metric names; the first one must be a single number."""
     names = check_scoring_names(scoring, METRICS)
@@ -465,6 +486,11 @@ REGRESSION_METRICS = {
 }
 
 
+#: The same names for type checkers and editors.
+RegressionMetricName = Literal["r2", "pearsonr", "neg_mean_squared_error"] | str
+RegressionScoring = RegressionMetricName | Sequence[RegressionMetricName]
+
+
 def find_metric(name):
     """Return the entry of a metric of classes or numbers; None where it is unknown."""
     return METRICS.get(name) or REGRESSION_METRICS.get(name)
@@ -554,7 +580,7 @@ class Roc:
     tpr: np.ndarray
     thresholds: np.ndarray
     auc: float
-    positive: object
+    positive: Any
 
     def __repr__(self):
         """Name the positive class and the area."""

@@ -3,17 +3,22 @@
 Results are frozen objects that hold everything needed to redo the analysis.
 """
 
+from __future__ import annotations
+
 from dataclasses import field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..inference.corrections import (
     FALSE_DISCOVERY,
+    CorrectionName,
     adjust,
     check_correction,
     corrected_p_values,
 )
+from ..inference.null import Alternative
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
@@ -22,9 +27,12 @@ from .kinds import figure_method, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
+if TYPE_CHECKING:
+    from mne import Info
+
 
 @result_kind
-class TimeResult(PatternsMixin, SubjectResult):
+class TimeResult(PatternsMixin, SubjectResult[NDArray]):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
@@ -52,16 +60,16 @@ class TimeResult(PatternsMixin, SubjectResult):
     ['face', 'house']
     """
 
-    axes: ClassVar[dict] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = {"times": "time"}
 
-    times: np.ndarray
+    times: NDArray
 
     plot = figure_method(plot_time)
     plot_tuning = figure_method(plot_flexibility)
 
 
 @result_kind
-class TimeFrequencyResult(PatternsMixin, SubjectResult):
+class TimeFrequencyResult(PatternsMixin, SubjectResult[NDArray]):
     """Decoding of power at every frequency and time, see `decode_epochs`.
 
     Parameters
@@ -95,17 +103,17 @@ class TimeFrequencyResult(PatternsMixin, SubjectResult):
            [0, 0, 0, 1, 1]])
     """
 
-    axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}
-    pattern_axes: ClassVar[tuple] = ("freqs", "times")
+    axes: ClassVar[dict[str, str]] = {"freqs": "freq", "times": "time"}
+    pattern_axes: ClassVar[tuple[str, ...]] = ("freqs", "times")
 
-    freqs: np.ndarray
-    times: np.ndarray
+    freqs: NDArray
+    times: NDArray
 
     plot = figure_method(plot_time_frequency)
 
 
 @result_kind
-class SensorTimeResult(SubjectResult):
+class SensorTimeResult(SubjectResult[NDArray]):
     """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
 
     Parameters
@@ -142,12 +150,12 @@ class SensorTimeResult(SubjectResult):
            [0, 0, 0, 0, 0, 0]])
     """
 
-    axes: ClassVar[dict] = {"ch_names": "sensor", "times": "time"}
+    axes: ClassVar[dict[str, str]] = {"ch_names": "sensor", "times": "time"}
 
-    ch_names: np.ndarray
-    times: np.ndarray
-    adjacency: np.ndarray
-    info_fif: np.ndarray
+    ch_names: NDArray
+    times: NDArray
+    adjacency: NDArray
+    info_fif: NDArray
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -162,7 +170,7 @@ class SensorTimeResult(SubjectResult):
             )
 
     @property
-    def info(self):
+    def info(self) -> Info:
         """The sensors' types and positions, an `mne.Info`."""
         return unpack_info(self.info_fif)
 
@@ -174,7 +182,7 @@ class SensorTimeResult(SubjectResult):
 
 
 @result_kind
-class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
+class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult[NDArray]):
     """Training at one time and testing at another, see `generalize_epochs`.
 
     Parameters
@@ -222,14 +230,17 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
            [0, 0, 0, 1, 1, 1]])
     """
 
-    axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
-    pattern_axes: ClassVar[tuple] = ("train_times",)
+    axes: ClassVar[dict[str, str]] = {
+        "train_times": "train_time",
+        "test_times": "test_time",
+    }
+    pattern_axes: ClassVar[tuple[str, ...]] = ("train_times",)
 
-    train_times: np.ndarray
-    test_times: np.ndarray
-    y_test: np.ndarray
-    second_nulls: dict = field(default_factory=dict)
-    second_summaries: dict = field(default_factory=dict)
+    train_times: NDArray
+    test_times: NDArray
+    y_test: NDArray
+    second_nulls: dict[str, Any] = field(default_factory=dict)
+    second_summaries: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -257,13 +268,18 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
                 )
 
     @property
-    def n_tested(self):
+    def n_tested(self) -> int:
         """Number of trials that have predictions."""
         return len(self.y_test)
 
     def pvalues(
-        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
-    ):
+        self,
+        correction: CorrectionName = "none",
+        *,
+        metric: str | None = None,
+        threshold: float = 0.05,
+        alternative: Alternative = "greater",
+    ) -> NDArray:
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
@@ -360,7 +376,7 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
         )
         return rows, columns
 
-    def diagonal(self):
+    def diagonal(self) -> TimeResult:
         """Return the scores of training and testing at the same time.
 
         Returns
