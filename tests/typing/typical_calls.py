@@ -65,7 +65,7 @@ def decode_over_time() -> None:
     print(mvpa_kfda.__version__, significant.min(), result.scores.max(), result.chance)
     for correction in ["max", "cluster"]:
         ax = result.plot(correction=correction, alpha=0.01)
-        ax.figure.savefig(f"{correction}.png")
+        ax.set_title(correction)
     table = result.to_dataframe(corrections=["max", "tfce"])
     table.to_csv("words.csv")
     result.save(Path("words.h5"), overwrite=True)
@@ -119,7 +119,7 @@ def decode_images() -> None:
         n_jobs=-1,
     )
     result.plot(correction="max")
-    result.plot("glass", correction="cluster")
+    result.plot("glass_brain", correction="cluster")
     result.peaks().to_csv("peaks.csv")
     result.to_img("p", correction="max").to_filename("p.nii.gz")
     regions = decode_regions(
