@@ -104,11 +104,20 @@ def is_protocol(found):
     return getattr(found, "_is_protocol", False)
 
 
+class WithoutTypes(ast.NodeTransformer):
+    """Leaves out what only type checkers see."""
+
+    def visit_If(self, node):
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return node.orelse
+        return node
+
+
 def imported_packages():
     """Third-party packages that the package imports, at any depth of its code."""
     packages = set()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(WithoutTypes().visit(ast.parse(path.read_text()))):
             if isinstance(node, ast.Import):
                 packages |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -318,6 +327,7 @@ def test_public_functions_and_classes_have_one_name_each():
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
         and not node.name.startswith("_")
+        and "overload" not in map(ast.unparse, node.decorator_list)
     ]
     assert sorted({name for name in defined if defined.count(name) > 1}) == []
 

@@ -12,6 +12,7 @@ classes, ten folds and one job:
 
 import argparse
 import platform
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ def main():
     with threadpool_limits(1):
         for letter, problem in PROBLEMS.items():
             words, decode = problem()
-            calls = {name: lambda name=name: decode(name) for name in METRICS}
+            calls = {name: partial(decode, name) for name in METRICS}
             seconds = medians(runs, **calls)
             plain = seconds["accuracy"]
             for name in METRICS[1:]:

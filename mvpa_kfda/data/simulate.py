@@ -5,10 +5,14 @@ few of them answer to the stimulus, some of these by class, and many others are
 ongoing activity.
 """
 
+from __future__ import annotations
+
+from typing import Literal
+
 import mne
 import numpy as np
 
-from ..utils.checks import check_count, check_option, check_positive
+from ..utils.checks import Seed, check_count, check_option, check_positive
 
 MONTAGES = {16: "biosemi16", 32: "biosemi32", 64: "biosemi64", 128: "biosemi128"}
 
@@ -44,17 +48,17 @@ AMPLITUDE_SPREAD = 0.3  # how much the answer's size varies from trial to trial
 
 
 def simulate_epochs(
-    n_trials=180,
-    n_classes=3,
+    n_trials: int = 180,
+    n_classes: int = 3,
     *,
-    snr=0.3,
-    n_channels=32,
-    sfreq=100.0,
-    tmin=-0.2,
-    tmax=0.8,
-    n_blocks=6,
-    random_state=0,
-):
+    snr: float = 0.3,
+    n_channels: Literal[16, 32, 64, 128] = 32,
+    sfreq: float = 100.0,
+    tmin: float = -0.2,
+    tmax: float = 0.8,
+    n_blocks: int = 6,
+    random_state: Seed = 0,
+) -> mne.EpochsArray:
     r"""Simulate EEG epochs whose classes differ after the stimulus.
 
     The signal of trial :math:`i` at the sensors is

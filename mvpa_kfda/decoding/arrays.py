@@ -1,10 +1,22 @@
 """Decoding of plain arrays."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..inference.permutation import Permute
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike
 from ..kfda.models import resolve_method
-from ..results.decoding import DecodingResult
+from ..kfda.nystrom import Nystrom
+from ..metrics.names import Scoring
+from ..results.decoding import DecodingResult, TimeRegressionResult
+from ..results.epochs import TimeResult
 from ..utils.checks import (
+    Precision,
+    Seed,
     check_array,
     check_finite,
     check_jobs,
@@ -17,23 +29,23 @@ from .regression import TASKS
 
 
 def cross_validate(
-    X,
-    y,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
-    groups=None,
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    random_state=None,
-    batch_size=None,
-    dtype="float64",
-    n_components=None,
-    approx=None,
-    average=None,
-):
+    groups: ArrayLike | None = None,
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    random_state: Seed = None,
+    batch_size: int | None = None,
+    dtype: Precision = "float64",
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+) -> DecodingResult:
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
     One matrix inverse gives the exact out-of-sample prediction of every fold, for the
@@ -174,31 +186,31 @@ def cross_validate(
 
 
 def decode_arrays(
-    X,
-    y,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
-    sfreq=1.0,
-    tmin=0.0,
-    groups=None,
-    window=None,
-    step=None,
-    window_mode="mean",
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    random_state=None,
-    n_jobs=None,
-    dtype="float64",
-    verbose=None,
-    n_components=None,
-    approx=None,
-    average=None,
-    task="classification",
-    keep_class_scores=False,
-):
+    sfreq: float = 1.0,
+    tmin: float = 0.0,
+    groups: ArrayLike | None = None,
+    window: float | None = None,
+    step: float | None = None,
+    window_mode: Literal["mean", "concatenate"] = "mean",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+    task: Literal["classification", "regression"] = "classification",
+    keep_class_scores: bool = False,
+) -> TimeResult | TimeRegressionResult:
     """Decode class labels at every time point of an array, without retraining.
 
     What :func:`decode_epochs` does beneath its handling of channels, for data that are

@@ -1,8 +1,14 @@
 """Decoding of MNE-Python epochs."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+
 import mne
 import numpy as np
 from mne.time_frequency import EpochsTFR
+from numpy.typing import ArrayLike
 
 from ..data.epochs import (
     check_epochs,
@@ -17,13 +23,119 @@ from ..data.epochs import (
     sampling_rate,
     scale_name,
 )
+from ..inference.permutation import Permute
+from ..kfda.arguments import Adjacency, CrossValidation, KernelLike, PenaltyLike
 from ..kfda.models import for_channels, resolve_method
+from ..kfda.nystrom import Nystrom
+from ..metrics.names import Scoring
+from ..results.decoding import TimeRegressionResult
 from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
-from ..utils.checks import check_jobs, check_option
+from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
 from .regression import TASKS, refuse_for_regression
+
+if TYPE_CHECKING:
+    from mne import BaseEpochs, Covariance
+    from mne.time_frequency import AverageTFR
+    from typing_extensions import Unpack
+
+    Sensors = Adjacency | Literal["adjacency", True]
+    # What type checkers think that Epochs.compute_tfr returns; MNE-Python has no types.
+    Power = EpochsTFR | AverageTFR | tuple[Any, ...]
+
+
+# Type checkers read these signatures, of which each has its own kind of result. Their
+# options are those of the function below.
+
+
+class _Options(TypedDict, total=False):
+    """What `decode_epochs` may be told, whatever it decodes."""
+
+    groups: str | ArrayLike | None
+    picks: str | Sequence[str] | Sequence[int] | None
+    scale: Literal["auto", "channel"] | Covariance | None
+    window: float | None
+    step: float | None
+    window_mode: Literal["mean", "concatenate"]
+    kernel: KernelLike
+    reg: PenaltyLike
+    cv: CrossValidation
+    scoring: Scoring
+    n_permutations: int
+    permute: Permute
+    random_state: Seed
+    n_jobs: int | None
+    dtype: Precision
+    verbose: bool | str | int | None
+    n_components: int | None
+    approx: Nystrom | None
+    average: int | None
+    keep_class_scores: bool
+
+
+@overload
+def decode_epochs(
+    epochs: Power,
+    y: ArrayLike | None = None,
+    *,
+    sensors: None = None,
+    task: Literal["classification"] = "classification",
+    **options: Unpack[_Options],
+) -> TimeFrequencyResult: ...
+
+
+@overload
+def decode_epochs(
+    epochs: BaseEpochs,
+    y: ArrayLike | None = None,
+    *,
+    sensors: Sensors,
+    task: Literal["classification"] = "classification",
+    **options: Unpack[_Options],
+) -> SensorTimeResult: ...
+
+
+@overload
+def decode_epochs(
+    epochs: BaseEpochs,
+    y: ArrayLike | None = None,
+    *,
+    sensors: None = None,
+    task: Literal["regression"],
+    **options: Unpack[_Options],
+) -> TimeRegressionResult: ...
+
+
+@overload
+def decode_epochs(
+    epochs: BaseEpochs,
+    y: ArrayLike | None = None,
+    *,
+    groups: ArrayLike | None = None,
+    picks: str | Sequence[str] | Sequence[int] | None = None,
+    sensors: None = None,
+    scale: Literal["auto", "channel"] | Covariance | None = "auto",
+    window: float | None = None,
+    step: float | None = None,
+    window_mode: Literal["mean", "concatenate"] = "mean",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | str | int | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+    task: Literal["classification"] = "classification",
+    keep_class_scores: bool = False,
+) -> TimeResult: ...
 
 
 def decode_epochs(

@@ -1,6 +1,12 @@
 """Time generalization: train at one time, test at another."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..data.epochs import (
     check_epochs,
@@ -15,13 +21,21 @@ from ..data.pairs import (
     gather_pairs,
     without_copy,
 )
+from ..inference.permutation import Permute
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike
 from ..kfda.models import for_channels, resolve_method
+from ..kfda.nystrom import Nystrom
+from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult
 from ..results.patterns import pack_info
-from ..utils.checks import check_finite, check_jobs, check_option
+from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .positions import GeneralizationPositions, cut_windows, window_positions
+from .run import KeptNull
+
+if TYPE_CHECKING:
+    from mne import BaseEpochs, Covariance
 
 
 def generalize(
@@ -93,35 +107,35 @@ def _average_both(analysis, data, data_test, kernel):
 
 
 def generalize_arrays(
-    X,
-    y,
-    X_test=None,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_test: ArrayLike | None = None,
     *,
-    y_test=None,
-    same_trials=None,
-    sfreq=1.0,
-    tmin=0.0,
-    tmin_test=None,
-    groups=None,
-    window=None,
-    step=None,
-    window_mode="mean",
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    null="auto",
-    random_state=None,
-    n_jobs=None,
-    dtype="float64",
-    verbose=None,
-    n_components=None,
-    approx=None,
-    average=None,
-    keep_class_scores=False,
-):
+    y_test: ArrayLike | None = None,
+    same_trials: bool | None = None,
+    sfreq: float = 1.0,
+    tmin: float = 0.0,
+    tmin_test: float | None = None,
+    groups: ArrayLike | None = None,
+    window: float | None = None,
+    step: float | None = None,
+    window_mode: Literal["mean", "concatenate"] = "mean",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    null: KeptNull = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+    keep_class_scores: bool = False,
+) -> GeneralizationResult:
     """Train at every time point of an array and test at every other one.
 
     What :func:`generalize_epochs` does beneath its handling of channels, for data that
@@ -275,35 +289,35 @@ def generalize_arrays(
 
 
 def generalize_epochs(
-    epochs,
-    y=None,
+    epochs: BaseEpochs,
+    y: ArrayLike | None = None,
     *,
-    test_epochs=None,
-    y_test=None,
-    train_on=None,
-    same_trials=None,
-    groups=None,
-    picks=None,
-    scale="auto",
-    window=None,
-    step=None,
-    window_mode="mean",
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    null="auto",
-    random_state=None,
-    n_jobs=None,
-    dtype="float64",
-    verbose=None,
-    n_components=None,
-    approx=None,
-    average=None,
-    keep_class_scores=False,
-):
+    test_epochs: BaseEpochs | None = None,
+    y_test: ArrayLike | None = None,
+    train_on: str | None = None,
+    same_trials: bool | None = None,
+    groups: ArrayLike | None = None,
+    picks: str | Sequence[str] | Sequence[int] | None = None,
+    scale: Literal["auto", "channel"] | Covariance | None = "auto",
+    window: float | None = None,
+    step: float | None = None,
+    window_mode: Literal["mean", "concatenate"] = "mean",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    null: KeptNull = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | str | int | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+    keep_class_scores: bool = False,
+) -> GeneralizationResult:
     r"""Train at every time point of epochs and test at every other one.
 
     Time generalization [1]_ tells whether the code that a classifier has learned at one

@@ -1,12 +1,18 @@
 """Decoding of brain images: searchlights and regions."""
 
+from __future__ import annotations
+
 import os
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
@@ -26,16 +32,34 @@ from ..data.space import FeatureSpace, SurfaceSpace
 from ..data.volumes import find_runs, flat_within_runs, usable_columns
 from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
+from ..inference.permutation import Permute
+from ..kfda.arguments import Adjacency, CrossValidation, KernelLike, PenaltyLike
 from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of, resolve_method
+from ..kfda.nystrom import Nystrom
+from ..metrics.names import Scoring
 from ..results.images import VolumeResult
 from ..utils.checkpoint import Checkpoint, digest
-from ..utils.checks import check_jobs, check_option, warn
+from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
 from ..utils.files import versions
 from ..utils.parallel import one_blas_thread, physical_memory
 from .analysis import decode, make_analysis
 from .positions import SubsetPositions
-from .run import NULLS, check_null
+from .run import NULLS, KeptNull, check_null
+
+if TYPE_CHECKING:
+    from nibabel.spatialimages import SpatialImage
+    from nilearn.surface import SurfaceImage
+    from pandas import DataFrame
+    from sklearn.base import TransformerMixin
+    from sklearn.utils import Bunch
+
+    Image = SpatialImage | SurfaceImage | str | PathLike[str]
+    Images = Image | Sequence[Image] | ArrayLike
+    Mask = Image | TransformerMixin  # or a fitted masker
+    Atlas = Image | Bunch | ArrayLike
+    Table = DataFrame | str | PathLike[str]
+    Labels = ArrayLike | tuple[Table, str]
 
 #: With fewer changes of the label in random order, chance may leave next to none.
 _FEW_CHANGES = 10
@@ -331,32 +355,32 @@ def _digest_inner(inner):
 
 
 def searchlight(
-    imgs,
-    y,
+    imgs: Images,
+    y: Labels,
     *,
-    groups=None,
-    mask_img=None,
-    process_mask_img=None,
-    radius=8.0,
-    adjacency=None,
-    distance="geodesic",
-    standardize="zscore_sample",
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    null="auto",
-    random_state=None,
-    n_jobs=None,
-    dtype="float64",
-    verbose=None,
-    checkpoint=None,
-    n_components=None,
-    approx=None,
-    average=None,
-):
+    groups: Labels | None = None,
+    mask_img: Mask | None = None,
+    process_mask_img: Image | None = None,
+    radius: float = 8.0,
+    adjacency: Adjacency | None = None,
+    distance: Literal["geodesic", "edges"] = "geodesic",
+    standardize: Literal["zscore_sample", False] | None = "zscore_sample",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    null: KeptNull = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+) -> VolumeResult:
     r"""Decode class labels around every voxel or vertex, without retraining.
 
     A kernel Fisher discriminant analysis is cross-validated on the voxels of a sphere
@@ -540,30 +564,30 @@ def searchlight(
 
 
 def decode_regions(
-    imgs,
-    y,
+    imgs: Images,
+    y: Labels,
     *,
-    labels_img,
-    lut=None,
-    groups=None,
-    mask_img=None,
-    standardize="zscore_sample",
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="accuracy",
-    n_permutations=0,
-    permute="auto",
-    null="auto",
-    random_state=None,
-    n_jobs=None,
-    dtype="float64",
-    verbose=None,
-    checkpoint=None,
-    n_components=None,
-    approx=None,
-    average=None,
-):
+    labels_img: Atlas,
+    lut: Table | None = None,
+    groups: Labels | None = None,
+    mask_img: Mask | None = None,
+    standardize: Literal["zscore_sample", False] | None = "zscore_sample",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    null: KeptNull = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+) -> VolumeResult:
     """Decode class labels from the voxels of every region of an atlas.
 
     All voxels of a region are the features, not their mean.

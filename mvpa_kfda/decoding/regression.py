@@ -13,20 +13,32 @@ predictions
 those of a model refitted on the other rows. Permutations of y are further columns.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import model_selection as ms
 
-from ..inference.permutation import Permutations, permute_labels
+from ..inference.permutation import Permutations, Permute, permute_labels
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike
 from ..kfda.folds import Folds, make_folds, sees_labels
+from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
-from ..metrics.names import FunctionMetric, check_regression_scoring, name_functions
+from ..metrics.names import (
+    FunctionMetric,
+    RegressionScoring,
+    check_regression_scoring,
+    name_functions,
+)
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (
+    Precision,
+    Seed,
     check_count,
     check_per_trial,
     draw_seed,
@@ -350,21 +362,21 @@ def _check_tuned(reg):
 
 
 def regress(
-    X,
-    y,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
-    groups=None,
-    kernel="linear",
-    reg=0.3,
-    cv=None,
-    scoring="r2",
-    n_permutations=0,
-    permute="auto",
-    random_state=None,
-    batch_size=None,
-    dtype="float64",
-    approx=None,
-):
+    groups: ArrayLike | None = None,
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: RegressionScoring = "r2",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    random_state: Seed = None,
+    batch_size: int | None = None,
+    dtype: Precision = "float64",
+    approx: Nystrom | None = None,
+) -> RegressionResult:
     r"""Cross-validate a kernel ridge regression without retraining.
 
     One matrix inverse gives the exact out-of-sample prediction of every fold, for the

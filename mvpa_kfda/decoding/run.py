@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 from tqdm import tqdm
@@ -538,7 +539,8 @@ class MapStore:
 FULL_NULL_BYTES = 2**30
 
 #: What may be kept of the permutations.
-NULLS = ("auto", "full", "max", "stream")
+KeptNull = Literal["auto", "full", "max", "stream"]
+NULLS = get_args(KeptNull)
 
 
 def check_null(null, task, positions, n_tested):

@@ -5,21 +5,30 @@ against flipped signs, or against both. The nulls are lazy: rows of differences,
 out whenever they are asked for.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import reduce
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import norm
 
-from ..inference.corrections import ADJUSTMENTS, smallest_p_value
-from ..inference.null import ALTERNATIVES, FullNull, as_precise_as, level_of_side
+from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
+from ..inference.null import (
+    ALTERNATIVES,
+    Alternative,
+    FullNull,
+    as_precise_as,
+    level_of_side,
+)
 from ..results.base import SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
 from ..results.load import load_result
 from ..results.places import Places
-from ..utils.checks import check_count, check_option, draw_seed, quoted, warn
+from ..utils.checks import Seed, check_count, check_option, draw_seed, quoted, warn
 from ..utils.files import versions
 from .arguments import (
     check_alpha,
@@ -28,7 +37,7 @@ from .arguments import (
     warn_if_above,
 )
 from .statistics import MapTest, draw_signs
-from .subjects import is_path
+from .subjects import ResultOrPath, is_path
 
 METHODS = ("permutation", "sign-flip", "both")
 #: What changes its sign at a time.
@@ -51,19 +60,19 @@ _RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
 
 
 def compare(
-    result_a,
-    result_b,
-    method="permutation",
-    correction="max",
+    result_a: ResultOrPath,
+    result_b: ResultOrPath,
+    method: Literal["permutation", "sign-flip", "both"] = "permutation",
+    correction: CorrectionNames = "max",
     *,
-    metric=None,
-    alternative="two-sided",
-    alpha=0.05,
-    threshold=0.05,
-    n_permutations=10_000,
-    flip="trials",
-    random_state=None,
-):
+    metric: str | None = None,
+    alternative: Alternative = "two-sided",
+    alpha: float = 0.05,
+    threshold: float = 0.05,
+    n_permutations: int = 10_000,
+    flip: Literal["trials", "groups"] = "trials",
+    random_state: Seed = None,
+) -> ComparisonResult:
     r"""Test the difference between two results of one subject at every position.
 
     Two decoders of the same trials are compared, for example two kernels or two sets

@@ -1,7 +1,12 @@
 """When a group's time course starts and peaks, with confidence intervals."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from typing import Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,6 +16,7 @@ from ..inference.clusters import batches
 from ..results.group import GroupResult, Latency
 from ..results.load import load_result
 from ..utils.checks import (
+    Seed,
     check_array,
     check_count,
     check_option,
@@ -21,7 +27,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .arguments import join_lists
-from .subjects import gather_subjects, is_path
+from .subjects import ResultOrPath, gather_subjects, is_path
 
 #: What a time course has to exceed from its onset on.
 CRITERIA = ("peak-fraction", "t")
@@ -177,22 +183,22 @@ class _Courses:
 
 
 def bootstrap_latency(
-    results,
+    results: Sequence[ResultOrPath] | GroupResult | str | PathLike[str],
     *,
-    other=None,
-    paired=False,
-    metric=None,
-    criterion="peak-fraction",
-    fraction=0.5,
-    level=0.05,
-    min_duration=0.05,
-    window=None,
-    baseline=None,
-    n_bootstraps=10000,
-    confidence=0.95,
-    subjects=None,
-    random_state=None,
-):
+    other: Sequence[ResultOrPath] | None = None,
+    paired: bool = False,
+    metric: str | None = None,
+    criterion: Literal["peak-fraction", "t"] = "peak-fraction",
+    fraction: float = 0.5,
+    level: float = 0.05,
+    min_duration: float = 0.05,
+    window: tuple[float, float] | None = None,
+    baseline: tuple[float, float] | None = None,
+    n_bootstraps: int = 10000,
+    confidence: float = 0.95,
+    subjects: Sequence[str] | None = None,
+    random_state: Seed = None,
+) -> Latency:
     r"""Bootstrap the onset and the peak latency of a group's time course.
 
     Subjects are drawn with replacement [1]_, the mean time course of every such

@@ -3,16 +3,20 @@
 A new method is an entry of `METHODS`, and its words in `results.group.GROUP_TESTS`.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm, t
 
-from ..inference.corrections import ADJUSTMENTS, smallest_p_value
-from ..inference.null import FullNull
+from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
+from ..inference.null import Alternative, FullNull
 from ..results.group import NULLS, GroupResult
-from ..utils.checks import check_count, draw_seed, warn
+from ..utils.checks import Seed, check_count, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
     CLUSTER_FDR,
@@ -39,7 +43,7 @@ from .statistics import (
     draw_signs,
     parametric_p,
 )
-from .subjects import gather_subjects
+from .subjects import ResultOrPath, gather_subjects
 
 #: Metrics that rise above their chance level when a classifier prefers large classes,
 #: and from which ratio of the largest class to the smallest this matters.
@@ -109,23 +113,27 @@ METHODS = {
 }
 
 
+#: The names of the methods for type checkers and editors.
+MethodName = Literal["prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"] | str
+
+
 def group_inference(
-    results,
-    method="prevalence",
-    correction="max",
+    results: Sequence[ResultOrPath],
+    method: MethodName = "prevalence",
+    correction: CorrectionNames = "max",
     *,
-    other=None,
-    paired=False,
-    labels=None,
-    metric=None,
-    alternative=None,
-    alpha=0.05,
-    n_permutations=None,
-    threshold=None,
-    subjects=None,
-    resample=False,
-    random_state=None,
-):
+    other: Sequence[ResultOrPath] | None = None,
+    paired: bool = False,
+    labels: Sequence[str] | None = None,
+    metric: str | None = None,
+    alternative: Alternative | None = None,
+    alpha: float = 0.05,
+    n_permutations: int | None = None,
+    threshold: float | None = None,
+    subjects: Sequence[str] | None = None,
+    resample: bool = False,
+    random_state: Seed = None,
+) -> GroupResult:
     r"""Test the scores of a group of subjects at every position of their maps.
 
     The results of the subjects, or the files they were saved to, are all that is

@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from nilearn.image import resample_to_img
@@ -24,6 +26,9 @@ from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
 from ..utils.checks import quoted, warn
+
+#: What users may give as one result of a list.
+ResultOrPath = SubjectResult[Any] | str | PathLike[str]
 
 #: Scores in single precision go beyond the range of their metric by less.
 _BEYOND = 1e-6

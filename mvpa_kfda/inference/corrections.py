@@ -18,8 +18,9 @@ memory-mapped, and the observed scores are then compared at its precision; any o
 taken as float64. No copy of the null is made. A `NullSummary` can replace the null.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.stats import false_discovery_control
@@ -155,6 +156,23 @@ CORRECTIONS = {
     "cluster-size": Correction("cluster-size correction", _cluster_size, needs=None),
     "tfce": Correction("TFCE correction", _tfce, needs="tfce_maximum"),
 }
+
+#: The same names for type checkers and editors, which may complete them.
+CorrectionName = (
+    Literal[
+        "none",
+        "max",
+        "max-step-down",
+        "bonferroni",
+        "fdr",
+        "fdr-by",
+        "cluster",
+        "cluster-size",
+        "tfce",
+    ]
+    | str
+)
+CorrectionNames = CorrectionName | Sequence[CorrectionName]
 
 #: Those that need no more than the uncorrected p-values, and the false discovery rates.
 ADJUSTMENTS = tuple(name for name, known in CORRECTIONS.items() if known.adjust)

@@ -8,6 +8,7 @@ of permutations, and every temporary is as large as a batch or as one map.
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.stats import norm
@@ -23,7 +24,8 @@ TIES = {
 }
 
 #: Which scores are the interesting ones: large, small, or either.
-ALTERNATIVES = ("greater", "less", "two-sided")
+Alternative = Literal["greater", "less", "two-sided"]
+ALTERNATIVES = get_args(Alternative)
 
 
 class Null:

@@ -9,6 +9,7 @@ and only when the trials that swap labels are exchangeable. Both are rules about
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import gammaln
@@ -24,6 +25,9 @@ SMALLEST_FOLD = 10
 
 #: With fewer rearrangements than this, no p-value can reach 0.05.
 FEWEST = 20
+
+#: What may be exchanged.
+Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +156,7 @@ def permute_labels(
     >>> permuted.exact
     True
     """
-    check_option("permute", permute, ("auto", *_SCHEMES))
+    check_option("permute", permute, get_args(Permute))
     n_permutations = check_count("n_permutations", n_permutations)
     codes = _check_codes(codes, folds)
     if groups is not None:

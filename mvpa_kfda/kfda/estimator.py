@@ -33,9 +33,13 @@ a linear kernel, a finite number of features that stand for a kernel (a low-rank
 an empirical map), and otherwise the kernel's values with the training rows.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.special import log_softmax
 from sklearn.base import (
@@ -53,6 +57,7 @@ from ..utils.checks import (
     check_option,
     check_per_trial,
 )
+from .arguments import KernelLike, PenaltyLike
 from .hat import (
     count_features,
     hat_from_features,
@@ -71,7 +76,7 @@ from .kernels import (
     kernels_of,
     needs_gram,
 )
-from .nystrom import approximated
+from .nystrom import Nystrom, approximated
 from .penalties import Ridge, Tuned, check_method, check_reg
 from .rules import contrasts
 from .tuning import tune_spectra
@@ -227,13 +232,13 @@ class KernelFDA(
 
     def __init__(
         self,
-        kernel="linear",
-        reg=0.3,
+        kernel: KernelLike = "linear",
+        reg: PenaltyLike = 0.3,
         *,
-        priors="equal",
-        n_components=None,
-        penalty="rkhs",
-        approx=None,
+        priors: Literal["equal", "empirical"] | ArrayLike = "equal",
+        n_components: int | None = None,
+        penalty: Literal["rkhs", "dual"] = "rkhs",
+        approx: Nystrom | None = None,
     ):
         self.kernel = kernel
         self.reg = reg
@@ -249,7 +254,9 @@ class KernelFDA(
         tags.input_tags.pairwise = named or needs_gram(self.kernel)
         return tags
 
-    def fit(self, X, y, groups=None):
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
+    ) -> KernelFDA:
         """Train on labelled trials.
 
         Parameters
@@ -335,7 +342,7 @@ class KernelFDA(
         """Return the scores (n, n_classes) of all classes, priors included."""
         return self._project(X) @ self.means_.T + self.intercept_
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> NDArray:
         """Project trials onto the discriminants.
 
         Parameters
@@ -352,7 +359,7 @@ class KernelFDA(
         """
         return self._project(X)
 
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike) -> NDArray:
         r"""Return the class scores.
 
         Parameters
@@ -370,7 +377,7 @@ class KernelFDA(
         scores = self._class_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> NDArray:
         """Predict the class of trials.
 
         Parameters
@@ -387,7 +394,7 @@ class KernelFDA(
         best = self._class_scores(X).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: ArrayLike) -> NDArray:
         """Return the logarithm of the class probabilities.
 
         Parameters
@@ -403,7 +410,7 @@ class KernelFDA(
         scores = self._class_scores(X)
         return log_softmax(self._n_train * scores, axis=1)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the class probabilities under Gaussian classes.
 
         Parameters

@@ -6,12 +6,15 @@ data-dependent numbers (the median width) are fixed, and ``kernel(X, Y)`` the Gr
 matrix. None of this looks at labels.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable as _CallableType
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import euclidean_distances, polynomial_kernel, rbf_kernel
 
 from ..utils.checks import (
@@ -45,22 +48,22 @@ class Kernel:
     #: Whether it stands for so many trials that only `features` may be used.
     low_rank: ClassVar[bool] = False
 
-    def fit(self, X):
+    def fit(self, X: ArrayLike) -> Kernel:
         """Return the kernel with its data-dependent numbers fixed: itself."""
         return self
 
-    def features(self, X):
+    def features(self, X: ArrayLike) -> NDArray:
         """Return columns (n, r) whose inner products are the kernel's values."""
         raise TypeError(
             f"{self!r} has no columns of finite number to stand for the features; "
             "linear kernels and Nystrom approximations have."
         )
 
-    def take(self, columns):
+    def take(self, columns: NDArray) -> Kernel:
         """Return the kernel for some columns of the features."""
         return self
 
-    def repeated(self, times):
+    def repeated(self, times: int) -> Kernel:
         """Return the kernel for `times` blocks of the columns, side by side."""
         return self
 
@@ -79,24 +82,24 @@ class Linear(Kernel):
     shift_free: ClassVar[bool] = True
     is_linear: ClassVar[bool] = True
 
-    def features(self, X):
+    def features(self, X: ArrayLike) -> NDArray:
         """Return the features themselves."""
         return np.asarray(X)
 
-    def weights_from_trials(self, X, dual):
+    def weights_from_trials(self, X: ArrayLike, dual: NDArray) -> NDArray:
         """Return the weights (p, m) of the features for weights (n, m) of trials."""
         return X.T @ dual
 
-    def weights_from_features(self, coef):
+    def weights_from_features(self, coef: NDArray) -> NDArray:
         """Return the weights (p, m) of the features for those of `features`."""
         return coef
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         X = np.asarray(X)
         return X @ (X if Y is None else np.asarray(Y)).T
 
-    def from_inner(self, inner, n_features):
+    def from_inner(self, inner: NDArray, n_features: int) -> NDArray:
         """Return the Gram matrix from the (n, n) inner products."""
         return inner
 
@@ -135,11 +138,11 @@ class RBF(Kernel):
         _check_gamma(self.gamma, names=("median",))
 
     @property
-    def assumes_unit_scale(self):
+    def assumes_unit_scale(self) -> bool:
         """Whether the width presumes features of about unit variance."""
         return self.gamma is None
 
-    def fit(self, X):
+    def fit(self, X: ArrayLike) -> RBF:
         """Return the kernel with its width as a number."""
         if self.gamma == "median":
             # Centred, since distances from inner products lose digits to an offset.
@@ -149,12 +152,12 @@ class RBF(Kernel):
             gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
         return replace(self, gamma=float(gamma))
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
         return rbf_kernel(X, Y, gamma=kernel.gamma)
 
-    def from_inner(self, inner, n_features):
+    def from_inner(self, inner: NDArray, n_features: int) -> NDArray:
         """Return the Gram matrix from the (n, n) inner products."""
         norms = np.diag(inner)
         distances = np.maximum(norms[:, None] + norms[None, :] - 2 * inner, 0.0)
@@ -215,22 +218,22 @@ class Polynomial(Kernel):
             check_positive("coef0", self.coef0, hint=" Zero is allowed too.")
 
     @property
-    def assumes_unit_scale(self):
+    def assumes_unit_scale(self) -> bool:
         """Whether the scale presumes features of about unit variance."""
         return self.gamma is None
 
-    def fit(self, X):
+    def fit(self, X: ArrayLike) -> Polynomial:
         """Return the kernel with its scale as a number."""
         gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
         return replace(self, gamma=float(gamma))
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         return polynomial_kernel(
             X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
         )
 
-    def from_inner(self, inner, n_features):
+    def from_inner(self, inner: NDArray, n_features: int) -> NDArray:
         """Return the Gram matrix from the (n, n) inner products."""
         gamma = 1.0 / n_features if self.gamma is None else self.gamma
         return (gamma * inner + self.coef0) ** self.degree
@@ -477,12 +480,12 @@ class EmpiricalMap(Kernel):
         object.__setattr__(self, "kernel", kernel)
 
     @property
-    def shift_free(self):
+    def shift_free(self) -> bool:
         """Whether the values of the kernel itself survive a shift, as of distances."""
         return self.kernel.shift_free and not self.kernel.is_linear
 
     @property
-    def assumes_unit_scale(self):
+    def assumes_unit_scale(self) -> bool:
         """Whether the kernel's numbers presume features of about unit variance."""
         return self.kernel.assumes_unit_scale
 
@@ -492,28 +495,28 @@ class EmpiricalMap(Kernel):
         object.__setattr__(new, "basis", basis)
         return new
 
-    def fit(self, X):
+    def fit(self, X: ArrayLike) -> EmpiricalMap:
         """Return the map whose basis are the rows of X."""
         X = np.asarray(X)
         if isinstance(self.kernel, Precomputed):
             X = check_gram(X)
         return self._with(self.kernel.fit(X), X)
 
-    def features(self, X):
+    def features(self, X: ArrayLike) -> NDArray:
         """Return the kernel's values (n, n_basis) between rows and basis."""
         return self.kernel(X, self.basis)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         fitted = self if self.basis is not None else self.fit(X)
         mapped = fitted.features(X)
         return mapped @ (mapped if Y is None else fitted.features(Y)).T
 
-    def take(self, columns):
+    def take(self, columns: NDArray) -> Kernel:
         """Return the map for some columns of the features."""
         basis = None if self.basis is None else self.basis[:, columns]
         return self._with(self.kernel.take(columns), basis)
 
-    def repeated(self, times):
+    def repeated(self, times: int) -> Kernel:
         """Return the map, yet without basis, for blocks of columns side by side."""
         return self._with(self.kernel.repeated(times), None)

@@ -11,7 +11,7 @@ low-rank hat matrix of one (:func:`mvpa_kfda.kfda.hat.hat_from_features`).
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ..utils.checks import check_count, check_option, check_symmetric
+from .arguments import KernelLike
 from .kernels import Kernel, KernelChoice, check_kernel, needs_gram
 
 #: Rows from which a kernel's own numbers are taken, such as the median distance.
@@ -87,7 +88,7 @@ class Nystrom:
     """
 
     n_components: int
-    sampling: str = "kmeans"
+    sampling: Literal["kmeans", "uniform"] = "kmeans"
     random_state: int | None = 0
 
     def __post_init__(self):
@@ -97,7 +98,7 @@ class Nystrom:
         if self.random_state is not None:
             check_count("random_state", self.random_state)
 
-    def approximate(self, kernel):
+    def approximate(self, kernel: KernelLike) -> Any:
         """Return the low-rank kernel of a kernel.
 
         Parameters

@@ -13,12 +13,16 @@ trials, or for features of the scatter matrix :math:`X_c^\top X_c`, which has th
 positive eigenvalues.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
@@ -302,9 +306,9 @@ class Tuned:
     True
     """
 
-    grid: object = "auto"
-    criterion: str = "squared_error"
-    cv: object = None
+    grid: Literal["auto"] | ArrayLike | Sequence[float | Ridge] = "auto"
+    criterion: Literal["squared_error", "accuracy", "log_loss"] = "squared_error"
+    cv: Any = None
 
     def __post_init__(self):
         """Check the arguments; keep the grid as a tuple."""

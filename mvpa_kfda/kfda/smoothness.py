@@ -7,16 +7,21 @@ smooth. It is a kernel like any other, :math:`X \Omega^{-1} X^\top`, so that eve
 exact about the hat matrix stays exact.
 """
 
+from __future__ import annotations
+
 import copy
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha1
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.sparse.linalg import splu
 
 from ..utils.checks import check_finite, check_positive
+from .arguments import Adjacency, Matrix
 from .kernels import Kernel
 
 #: Features from which a sparse matrix is kept sparse when it is factored.
@@ -209,13 +214,13 @@ class Penalty(Kernel):
     shift_free = True
     is_linear = True
 
-    def __init__(self, Omega):
+    def __init__(self, Omega: Matrix):
         self.Omega = symmetrised(check_square(Omega, "Omega"), "Omega")
         self._blocks = 1
         self._factor = DefiniteMatrix(self.Omega, "Omega")
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """The number of features the penalty is for."""
         return self._factor.matrix.shape[0] * self._blocks
 
@@ -236,7 +241,7 @@ class Penalty(Kernel):
         """Return the hash of the representation."""
         return hash(repr(self))
 
-    def fit(self, X):
+    def fit(self, X: ArrayLike) -> Penalty:
         """Return the kernel itself, having checked the number of columns."""
         self._rows(X)
         return self
@@ -253,11 +258,11 @@ class Penalty(Kernel):
             )
         return X.reshape(-1, X.shape[1] // self._blocks)
 
-    def features(self, X):
+    def features(self, X: ArrayLike) -> NDArray:
         """Return the whitened features X L^-T, where L L' = Omega."""
         return self._factor.whiten(self._rows(X)).reshape(len(X), -1)
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         if self._factor.stays_sparse:
             X = np.asarray(X, dtype=np.float64)
@@ -268,12 +273,12 @@ class Penalty(Kernel):
         mapped = self.features(X)
         return mapped @ (mapped if Y is None else self.features(Y)).T
 
-    def weights_from_trials(self, X, dual):
+    def weights_from_trials(self, X: ArrayLike, dual: NDArray) -> NDArray:
         """Return Omega^-1 X' a, (n_features, m), for weights a (n, m) of trials."""
         columns = self._rows((np.asarray(X).T @ dual).T).T
         return self._unstacked(self._factor.solve(columns), dual.shape[1])
 
-    def weights_from_features(self, coef):
+    def weights_from_features(self, coef: NDArray) -> NDArray:
         """Return L^-T b, (n_features, m), for weights b of the whitened features."""
         columns = self._rows(coef.T).T
         return self._unstacked(self._factor.unwhiten(columns), coef.shape[1])
@@ -282,13 +287,13 @@ class Penalty(Kernel):
         """Return (p, m * blocks) as (p * blocks, m)."""
         return columns.T.reshape(n_columns, -1).T
 
-    def repeated(self, times):
+    def repeated(self, times: int) -> Penalty:
         """Return the penalty of each of `times` blocks of the columns alike."""
         new = copy.copy(self)
         new._factor, new._blocks = self._factor, self._blocks * times
         return new
 
-    def take(self, columns):
+    def take(self, columns: NDArray) -> Penalty:
         """Return the penalty of some columns, the other weights being zero."""
         return type(self)(submatrix(self.Omega, columns, self._blocks))
 
@@ -362,7 +367,7 @@ class GraphSmooth(Penalty):
     array([[0.625, 0.25 , 0.125]])
     """
 
-    def __init__(self, adjacency, strength=1.0, eps=0.1):
+    def __init__(self, adjacency: Adjacency, strength: float = 1.0, eps: float = 0.1):
         names = None
         if isinstance(adjacency, str):
             raise TypeError(f"Invalid value for 'adjacency': {adjacency!r}. {_ALLOWED}")
@@ -401,7 +406,7 @@ class GraphSmooth(Penalty):
         self._factor = DefiniteMatrix(omega.tocsr(), "The penalty of the graph")
 
     @property
-    def Omega(self):
+    def Omega(self) -> NDArray | sparse.sparray:
         """The matrix of the penalty, a sparse array."""
         return self._factor.matrix
 
@@ -413,7 +418,7 @@ class GraphSmooth(Penalty):
             f"strength={self.strength:g}, eps={self.eps:g}, {self._factor.digest}"
         )
 
-    def take(self, columns):
+    def take(self, columns: NDArray) -> Penalty:
         """Return the penalty of the graph between some of the columns."""
         names = self.names
         if names is not None:
@@ -423,7 +428,7 @@ class GraphSmooth(Penalty):
         new._set(adjacency, names, self.strength, self.eps)
         return new
 
-    def for_channels(self, ch_names):
+    def for_channels(self, ch_names: Sequence[str]) -> Penalty:
         """Return the penalty for these channels, in this order.
 
         Parameters

@@ -1,15 +1,44 @@
 """From what a user says in `scoring`, names and functions, to metrics."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
 from .areas import set_batches
 from .classes import METRICS
 from .numbers import REGRESSION_METRICS
+
+#: The names for type checkers and editors, which may complete them.
+MetricName = (
+    Literal[
+        "accuracy",
+        "balanced_accuracy",
+        "roc_auc",
+        "recall",
+        "precision",
+        "f1",
+        "recall_macro",
+        "precision_macro",
+        "f1_macro",
+        "kappa",
+        "confusion_matrix",
+    ]
+    | str
+)
+RegressionMetricName = Literal["r2", "pearsonr", "neg_mean_squared_error"] | str
+#: A function of the true labels, the predicted ones, and the class scores.
+ScoringFunction = Callable[[NDArray, NDArray, Any], float]
+Scoring = MetricName | ScoringFunction | Sequence[MetricName | ScoringFunction]
+RegressionScoring = (
+    RegressionMetricName
+    | ScoringFunction
+    | Sequence[RegressionMetricName | ScoringFunction]
+)
 
 
 @dataclass(frozen=True)

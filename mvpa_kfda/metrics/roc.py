@@ -1,6 +1,7 @@
 """The ROC curve of a result."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -43,7 +44,7 @@ class Roc:
     tpr: np.ndarray
     thresholds: np.ndarray
     auc: float
-    positive: object
+    positive: Any
 
     def __repr__(self):
         """Name the positive class and the area."""

@@ -7,22 +7,34 @@ tested over subjects or between results has p-values alone, see
 `mvpa_kfda.results.group`.
 """
 
+from __future__ import annotations
+
 import os
 from dataclasses import field, fields
-from typing import ClassVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..inference.corrections import (
+    CorrectionName,
+    CorrectionNames,
     check_correction,
     corrected_p_values,
     p_values_from_summary,
 )
-from ..inference.null import ALTERNATIVES, NullSummary
+from ..inference.null import ALTERNATIVES, Alternative, NullSummary
 from ..utils.checks import check_option
 from ..utils.files import same_content, write_result_file
 from .kinds import record
 from .places import Places
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+#: What the scores and p-values of a result are: an array, or at one position a float.
+Scores = TypeVar("Scores")
 
 #: Endings of files that hold brain images and never results.
 _IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
@@ -38,7 +50,7 @@ class Result:
             # The one way to set a field of a frozen object.
             object.__setattr__(self, name, convert(getattr(self, name)))
 
-    def save(self, path, overwrite=False):
+    def save(self, path: str | PathLike[str], overwrite: bool = False) -> None:
         """Save the result to an HDF5 file that `load_result` reads.
 
         Parameters
@@ -95,7 +107,7 @@ class ScoreMap(Result):
     """
 
     #: Coordinates -> their column in a table, in the order of the map's dimensions.
-    axes: ClassVar[dict] = {}
+    axes: ClassVar[dict[str, str]] = {}
 
     #: Whether there are p-values.
     _has_p: ClassVar[bool] = True
@@ -105,12 +117,12 @@ class ScoreMap(Result):
     _has_subjects: ClassVar[bool] = False
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """Number of positions along every axis of the map, a tuple."""
         return tuple(len(getattr(self, name)) for name in self.axes)
 
     @property
-    def scoring(self):
+    def scoring(self) -> list[str]:
         """Names of the metrics, in the order they were asked for."""
         return list(self.metrics)
 
@@ -166,7 +178,7 @@ class ScoreMap(Result):
 
 
 @record
-class SubjectResult(ScoreMap):
+class SubjectResult(ScoreMap, Generic[Scores]):
     """Scores of one subject's trials, and those under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`
@@ -206,19 +218,19 @@ class SubjectResult(ScoreMap):
         test set has none, the ROC AUC of a single class for one.
     """
 
-    metrics: dict
-    nulls: dict
-    chances: dict
-    classes: np.ndarray
-    y: np.ndarray
-    groups: np.ndarray | None
-    predicted: np.ndarray
-    tests: tuple
-    parameters: dict
-    versions: dict
-    penalty: dict = field(default_factory=dict)
-    members: np.ndarray | None = None
-    fold_metrics: dict = field(default_factory=dict)
+    metrics: dict[str, Any]
+    nulls: dict[str, NDArray]
+    chances: dict[str, float]
+    classes: NDArray
+    y: NDArray
+    groups: NDArray | None
+    predicted: NDArray
+    tests: tuple[NDArray, ...]
+    parameters: dict[str, Any]
+    versions: dict[str, str]
+    penalty: dict[str, Any] = field(default_factory=dict)
+    members: NDArray | None = None
+    fold_metrics: dict[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -250,31 +262,32 @@ class SubjectResult(ScoreMap):
             )
 
     @property
-    def n_tested(self):
+    def n_tested(self) -> int:
         """Number of trials that have predictions."""
         return len(self.y)
 
     @property
-    def scores(self):
+    def scores(self) -> Scores:
         """Scores of the first metric at every position."""
         return next(iter(self.metrics.values()))
 
     @property
-    def null(self):
+    def null(self) -> NDArray:
         """Scores of the first metric under permuted labels, (P, positions...)."""
         return self.nulls.get(self.scoring[0], np.empty((0, *self.shape)))
 
     @property
-    def chance(self):
+    def chance(self) -> float:
         """Chance level of the first metric."""
         return self.chances[self.scoring[0]]
 
     @property
-    def fold_scores(self):
+    def fold_scores(self) -> NDArray:
         """Scores of the first metric in every test set, (positions..., n_folds).
 
-        Of predictions of labels their mean over equally large test sets is `scores`;
-        other scores are of all test sets together, see `cross_validate`.
+        Of predicted classes `scores` are counted over all trials together, which is the
+        mean over test sets where these are equally large; areas under ROC curves and
+        functions of your own are means over test sets.
         """
         name = self.scoring[0]
         if name not in self.fold_metrics:
@@ -285,12 +298,12 @@ class SubjectResult(ScoreMap):
         return self.fold_metrics[name]
 
     @property
-    def lambdas(self):
+    def lambdas(self) -> Any:
         """The penalty lambda at every position: of all folds, or (..., n_folds)."""
         return self._recorded("lambda")
 
     @property
-    def degrees_of_freedom(self):
+    def degrees_of_freedom(self) -> Any:
         """The trace of the hat matrix of all trials for each of the `lambdas`."""
         return self._recorded("degrees_of_freedom")
 
@@ -304,12 +317,12 @@ class SubjectResult(ScoreMap):
         return self.penalty[name]
 
     @property
-    def n_permutations(self):
+    def n_permutations(self) -> int:
         """Number of label permutations, the observed labels not counted."""
         return max((len(null) for null in self.nulls.values()), default=0)
 
     @property
-    def folds(self):
+    def folds(self) -> list[tuple[NDArray, NDArray]]:
         """Row indices of every fold, a list of (train, test).
 
         When other trials were tested: all training trials, and all of the others.
@@ -320,7 +333,7 @@ class SubjectResult(ScoreMap):
         return [(np.setdiff1d(rows, test), test) for test in self.tests]
 
     @property
-    def predictions(self):
+    def predictions(self) -> NDArray:
         """Predicted labels, (positions..., n_trials).
 
         A plain array; a masked one when some trials were in no test set. The class
@@ -332,8 +345,13 @@ class SubjectResult(ScoreMap):
         return np.ma.masked_array(labels, missing) if missing.any() else labels
 
     def pvalues(
-        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
-    ):
+        self,
+        correction: CorrectionName = "none",
+        *,
+        metric: str | None = None,
+        threshold: float = 0.05,
+        alternative: Alternative = "greater",
+    ) -> Scores:
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
@@ -407,7 +425,12 @@ class SubjectResult(ScoreMap):
         """Return which positions are neighbours; None: those next on the lattice."""
         return None
 
-    def to_dataframe(self, corrections=("max",), *, metric=None):
+    def to_dataframe(
+        self,
+        corrections: CorrectionNames = ("max",),
+        *,
+        metric: str | None = None,
+    ) -> DataFrame:
         """Make a table with one row per position.
 
         Parameters
@@ -496,22 +519,22 @@ class SummariesMixin:
         Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`.
     """
 
-    null_summaries: dict = field(default_factory=dict)
+    null_summaries: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def n_permutations(self):
+    def n_permutations(self) -> int:
         """Number of label permutations, the observed labels not counted."""
         counts = [self._summary(k).n_permutations for k in self.null_summaries]
         return max([super().n_permutations, *counts])
 
     @property
-    def null(self):
+    def null(self) -> NDArray:
         """Scores of the first metric under permuted labels, (P, positions...)."""
         self._check_null_kept(self.scoring[0], "result.null")
         return super().null
 
     @property
-    def null_max(self):
+    def null_max(self) -> NDArray:
         """The largest score of the first metric in each permuted map, (P,)."""
         name = self.scoring[0]
         if not self.n_permutations:

@@ -1,11 +1,14 @@
 """Results of decoding one set of features, and of regression."""
 
+from __future__ import annotations
+
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..metrics.roc import make_roc
+from ..metrics.roc import Roc, make_roc
 from ..viz.diagnostics import (
     plot_flexibility,
     plot_predictions,
@@ -13,13 +16,13 @@ from ..viz.diagnostics import (
     plot_tuning,
 )
 from ..viz.time import plot_null, plot_time
-from .base import SubjectResult
+from .base import Scores, SubjectResult
 from .evidence import EvidenceMixin
 from .kinds import figure_method, record, result_kind
 
 
 @result_kind
-class DecodingResult(EvidenceMixin, SubjectResult):
+class DecodingResult(EvidenceMixin, SubjectResult[float]):
     """Decoding of one set of features, see `cross_validate`.
 
     Parameters
@@ -44,7 +47,7 @@ class DecodingResult(EvidenceMixin, SubjectResult):
     True
     """
 
-    def roc(self, positive=None):
+    def roc(self, positive: Any = None) -> Roc:
         """Compute the ROC curve of one class against the rest.
 
         The scores of all tested trials are ranked together, whichever test set they
@@ -91,7 +94,7 @@ class DecodingResult(EvidenceMixin, SubjectResult):
 
 
 @record
-class _RegressionMap(SubjectResult):
+class _RegressionMap(SubjectResult[Scores]):
     """What the results of regression share: numbers in the place of classes.
 
     Parameters
@@ -110,10 +113,10 @@ class _RegressionMap(SubjectResult):
         Regression averages no trials.
     """
 
-    classes: np.ndarray = field(default_factory=lambda: np.empty(0))
+    classes: NDArray = field(default_factory=lambda: np.empty(0))
 
     @property
-    def predictions(self):
+    def predictions(self) -> NDArray:
         """Predicted values, (positions..., n_trials), in the unit of y.
 
         NaN for trials that were in no test set. The predictions of a trial that
@@ -123,7 +126,7 @@ class _RegressionMap(SubjectResult):
 
 
 @result_kind
-class RegressionResult(_RegressionMap):
+class RegressionResult(_RegressionMap[float]):
     """Regression on one set of features, see `regress`.
 
     Parameters
@@ -157,7 +160,7 @@ class RegressionResult(_RegressionMap):
 
 
 @result_kind
-class TimeRegressionResult(_RegressionMap):
+class TimeRegressionResult(_RegressionMap[NDArray]):
     """Regression at every time point, see `decode_epochs` and `decode_arrays`.
 
     Parameters
@@ -183,9 +186,9 @@ class TimeRegressionResult(_RegressionMap):
     array([0.3, 0.4, 0.5])
     """
 
-    axes: ClassVar[dict] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = {"times": "time"}
 
-    times: np.ndarray
+    times: NDArray
 
     plot = figure_method(plot_time)
     plot_tuning = figure_method(plot_flexibility)

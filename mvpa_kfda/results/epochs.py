@@ -3,17 +3,22 @@
 Results are frozen objects that hold everything needed to redo the analysis.
 """
 
+from __future__ import annotations
+
 from dataclasses import field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..inference.corrections import (
     FALSE_DISCOVERY,
+    CorrectionName,
     adjust,
     check_correction,
     corrected_p_values,
 )
+from ..inference.null import Alternative
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
@@ -23,9 +28,12 @@ from .kinds import figure_method, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
+if TYPE_CHECKING:
+    from mne import Info
+
 
 @result_kind
-class TimeResult(PatternsMixin, EvidenceMixin, SubjectResult):
+class TimeResult(PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
@@ -53,16 +61,16 @@ class TimeResult(PatternsMixin, EvidenceMixin, SubjectResult):
     ['face', 'house']
     """
 
-    axes: ClassVar[dict] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = {"times": "time"}
 
-    times: np.ndarray
+    times: NDArray
 
     plot = figure_method(plot_time)
     plot_tuning = figure_method(plot_flexibility)
 
 
 @result_kind
-class TimeFrequencyResult(PatternsMixin, EvidenceMixin, SubjectResult):
+class TimeFrequencyResult(PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
     """Decoding of power at every frequency and time, see `decode_epochs`.
 
     Parameters
@@ -96,17 +104,17 @@ class TimeFrequencyResult(PatternsMixin, EvidenceMixin, SubjectResult):
            [0, 0, 0, 1, 1]])
     """
 
-    axes: ClassVar[dict] = {"freqs": "freq", "times": "time"}
-    pattern_axes: ClassVar[tuple] = ("freqs", "times")
+    axes: ClassVar[dict[str, str]] = {"freqs": "freq", "times": "time"}
+    pattern_axes: ClassVar[tuple[str, ...]] = ("freqs", "times")
 
-    freqs: np.ndarray
-    times: np.ndarray
+    freqs: NDArray
+    times: NDArray
 
     plot = figure_method(plot_time_frequency)
 
 
 @result_kind
-class SensorTimeResult(EvidenceMixin, SubjectResult):
+class SensorTimeResult(EvidenceMixin, SubjectResult[NDArray]):
     """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
 
     Parameters
@@ -143,12 +151,12 @@ class SensorTimeResult(EvidenceMixin, SubjectResult):
            [0, 0, 0, 0, 0, 0]])
     """
 
-    axes: ClassVar[dict] = {"ch_names": "sensor", "times": "time"}
+    axes: ClassVar[dict[str, str]] = {"ch_names": "sensor", "times": "time"}
 
-    ch_names: np.ndarray
-    times: np.ndarray
-    adjacency: np.ndarray
-    info_fif: np.ndarray
+    ch_names: NDArray
+    times: NDArray
+    adjacency: NDArray
+    info_fif: NDArray
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -163,7 +171,7 @@ class SensorTimeResult(EvidenceMixin, SubjectResult):
             )
 
     @property
-    def info(self):
+    def info(self) -> Info:
         """The sensors' types and positions, an `mne.Info`."""
         return unpack_info(self.info_fif)
 
@@ -175,7 +183,9 @@ class SensorTimeResult(EvidenceMixin, SubjectResult):
 
 
 @result_kind
-class GeneralizationResult(PatternsMixin, SummariesMixin, EvidenceMixin, SubjectResult):
+class GeneralizationResult(
+    PatternsMixin, SummariesMixin, EvidenceMixin, SubjectResult[NDArray]
+):
     """Training at one time and testing at another, see `generalize_epochs`.
 
     Parameters
@@ -227,14 +237,17 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, EvidenceMixin, Subject
            [0, 0, 0, 1, 1, 1]])
     """
 
-    axes: ClassVar[dict] = {"train_times": "train_time", "test_times": "test_time"}
-    pattern_axes: ClassVar[tuple] = ("train_times",)
+    axes: ClassVar[dict[str, str]] = {
+        "train_times": "train_time",
+        "test_times": "test_time",
+    }
+    pattern_axes: ClassVar[tuple[str, ...]] = ("train_times",)
 
-    train_times: np.ndarray
-    test_times: np.ndarray
-    y_test: np.ndarray
-    second_nulls: dict = field(default_factory=dict)
-    second_summaries: dict = field(default_factory=dict)
+    train_times: NDArray
+    test_times: NDArray
+    y_test: NDArray
+    second_nulls: dict[str, Any] = field(default_factory=dict)
+    second_summaries: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -262,7 +275,7 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, EvidenceMixin, Subject
                 )
 
     @property
-    def n_tested(self):
+    def n_tested(self) -> int:
         """Number of trials that have predictions."""
         return len(self.y_test)
 
@@ -272,8 +285,13 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, EvidenceMixin, Subject
         return (len(self.train_times),)
 
     def pvalues(
-        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
-    ):
+        self,
+        correction: CorrectionName = "none",
+        *,
+        metric: str | None = None,
+        threshold: float = 0.05,
+        alternative: Alternative = "greater",
+    ) -> NDArray:
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
@@ -370,7 +388,7 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, EvidenceMixin, Subject
         )
         return rows, columns
 
-    def diagonal(self):
+    def diagonal(self) -> TimeResult:
         """Return the scores of training and testing at the same time.
 
         Returns

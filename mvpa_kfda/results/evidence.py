@@ -1,6 +1,7 @@
 """What a result knows of single trials: their class scores, and what follows."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from .kinds import record
@@ -19,7 +20,7 @@ class EvidenceMixin:
         unless they were asked for by ``keep_class_scores=True``.
     """
 
-    class_scores: np.ndarray | None = None
+    class_scores: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -39,7 +40,7 @@ class EvidenceMixin:
         """The shape of the positions that have class scores."""
         return self.shape
 
-    def decision_values(self):
+    def decision_values(self) -> NDArray:
         """Return how far every trial is on the side of the second of two classes.
 
         Each trial is judged by models that were not trained with it, so that these
@@ -79,7 +80,7 @@ class EvidenceMixin:
         with np.errstate(invalid="ignore"):  # of classes that are both absent
             return scores[..., 1] - scores[..., 0]
 
-    def probabilities(self):
+    def probabilities(self) -> NDArray:
         """Return the posterior probability of every class for every trial.
 
         Under Gaussian classes of equal probability, as

@@ -1,12 +1,21 @@
 """Results of groups of subjects, of comparisons, and of latencies."""
 
+from __future__ import annotations
+
 from dataclasses import field
 from numbers import Real
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..inference.corrections import ADJUSTMENTS, adjust, check_correction
+from ..inference.corrections import (
+    ADJUSTMENTS,
+    CorrectionName,
+    CorrectionNames,
+    adjust,
+    check_correction,
+)
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option
 from ..viz.group import plot_group, plot_latency, plot_null_max
@@ -14,6 +23,10 @@ from .base import Result, ScoreMap, arrays, optional_array, plain
 from .images import image_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
+
+if TYPE_CHECKING:
+    from mne import Info
+    from pandas import DataFrame
 
 
 @record
@@ -66,19 +79,19 @@ class TestedMap(ScoreMap):
 
     metric: str
     method: str
-    correction: tuple
+    correction: tuple[str, ...]
     alternative: str
     alpha: float
     places: Places
     chance: float
     score_chance: float
-    statistic: np.ndarray
-    p_maps: dict
+    statistic: NDArray
+    p_maps: dict[str, NDArray]
     observed_max: float
-    null_max: np.ndarray
+    null_max: NDArray
     n_permutations: int
-    parameters: dict
-    versions: dict
+    parameters: dict[str, Any]
+    versions: dict[str, str]
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
@@ -100,7 +113,7 @@ class TestedMap(ScoreMap):
         """Map the names of the fields to plain values."""
         return super()._content() | {"places": self.places.pack()}
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> NDArray:
         """Return the coordinates along an axis of the map, e.g. `times`."""
         # Looked up in __dict__, because copy and pickle ask before there are fields.
         places = self.__dict__.get("places")
@@ -111,17 +124,17 @@ class TestedMap(ScoreMap):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     @property
-    def axes(self):
+    def axes(self) -> dict[str, str]:
         """Fields of the coordinates, and what their columns of a table are called."""
         return self.places.axes
 
     @property
-    def metrics(self):
+    def metrics(self) -> dict[str, Any]:
         """All maps by name: the scores first, then the statistic."""
         return {self.metric: self.scores, "statistic": self.statistic}
 
     @property
-    def chances(self):
+    def chances(self) -> dict[str, float]:
         """Where the colors of each map have their middle, NaN where it has none."""
         middle = np.nan if self._skewed else 0.0
         return {self.metric: self.chance, "statistic": middle}
@@ -130,31 +143,31 @@ class TestedMap(ScoreMap):
     _skewed: ClassVar[bool] = False
 
     @property
-    def counted(self):
+    def counted(self) -> NDArray:
         """Where there are scores, bool, of the shape of the map."""
         return ~np.isnan(self.p_maps["none"])
 
     @property
-    def decoded(self):
+    def decoded(self) -> NDArray:
         """Where there are scores; figures of brains ask for it by this name."""
         return self.counted
 
     @property
-    def geometry(self):
+    def geometry(self) -> Any:
         """Where the positions are in a brain; None for maps of epochs."""
         return self.places.geometry
 
     @property
-    def info(self):
+    def info(self) -> Info | None:
         """The channels, an `mne.Info`; None where none were kept."""
         return self.places.info
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> NDArray | None:
         """Pairs of neighbouring sensors or positions of a brain, (2, n_pairs)."""
         return self.places.pairs
 
-    def pvalues(self, correction=None):
+    def pvalues(self, correction: CorrectionName | None = None) -> Any:
         """Return p-values.
 
         Parameters
@@ -208,7 +221,7 @@ class TestedMap(ScoreMap):
         """Return the p-values that figures mark; all maps have the same ones."""
         return np.asarray(self.pvalues(correction))
 
-    def to_dataframe(self, corrections=None):
+    def to_dataframe(self, corrections: CorrectionNames | None = None) -> DataFrame:
         """Make a table with one row per position.
 
         Parameters
@@ -237,7 +250,13 @@ class TestedMap(ScoreMap):
         """Return the columns of a table with all maps."""
         return self.metrics
 
-    def to_img(self, name=None, *, correction=None, **options):
+    def to_img(
+        self,
+        name: str | None = None,
+        *,
+        correction: CorrectionName | None = None,
+        **options: Any,
+    ) -> Any:
         """Make an image of one of the maps, or of p-values.
 
         Parameters
@@ -385,12 +404,12 @@ class GroupResult(TestedMap):
     made_by: ClassVar[str] = "group_inference"
     _has_subjects: ClassVar[bool] = True
 
-    subjects: np.ndarray
-    subject_scores: np.ndarray
-    other_subjects: np.ndarray | None = None
-    other_scores: np.ndarray | None = None
+    subjects: NDArray
+    subject_scores: NDArray
+    other_subjects: NDArray | None = None
+    other_scores: NDArray | None = None
     paired: bool = False
-    labels: tuple = ("first", "second")
+    labels: tuple[str, str] = ("first", "second")
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -409,12 +428,12 @@ class GroupResult(TestedMap):
                 )
 
     @property
-    def n_subjects(self):
+    def n_subjects(self) -> int:
         """Number of subjects in the first list."""
         return len(self.subjects)
 
     @property
-    def scores(self):
+    def scores(self) -> NDArray:
         """Mean over subjects, or the difference of the two means."""
         mean = self.subject_scores.mean(axis=0)
         if self.other_scores is None:
@@ -422,7 +441,7 @@ class GroupResult(TestedMap):
         return mean - self.other_scores.mean(axis=0)
 
     @property
-    def metrics(self):
+    def metrics(self) -> dict[str, Any]:
         """All maps by name: scores, statistic, and the prevalence bound."""
         maps = super().metrics
         if self.method == "prevalence":
@@ -430,7 +449,7 @@ class GroupResult(TestedMap):
         return maps
 
     @property
-    def chances(self):
+    def chances(self) -> dict[str, float]:
         """Where the colors of each map have their middle, NaN where it has none."""
         chances = super().chances
         if self.method == "prevalence":
@@ -443,7 +462,7 @@ class GroupResult(TestedMap):
         return self.method in ("prevalence", "bootstrap")
 
     @property
-    def gamma_0(self):
+    def gamma_0(self) -> NDArray:
         """The prevalence bound at `alpha`, corrected unless the correction is "none".
 
         NaN where not even a prevalence of 0 is rejected, see `prevalence_bound`. Where
@@ -452,7 +471,9 @@ class GroupResult(TestedMap):
         """
         return self.prevalence_bound()
 
-    def prevalence_bound(self, correction=None, alpha=None):
+    def prevalence_bound(
+        self, correction: CorrectionName | None = None, alpha: float | None = None
+    ) -> NDArray:
         r"""Return the largest share of the population that is sure to have an effect.
 
         The lower bound of a one-sided confidence interval of the prevalence: every
@@ -507,11 +528,16 @@ class GroupResult(TestedMap):
         return prevalence_bound(p, self.n_subjects, alpha, corrected)
 
     @property
-    def largest_gamma_0(self):
+    def largest_gamma_0(self) -> float:
         """The largest prevalence bound that so many permutations can give."""
         return largest_bound(self.n_subjects, self.n_permutations, self.alpha)
 
-    def pvalues(self, correction=None, *, null="global"):
+    def pvalues(
+        self,
+        correction: CorrectionName | None = None,
+        *,
+        null: Literal["global", "majority"] | float = "global",
+    ) -> Any:
         r"""Return p-values.
 
         Parameters
@@ -606,7 +632,13 @@ class GroupResult(TestedMap):
             **maps,
         }
 
-    def peaks(self, correction=None, *, alpha=None, min_distance=8.0):
+    def peaks(
+        self,
+        correction: CorrectionName | None = None,
+        *,
+        alpha: float | None = None,
+        min_distance: float = 8.0,
+    ) -> DataFrame:
         """Make a table of the peaks of the significant positions of a brain.
 
         Parameters
@@ -751,10 +783,10 @@ class ComparisonResult(TestedMap):
 
     made_by: ClassVar[str] = "compare"
     _is_difference: ClassVar[bool] = True
-    _compared: ClassVar[tuple] = ("a", "b")
+    _compared: ClassVar[tuple[str, str]] = ("a", "b")
 
-    scores_a: np.ndarray
-    scores_b: np.ndarray
+    scores_a: NDArray
+    scores_b: NDArray
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -769,19 +801,19 @@ class ComparisonResult(TestedMap):
             object.__setattr__(self, name, value if self.shape else float(value))
 
     @property
-    def scores(self):
+    def scores(self) -> Any:
         """The difference of the scores, a minus b; NaN where either has none."""
         return self.scores_a - self.scores_b
 
     @property
-    def metrics(self):
+    def metrics(self) -> dict[str, Any]:
         """All maps by name: the difference, both scores, and the tested statistic."""
         name = self.metric.removesuffix("_difference")
         maps = {f"{name}_a": self.scores_a, f"{name}_b": self.scores_b}
         return {self.metric: self.scores, **maps, "statistic": self.statistic}
 
     @property
-    def chances(self):
+    def chances(self) -> dict[str, float]:
         """Where the colors of each map have their middle, NaN where it has none."""
         return {
             name: 0.0 if name in (self.metric, "statistic") else self.score_chance
@@ -890,20 +922,20 @@ class Latency(Result):
 
     onset: float
     peak: float
-    onset_interval: np.ndarray
-    peak_interval: np.ndarray
-    onsets: np.ndarray
-    peaks: np.ndarray
+    onset_interval: NDArray
+    peak_interval: NDArray
+    onsets: NDArray
+    peaks: NDArray
     confidence: float
     metric: str
     chance: float
-    times: np.ndarray
-    mean: np.ndarray
+    times: NDArray
+    mean: NDArray
     n_subjects: int
-    parts: tuple = ()
-    window: tuple | None = None
-    parameters: dict = field(default_factory=dict)
-    versions: dict = field(default_factory=dict)
+    parts: tuple[Latency, ...] = ()
+    window: tuple[float, float] | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
         """Make latencies of the parts, which a file holds as plain values."""
@@ -916,11 +948,11 @@ class Latency(Result):
         return super()._content() | {"parts": parts}
 
     @property
-    def n_without_onset(self):
+    def n_without_onset(self) -> int:
         """Number of resamples that have no onset."""
         return int(np.count_nonzero(np.isnan(self.onsets)))
 
-    def to_dataframe(self):
+    def to_dataframe(self) -> DataFrame:
         """Make a table of the latencies.
 
         Returns

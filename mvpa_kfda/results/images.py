@@ -1,25 +1,32 @@
 """The result of decoding images: a score at every voxel, vertex, region or feature."""
 
+from __future__ import annotations
+
 import warnings
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.stats import norm
 
 from ..data.space import unpack_space
 from ..inference.clusters import adjacency_among, components
-from ..inference.corrections import check_correction
+from ..inference.corrections import CorrectionName, check_correction
+from ..inference.null import Alternative
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
 from .base import SubjectResult, SummariesMixin, p_values_where
 from .kinds import figure_method, result_kind
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 @result_kind
-class VolumeResult(SummariesMixin, SubjectResult):
+class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
     """Decoding in many places of a brain, see `searchlight` and `decode_regions`.
 
     A position is the centre of a searchlight, a region, or a feature. Positions where
@@ -70,12 +77,12 @@ class VolumeResult(SummariesMixin, SubjectResult):
     array([0.01, 0.01, 0.01])
     """
 
-    axes: ClassVar[dict] = {"positions": "position"}
+    axes: ClassVar[dict[str, str]] = {"positions": "position"}
 
-    positions: np.ndarray
-    space: dict
-    adjacency: np.ndarray
-    n_features: np.ndarray
+    positions: NDArray
+    space: dict[str, Any]
+    adjacency: NDArray
+    n_features: NDArray
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -116,7 +123,7 @@ class VolumeResult(SummariesMixin, SubjectResult):
                 )
 
     @cached_property
-    def geometry(self):
+    def geometry(self) -> Any:
         """Where the positions are: voxels, vertices, regions or plain features.
 
         An object with `n_positions`, `columns()` (of a table) and `to_img(values)`,
@@ -126,18 +133,23 @@ class VolumeResult(SummariesMixin, SubjectResult):
         return unpack_space(self.space)
 
     @property
-    def coordinates(self):
+    def coordinates(self) -> NDArray | None:
         """Places of the positions in mm, (V, 3); None if they have none."""
         return self.geometry.points
 
     @property
-    def decoded(self):
+    def decoded(self) -> NDArray:
         """Where something could be decoded, (V,) of bool."""
         return self.n_features > 0
 
     def pvalues(
-        self, correction="none", *, metric=None, threshold=0.05, alternative="greater"
-    ):
+        self,
+        correction: CorrectionName = "none",
+        *,
+        metric: str | None = None,
+        threshold: float = 0.05,
+        alternative: Alternative = "greater",
+    ) -> NDArray:
         """Compute permutation p-values.
 
         Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
@@ -218,7 +230,14 @@ class VolumeResult(SummariesMixin, SubjectResult):
             text += f", {n_decoded} of them decoded"
         return [text]
 
-    def to_img(self, name=None, *, metric=None, correction="none", threshold=0.05):
+    def to_img(
+        self,
+        name: str | None = None,
+        *,
+        metric: str | None = None,
+        correction: CorrectionName = "none",
+        threshold: float = 0.05,
+    ) -> Any:
         """Make an image of scores or p-values.
 
         Parameters
@@ -257,13 +276,13 @@ class VolumeResult(SummariesMixin, SubjectResult):
 
     def peaks(
         self,
-        correction="max",
+        correction: CorrectionName = "max",
         *,
-        alpha=0.05,
-        metric=None,
-        min_distance=8.0,
-        threshold=None,
-    ):
+        alpha: float = 0.05,
+        metric: str | None = None,
+        min_distance: float = 8.0,
+        threshold: float | None = None,
+    ) -> DataFrame:
         """Make a table of the peaks of the significant positions.
 
         In a volume the peaks are those of `nilearn.reporting.get_clusters_table`: at

@@ -4,22 +4,43 @@ A class of results describes its own fields only. The docs that users read have 
 of its bases as well, with shapes of its own, and its figures are functions of `viz`.
 """
 
+from __future__ import annotations
+
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform  # typing's from Python 3.11 on
+else:
+
+    def dataclass_transform(**_):
+        """Tell type checkers that a decorator makes dataclasses."""
+        return lambda decorator: decorator
+
+
+Kind = TypeVar("Kind")
+Options = ParamSpec("Options")
+Drawn = TypeVar("Drawn")
 
 #: Name -> class of results; a file says by name what it holds.
-RESULTS = {}
-
-#: A class of frozen objects that are made of keywords.
-record = dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+RESULTS: dict[str, type[Any]] = {}
 
 _PARAMETERS = re.compile(r"(?ms)^Parameters\n-+\n(.*?)(?=\n\n\S[^\n]*\n---|\Z)")
 _EXAMPLES = re.compile(r"(?ms)\n\nExamples\n-+\n.*?(?=\n\n\S[^\n]*\n---|\Z)")
 
 
-def result_kind(cls):
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
+def record(cls: type[Kind]) -> type[Kind]:
+    """Make a class of frozen objects that are made of keywords."""
+    return dataclass(frozen=True, kw_only=True, repr=False, eq=False)(cls)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
+def result_kind(cls: type[Kind]) -> type[Kind]:
     """Make a record, describe the fields that it inherits, and register it."""
     cls = record(cls)
     cls.__doc__ = _complete(cls)
@@ -63,15 +84,19 @@ def _with_sizes(text, sizes):
     return re.sub(r"\(([^()]*positions\.\.\.[^()]*)\)", shape, text)
 
 
-class figure_method:
+class figure_method(Generic[Options, Drawn]):
     """A figure of `viz` as a method: ``plot = figure_method(plot_time)`` in a class.
 
     It takes the name that it is given there. Its docs leave out the result, which is
     the object itself, and the examples, which call the function.
     """
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[Concatenate[Any, Options], Drawn]) -> None:
         self._function = function
+
+    if TYPE_CHECKING:  # what it is in a class, for type checkers
+
+        def __get__(self, result: Any, kind: Any) -> Callable[Options, Drawn]: ...
 
     def __set_name__(self, owner, name):
         """Put the method into the class, in the place of this object."""

@@ -1,11 +1,16 @@
 """Loading results of all kinds from files."""
 
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
 from ..utils.files import read_result_file
 from . import decoding, epochs, group, images  # noqa: F401, they register their kinds
 from .kinds import RESULTS
 
 
-def load_result(path):
+def load_result(path: str | PathLike[str]) -> Any:
     """Load a result from the file that its ``save`` wrote.
 
     Nothing in the file is ever executed: files that hold anything but plain numbers

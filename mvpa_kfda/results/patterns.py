@@ -1,14 +1,20 @@
 """Channels in results: what is kept of an mne.Info, and patterns as MNE objects."""
 
+from __future__ import annotations
+
 import tempfile
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..utils.checks import check_option
 from .kinds import record
+
+if TYPE_CHECKING:
+    from mne import Info
 
 _KINDS = ("class", "discriminant")
 
@@ -31,10 +37,10 @@ class PatternsMixin:
         What is kept of the channels; `info` unpacks it.
     """
 
-    pattern_axes: ClassVar[tuple] = ("times",)
+    pattern_axes: ClassVar[tuple[str, ...]] = ("times",)
 
-    pattern_maps: dict = field(default_factory=dict)
-    info_fif: np.ndarray | None = None
+    pattern_maps: dict[str, NDArray] = field(default_factory=dict)
+    info_fif: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -55,7 +61,7 @@ class PatternsMixin:
                 )
 
     @property
-    def info(self):
+    def info(self) -> Info:
         """The channels, an mne.Info without personal data.
 
         A ValueError if the result comes from arrays.
@@ -67,7 +73,12 @@ class PatternsMixin:
             )
         return unpack_info(self.info_fif)
 
-    def patterns(self, kind="class", *, average="full"):
+    def patterns(
+        self,
+        kind: Literal["class", "discriminant"] = "class",
+        *,
+        average: Literal["full", "folds"] = "full",
+    ) -> dict[str, Any]:
         """Return the activation patterns [1]_ as averages that MNE-Python can plot.
 
         Parameters

@@ -9,8 +9,14 @@ import inspect
 import warnings
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
+
+#: What users may give as a seed, and as the precision to compute in.
+Seed = int | np.random.Generator | np.random.RandomState | None
+Precision = Literal["float64", "float32"] | DTypeLike
 
 
 def quoted(values, most=None):

@@ -5,11 +5,16 @@ the brain shows through. What is significant is outlined, or has another color. 
 and matplotlib are imported inside the functions, so that decoding never loads them.
 """
 
+from __future__ import annotations
+
 import textwrap
 import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..inference.corrections import CorrectionName
 from ..utils.checks import check_option
 from .common import (
     BOUND,
@@ -30,6 +35,10 @@ from .common import (
 from .maps import N_COLORS, add_colorbar, make_picture
 from .time import INTERVAL_LABEL, mean_interval
 
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
 #: Where the brains are in the figure: left, bottom, width, height.
 _BRAINS = (0.01, 0.12, 0.87, 0.76)
 
@@ -39,19 +48,19 @@ _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 
 def plot_volume(
     result,
-    kind=None,
+    kind: Literal["stat_map", "glass_brain", "surface", "bar"] | None = None,
     *,
-    metric=None,
-    correction="max",
-    alpha=0.05,
-    threshold=None,
-    views=None,
-    cut_coords=None,
-    bg_img=None,
-    vlim=None,
-    cmap=None,
-    show=False,
-):
+    metric: str | None = None,
+    correction: CorrectionName = "max",
+    alpha: float = 0.05,
+    threshold: float | None = None,
+    views: str | Sequence[str] | None = None,
+    cut_coords: int | Sequence[float] | None = None,
+    bg_img: Any = None,
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    show: bool = False,
+) -> Figure:
     """Plot the scores in the brain, or as bars.
 
     Parameters

@@ -3,11 +3,18 @@
 Matplotlib is imported by the helpers only, so that decoding never loads it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ..kfda.penalties import CRITERIA
 from ..metrics.roc import make_roc
 from .common import SCORE_COLOR, axes_or_new, finish, label_times, maybe_show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
 COLORS = (
@@ -26,7 +33,7 @@ STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 HALF_LINE = 45
 
 
-def plot_tuning(result, *, ax=None, show=False):
+def plot_tuning(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot the criterion over the grid of penalties.
 
     Shows, for every kernel, the criterion inside the training set of each fold as a
@@ -119,7 +126,7 @@ def _word_ends(grid, kernels, chosen):
     return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
-def plot_flexibility(result, *, ax=None, show=False):
+def plot_flexibility(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot the degrees of freedom of the model over time.
 
     A tuned penalty leaves each fold its own number, a thin line; the thick one is the
@@ -164,7 +171,7 @@ def plot_flexibility(result, *, ax=None, show=False):
     return finish(ax, result, show)
 
 
-def plot_predictions(result, *, ax=None, show=False):
+def plot_predictions(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot the predicted values against the observed ones.
 
     Each point is a trial, predicted by models that it was left out of. On the dashed
@@ -238,7 +245,9 @@ CURVES_HEIGHT, LINE_HEIGHT = 4.5, 0.21
 HALF_ROC_LINE = 26
 
 
-def plot_roc(result, *, positive=None, ax=None, show=False):
+def plot_roc(
+    result, *, positive: Any = None, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot ROC curves, one for each class if there are more than two.
 
     Parameters
@@ -261,7 +270,7 @@ def plot_roc(result, *, positive=None, ax=None, show=False):
     Raises
     ------
     ValueError
-        As :func:`mvpa_kfda.metrics.make_roc`.
+        As :func:`mvpa_kfda.metrics.roc.make_roc`.
 
     Examples
     --------

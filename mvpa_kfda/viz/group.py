@@ -4,10 +4,14 @@ Maps are drawn by the functions that draw the maps of single subjects. Time cour
 single numbers show the subjects, too. Matplotlib is imported inside the functions.
 """
 
+from __future__ import annotations
+
 import inspect
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
 from .brains import plot_volume
 from .common import (
@@ -44,13 +48,22 @@ from .time import (
     finish_times,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 #: Light where there is hardly a bound, as no bound is not drawn at all.
 _BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
 def plot_group(
-    result, *, metric=None, correction=None, alpha=None, show=False, **options
-):
+    result,
+    *,
+    metric: str | None = None,
+    correction: CorrectionName | None = None,
+    alpha: float | None = None,
+    show: bool = False,
+    **options: Any,
+) -> Any:
     r"""Plot the result of a group, or of a comparison.
 
     Over time, the subjects are thin lines, and their mean a thick one with its 95 %
@@ -273,7 +286,9 @@ _DRAW = {
 # ---------------------------------------------------------------- the null distribution
 
 
-def plot_null_max(result, *, ax=None, show=False, alpha=None):
+def plot_null_max(
+    result, *, ax: Axes | None = None, show: bool = False, alpha: float | None = None
+) -> Axes:
     """Plot the largest statistic on the histogram of that of the permutations.
 
     Every second-level permutation counts with its most extreme statistic over all
@@ -383,7 +398,7 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
-def plot_latency(latency, *, ax=None, show=False):
+def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot a mean over subjects, with the intervals of onset and peak as bands.
 
     Onset and peak are marked on the course. Times outside of the window that was

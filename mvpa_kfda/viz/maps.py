@@ -5,10 +5,15 @@ below it. What is significant is outlined. Matplotlib and MNE-Python are importe
 inside the functions, so that decoding never loads them for its figures.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..inference.corrections import CorrectionName
 from .common import (
     BOUND,
     LEGEND,
@@ -27,6 +32,11 @@ from .common import (
     set_title,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
 DIVERGING = "RdBu_r"  # where there is a chance level, in white
 SEQUENTIAL = "viridis"  # where there is none
 LINE_COLOR = "#555555"
@@ -38,14 +48,14 @@ N_COLORS = 257
 def plot_generalization(
     result,
     *,
-    metric=None,
-    correction="max",
-    alpha=0.05,
-    vlim=None,
-    cmap=None,
-    ax=None,
-    show=False,
-):
+    metric: str | None = None,
+    correction: CorrectionName = "max",
+    alpha: float = 0.05,
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    ax: Axes | None = None,
+    show: bool = False,
+) -> Axes:
     """Plot decoding scores over training and testing times.
 
     Shows the score of every pair of times as a color, white at chance, with an outline
@@ -125,14 +135,14 @@ def plot_generalization(
 def plot_time_frequency(
     result,
     *,
-    metric=None,
-    correction="max",
-    alpha=0.05,
-    vlim=None,
-    cmap=None,
-    ax=None,
-    show=False,
-):
+    metric: str | None = None,
+    correction: CorrectionName = "max",
+    alpha: float = 0.05,
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    ax: Axes | None = None,
+    show: bool = False,
+) -> Axes:
     """Plot decoding scores over times and frequencies.
 
     Shows the score of every cell as a color, white at chance, with an outline around
@@ -199,14 +209,14 @@ MOST_NAMES = 32
 def plot_sensors(
     result,
     *,
-    times=None,
-    metric=None,
-    correction="max",
-    alpha=0.05,
-    vlim=None,
-    cmap=None,
-    show=False,
-):
+    times: float | Sequence[float] | None = None,
+    metric: str | None = None,
+    correction: CorrectionName = "max",
+    alpha: float = 0.05,
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    show: bool = False,
+) -> Figure:
     """Plot decoding scores over sensors and times.
 
     Shows the score of every sensor (rows, the first one on top) and time as a color,

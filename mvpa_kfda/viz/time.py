@@ -4,9 +4,14 @@ The curves and dots of groups and comparisons are drawn into given Axes. Matplot
 imported by the helpers only, so that decoding never loads it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy import stats
 
+from ..inference.corrections import CorrectionName
 from .common import (
     BOUND,
     NO_BOUND,
@@ -30,6 +35,9 @@ from .common import (
     significance_label,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
 DIFFERENCE_COLOR = "#882255"  # wine: neither of the two
 SUBJECT_COLOR = "#999999"
@@ -40,8 +48,14 @@ DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
 
 
 def plot_time(
-    result, *, metric=None, correction="max", alpha=0.05, ax=None, show=False
-):
+    result,
+    *,
+    metric: str | None = None,
+    correction: CorrectionName = "max",
+    alpha: float = 0.05,
+    ax: Axes | None = None,
+    show: bool = False,
+) -> Axes:
     """Plot decoding scores over time.
 
     Shows the score, chance level, the middle 95 % of the permutations at every time
@@ -116,7 +130,9 @@ def plot_time(
     return finish(ax, result, show)
 
 
-def plot_null(result, *, metric=None, ax=None, show=False):
+def plot_null(
+    result, *, metric: str | None = None, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot a score on the histogram of its label permutations.
 
     Parameters

@@ -1,0 +1,36 @@
+"""What users may give as a kernel, a penalty, and folds, for type checkers and editors.
+
+An alias says what the arguments of many functions may be; what is given is checked when
+the function is called. The names are for completion: any other string goes through
+here, so that a loop over names is fine.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol
+
+from numpy.typing import ArrayLike
+from scipy.sparse import sparray, spmatrix
+
+from .kernels import Kernel
+from .penalties import DegreesOfFreedom, Ridge, Shrinkage, Tuned
+
+
+class Splitter(Protocol):
+    """What makes folds, as the splitters of scikit-learn do."""
+
+    def split(self, X: Any, y: Any, groups: Any, /) -> Iterable[Any]:
+        """Yield (train, test) for every fold."""
+        ...
+
+
+KernelName = Literal["linear", "rbf", "polynomial", "precomputed"] | str
+OneKernel = KernelName | Kernel | Callable[[Any, Any], Any]
+KernelLike = OneKernel | Sequence[OneKernel]
+
+PenaltyName = Literal["tuned", "ledoit_wolf", "oas"] | str
+PenaltyLike = float | PenaltyName | Ridge | Shrinkage | DegreesOfFreedom | Tuned
+
+Matrix = ArrayLike | sparray | spmatrix
+Adjacency = Matrix | tuple[Matrix, Sequence[str]]
+
+CrossValidation = int | Splitter | Iterable[tuple[Any, Any]] | None

@@ -1,0 +1,97 @@
+"""Types in the public signatures: they are all there, and name what is known.
+
+Whether calls of users are right to type checkers is for mypy and pyright to say, which
+read the folder typing.
+"""
+
+import ast
+import inspect
+import typing
+
+import pytest
+
+import mvpa_kfda
+from mvpa_kfda.decoding import epochs
+from mvpa_kfda.group.second_level import METHODS, MethodName
+from mvpa_kfda.inference import corrections, permutation
+from mvpa_kfda.kfda import arguments, kernels, penalties
+from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.names import MetricName, RegressionMetricName
+from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from test_package import PACKAGE, PUBLIC, read_metadata
+
+NAMES = {
+    "correction": (corrections.CorrectionName, corrections.CORRECTIONS),
+    "kernel": (arguments.KernelName, kernels.KERNELS),
+    "penalty": (arguments.PenaltyName, ("tuned", *penalties.ESTIMATED)),
+    "metric": (MetricName, METRICS),
+    "regression metric": (RegressionMetricName, REGRESSION_METRICS),
+    "group method": (MethodName, METHODS),
+    "permute": (permutation.Permute | str, ("auto", *permutation._SCHEMES)),
+}
+
+
+def is_ours(function):
+    """Tell whether a function is written in the package."""
+    return function.__module__.startswith("mvpa_kfda")
+
+
+def public_functions():
+    """Map names to the public functions, and the methods and properties of classes."""
+    found = {}
+    for name in PUBLIC:
+        public = getattr(mvpa_kfda, name)
+        if inspect.isfunction(public):
+            found[name] = public
+            continue
+        for member in dir(public):
+            value = inspect.getattr_static(public, member)
+            function = getattr(value, "fget", None) or getattr(value, "func", value)
+            called = member in ("__init__", "__call__") or not member.startswith("_")
+            if called and inspect.isfunction(function) and is_ours(function):
+                found[f"{name}.{member}"] = function
+    del found["decode_epochs"]  # type checkers take its overloads, see below
+    return found
+
+
+@pytest.mark.parametrize("name", public_functions())
+def test_public_signature_has_types(name):
+    function = public_functions()[name]
+    named = {*inspect.signature(function).parameters, "return"} - {"self"}
+    if name.endswith("__init__"):
+        named.remove("return")
+    assert named <= set(function.__annotations__)
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_names_to_complete_are_the_known_ones(names):
+    alias, known = NAMES[names]
+    literal, anything = typing.get_args(alias)
+    assert anything is str
+    assert list(typing.get_args(literal)) == list(known)
+
+
+def test_overloads_of_decode_epochs_take_its_options():
+    module = ast.parse((PACKAGE / "decoding" / "epochs.py").read_text())
+    *special, usual, function = (
+        node.args
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and node.name == "decode_epochs"
+    )
+    names, defaults = (
+        [[parameter.arg for parameter in of.kwonlyargs] for of in (usual, function)],
+        [list(map(ast.unparse, of.kw_defaults)) for of in (usual, function)],
+    )
+    assert names[0] == names[1]
+    assert defaults[0] == defaults[1]
+    deciding = {"sensors", "task"}
+    assert set(epochs._Options.__annotations__) == set(names[0]) - deciding
+    for of in special:
+        assert {parameter.arg for parameter in of.kwonlyargs} == deciding
+        assert of.kwarg.arg == "options"
+
+
+def test_stub_and_marker_of_types_are_packaged():
+    packaged = read_metadata()["options.package_data"]["mvpa_kfda"].split()
+    assert packaged == ["__init__.pyi", "py.typed"]
+    assert all((PACKAGE / name).is_file() for name in packaged)
