@@ -106,9 +106,9 @@ class _ResultAtLevel(VolumeResult):
 
     level = CLUSTER_LEVEL
 
-    def pvalues(self, correction="none", *, metric=None, threshold=None):
+    def pvalues(self, correction="none", *, threshold=None, **options):
         """Compute p-values at that level; no method here is asked for another."""
-        return super().pvalues(correction, metric=metric, threshold=self.level)
+        return super().pvalues(correction, threshold=self.level, **options)
 
 
 def _at_level(result, level):

@@ -262,7 +262,7 @@ class VolumeResult(SummariesMixin, SubjectResult):
         alpha=0.05,
         metric=None,
         min_distance=8.0,
-        threshold=None,
+        min_score=None,
     ):
         """Make a table of the peaks of the significant positions.
 
@@ -282,7 +282,7 @@ class VolumeResult(SummariesMixin, SubjectResult):
             Name of the metric; None takes the first that is one number per position.
         min_distance : float
             Peaks of one cluster are further apart than this, in mm.
-        threshold : float or None
+        min_score : float or None
             Without permutations, or in place of p <= alpha: positions with scores of
             at least this count.
 
@@ -300,9 +300,9 @@ class VolumeResult(SummariesMixin, SubjectResult):
         ------
         ValueError
             If `alpha` is not between 0 and 1, if the metric or the correction is
-            unknown, or without permutations if no threshold is given.
+            unknown, or without permutations if no lowest score is given.
         """
-        return peak_table(self, correction, alpha, metric, min_distance, threshold)
+        return peak_table(self, correction, alpha, metric, min_distance, min_score)
 
     plot = figure_method(plot_volume)
 
@@ -310,14 +310,14 @@ class VolumeResult(SummariesMixin, SubjectResult):
 # ----------------------------------------------------------------------------- peaks
 
 
-def peak_table(result, correction, alpha, metric, min_distance, threshold):
+def peak_table(result, correction, alpha, metric, min_distance, min_score):
     """Make a table of peaks, see `VolumeResult.peaks`."""
     import pandas as pd  # slow to import, and only tables need it
 
     check_positive("min_distance", min_distance, " It is in mm.")
     metric = shown_metric(result, metric)
     metric, correction = check_request(result, metric, correction, alpha)
-    marked, p = find_marked(result, metric, correction, alpha, threshold)
+    marked, p = find_marked(result, metric, correction, alpha, min_score)
     scores, space = result.metrics[metric], result.geometry
     peaks, clusters, sizes = find_peaks(
         space, scores, marked, result.adjacency, min_distance

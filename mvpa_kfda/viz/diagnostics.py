@@ -7,17 +7,13 @@ import numpy as np
 
 from ..kfda.penalties import CRITERIA
 from ..metrics import make_roc
-from .common import SCORE_COLOR, axes_or_new, finish, label_times, maybe_show
-
-#: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
-COLORS = (
+from .common import (
+    COLORS,
     SCORE_COLOR,
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
+    axes_or_new,
+    finish,
+    label_times,
+    maybe_show,
 )
 
 STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
