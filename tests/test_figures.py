@@ -197,7 +197,9 @@ def test_notebooks_show_facts_and_a_figure(kind, n_permutations):
         assert "<img" not in html  # brains take too long
     else:
         assert image_in(html).std() > 0
-        assert unescape(re.search('alt="([^"]*)"', html)[1]) == repr(result)
+        alternative = re.search('alt="([^"]*)"', html)[1]
+        assert unescape(alternative) == repr(result)
+        assert not set("<>") & set(alternative)
 
 
 #: Single scores are drawn on the permutations, if there are any.

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -106,9 +107,10 @@ def test_one_legend_has_both_curves_and_names_the_rest_once(make):
 
 def test_the_legend_shows_the_bars_of_both():
     ax = two(over_time)
-    # The other patches are those of the permutations, which shine through.
     patches = ax.get_legend().findobj(Rectangle)
-    found = [to_hex(x.get_facecolor()) for x in patches if x.get_alpha() is None]
+    colors = [patch.get_facecolor() for patch in patches]
+    # Those of the permutations shine through.
+    found = [to_hex(color) for color in colors if color[3] == 1]
     assert found == [color.lower() for color in COLORS[:2]]
 
 
@@ -122,17 +124,16 @@ def test_another_chance_level_is_another_line():
 @BOTH
 def test_bars_of_all_results_are_below_all_curves_and_beside_each_other(make):
     ax = plt.subplots()[1]
-    for seed in range(3):
-        make(seed, (2 * seed + 3, 2 * seed + 4)).plot(ax=ax)
+    for seed in range(6):
+        make(seed, (seed + 3, seed + 4)).plot(ax=ax)
     ax.figure.canvas.draw()
     rows = [heights(part) for part in bars(ax)]
-    assert len(rows) == 3
+    assert len(rows) == 6
     assert rows[0].min() > 0
-    assert rows[0].max() < rows[1].min()
-    assert rows[1].max() < rows[2].min()
+    assert all(low.max() < high.min() for low, high in pairwise(rows))
     lowest = min(line.get_ydata().min() for line in curves(ax))
     pixels = ax.transData.transform((0, min(lowest, ax.dataLim.y0)))
-    assert rows[2].max() < ax.transAxes.inverted().transform(pixels)[1]
+    assert rows[-1].max() < ax.transAxes.inverted().transform(pixels)[1]
 
 
 def test_bars_stay_those_of_their_results():
