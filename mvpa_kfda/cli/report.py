@@ -162,7 +162,8 @@ def _write_figures(result, stem, correction):
         figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
     for ending, (kind, _) in figures.items():
         path = stem.with_name(stem.name + ending)
-        save_figure(path, result.plot, kind=kind, correction=correction, alpha=ALPHA)
+        options = {"correction": correction, "threshold": result.level}
+        save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
