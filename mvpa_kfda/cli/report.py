@@ -160,9 +160,10 @@ def _write_figures(result, stem, correction):
     if flat_axis(space) is None and in_template(space):
         shown = "significant ones" if result.n_permutations else "scores above chance"
         figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
+    level = getattr(result, "level", CLUSTER_LEVEL)
     for ending, (kind, _) in figures.items():
         path = stem.with_name(stem.name + ending)
-        options = {"correction": correction, "threshold": result.level}
+        options = {"correction": correction, "threshold": level}
         save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
