@@ -74,9 +74,16 @@ def test_the_given_axes_are_used(kind, name):
     assert len(plt.get_fignums()) == 2
 
 
+@pytest.mark.parametrize("long_words", [False, True])
 @figures_with()
-def test_nothing_is_cut_off(kind, name):
-    drawn = getattr(result_of(kind), name)()
+def test_nothing_is_cut_off(kind, name, long_words):
+    plot, options = getattr(result_of(kind), name), {}
+    if long_words:  # of what is out of reach
+        known = inspect.signature(plot).parameters
+        options |= {"alpha": 1e-5} if "alpha" in known else {}
+        tested = {"correction": "cluster", "threshold": 0.01}
+        options |= tested if "threshold" in known else {}
+    drawn = plot(**options)
     figure = drawn if isinstance(drawn, plt.Figure) else drawn.figure
     figure.canvas.draw()
     inside = figure.bbox.padded(1)

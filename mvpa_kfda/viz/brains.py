@@ -13,12 +13,12 @@ import numpy as np
 from ..utils.checks import check_option
 from .common import (
     BOUND,
-    LEGEND,
     NULL_BAND,
     NULL_COLOR,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
     TITLE_DENSITY,
+    add_figure_legend,
     check_request,
     describe,
     draw_chance,
@@ -154,7 +154,7 @@ def _finish_brains(figure, result, picture, outlined):
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **style))
     if handles:
-        figure.legend(handles=handles, loc="lower center", ncols=2, **LEGEND)
+        add_figure_legend(figure, handles, "lower center")
     width = int(TITLE_DENSITY * figure.get_figwidth())
     title = textwrap.fill(describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
@@ -451,7 +451,7 @@ def _plot_bars(result, picture):
     figure.draw_without_rendering()  # lays out the names, so that the title fits
     set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, **LEGEND)
+    add_figure_legend(figure)
     return figure
 
 

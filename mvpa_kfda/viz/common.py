@@ -479,31 +479,44 @@ def add_legend(ax, handles=None, columns=2):
     for handle in sorted(handles, key=lambda handle: handle not in curves):
         entries.setdefault(handle.get_label(), []).append(handle)
     room = min(0.9 * figure.get_figwidth(), 1.3 * _width(ax))
-    if _width(ax) <= TWO_COLUMNS:
-        columns = 1
-    while (width := _legend_below(ax, entries, columns)) > room and columns > 1:
-        columns -= 1
-    if width > room:
-        longest = int(max(map(len, entries)) * room / width)
-        entries = {textwrap.fill(label, longest): entries[label] for label in entries}
-        _legend_below(ax, entries, columns)
+    columns = columns if _width(ax) > TWO_COLUMNS else 1
+    # Below the Axes, where it hides nothing, and below the axis label: the distance is
+    # in units of the font size.
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
+    _fit_legend(ax.legend, entries, room, columns, **below)
 
 
-def _legend_below(ax, entries, columns):
-    """Add a legend of labels -> handles below Axes; return its width in inches."""
+def add_figure_legend(figure, handles=None, loc="outside lower center"):
+    """Add one legend of all Axes, or of handles, below them."""
+    if handles is None:
+        handles = [
+            handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
+        ]
+    entries = {}
+    for handle in handles:  # the onset, for example, is in several Axes
+        entries.setdefault(handle.get_label(), [handle])
+    _fit_legend(figure.legend, entries, 0.95 * figure.get_figwidth(), loc=loc)
+
+
+def _fit_legend(draw, entries, room, columns=2, **where):
+    """Draw a legend of labels -> handles that is no wider than so many inches."""
     from matplotlib.legend_handler import HandlerTuple
 
-    legend = ax.legend(
-        [tuple(alike) if alike[1:] else alike[0] for alike in entries.values()],
-        list(entries),
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
-        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
-        ncols=columns,
-        handler_map={tuple: HandlerTuple(ndivide=None)},
-        **LEGEND,
-    )
-    return legend.get_window_extent().width / ax.figure.dpi
+    def attempt(labels):
+        handles = [tuple(x) if x[1:] else x[0] for x in entries.values()]
+        beside = {"handler_map": {tuple: HandlerTuple(ndivide=None)}, "ncols": columns}
+        legend = draw(handles, labels, **beside, **where, **LEGEND)
+        return legend, legend.get_window_extent().width / legend.figure.dpi
+
+    legend, width = attempt(list(entries))
+    while width > room and columns > 1:
+        legend.remove()
+        columns -= 1
+        legend, width = attempt(list(entries))
+    if width > room:
+        legend.remove()
+        longest = int(max(map(len, entries)) * room / width)
+        attempt([textwrap.fill(label, longest) for label in entries])
 
 
 def set_title(ax, result, note="", name=None):

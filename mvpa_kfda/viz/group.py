@@ -12,10 +12,10 @@ from ..inference.null import against_maximum
 from .brains import plot_volume
 from .common import (
     BOUND,
-    LEGEND,
     NO_BOUND,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
+    add_figure_legend,
     add_legend,
     add_ylabel,
     axes_or_new,
@@ -248,14 +248,7 @@ def _finish_panels(figure, result, show, name=None):
     """Add the title, the axis of times, and one legend of both panels."""
     finish_times(figure.axes, result.times)
     set_title(figure.axes[0], result, name=name)
-    # The onset is in both panels, and named once.
-    entries = {
-        handle.get_label(): handle
-        for ax in figure.axes
-        for handle in ax.get_legend_handles_labels()[0]
-    }
-    handles = list(entries.values())
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
+    add_figure_legend(figure)
     return maybe_show(figure, show)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from .common import (
     BOUND,
-    LEGEND,
     NO_BOUND,
     SCORE_COLOR,
+    add_figure_legend,
     axes_or_new,
     check_request,
     draw_chance,
@@ -308,7 +308,7 @@ def plot_sensors(
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
+    add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
 

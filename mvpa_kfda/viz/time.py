@@ -88,7 +88,8 @@ def plot_time(
         What the legend calls the curve; None takes the name of the metric.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. Axes may hold several results: each has a
-        color of its own, and bars in this color.
+        color of its own, and bars in this color. A figure of your own without a layout
+        gets "constrained", which makes room for the legend.
     show : bool
         Show the figure at once.
 
