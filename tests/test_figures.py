@@ -1,13 +1,21 @@
 """What holds for the figures of all results alike."""
 
 import inspect
+import io
+import re
+from base64 import b64decode
+from dataclasses import replace
 from functools import cache
+from html import unescape
 
 import matplotlib.pyplot as plt
+import mne
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import build
+from mvpa_kfda import TimeResult
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [
@@ -66,9 +74,16 @@ def test_the_given_axes_are_used(kind, name):
     assert len(plt.get_fignums()) == 2
 
 
+@pytest.mark.parametrize("long_words", [False, True])
 @figures_with()
-def test_nothing_is_cut_off(kind, name):
-    drawn = getattr(result_of(kind), name)()
+def test_nothing_is_cut_off(kind, name, long_words):
+    plot, options = getattr(result_of(kind), name), {}
+    if long_words:  # of what is out of reach
+        known = inspect.signature(plot).parameters
+        options |= {"alpha": 1e-5} if "alpha" in known else {}
+        tested = {"correction": "cluster", "threshold": 0.01}
+        options |= tested if "threshold" in known else {}
+    drawn = plot(**options)
     figure = drawn if isinstance(drawn, plt.Figure) else drawn.figure
     figure.canvas.draw()
     inside = figure.bbox.padded(1)
@@ -86,6 +101,9 @@ MISTAKES = [
     ("correction", "maximum", "'correction': 'maximum'"),
     ("alpha", 0, "'alpha': 0"),
     ("alpha", 1.0, r"'alpha': 1\.0"),
+    ("threshold", 0.6, r"'threshold': 0\.6"),
+    ("alternative", "more", "'alternative': 'more'"),
+    ("color", "no_color", "'color': 'no_color'"),
     ("vlim", 0.5, r"'vlim': 0\.5"),
     ("vlim", (0.5, 0.4), r"'vlim': \(0\.5, 0\.4\)"),
     ("vlim", (0.5, 0.5), r"'vlim': \(0\.5, 0\.5\)"),
@@ -113,3 +131,146 @@ def test_a_null_that_was_not_kept_leaves_no_figure(kind):
     with pytest.raises(ValueError, match="'cluster' needs the whole null"):
         result.plot(correction="cluster")
     assert not plt.get_fignums()
+
+
+# ---------------------------------------------------------- figures apart from pyplot
+
+
+KINDS = sorted(dict(FIGURES))
+
+
+@pytest.fixture(scope="module")
+def report():
+    return mne.Report(verbose="error")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reports_take_figures_that_pyplot_does_not_know(kind, report):
+    figure = result_of(kind).figure()
+    assert isinstance(figure, Figure)
+    assert not plt.get_fignums()
+    before = len(report.html)
+    report.add_figure(figure, title=kind)
+    assert "<img" in report.html[-1]
+    assert len(report.html) == before + 1
+    assert not plt.get_fignums()
+    drawn = result_of(kind).plot()
+    assert len(figure.axes) == len(drawn.figure.axes)
+    assert plt.get_fignums() == [drawn.figure.number]
+
+
+def on_a_mesh(score):
+    """Return a result that has the same score at all vertices."""
+    space = build.surface_space()
+    return build.made_of_images(space, np.full(space.n_positions, score))
+
+
+@pytest.mark.parametrize("options", [{"kind": "glass_brain"}, {"views": "z"}])
+def test_figures_of_nilearn_are_apart_from_pyplot(options):
+    result_of("VolumeResult").figure(**options).savefig(io.BytesIO())
+    on_a_mesh(0.6).figure().savefig(io.BytesIO())
+    assert not plt.get_fignums()
+
+
+def test_figures_take_what_plots_take():
+    result = result_of("TimeResult")
+    (ax,) = result.figure(color="C1", label="faces").axes
+    assert ax.lines[0].get_color() == "C1"
+    for wrong in ({"ax": ax}, {"show": True}, {"colour": "C1"}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            result.figure(**wrong)
+    result.plot()  # pyplot is asked again, also after an error
+    assert len(plt.get_fignums()) == 1
+
+
+# ----------------------------------------------------------------------- in notebooks
+
+
+def image_in(html):
+    """Return the pixels of the only image."""
+    (data,) = re.findall(r'src="data:image/png;base64,([^"]*)"', html)
+    return plt.imread(io.BytesIO(b64decode(data, validate=True)))
+
+
+@pytest.mark.parametrize("n_permutations", [0, 39])
+@pytest.mark.parametrize("kind", KINDS)
+def test_notebooks_show_facts_and_a_figure(kind, n_permutations):
+    result = result_of(kind, n_permutations)
+    html = result._repr_html_()
+    assert not plt.get_fignums()
+    assert f"<strong>{type(result).__name__}</strong>" in html
+    assert not re.search("<script|<style|<link|http", html)
+    if kind == "VolumeResult" or (kind, n_permutations) in NO_HISTOGRAM:
+        assert "<img" not in html  # brains take too long
+    else:
+        assert image_in(html).std() > 0
+        alternative = re.search('alt="([^"]*)"', html)[1]
+        assert unescape(alternative) == repr(result)
+        assert not set("<>") & set(alternative)
+
+
+#: Single scores are drawn on the permutations, if there are any.
+NO_HISTOGRAM = [("DecodingResult", 0), ("RegressionResult", 0)]
+
+
+def facts_in(html):
+    """Return the rows of the table."""
+    rows = re.findall(r"<tr><th[^>]*>(.*?)</th><td[^>]*>(.*?)</td></tr>", html)
+    return {name: unescape(words) for name, words in rows}
+
+
+def test_notebooks_say_where_the_best_score_is():
+    result = result_of("GeneralizationResult")
+    facts = facts_in(result._repr_html_())
+    i, j = np.unravel_index(result.scores.argmax(), result.shape)
+    train, test = result.train_times[i], result.test_times[j]
+    place = f"training time {train:g} s, test time {test:g} s"
+    best = f"{result.scores.max():.3f} (chance {result.chance:.3f})"
+    assert facts["Best accuracy"] == f"{best} at {place}"
+    smallest = f"{result.pvalues('max').min():.2g} (max-statistic correction)"
+    assert facts["Smallest p"] == smallest
+    words = "16 trials, 2 classes (ant, bee), 4 folds, 39 permutations"
+    assert facts["Computed from"] == words
+
+
+def test_notebooks_say_the_largest_difference_and_the_p_of_its_test():
+    result = build.comparison(correction="fdr")
+    best = np.abs(result.scores).argmax()
+    facts = facts_in(result._repr_html_())
+    expected = f"{result.scores[best]:+.3f} at time {result.times[best]:g} s"
+    assert facts["Largest accuracy_difference"] == expected
+    smallest = f"{result.pvalues('fdr').min():.2g} (FDR correction)"
+    assert facts["Smallest p"] == smallest
+
+
+def test_labels_are_text_and_not_html():
+    result = result_of("TimeResult")
+    classes = np.array(["<b>", '"&'])
+    html = replace(result, classes=classes)._repr_html_()
+    assert "2 classes (&lt;b&gt;, &quot;&amp;)" in html
+    assert "<b>" not in html
+
+
+def test_notebooks_never_fail():
+    tables, times = {"confusion_matrix": np.zeros((3, 2, 2))}, np.arange(3.0)
+    chances = {"confusion_matrix": np.nan}
+    html = build.made(
+        TimeResult, np.zeros(3), metrics=tables, chances=chances, times=times
+    )._repr_html_()
+    assert "Best" not in html  # no number, no curve
+    assert "<img" not in html
+    assert "12 trials" in html
+    assert facts_in(on_a_mesh(np.nan)._repr_html_())["Best accuracy"] == "none"
+    result = build.result("TimeResult")
+    broken = np.full_like(result.null, np.nan)
+    html = replace(result, nulls={"accuracy": broken})._repr_html_()
+    assert "Smallest p" not in html
+    unreadable = replace(result, classes=np.array(["$\\frac$", "b"]))
+    assert "<img" not in unreadable._repr_html_()
+
+
+def test_many_permutations_are_not_tested_for_a_glance(monkeypatch):
+    monkeypatch.setattr("mvpa_kfda.results.base._MANY_SCORES", 27)
+    html = build.result("TimeResult", n_permutations=9)._repr_html_()
+    assert "Smallest p" not in html
+    assert "<img" not in html

@@ -160,6 +160,30 @@ def test_the_outline_follows_correction_metric_and_alpha():
     assert "p ≤ 0.1 (cluster correction)" in legend(drawn)
 
 
+TESTS = [
+    ({"correction": "none", "alternative": "less"}, "(uncorrected, lower scores)"),
+    ({"correction": "none", "alternative": "two-sided"}, "(uncorrected, two-sided)"),
+    (
+        {"correction": "cluster", "threshold": 0.3},
+        "(cluster correction, clusters at p ≤ 0.3)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+@pytest.mark.parametrize(("options", "words"), TESTS)
+def test_the_outline_follows_threshold_and_alternative(plot, result, options, words):
+    result = result()
+    p, alpha = result.pvalues(**options), 0.6
+    usual = result.pvalues(options["correction"])
+    assert ((p <= alpha) != (usual <= alpha)).any()
+    drawn = plot(result, alpha=alpha, **options)
+    edges = mesh(drawn).get_coordinates()
+    expected = outline(edges[0, :, 0], edges[:, 0, 1], p <= alpha)
+    assert_allclose(outlined(drawn), in_order(expected), rtol=0, atol=1e-9)
+    assert f"p ≤ 0.6 {words}" in legend(drawn)
+
+
 @pytest.mark.parametrize(
     ("plot", "result", "position"),
     [(*PLOTS[0], "cell"), (*PLOTS[1], "cell"), (*PLOTS[2], "sensor or time")],

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 import build
@@ -129,6 +130,36 @@ def test_bars_follow_the_correction_and_alpha():
     assert "p ≤ 0.05 (uncorrected)" in legend(plot_time(result, correction=None))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"correction": "none", "alternative": "less"}, "uncorrected, lower scores"),
+        ({"correction": "none", "alternative": "two-sided"}, "uncorrected, two-sided"),
+        (
+            {"correction": "cluster", "threshold": 0.5},
+            "cluster correction, clusters at p ≤ 0.5",
+        ),
+    ],
+)
+def test_bars_follow_the_threshold_and_the_alternative(options, words):
+    result, alpha = time_result(), 0.75
+    p, usual = result.pvalues(**options), result.pvalues(options["correction"])
+    assert ((p <= alpha) != (usual <= alpha)).any()
+    ax = plot_time(result, alpha=alpha, **options)
+    expected = significant_spans(TIMES, p <= alpha)
+    assert_allclose(bars(ax), expected, rtol=0, atol=1e-12)
+    assert any(text.startswith(f"p ≤ 0.75 ({words}") for text in legend(ax))
+
+
+def test_the_curve_and_its_bars_have_the_color_and_the_label():
+    ax = plot_time(time_result(), color="tab:purple", label="faces")
+    assert to_hex(artist(ax, "faces").get_color()) == to_hex("tab:purple")
+    (color,) = artist(ax, "p ≤").get_facecolor()
+    assert to_hex(color) == to_hex("tab:purple")
+    assert ax.get_ylabel() == "Accuracy"
+    assert ax.get_title(loc="left").startswith("faces: 40 trials")
+
+
 def test_bars_lie_below_the_curve_and_the_band():
     ax = plot_time(time_result())
     ax.figure.canvas.draw()
@@ -225,6 +256,17 @@ def test_the_histogram_of_another_metric():
     p = decoding_result().pvalues(metric="kappa")
     assert p != decoding_result().pvalues()
     assert f"observed, 0.400 (p = {p:.2g})" in legend(ax)
+
+
+@pytest.mark.parametrize("alternative", ["less", "two-sided"])
+def test_the_histogram_has_the_p_value_of_the_alternative(alternative):
+    result = decoding_result()
+    p = result.pvalues(alternative=alternative)
+    assert p != result.pvalues()
+    ax = plot_null(result, alternative=alternative, label="faces", color="C3")
+    side = {"less": "lower scores"}.get(alternative, alternative)
+    assert f"faces, 0.700 (p = {p:.2g}, {side})" in legend(ax)
+    assert artist(ax, "faces").get_color() == "C3"
 
 
 def test_no_histogram_without_permutations():

@@ -567,7 +567,8 @@ def test_histogram_shows_the_null():
     assert sum(patch.get_height() for patch in ax.patches) == 30
     assert "classes" not in ax.get_title(loc="left")
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels[:2] == ["permuted values", "as good as the mean (0)"]
+    assert labels[0].startswith("observed, ")
+    assert labels[1:3] == ["permuted values", "as good as the mean (0)"]
     ax = result.plot(metric="pearsonr")
     assert ax.get_xlabel() == "Pearson correlation"
     labels = [text.get_text() for text in ax.get_legend().get_texts()]

@@ -147,7 +147,7 @@ def test_significant_voxels_are_outlined(overlays):
     [
         (0, {}, []),
         (P, {"alpha": 0.001}, ["p ≤ 0.001 (max-statistic correction) is out of reach"]),
-        (0, {"threshold": 0.9}, ["no voxel with Accuracy ≥ 0.9"]),
+        (0, {"min_score": 0.9}, ["no voxel with Accuracy ≥ 0.9"]),
     ],
 )
 def test_nothing_is_outlined_without_reason(overlays, n_permutations, options, label):
@@ -160,9 +160,27 @@ def test_nothing_is_outlined_without_reason(overlays, n_permutations, options, l
     )
 
 
-def test_a_threshold_replaces_significance(overlays):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"correction": "none", "alternative": "less"},
+        {"correction": "cluster", "threshold": 0.3},
+    ],
+)
+def test_outlines_follow_the_threshold_and_the_alternative(overlays, options):
+    result, alpha = make(good=range(3, 9)), 0.4
+    nearest = np.arange(len(result.positions) - 1) + np.array([[0], [1]])
+    result = replace(result, adjacency=nearest)
+    p, usual = result.pvalues(**options), result.pvalues(options["correction"])
+    assert ((p <= alpha) != (usual <= alpha)).any()
+    result.plot(alpha=alpha, **options)
+    outlined = overlays["contours"][0].img.get_fdata()[INSIDE]
+    assert_array_equal(outlined[result.geometry.mask], p <= alpha)
+
+
+def test_a_lowest_score_replaces_significance(overlays):
     result = make(n_permutations=0, good=(3, 4))
-    figure = result.plot(threshold=0.605)
+    figure = result.plot(min_score=0.605)
     outlined = overlays["contours"][0].img.get_fdata()[INSIDE]
     marked = outlined[result.geometry.mask]
     assert np.flatnonzero(marked).tolist() == [4]

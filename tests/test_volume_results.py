@@ -223,7 +223,7 @@ def test_clusters_do_not_reach_across_undecoded_positions():
     split = make(place, undecoded=[3], peak=[1, 2, 4, 5])
     pairs = np.argwhere(split._adjacency().toarray()).tolist()
     assert pairs == [[0, 1], [1, 0], [1, 2], [2, 1], [3, 4], [4, 3], [4, 5], [5, 4]]
-    assert len(set(split.peaks(threshold=0.9)["cluster"])) == 2
+    assert len(set(split.peaks(min_score=0.9)["cluster"])) == 2
 
 
 def test_null_and_its_maximum_ignore_undecoded_positions():
@@ -417,17 +417,17 @@ def test_peak_table_is_empty_but_has_its_columns():
     assert (empty.dtypes == full.dtypes).all()
 
 
-def test_peaks_above_a_threshold_need_no_permutations():
+def test_peaks_above_a_score_need_no_permutations():
     result = make(n_permutations=0, peak=[20])
-    table = result.peaks(threshold=0.9)
+    table = result.peaks(min_score=0.9)
     assert table["score"].tolist() == [0.9]
     assert list(table)[3:] == ["score", "cluster", "cluster_size_mm3"]
     with pytest.raises(ValueError, match=r"nothing is significant\. Give the lowest"):
         result.peaks()
-    with pytest.raises(ValueError, match="'threshold': nan"):
-        result.peaks(threshold=np.nan)
+    with pytest.raises(ValueError, match="'min_score': nan"):
+        result.peaks(min_score=np.nan)
     with pytest.raises(ValueError, match=r"'min_distance': 0\.0.* It is in mm"):
-        result.peaks(threshold=0.9, min_distance=0.0)
+        result.peaks(min_score=0.9, min_distance=0.0)
     with pytest.raises(ValueError, match="'alpha': 5"):
         result.peaks(alpha=5)
 
@@ -438,12 +438,12 @@ def test_peaks_on_a_surface_are_local_maxima():
     scores[[3, 4, 5, 6, 7, 8]] = [0.7, 0.8, 0.7, 0.7, 0.75, 0.7]  # left
     scores[[13, 14]] = 0.9  # right, a plateau
     result = replace(result, metrics={"accuracy": scores}, nulls={})
-    table = result.peaks(threshold=0.6, min_distance=1.0)
+    table = result.peaks(min_score=0.6, min_distance=1.0)
     assert table["hemisphere"].tolist() == ["right", "left", "left"]
     assert table["vertex"].tolist() == [2, 5, 8]  # vertex 1 is left out on the left
     assert table["cluster"].tolist() == [1, 2, 2]
     assert table["cluster_size"].tolist() == [2, 6, 6]
-    assert result.peaks(threshold=0.6, min_distance=20.0)["vertex"].tolist() == [2, 5]
+    assert result.peaks(min_score=0.6, min_distance=20.0)["vertex"].tolist() == [2, 5]
 
 
 def test_peaks_of_regions_are_all_significant_ones():

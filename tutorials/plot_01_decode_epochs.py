@@ -97,19 +97,14 @@ ax.grid(axis="y", color="0.9")
 # -------
 #
 # Single samples are noisy. Averaging over 50 ms steadies the scores, at the price of
-# a blurred onset. A window's time is its centre.
+# a blurred onset. A window's time is its centre. Results that are drawn into the same
+# Axes share a legend, and the bars below have the colors of their curves.
 
 windowed = decode_epochs(
     epochs, window=0.05, step=0.02, n_permutations=1000, random_state=0
 )
-fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
-ax.plot(result.times, result.scores, color="0.6", lw=1.2, label="single samples")
-ax.plot(windowed.times, windowed.scores, color="#0072B2", lw=2, label="50 ms windows")
-ax.axhline(result.chance, color="black", ls="--", lw=1, label="chance")
-ax.axvline(0, color="black", lw=0.8)
-ax.set(xlabel="Time (s)", ylabel="Accuracy", xlim=result.times[[0, -1]])
-ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False)
+ax = result.plot(color="0.5", label="single samples")
+windowed.plot(ax=ax, label="50 ms windows")
 for shown, name in ((result, "single samples"), (windowed, "50 ms windows")):
     first = shown.times[shown.pvalues("max") <= 0.05].min()
     print(f"{name}: peak {shown.scores.max():.2f}, first significant at {first:.3f} s")

@@ -106,9 +106,9 @@ class _ResultAtLevel(VolumeResult):
 
     level = CLUSTER_LEVEL
 
-    def pvalues(self, correction="none", *, metric=None, threshold=None):
+    def pvalues(self, correction="none", *, threshold=None, **options):
         """Compute p-values at that level; no method here is asked for another."""
-        return super().pvalues(correction, metric=metric, threshold=self.level)
+        return super().pvalues(correction, threshold=self.level, **options)
 
 
 def _at_level(result, level):
@@ -160,9 +160,11 @@ def _write_figures(result, stem, correction):
     if flat_axis(space) is None and in_template(space):
         shown = "significant ones" if result.n_permutations else "scores above chance"
         figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
+    level = getattr(result, "level", CLUSTER_LEVEL)
     for ending, (kind, _) in figures.items():
         path = stem.with_name(stem.name + ending)
-        save_figure(path, result.plot, kind=kind, correction=correction, alpha=ALPHA)
+        options = {"correction": correction, "threshold": level}
+        save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 

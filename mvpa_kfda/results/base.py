@@ -27,17 +27,24 @@ from ..inference.corrections import (
 from ..inference.null import ALTERNATIVES, Alternative, NullSummary
 from ..utils.checks import check_option
 from ..utils.files import same_content, write_result_file
+from ..viz.common import CORRECTION_LABELS, make_figure, with_null
+from ..viz.notebook import make_html
 from .kinds import record
 from .places import Places
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from ..viz.common import Figure
+
 #: What the scores and p-values of a result are: an array, or at one position a float.
 Scores = TypeVar("Scores")
 
 #: Endings of files that hold brain images and never results.
 _IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
+
+#: From so many scores of permutations on p-values take longer than a glance.
+_MANY_SCORES = 5_000_000
 
 
 @record
@@ -89,6 +96,38 @@ class Result:
     def _content(self):
         """Map the names of the fields to their values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def figure(self, **options: Any) -> Figure:
+        """Draw what `plot` draws into a figure that pyplot does not know.
+
+        Nobody has to close it, and notebooks show it once. Reports take it:
+        ``mne.Report().add_figure(result.figure(), title="Decoding")``.
+
+        Parameters
+        ----------
+        **options
+            What `plot` takes, but for ``ax`` and ``show``.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+            Save it with ``figure.savefig("scores.png")``.
+
+        Raises
+        ------
+        TypeError
+            If `plot` does not take an option.
+        ValueError
+            As `plot`.
+        """
+        return make_figure(self, **options)
+
+    def _repr_html_(self):
+        """Describe the result in a notebook, with a small figure if that is fast."""
+        return make_html(self, self._facts(), self._is_small)
+
+    #: Whether p-values and figures take no more than a glance.
+    _is_small: ClassVar[bool] = True
 
     def __eq__(self, other):
         """Tell whether the other result has the same type and the same fields."""
@@ -147,9 +186,9 @@ class ScoreMap(Result):
         """Return the name of a correction."""
         return check_correction(name)
 
-    def _p_for_plot(self, correction, metric):
-        """Return the p-values that figures mark."""
-        return self.pvalues(correction, metric=metric)
+    def _p_for_plot(self, correction, metric, **options):
+        """Return the p-values that figures mark; `pvalues` knows the options."""
+        return np.asarray(self.pvalues(correction, metric=metric, **options))
 
     def _frame(self, maps, corrections, metric=None):
         """Make a table of places and maps and, if there are any, of p-values."""
@@ -175,6 +214,45 @@ class ScoreMap(Result):
     def __repr__(self):
         """Describe the result in one line."""
         return f"<{type(self).__name__}: {' | '.join(self._words())}>"
+
+    #: The correction of the figures.
+    _usual_correction: ClassVar[str] = "max"
+
+    def _facts(self):
+        """Return what a notebook's table shows: name -> words."""
+        numbers = [name for name in self.scoring if self._is_scalar(name)]
+        best = "Largest" if self._is_difference else "Best"
+        facts = {f"{best} {x}": self._worded_peak(x) for x in numbers[:1]}
+        if numbers and self._has_p and self._is_small:
+            facts |= self._worded_smallest_p(numbers[0])
+        facts["Positions"] = Places.of(self).describe()
+        return facts | {"Computed from": ", ".join(self._title())}
+
+    def _worded_peak(self, metric):
+        """Word the highest score, or the largest difference, and where it is."""
+        scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
+        if not np.isfinite(scores).any():
+            return "none"
+        sizes = np.abs(scores) if self._is_difference else scores
+        best = int(np.nanargmax(sizes))
+        words = f"{scores[best]:+.3f}" if self._is_difference else f"{scores[best]:.3f}"
+        if np.isfinite(chance) and not self._is_difference:
+            words += f" (chance {chance:.3f})"
+        return f"{words} at {Places.of(self).word(best)}" if self.axes else words
+
+    def _worded_smallest_p(self, metric):
+        """Word the smallest p-value, by the name of its row; nothing without any."""
+        correction = self._usual_correction if self.axes else "none"
+        try:
+            p = self._p_for_plot(correction, metric)
+        except ValueError:  # a score of the permutations is NaN, for example
+            return {}
+        words = with_null(self, CORRECTION_LABELS[correction])
+        if np.isnan(p).all():
+            return {}
+        if not self.axes:
+            return {with_null(self, "p"): f"{float(p):.2g}"}
+        return {"Smallest p": f"{np.nanmin(p):.2g} ({words})"}
 
 
 @record
@@ -420,6 +498,11 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     def _has_p(self):
         """Whether there are p-values."""
         return self.n_permutations > 0
+
+    @property
+    def _is_small(self):
+        """Whether p-values and figures take no more than a glance."""
+        return sum(null.size for null in self.nulls.values()) < _MANY_SCORES
 
     def _adjacency(self):
         """Return which positions are neighbours; None: those next on the lattice."""

@@ -47,6 +47,8 @@ class DecodingResult(EvidenceMixin, SubjectResult[float]):
     True
     """
 
+    class_scores: NDArray
+
     def roc(self, positive: Any = None) -> Roc:
         """Compute the ROC curve of one class against the rest.
 

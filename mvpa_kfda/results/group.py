@@ -217,8 +217,8 @@ class TestedMap(ScoreMap):
         p[counted] = adjust(p[counted], name)
         return p
 
-    def _p_for_plot(self, correction, metric):
-        """Return the p-values that figures mark; all maps have the same ones."""
+    def _p_for_plot(self, correction, metric, **options):
+        """Return the p-values that figures mark: those of the test that was made."""
         return np.asarray(self.pvalues(correction))
 
     def to_dataframe(self, corrections: CorrectionNames | None = None) -> DataFrame:
@@ -293,6 +293,11 @@ class TestedMap(ScoreMap):
         check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
         p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)
+
+    @property
+    def _usual_correction(self):
+        """The correction of the figures."""
+        return self.correction[0]
 
     plot = figure_method(plot_group)
     plot_null = figure_method(plot_null_max)
@@ -980,6 +985,13 @@ class Latency(Result):
         return pd.DataFrame(rows)
 
     plot = figure_method(plot_latency)
+
+    def _facts(self):
+        """Return what a notebook's table shows: name -> words."""
+        onset, peak = (words.partition(" ")[2] for words in self._worded())
+        kind = {"Latencies": "differences"} if self.parts else {}
+        facts = {"Onset": onset, "Peak": peak, "Subjects": str(self.n_subjects)}
+        return kind | facts | {"Metric": self.metric}
 
     def _worded(self):
         """Word the latencies and their intervals."""

@@ -281,7 +281,7 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
         alpha: float = 0.05,
         metric: str | None = None,
         min_distance: float = 8.0,
-        threshold: float | None = None,
+        min_score: float | None = None,
     ) -> DataFrame:
         """Make a table of the peaks of the significant positions.
 
@@ -301,7 +301,7 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
             Name of the metric; None takes the first that is one number per position.
         min_distance : float
             Peaks of one cluster are further apart than this, in mm.
-        threshold : float or None
+        min_score : float or None
             Without permutations, or in place of p <= alpha: positions with scores of
             at least this count.
 
@@ -319,9 +319,9 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
         ------
         ValueError
             If `alpha` is not between 0 and 1, if the metric or the correction is
-            unknown, or without permutations if no threshold is given.
+            unknown, or without permutations if no lowest score is given.
         """
-        return peak_table(self, correction, alpha, metric, min_distance, threshold)
+        return peak_table(self, correction, alpha, metric, min_distance, min_score)
 
     plot = figure_method(plot_volume)
 
@@ -329,14 +329,14 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
 # ----------------------------------------------------------------------------- peaks
 
 
-def peak_table(result, correction, alpha, metric, min_distance, threshold):
+def peak_table(result, correction, alpha, metric, min_distance, min_score):
     """Make a table of peaks, see `VolumeResult.peaks`."""
     import pandas as pd  # slow to import, and only tables need it
 
     check_positive("min_distance", min_distance, " It is in mm.")
     metric = shown_metric(result, metric)
     metric, correction = check_request(result, metric, correction, alpha)
-    marked, p = find_marked(result, metric, correction, alpha, threshold)
+    marked, p = find_marked(result, metric, correction, alpha, min_score)
     scores, space = result.metrics[metric], result.geometry
     peaks, clusters, sizes = find_peaks(
         space, scores, marked, result.adjacency, min_distance

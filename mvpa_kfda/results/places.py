@@ -118,6 +118,19 @@ class Places:
             return self.geometry.describe()
         return " x ".join(self._worded(name) for name in self.axes) or "one position"
 
+    def word(self, position):
+        """Word one position, counted along the whole map: "time 0.12 s"."""
+        if self.geometry is not None:
+            values = {name: of[position] for name, of in self.columns().items()}
+            return ", ".join(f"{name} {_number(x)}" for name, x in values.items())
+        words = []
+        for name, i in zip(
+            self.axes, np.unravel_index(position, self.shape), strict=True
+        ):
+            noun, _, unit = _WORDS.get(name, ("sensor", "", ""))
+            words.append(f"{noun} {_number(self.coordinates[name][i])}{unit}")
+        return ", ".join(words)
+
     def _worded(self, name):
         """Word the coordinates along one axis."""
         values = self.coordinates[name]
@@ -160,6 +173,11 @@ class Places:
             "space": self.space,
             "info_fif": self.info_fif,
         }
+
+
+def _number(value):
+    """Word a number with as many of three decimals as it has, or a name."""
+    return str(value) if isinstance(value, str) else f"{round(float(value), 3):g}"
 
 
 def unpack_places(packed):

@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..inference.corrections import CorrectionName
+from ..inference.null import Alternative
 from ..utils.checks import check_option
 from .common import (
     BOUND,
-    LEGEND,
     NULL_BAND,
     NULL_COLOR,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
     TITLE_DENSITY,
+    add_figure_legend,
     check_request,
     describe,
     draw_chance,
     limits_of,
     maybe_show,
+    new_figure,
     set_title,
     shown_metric,
 )
@@ -53,7 +55,9 @@ def plot_volume(
     metric: str | None = None,
     correction: CorrectionName = "max",
     alpha: float = 0.05,
-    threshold: float | None = None,
+    threshold: float = 0.05,
+    alternative: Alternative = "greater",
+    min_score: float | None = None,
     views: str | Sequence[str] | None = None,
     cut_coords: int | Sequence[float] | None = None,
     bg_img: Any = None,
@@ -70,7 +74,7 @@ def plot_volume(
     kind : str or None
         "stat_map": slices of the brain. "glass_brain": what is significant, seen
         through the brain, which must be in MNI space; without permutations and
-        threshold, all that is above chance. "surface": the meshes of the result.
+        `min_score`, all that is above chance. "surface": the meshes of the result.
         "bar": one row per region or feature, a curve if there are many. None
         takes "stat_map" in a volume, "surface" on a surface, else "bar".
     metric : str or None
@@ -79,8 +83,12 @@ def plot_volume(
         Correction of the p-values for testing many positions.
     alpha : float
         Positions with p <= alpha are outlined or marked.
-    threshold : float or None
-        In place of that, mark the positions that score as much.
+    threshold : float
+        p-level that forms the clusters of "cluster" and "cluster-size".
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
+    min_score : float or None
+        In place of p <= alpha, mark the positions that score as much.
     views : str, sequence of str, or None
         What nilearn calls `display_mode` on slices and on glass brains ("ortho",
         "z", "mosaic", "lyrz", ...), and the views of a surface. None chooses.
@@ -117,7 +125,9 @@ def plot_volume(
     if space.kind == "regions":
         kinds += KINDS[space.base.kind]
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
-    picture = _make_picture(result, metric, correction, alpha, threshold, vlim, cmap)
+    options = {"threshold": threshold, "alternative": alternative}
+    options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
+    picture = _make_picture(result, metric, correction, alpha, options)
     if kind == "bar":
         figure = _plot_bars(result, picture)
     else:
@@ -128,14 +138,14 @@ def plot_volume(
     return maybe_show(figure, show)
 
 
-def _make_picture(result, metric, correction, alpha, threshold, vlim, cmap):
+def _make_picture(result, metric, correction, alpha, options):
     """Check the arguments and collect what is to be drawn."""
     metric = shown_metric(result, metric)
     check_request(result, metric, correction, alpha)
     if not result.decoded.any():
         raise ValueError("There is nothing to plot: no position could be decoded.")
     noun = result.geometry.noun
-    return make_picture(result, metric, correction, alpha, vlim, cmap, noun, threshold)
+    return make_picture(result, metric, correction, alpha, position=noun, **options)
 
 
 def _finish_brains(figure, result, picture, outlined):
@@ -154,7 +164,7 @@ def _finish_brains(figure, result, picture, outlined):
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **style))
     if handles:
-        figure.legend(handles=handles, loc="lower center", ncols=2, **LEGEND)
+        add_figure_legend(figure, handles, "lower center")
     width = int(TITLE_DENSITY * figure.get_figwidth())
     title = textwrap.fill(describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
@@ -169,7 +179,6 @@ N_SLICES = 7
 
 def plot_slices(result, picture, views, cut_coords, bg_img):
     """Draw slices, with an outline around what is marked."""
-    from matplotlib.pyplot import figure as new_figure
     from nilearn.plotting import plot_anat
 
     space = result.geometry
@@ -180,7 +189,7 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     if cut_coords is None:
         cut_coords = _cuts(result, picture, views, volume if views == flat else None)
     row = views in ("x", "y", "z") and not flat
-    figure = new_figure(figsize=(8.5, 2.6 if row else 3.8))
+    figure = new_figure((8.5, 2.6 if row else 3.8))
     display = plot_anat(
         **_background(result, volume, bg_img, flat),
         figure=figure,
@@ -209,7 +218,6 @@ def _padded(img):
 
 def plot_glass_brain(result, picture, views, cut_coords, bg_img):
     """Draw the outline of a brain; what is marked shines through."""
-    from matplotlib.pyplot import figure as new_figure
     from nilearn import plotting
 
     if cut_coords is not None or bg_img is not None:
@@ -217,7 +225,7 @@ def plot_glass_brain(result, picture, views, cut_coords, bg_img):
             "A glass brain has neither cuts nor a background; leave out cut_coords "
             "and bg_img, or use kind='stat_map'."
         )
-    figure = new_figure(figsize=(8.5, 3.4))
+    figure = new_figure((8.5, 3.4))
     display = plotting.plot_glass_brain(
         None,
         figure=figure,
@@ -343,8 +351,6 @@ def in_template(volume):
 
 def plot_surface(result, picture, views, cut_coords, bg_img):
     """Draw the hemispheres, side by side, from each view."""
-    from matplotlib.pyplot import figure as new_figure
-
     if cut_coords is not None:
         raise ValueError("A surface has no cuts; leave out cut_coords, or give views.")
     views = ("lateral", "medial") if views is None else np.atleast_1d(views)
@@ -354,7 +360,7 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     values = space.to_img(picture.values, outside=np.nan).data.parts
     marks = np.zeros(result.shape) if picture.marked is None else picture.marked
     marks = space.to_img(marks.astype(np.int32), dtype=np.int32).data.parts
-    figure = new_figure(figsize=(0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
+    figure = new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
     left, bottom, width, height = _BRAINS
     width, height = width / len(parts), height / len(views)
     for row, view in enumerate(reversed(views)):
@@ -444,11 +450,10 @@ MOST_BARS = 40
 
 def _plot_bars(result, picture):
     """Draw one line per position, or a curve of many, with the permutations behind."""
-    from matplotlib.pyplot import subplots
-
     many = len(picture.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
-    figure, ax = subplots(figsize=size, layout="constrained")
+    figure = new_figure(size, "constrained")
+    ax = figure.add_subplot()
     band = _subjects_band if result._has_subjects else _null_band
     (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
     if picture.metric == BOUND:
@@ -456,7 +461,7 @@ def _plot_bars(result, picture):
     figure.draw_without_rendering()  # lays out the names, so that the title fits
     set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, **LEGEND)
+    add_figure_legend(figure)
     return figure
 
 
@@ -504,7 +509,7 @@ def _draw_rows(ax, result, picture, low, high, band):
     if picture.marked is not None:
         marked = picture.marked[order]
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
-    draw_chance(ax.axvline, picture.chance, level=picture.level)
+    draw_chance(ax, picture.chance, level=picture.level, upright=True)
     texts = [
         str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
         for i in order
@@ -520,7 +525,7 @@ def _draw_curve(ax, result, picture, low, high, band):
     # Single bounds between places without one would be lines of no length.
     shown = np.nan_to_num(picture.values) if picture.metric == BOUND else picture.values
     ax.plot(x, shown, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
-    draw_chance(ax.axhline, picture.chance, level=picture.level)
+    draw_chance(ax, picture.chance, level=picture.level)
     if np.isfinite(low).any():
         ax.fill_between(
             x,

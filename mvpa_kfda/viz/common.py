@@ -5,16 +5,34 @@ colors are Okabe and Ito's, which color-blind readers tell apart.
 """
 
 import textwrap
+from collections import Counter
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..inference.corrections import CORRECTIONS, smallest_p_value
+from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import find_metric, metric_limits
-from ..utils.checks import check_finite, check_share
+from ..utils.checks import check_finite, check_option, check_share
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Figure
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
 NULL_COLOR = "#BBBBBB"
+
+#: The colors of curves, in the order in which Axes get them.
+COLORS = (
+    SCORE_COLOR,
+    SIGNIFICANT_COLOR,
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
 
 LEGEND = {"frameon": False, "fontsize": "small"}
 
@@ -22,9 +40,13 @@ LEGEND = {"frameon": False, "fontsize": "small"}
 # -------------------------------------------------------------------- what is asked for
 
 
-def check_request(result, metric, correction, alpha):
+def check_request(
+    result, metric, correction, alpha, threshold=0.05, alternative="greater"
+):
     """Check what is to be drawn; return the names of the metric and the correction."""
     check_share("alpha", alpha)
+    check_level(threshold)
+    check_option("alternative", alternative, ALTERNATIVES)
     return result._scalar_metric(metric), result._correction(correction)
 
 
@@ -34,14 +56,14 @@ def shown_metric(result, metric):
     return result._scalar_metric(metric or (known or result.scoring)[0])
 
 
-def find_marked(result, metric, correction, alpha, threshold):
+def find_marked(result, metric, correction, alpha, min_score):
     """Return what is significant, or what scores as much, and p-values that tell."""
-    if threshold is not None:
-        return result.metrics[metric] >= check_finite("threshold", threshold), None
+    if min_score is not None:
+        return result.metrics[metric] >= check_finite("min_score", min_score), None
     if not result._has_p:
         raise ValueError(
             "This result has no label permutations, so nothing is significant. Give "
-            "the lowest score that counts, e.g. threshold=0.6, or run the analysis "
+            "the lowest score that counts, e.g. min_score=0.6, or run the analysis "
             "again with n_permutations=1000 or so."
         )
     p = result._p_for_plot(correction, metric)
@@ -152,23 +174,41 @@ CORRECTION_LABELS = {
 }
 
 
-def marking(result, metric, correction, alpha, position):
+#: How legends word other alternatives than "greater".
+ALTERNATIVE_LABELS = {"less": "lower scores", "two-sided": "two-sided"}
+
+
+def marking(
+    result,
+    metric,
+    correction,
+    alpha,
+    position,
+    *,
+    threshold=0.05,
+    alternative="greater",
+):
     """Return where a map is marked, None without p-values, and the words for it."""
     if metric == BOUND:
         marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
         return marked, label if marked.any() else f"no {position} with a {label}"
-    n = result.n_permutations
     if not result._has_p:
         return None, ""
-    p = result._p_for_plot(correction, metric)
-    counted = p[~np.isnan(p)]
-    label = significance_label(counted, alpha, correction, n, position)
+    options = {"threshold": threshold, "alternative": alternative}
+    p = result._p_for_plot(correction, metric, **options)
+    words = [f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]}"]
+    if correction.startswith("cluster") and threshold != 0.05:
+        words.append(f"clusters at p ≤ {threshold:g}")
+    if alternative != "greater":
+        words.append(ALTERNATIVE_LABELS[alternative])
+    label, counted = ", ".join(words) + ")", p[~np.isnan(p)]
+    n = result.n_permutations
+    label = significance_label(label, counted, alpha, correction, n, position)
     return p <= alpha, with_null(result, label)
 
 
-def significance_label(p, alpha, correction, n_permutations, position):
+def significance_label(label, p, alpha, correction, n_permutations, position):
     """Word which p-values are marked, or why none is; `position` is what has one."""
-    label = f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
     if (p <= alpha).any():
         return label
     # Without permutations, p is that of a distribution, and can be as small as any.
@@ -181,39 +221,101 @@ def significance_label(p, alpha, correction, n_permutations, position):
 # --------------------------------------------------------------------------------- Axes
 
 
+#: Whether figures are made without pyplot, which would keep and show them.
+_APART = ContextVar("apart", default=False)
+
+
+def make_figure(result, **options):
+    """Draw what a result plots into a figure that pyplot does not know."""
+    taken = sorted({"ax", "show"} & set(options))
+    if taken:
+        raise TypeError(
+            f"figure() makes a figure of its own and does not show it, so it takes no "
+            f"{' and no '.join(taken)}; use plot() for that."
+        )
+    before = _APART.set(True)
+    try:
+        drawn = result.plot(**options)
+    finally:
+        _APART.reset(before)
+    return drawn.figure  # which a Figure has of itself, too
+
+
+def new_figure(figsize, layout=None):
+    """Return a new figure, of pyplot unless `make_figure` asks for it."""
+    if not _APART.get():
+        from matplotlib.pyplot import figure
+
+        return figure(figsize=figsize, layout=layout)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    apart = Figure(figsize=figsize, layout=layout)
+    FigureCanvasAgg(apart)
+    return apart
+
+
 def axes_or_new(ax, figsize):
     """Return the Axes to draw into, those of a new figure if none are given."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=figsize, layout="constrained")[1]
+    return new_figure(figsize, "constrained").add_subplot() if ax is None else ax
 
 
-def draw_chance(draw_line, chance, metric=None, level="chance"):
+def choose_color(ax, color, first=SCORE_COLOR):
+    """Return the color of a curve: the one asked for, or one the Axes hardly have."""
+    from matplotlib.colors import to_hex
+
+    if color is not None:
+        return color
+    drawn = [line.get_color() for line in ax.lines]
+    drawn += [patch.get_edgecolor() for patch in ax.patches]  # of steps
+    used = Counter(map(to_hex, drawn))
+    return min((first, *COLORS), key=lambda known: used[known.lower()])
+
+
+def check_color(color):
+    """Raise a ValueError unless it is None or a color of matplotlib."""
+    from matplotlib.colors import is_color_like
+
+    if color is not None and not is_color_like(color):
+        raise ValueError(
+            f"Invalid value for 'color': {color!r}. Allowed: None, or a color of "
+            "matplotlib, e.g. 'C1', 'tab:orange' or '#0072B2'."
+        )
+
+
+def lighter(color, gray=NULL_COLOR):
+    """Return the color of what stands behind a curve: gray behind the first."""
+    return gray if color == SCORE_COLOR else color
+
+
+def draw_once(ax, at, upright=False, **style):
+    """Draw a line across Axes that do not have it from another result."""
+    if style["label"] not in ax.get_legend_handles_labels()[1]:
+        (ax.axvline if upright else ax.axhline)(at, **style)
+
+
+def draw_chance(ax, chance, metric=None, level="chance", upright=False):
     """Draw the chance level where the metric has one, and zero for R²."""
     if metric == "r2":
         label = "as good as the mean (0)"
-        draw_line(0, color="black", lw=0.8, ls=":", zorder=1.5, label=label)
+        style = {"color": "black", "lw": 0.8, "ls": ":", "zorder": 1.5}
+        draw_once(ax, 0, upright, label=label, **style)
     if np.isfinite(chance):
-        named = f"{level} ({chance:.3g})"
-        draw_line(
-            chance,
-            color="black",
-            lw=1.1,
-            ls=(0, (5, 3)),
-            zorder=2,
-            label="no correlation" if metric == "pearsonr" else named,
-        )
+        label = f"{level} ({chance:.3g})"
+        label = "no correlation" if metric == "pearsonr" else label
+        style = {"color": "black", "lw": 1.1, "ls": (0, (5, 3)), "zorder": 2}
+        draw_once(ax, chance, upright, label=label, **style)
 
 
 #: What the band of the permutations' scores is called.
 NULL_BAND = "95 % of the permutations (2.5 to 97.5 %)"
 
 
-def draw_histogram(ax, null, label):
+def draw_histogram(ax, null, label, color=SCORE_COLOR):
     """Draw how often each score came out of the permutations (P,)."""
-    style = {"color": NULL_COLOR, "edgecolor": "white", "lw": 0.4}
+    style = {"color": lighter(color), "edgecolor": "white", "lw": 0.4}
+    if color != SCORE_COLOR:
+        style["alpha"] = 0.5  # another one may lie behind it
     ax.hist(null, bins=histogram_edges(null), label=label, **style)
 
 
@@ -238,9 +340,31 @@ def histogram_edges(values):
 def label_times(ax, times):
     """Draw the onset into Axes over time, if it is in range, and set their limits."""
     if times[0] <= 0 <= times[-1]:
-        ax.axvline(0, color="black", lw=0.8, zorder=1, label="onset (0 s)")
+        draw_onset_line(ax)
+    span_times(ax, times)
+    ax.set_xlabel("Time (s)")
+
+
+def draw_onset_line(ax):
+    """Draw a line at 0 s."""
+    style = {"color": "black", "lw": 0.8, "zorder": 1}
+    draw_once(ax, 0, upright=True, label="onset (0 s)", **style)
+
+
+def span_times(ax, times):
+    """Let Axes reach from the first sample to the last, and as far as they did."""
     left, right = sample_edges(times)[[0, -1]]
-    ax.set(xlabel="Time (s)", xlim=(left, right))
+    if not ax.get_autoscalex_on():  # someone has set the limits: another result
+        start, end = ax.get_xlim()
+        left, right = min(left, start), max(right, end)
+    ax.set_xlim(left, right)
+
+
+def add_ylabel(ax, label):
+    """Name the height of Axes; another result's name stays beside it."""
+    before = ax.get_ylabel()
+    if label not in before:
+        ax.set_ylabel(f"{before}, {label}" if before else label)
 
 
 def sample_edges(times):
@@ -253,26 +377,68 @@ def sample_edges(times):
     )
 
 
-#: Share of the height that is kept free below the curve for the bars of significance.
-BAR_ROOM = 0.12
+#: Shares of the height: the lower end of the first bars, how high bars are, how far the
+#: next result's bars are above them, and what is kept free for the first ones.
+_BAR_BOTTOM, _BAR_HEIGHT, _BAR_STEP, _BAR_ROOM = 0.035, 0.03, 0.04, 0.107
+
+#: What bars, or words that there are none, are marked with in Axes.
+_BARS = "mvpa_kfda bars"
 
 
-def draw_bars(ax, times, marked, label):
-    """Draw bars under the marked samples, below everything else."""
-    spans = significant_spans(times, marked)
-    low, high = ax.get_ylim()
-    ax.set_ylim(low - BAR_ROOM * (high - low), high)
-    if len(spans) == 0:
-        ax.plot([], [], " ", label=label)
-        return
-    ax.broken_barh(
-        np.column_stack([spans[:, 0], np.diff(spans)[:, 0]]),
-        (0.035, 0.03),
+def draw_bars(ax, times, marked, label, color, name=None):
+    """Draw bars under the marked samples, below all curves and above earlier bars.
+
+    Without any, the legend says so, of the named curve. Where nothing could be marked,
+    None, Axes of several results are made high enough for all of them, and no more.
+    """
+    n_before = sum(part.get_gid() == _BARS for part in ax.get_children())
+    if marked is not None:
+        spans = significant_spans(times, marked)
+        if len(spans):
+            _add_bars(ax, spans, _BAR_BOTTOM + n_before * _BAR_STEP, label, color)
+        else:
+            label = f"{name}: {label}" if name else label
+            ax.plot([], [], " ", color=color, label=label, gid=_BARS)
+    _fit_height(ax, n_before, n_before + (marked is not None))
+
+
+def _add_bars(ax, spans, bottom, label, color):
+    """Draw bars from start to end (n_spans, 2) at some height."""
+    from matplotlib.collections import PolyCollection
+
+    top = bottom + _BAR_HEIGHT
+    corners = [
+        [(start, bottom), (start, top), (end, top), (end, bottom)]
+        for start, end in spans
+    ]
+    bars = PolyCollection(
+        corners,
         transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=SIGNIFICANT_COLOR,
+        color=color,
         lw=0,
         label=label,
+        gid=_BARS,
     )
+    ax.add_collection(bars, autolim=False)
+
+
+def _fit_height(ax, n_before, n_now):
+    """Make the Axes hold all that is drawn, and so many rows of bars below."""
+    if not n_now:
+        return  # the Axes still fit themselves
+    low, high = ax.get_ylim()
+    if n_before:  # which set the limits, so that those of what came after do not count
+        low += _share_of_bars(n_before) * (high - low)
+        bottom, top = ax.dataLim.intervaly
+        margin = ax.margins()[1] * (top - bottom)
+        low, high = min(low, bottom - margin), max(high, top + margin)
+    share = _share_of_bars(n_now)
+    ax.set_ylim(low - share / (1 - share) * (high - low), high)
+
+
+def _share_of_bars(n):
+    """Return the share of the height that rows of bars take."""
+    return _BAR_ROOM + (n - 1) * _BAR_STEP
 
 
 def significant_spans(times, significant):
@@ -290,29 +456,88 @@ TITLE_DENSITY = 15
 TWO_COLUMNS = 3.0
 
 
-def finish(ax, result, show, handles=None, note="", columns=2):
-    """Add the title with a note and the legend of what has a label, or of handles."""
-    set_title(ax, result, note)
+#: What the curves of scores are marked with in Axes.
+CURVE = "mvpa_kfda curve"
+
+
+def finish(ax, result, show, handles=None, note="", columns=2, name=None):
+    """Add the title with a note and the legend of what has a label, or of handles.
+
+    The title has the name before what it was computed from, if there is one.
+    """
+    set_title(ax, result, note, name)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0),  # below the Axes, where it hides nothing ...
-        borderaxespad=4.5,  # ... and below the axis label, in units of the font size
-        ncols=columns if _width(ax) > TWO_COLUMNS else 1,
-        **LEGEND,
-    )
+    add_legend(ax, handles, columns)
     return maybe_show(ax, show)
 
 
-def set_title(ax, result, note=""):
-    """Write above the Axes what the scores were computed from, and a note below it."""
+def add_legend(ax, handles=None, columns=2):
+    """Add a legend below Axes of what has a label, or of handles."""
+    figure = ax.figure.canvas.figure
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")  # makes room for it
+    handles = ax.get_legend_handles_labels()[0] if handles is None else handles
+    # Of several results, curves come first, and what is worded alike is one entry.
+    curves = [line for line in ax.lines if line.get_gid() == CURVE]
+    entries = {}
+    for handle in sorted(handles, key=lambda handle: handle not in curves):
+        entries.setdefault(handle.get_label(), []).append(handle)
+    room = min(0.9 * figure.get_figwidth(), 1.3 * _width(ax))
+    columns = columns if _width(ax) > TWO_COLUMNS else 1
+    # Below the Axes, where it hides nothing, and below the axis label: the distance is
+    # in units of the font size.
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
+    _fit_legend(ax.legend, entries, room, columns, **below)
+
+
+def add_figure_legend(figure, handles=None, loc="outside lower center"):
+    """Add one legend of all Axes, or of handles, below them."""
+    if handles is None:
+        handles = [
+            handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
+        ]
+    entries = {}
+    for handle in handles:  # the onset, for example, is in several Axes
+        entries.setdefault(handle.get_label(), [handle])
+    _fit_legend(figure.legend, entries, 0.95 * figure.get_figwidth(), loc=loc)
+
+
+def _fit_legend(draw, entries, room, columns=2, **where):
+    """Draw a legend of labels -> handles that is no wider than so many inches."""
+    from matplotlib.legend_handler import HandlerTuple
+
+    def attempt(labels):
+        handles = [tuple(x) if x[1:] else x[0] for x in entries.values()]
+        beside = {"handler_map": {tuple: HandlerTuple(ndivide=None)}, "ncols": columns}
+        legend = draw(handles, labels, **beside, **where, **LEGEND)
+        return legend, legend.get_window_extent().width / legend.figure.dpi
+
+    legend, width = attempt(list(entries))
+    while width > room and columns > 1:
+        legend.remove()
+        columns -= 1
+        legend, width = attempt(list(entries))
+    if width > room:
+        legend.remove()
+        longest = int(max(map(len, entries)) * room / width)
+        attempt([textwrap.fill(label, longest) for label in entries])
+
+
+def set_title(ax, result, note="", name=None):
+    """Write above the Axes what the scores were computed from, and a note below it.
+
+    What another result has written there stays.
+    """
     # Lines are as long as the Axes is wide, and break at commas only.
     glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
+    glued = glued if name is None else f"{name}: {glued}"
     width = max(30, int(TITLE_DENSITY * _width(ax)))
     lines = textwrap.wrap(glued, width, break_on_hyphens=False)
     title = "\n".join([*lines, note]).replace("\xa0", " ").strip()
-    ax.set_title(title, loc="left", fontsize="medium")
+    before = ax.get_title(loc="left")
+    if title not in before:
+        title = f"{before}\n{title}".strip()
+        ax.set_title(title, loc="left", fontsize="medium")
 
 
 def _width(ax):

@@ -11,21 +11,17 @@ import numpy as np
 
 from ..kfda.penalties import CRITERIA
 from ..metrics.roc import make_roc
-from .common import SCORE_COLOR, axes_or_new, finish, label_times, maybe_show
+from .common import (
+    COLORS,
+    SCORE_COLOR,
+    axes_or_new,
+    finish,
+    label_times,
+    maybe_show,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-#: Okabe and Ito's colors, which color-blind readers tell apart, and line styles.
-COLORS = (
-    SCORE_COLOR,
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
 
 STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 

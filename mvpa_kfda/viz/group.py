@@ -16,12 +16,16 @@ from ..inference.null import against_maximum
 from .brains import plot_volume
 from .common import (
     BOUND,
-    LEGEND,
     NO_BOUND,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
+    add_figure_legend,
+    add_legend,
+    add_ylabel,
     axes_or_new,
+    check_color,
     check_request,
+    choose_color,
     difference_label,
     draw_bars,
     draw_chance,
@@ -31,6 +35,7 @@ from .common import (
     marking,
     maybe_show,
     metric_label,
+    new_figure,
     sample_edges,
     score_label,
     set_title,
@@ -38,14 +43,17 @@ from .common import (
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
 from .time import (
+    DIFFERENCE_COLOR,
     draw_bound,
     draw_differences,
     draw_dots,
-    draw_groups,
+    draw_group,
     draw_map_curve,
     draw_pair,
     draw_two_dots,
+    draw_two_groups,
     finish_times,
+    map_color,
 )
 
 if TYPE_CHECKING:
@@ -102,9 +110,11 @@ def plot_group(
     **options
         What else the figures of such maps take. ``ax`` (Axes to draw into): single
         numbers, time, time generalization and time-frequency; over time, only the
-        scores are drawn then, without a second panel. ``vlim`` and ``cmap``: maps and
+        scores are drawn then, without a second panel, and several results can share
+        Axes. ``color`` (of the curve and its bars) and ``label`` (of the curve in the
+        legend): time, where there is one curve. ``vlim`` and ``cmap``: maps and
         brains. ``times`` of the topomaps: sensors. ``kind``, ``views``,
-        ``cut_coords``, ``bg_img`` and ``threshold``: as in `VolumeResult.plot`.
+        ``cut_coords``, ``bg_img`` and ``min_score``: as in `VolumeResult.plot`.
 
     Returns
     -------
@@ -142,7 +152,9 @@ def plot_group(
     ['Accuracy', 'Bound γ₀']
     """
     draw = _DRAW[tuple(result.axes)]
-    allowed = [*inspect.signature(draw).parameters][1:]
+    # What was tested is settled, unlike that of single subjects.
+    settled = ("result", "threshold", "alternative")
+    allowed = [x for x in inspect.signature(draw).parameters if x not in settled]
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         raise TypeError(
@@ -164,41 +176,64 @@ def plot_group(
 # ------------------------------------------------------------------------- time courses
 
 
-def _plot_time(result, *, metric, correction, alpha, ax=None, show=False):
+def _plot_time(
+    result,
+    *,
+    metric,
+    correction,
+    alpha,
+    color=None,
+    label=None,
+    ax=None,
+    show=False,
+):
     """Plot a time course, in two panels where there is more than the scores to show."""
     metric, correction = check_request(result, metric, correction, alpha)
+    check_color(color)
     marks = marking(result, metric, correction, alpha, "time point")
-    if ax is None and metric == result.metric:
-        if BOUND in result.metrics:
-            return _plot_with_bound(result, marks, show)
-        if result._is_difference:
-            return _plot_pair(result, marks, show)
+    is_score = metric == result.metric
+    two_panels = ax is None and is_score and result._is_difference
+    two_groups = is_score and result._is_difference and result._has_subjects
+    if (two_panels or two_groups) and (color, label) != (None, None):
+        raise ValueError(
+            "This figure has several curves, so it takes no color and no label. Give "
+            "group_inference labels=, or plot another map, e.g. metric='statistic'."
+        )
+    if two_panels:
+        return _plot_pair(result, marks, show)
+    first = map_color(result, metric)
+    if ax is None and is_score and BOUND in result.metrics:
+        return _plot_with_bound(result, marks, color or first, label, show)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
-    _draw_time(ax, result, metric, marks)
+    color = choose_color(ax, color, first)
+    _draw_time(ax, result, metric, marks, color, label)
     finish_times([ax], result.times)
-    return finish(ax, result, show)
+    return finish(ax, result, show, name=label)
 
 
-def _draw_time(ax, result, metric, marks):
+def _draw_time(ax, result, metric, marks, color, label):
     """Draw one map over time with bars where it is significant."""
     if metric == BOUND:
-        draw_bound(ax, result)
+        draw_bound(ax, result, color, label)
         return
-    if metric == result.metric and result._has_subjects:
-        draw_groups(ax, result)
-        ax.set_ylabel(score_label(result))
+    if metric != result.metric or not result._has_subjects:
+        draw_map_curve(ax, result, metric, color, label)
+        add_ylabel(ax, label_of(result, metric))
     else:
-        draw_map_curve(ax, result, metric)
-        ax.set_ylabel(label_of(result, metric))
-    draw_bars(ax, result.times, *marks)
+        if result._is_difference:
+            draw_two_groups(ax, result)
+        else:
+            draw_group(ax, result, color, label)
+        add_ylabel(ax, score_label(result))
+    draw_bars(ax, result.times, *marks, color, label)
 
 
-def _plot_with_bound(result, marks, show):
+def _plot_with_bound(result, marks, color, label, show):
     """Plot the scores above the prevalence bound."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
-    _draw_time(upper, result, result.metric, marks)
-    draw_bound(lower, result)
-    return _finish_panels(figure, result, show)
+    _draw_time(upper, result, result.metric, marks, color, label)
+    draw_bound(lower, result, color)
+    return _finish_panels(figure, result, show, label)
 
 
 def _plot_pair(result, marks, show):
@@ -206,37 +241,27 @@ def _plot_pair(result, marks, show):
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
     upper.set_ylabel(score_label(result))
     if result._has_subjects:
-        draw_groups(upper, result)
+        draw_two_groups(upper, result)
         draw_differences(lower, result)
     else:
         draw_pair(upper, result)
-        draw_map_curve(lower, result, result.metric)
+        draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
     lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
-    draw_bars(lower, result.times, *marks)
+    draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
     return _finish_panels(figure, result, show)
 
 
 def _two_panels(figsize, heights):
     """Make a figure with two Axes, one above the other, that share their times."""
-    from matplotlib.pyplot import subplots
-
-    return subplots(
-        2,
-        sharex=True,
-        figsize=figsize,
-        height_ratios=heights,
-        layout="constrained",
-    )
+    figure = new_figure(figsize, "constrained")
+    return figure, figure.subplots(2, sharex=True, height_ratios=heights)
 
 
-def _finish_panels(figure, result, show):
+def _finish_panels(figure, result, show, name=None):
     """Add the title, the axis of times, and one legend of both panels."""
     finish_times(figure.axes, result.times)
-    set_title(figure.axes[0], result)
-    handles = [
-        handle for ax in figure.axes for handle in ax.get_legend_handles_labels()[0]
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
+    set_title(figure.axes[0], result, name=name)
+    add_figure_legend(figure)
     return maybe_show(figure, show)
 
 
@@ -430,7 +455,7 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
             _draw_course(ax, course, color, dict.fromkeys(BANDS, color), name)
     else:
         _draw_course(ax, latency, SCORE_COLOR, BANDS, "")
-    draw_chance(ax.axhline, latency.chance, latency.metric)
+    draw_chance(ax, latency.chance, latency.metric)
     edges = np.concatenate([sample_edges(course.times) for course in courses])
     ax.set_xlim(edges.min(), edges.max())
     if edges.min() <= 0 <= edges.max():
@@ -440,8 +465,7 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
     what = "Difference: " if latency.parts else ""
     ax.set_title(what + ", ".join(latency._worded()), fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    below = {"bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
-    ax.legend(loc="upper center", ncols=2, **below, **LEGEND)
+    add_legend(ax)
     return maybe_show(ax, show)
 
 

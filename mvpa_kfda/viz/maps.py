@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..inference.corrections import CorrectionName
+from ..inference.null import Alternative
 from .common import (
     BOUND,
-    LEGEND,
     NO_BOUND,
     SCORE_COLOR,
+    add_figure_legend,
     axes_or_new,
     check_request,
     draw_chance,
@@ -28,6 +29,7 @@ from .common import (
     level_of,
     marking,
     maybe_show,
+    new_figure,
     sample_edges,
     set_title,
 )
@@ -51,6 +53,8 @@ def plot_generalization(
     metric: str | None = None,
     correction: CorrectionName = "max",
     alpha: float = 0.05,
+    threshold: float = 0.05,
+    alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
     ax: Axes | None = None,
@@ -72,6 +76,10 @@ def plot_generalization(
         Correction of the p-values for testing many cells.
     alpha : float
         Cells with p <= alpha are outlined.
+    threshold : float
+        p-level that forms the clusters of "cluster" and "cluster-size".
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
     vlim : tuple of float or None
         The scores at the two ends of the colors. None reaches equally far to both
         sides of chance (down to zero at most, if no score is negative), or takes the
@@ -80,8 +88,8 @@ def plot_generalization(
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
     ax : matplotlib Axes or None
-        Where to draw; None makes a figure. In a figure of your own, the layout
-        "constrained" makes room for the colorbar and the legend.
+        Where to draw; None makes a figure. A figure of your own without a layout gets
+        "constrained", which makes room for the colorbar and the legend.
     show : bool
         Show the figure at once.
 
@@ -94,8 +102,9 @@ def plot_generalization(
     ------
     ValueError
         If `alpha` is not between 0 and 1, `vlim` is not a lower and a higher number,
-        the metric, the correction or the colors are unknown, the metric is not one
-        number per cell, or the correction needs permutations that were not kept.
+        the metric, the correction, the alternative or the colors are unknown, the
+        metric is not one number per cell, or the correction or the alternative needs
+        permutations that were not kept.
 
     Examples
     --------
@@ -107,7 +116,10 @@ def plot_generalization(
     >>> plot_generalization(result).get_xlabel()
     'Testing time (s)'
     """
-    picture = make_picture(result, metric, correction, alpha, vlim, cmap)
+    options = {"threshold": threshold, "alternative": alternative}
+    picture = make_picture(
+        result, metric, correction, alpha, vlim, cmap, "cell", **options
+    )
     across, up = sample_edges(result.test_times), sample_edges(result.train_times)
     ax = axes_or_new(ax, figsize=(6.4, 6.2))
     mesh = draw_map(ax, across, up, picture)
@@ -138,6 +150,8 @@ def plot_time_frequency(
     metric: str | None = None,
     correction: CorrectionName = "max",
     alpha: float = 0.05,
+    threshold: float = 0.05,
+    alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
     ax: Axes | None = None,
@@ -159,13 +173,17 @@ def plot_time_frequency(
         Correction of the p-values for testing many cells.
     alpha : float
         Cells with p <= alpha are outlined.
+    threshold : float
+        p-level that forms the clusters of "cluster" and "cluster-size".
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
     vlim : tuple of float or None
         The scores at the two ends of the colors, see `plot_generalization`.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
     ax : matplotlib Axes or None
-        Where to draw; None makes a figure. In a figure of your own, the layout
-        "constrained" makes room for the colorbar and the legend.
+        Where to draw; None makes a figure. A figure of your own without a layout gets
+        "constrained", which makes room for the colorbar and the legend.
     show : bool
         Show the figure at once.
 
@@ -191,7 +209,10 @@ def plot_time_frequency(
     >>> plot_time_frequency(decode_epochs(tfr, cv=5)).get_ylabel()
     'Frequency (Hz)'
     """
-    picture = make_picture(result, metric, correction, alpha, vlim, cmap)
+    options = {"threshold": threshold, "alternative": alternative}
+    picture = make_picture(
+        result, metric, correction, alpha, vlim, cmap, "cell", **options
+    )
     across, up = sample_edges(result.times), frequency_edges(result.freqs)
     ax = axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
@@ -213,6 +234,8 @@ def plot_sensors(
     metric: str | None = None,
     correction: CorrectionName = "max",
     alpha: float = 0.05,
+    threshold: float = 0.05,
+    alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
     show: bool = False,
@@ -240,6 +263,10 @@ def plot_sensors(
         Correction of the p-values for testing many sensors and times.
     alpha : float
         Sensors and times with p <= alpha are marked.
+    threshold : float
+        p-level that forms the clusters of "cluster" and "cluster-size".
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
     vlim : tuple of float or None
         The scores at the two ends of the colors, see `plot_generalization`.
     cmap : str, matplotlib Colormap, or None
@@ -271,16 +298,15 @@ def plot_sensors(
     >>> plot_sensors(result, times=[0.1, 0.4]).axes[1].get_title()
     '0.1 s'
     """
-    from matplotlib.pyplot import figure as new_figure
-
+    options = {"threshold": threshold, "alternative": alternative}
     picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "sensor or time"
+        result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
     )
     samples = topomap_samples(result.times, times, picture.values)
     info = sensor_info(result)
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
-    figure = new_figure(figsize=size, layout="constrained")
+    figure = new_figure(size, "constrained")
     rows = 1 if missing else 2
     grid = figure.add_gridspec(rows, len(samples), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
@@ -293,7 +319,7 @@ def plot_sensors(
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, **LEGEND)
+    add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
 
@@ -331,7 +357,7 @@ class Picture:
     chance: float
     level: str  # what chance is called
     values: np.ndarray
-    marked: np.ndarray | None  # None without p-values or threshold
+    marked: np.ndarray | None  # None without p-values or lowest score
     label: str  # of what is marked
     norm: object
     cmap: object
@@ -348,17 +374,25 @@ class Picture:
 
 
 def make_picture(
-    result, metric, correction, alpha, vlim, cmap, position="cell", threshold=None
+    result,
+    metric,
+    correction,
+    alpha,
+    vlim,
+    cmap,
+    position,
+    min_score=None,
+    **options,
 ):
     """Check the arguments and collect what is to be drawn."""
-    metric, correction = check_request(result, metric, correction, alpha)
+    metric, correction = check_request(result, metric, correction, alpha, **options)
     values, chance = result.metrics[metric], result.chances[metric]
     name, level = label_of(result, metric), level_of(result, metric)
-    if threshold is None:
-        marked, label = marking(result, metric, correction, alpha, position)
+    if min_score is None:
+        marked, label = marking(result, metric, correction, alpha, position, **options)
     else:
-        marked, _ = find_marked(result, metric, correction, alpha, threshold)
-        label = f"{name} ≥ {threshold:g}"
+        marked, _ = find_marked(result, metric, correction, alpha, min_score)
+        label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
     norm, cmap = colors_for(values, chance, vlim, cmap)
     return Picture(metric, name, chance, level, values, marked, label, norm, cmap)
@@ -478,7 +512,7 @@ def add_colorbar(figure, colors, picture, **where):
     """Add the scale of the colors, with chance on it; return what its legend shows."""
     bar = figure.colorbar(colors, label=picture.name, extend=picture.extend, **where)
     if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
-        draw_chance(bar.ax.axhline, picture.chance, level=picture.level)
+        draw_chance(bar.ax, picture.chance, level=picture.level)
     return bar.ax.get_legend_handles_labels()[0]
 
 

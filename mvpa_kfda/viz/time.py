@@ -12,31 +12,42 @@ import numpy as np
 from scipy import stats
 
 from ..inference.corrections import CorrectionName
+from ..inference.null import ALTERNATIVES, Alternative
+from ..utils.checks import check_option
 from .common import (
+    ALTERNATIVE_LABELS,
     BOUND,
+    CURVE,
     NO_BOUND,
     NULL_BAND,
-    NULL_COLOR,
     SCORE_COLOR,
+    add_ylabel,
     axes_or_new,
+    check_color,
     check_request,
+    choose_color,
     draw_bars,
     draw_chance,
     draw_histogram,
+    draw_once,
+    draw_onset_line,
     finish,
     label_of,
     label_times,
     level_of,
+    lighter,
     limits_of,
+    marking,
     metric_label,
     names_of_two,
     sample_edges,
     score_label,
-    significance_label,
+    span_times,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.typing import ColorType
 
 OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
 DIFFERENCE_COLOR = "#882255"  # wine: neither of the two
@@ -53,6 +64,10 @@ def plot_time(
     metric: str | None = None,
     correction: CorrectionName = "max",
     alpha: float = 0.05,
+    threshold: float = 0.05,
+    alternative: Alternative = "greater",
+    color: ColorType | None = None,
+    label: str | None = None,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -72,8 +87,18 @@ def plot_time(
         Correction of the p-values for testing many time points.
     alpha : float
         Time points with p <= alpha are marked.
+    threshold : float
+        p-level that forms the clusters of "cluster" and "cluster-size".
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
+    color : color of matplotlib or None
+        Color of the curve and its bars; None takes one that the Axes do not have yet.
+    label : str or None
+        What the legend calls the curve; None takes the name of the metric.
     ax : matplotlib Axes or None
-        Where to draw; None makes a figure.
+        Where to draw; None makes a figure. Axes may hold several results: each has a
+        color of its own, and bars in this color. A figure of your own without a layout
+        gets "constrained", which makes room for the legend.
     show : bool
         Show the figure at once.
 
@@ -85,8 +110,8 @@ def plot_time(
     Raises
     ------
     ValueError
-        If `alpha` is not between 0 and 1, the metric or the correction is unknown,
-        or the metric is not one number per time point.
+        If `alpha` is not between 0 and 1, the metric, the correction, the alternative
+        or the color is unknown, or the metric is not one number per time point.
 
     Examples
     --------
@@ -98,40 +123,46 @@ def plot_time(
     >>> plot_time(result).get_xlabel()
     'Time (s)'
     """
-    metric, correction = check_request(result, metric, correction, alpha)
-    times, scores = result.times, result.metrics[metric]
-    null = result.nulls.get(metric, ())
+    options = {"threshold": threshold, "alternative": alternative}
+    metric, correction = check_request(result, metric, correction, alpha, **options)
+    check_color(color)
+    times, shown = result.times, metric_label(metric)
     # Before the figure is made, which an error would leave behind empty.
-    p = result.pvalues(correction, metric=metric) if len(null) else None
+    marked, words = marking(result, metric, correction, alpha, "time point", **options)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    color = choose_color(ax, color)
     # In the order of the legend; zorder decides what lies on top.
-    ax.plot(
-        times,
-        scores,
-        color=SCORE_COLOR,
-        lw=1.8,
-        zorder=3,
-        label=metric_label(metric),
-        marker="o" if len(times) == 1 else None,
-    )
-    draw_chance(ax.axhline, result.chances[metric], metric)
-    if p is not None:
-        low, high = np.percentile(null, [2.5, 97.5], axis=0)
-        across = times
-        if len(times) == 1:  # a band of its own width instead of none
-            across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
-        ax.fill_between(
-            across, low, high, color=NULL_COLOR, alpha=0.55, lw=0, label=NULL_BAND
-        )
-        label = significance_label(p, alpha, correction, len(null), "time point")
-        draw_bars(ax, times, p <= alpha, label)
+    draw_curve(ax, times, result.metrics[metric], color, label or shown)
+    draw_chance(ax, result.chances[metric], metric)
+    if marked is not None:
+        _draw_null_band(ax, times, result.nulls[metric], color)
+    draw_bars(ax, times, marked, words, color, label)
     label_times(ax, times)
-    ax.set_ylabel(metric_label(metric))
-    return finish(ax, result, show)
+    add_ylabel(ax, shown)
+    return finish(ax, result, show, name=label)
+
+
+def _draw_null_band(ax, times, null, color):
+    """Draw the middle 95 % of the permutations' scores (P, n_times)."""
+    low, high = np.percentile(null, [2.5, 97.5], axis=0)
+    across = times
+    if len(times) == 1:  # a band of its own width instead of none
+        across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
+    shade = lighter(color)
+    alpha = 0.55 if shade != color else 0.2
+    style = {"color": shade, "alpha": alpha, "lw": 0}
+    ax.fill_between(across, low, high, label=NULL_BAND, **style)
 
 
 def plot_null(
-    result, *, metric: str | None = None, ax: Axes | None = None, show: bool = False
+    result,
+    *,
+    metric: str | None = None,
+    alternative: Alternative = "greater",
+    color: ColorType | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+    show: bool = False,
 ) -> Axes:
     """Plot a score on the histogram of its label permutations.
 
@@ -141,8 +172,14 @@ def plot_null(
         The result to draw.
     metric : str or None
         Name of the metric; None takes the first.
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
+    color : color of matplotlib or None
+        Color of the line of the score; None takes one that the Axes do not have yet.
+    label : str or None
+        What the legend calls the score; None takes "observed".
     ax : matplotlib Axes or None
-        Where to draw; None makes a figure.
+        Where to draw; None makes a figure. Axes may hold several results.
     show : bool
         Show the figure at once.
 
@@ -154,7 +191,8 @@ def plot_null(
     Raises
     ------
     ValueError
-        If the result has no permutations, or the metric is not one number.
+        If the result has no permutations, the metric is not one number, or the
+        alternative or the color is unknown.
 
     Examples
     --------
@@ -170,20 +208,21 @@ def plot_null(
     'Accuracy'
     """
     metric = result._scalar_metric(metric)
-    observed, p = result.metrics[metric], result.pvalues(metric=metric)
-    null = result.nulls[metric]
+    check_option("alternative", alternative, ALTERNATIVES)
+    check_color(color)
+    p = float(result._p_for_plot("none", metric, alternative=alternative))
+    observed, null = result.metrics[metric], result.nulls[metric]
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
+    color = choose_color(ax, color)
     permuted = "permuted labels" if len(result.classes) else "permuted values"
-    draw_histogram(ax, null, permuted)
-    draw_chance(ax.axvline, result.chances[metric], metric)
-    ax.axvline(
-        observed,
-        color=SCORE_COLOR,
-        lw=2.2,
-        label=f"observed, {observed:.3f} (p = {p:.2g})",
-    )
+    draw_histogram(ax, null, permuted, color)
+    draw_chance(ax, result.chances[metric], metric, upright=True)
+    side = ALTERNATIVE_LABELS.get(alternative)
+    words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
+    named = f"{label or 'observed'}, {observed:.3f} ({words})"
+    ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
     ax.set(xlabel=metric_label(metric), ylabel="Permutations")
-    return finish(ax, result, show)
+    return finish(ax, result, show, name=label)
 
 
 # --------------------------------------------------------------- groups and their means
@@ -242,17 +281,22 @@ def difference_interval(scores, others):
 # ---------------------------------------------------------------------------- over time
 
 
-def draw_groups(ax, result):
-    """Draw the mean of the subjects, its interval, and the subjects as thin lines."""
-    samples, times = samples_of(result), result.times
-    for scores, color, name in samples:
-        draw_curve(ax, times, scores.mean(axis=0), color, name)
+def draw_two_groups(ax, result):
+    """Draw the means of two groups or conditions."""
     # How far two means are apart for sure is a matter of their difference; intervals
     # of the single means would mislead.
-    if not result._is_difference:
-        _draw_band(ax, times, mean_interval(result.subject_scores), limits_of(result))
-        _draw_subjects(ax, times, result.subject_scores)
-    draw_level(ax.axhline, result)
+    for scores, color, name in samples_of(result):
+        draw_curve(ax, result.times, scores.mean(axis=0), color, name)
+    draw_level(ax, result)
+
+
+def draw_group(ax, result, color, label=None):
+    """Draw the mean of the subjects, its interval, and the subjects as thin lines."""
+    ((scores, _, name),), times = samples_of(result), result.times
+    draw_curve(ax, times, scores.mean(axis=0), color, label or name)
+    _draw_band(ax, times, mean_interval(scores), limits_of(result), color)
+    _draw_subjects(ax, times, scores, lighter(color, SUBJECT_COLOR))
+    draw_level(ax, result)
 
 
 def draw_differences(ax, result):
@@ -271,30 +315,33 @@ def draw_differences(ax, result):
     _draw_band(ax, times, interval, limits, DIFFERENCE_COLOR, label)
     if result.paired:
         _draw_subjects(ax, times, differences)
-    draw_chance(ax.axhline, 0.0, level=level_of(result, result.metric))
+    draw_chance(ax, 0.0, level=level_of(result, result.metric))
 
 
 def draw_pair(ax, result):
     """Draw the two curves whose difference was tested."""
     for scores, color, name in pair_of(result):
         draw_curve(ax, result.times, scores, color, name)
-    draw_level(ax.axhline, result)
+    draw_level(ax, result)
 
 
-def draw_map_curve(ax, result, metric):
+def map_color(result, metric):
+    """Return the color of a map's curve, where none is asked for."""
+    between = result._is_difference and metric == result.metric
+    return DIFFERENCE_COLOR if between else SCORE_COLOR
+
+
+def draw_map_curve(ax, result, metric, color, label=None):
     """Draw any map of a result as a curve over time."""
-    name, between = label_of(result, metric), result._is_difference
-    color = DIFFERENCE_COLOR if between and metric == result.metric else SCORE_COLOR
+    name = label or label_of(result, metric)
     draw_curve(ax, result.times, result.metrics[metric], color, name)
-    level = level_of(result, metric)
-    draw_chance(ax.axhline, result.chances[metric], level=level)
+    draw_chance(ax, result.chances[metric], level=level_of(result, metric))
 
 
-def draw_curve(ax, times, values, color, name, **style):
+def draw_curve(ax, times, values, color, name):
     """Draw a thick line over time; a single time point is a dot."""
-    marker = "o" if len(times) == 1 else None
-    style = {"color": color, "lw": 1.8, "zorder": 3, "marker": marker} | style
-    ax.plot(times, values, label=name, **style)
+    style = {"color": color, "lw": 1.8, "zorder": 3, "gid": CURVE}
+    ax.plot(times, values, marker="o" if len(times) == 1 else None, label=name, **style)
 
 
 def _draw_band(ax, times, interval, limits, color=SCORE_COLOR, label=INTERVAL_LABEL):
@@ -307,12 +354,12 @@ def _draw_band(ax, times, interval, limits, color=SCORE_COLOR, label=INTERVAL_LA
     ax.fill_between(across, low, high, label=label, **style)
 
 
-def _draw_subjects(ax, times, scores):
+def _draw_subjects(ax, times, scores, color=SUBJECT_COLOR):
     """Draw every subject as a thin line."""
     lines = ax.plot(
         times,
         scores.T,
-        color=SUBJECT_COLOR,
+        color=color,
         lw=0.7,
         # Many lines would hide each other, and the mean.
         alpha=float(np.clip(6 / len(scores), 0.12, 0.6)),
@@ -322,26 +369,27 @@ def _draw_subjects(ax, times, scores):
     lines[0].set_label("subjects")
 
 
-def draw_level(draw_line, result):
+def draw_level(ax, result):
     """Draw the chance level of the scores, also where their difference was tested."""
     if result._is_difference:
-        draw_chance(draw_line, result.score_chance)
+        draw_chance(ax, result.score_chance)
     else:
-        draw_chance(draw_line, result.chance, result.metric)
+        draw_chance(ax, result.chance, result.metric)
 
 
-def draw_bound(ax, result):
+def draw_bound(ax, result, color, label=None):
     """Draw the prevalence bound as steps from 0 to 1, and where the majority begins."""
     edges, bound = sample_edges(result.times), result.metrics[BOUND]
-    style = {"color": SCORE_COLOR, "zorder": 2}
+    style = {"color": color, "zorder": 2}
     # Without a bound nothing is drawn: a step of no height, and no line.
     ax.stairs(np.nan_to_num(bound), edges, fill=True, alpha=0.3, lw=0, **style)
-    ax.stairs(
-        bound, edges, baseline=None, lw=1.8, label=label_of(result, BOUND), **style
-    )
-    ax.axhline(0.5, color="black", lw=0.9, ls=":", zorder=1.5, label="majority (0.5)")
+    style |= {"lw": 1.8, "label": label or label_of(result, BOUND)}
+    ax.stairs(bound, edges, baseline=None, **style)
+    dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
+    draw_once(ax, 0.5, label="majority (0.5)", **dotted)
     if np.isnan(bound).all():
-        ax.plot([], [], " ", label=f"no bound ({NO_BOUND})")
+        words = f"no bound ({NO_BOUND})"
+        ax.plot([], [], " ", label=f"{label}: {words}" if label else words)
     ax.set(ylim=(0, 1), yticks=[0, 0.5, 1], ylabel="Bound γ₀")
 
 
@@ -350,11 +398,9 @@ def finish_times(axes, times):
     left, right = sample_edges(times)[[0, -1]]
     for ax in axes:
         if left <= 0 <= right:
-            ax.axvline(0, color="black", lw=0.8, zorder=1)
-        ax.set_xlim(left, right)
+            draw_onset_line(ax)
+        span_times(ax, times)
         ax.spines[["top", "right"]].set_visible(False)
-    if left <= 0 <= right:
-        axes[0].lines[-1].set_label("onset (0 s)")
     axes[-1].set_xlabel("Time (s)")
 
 
@@ -391,7 +437,7 @@ def draw_dots(ax, result):
     if paired:
         pairs = np.stack([scores for scores, *_ in samples])
         ax.plot(np.stack(places), pairs, color=SUBJECT_COLOR, lw=0.7, zorder=1)
-    draw_level(ax.axhline, result)
+    draw_level(ax, result)
     names = [f"{len(scores)} subjects" for scores, *_ in samples]
     if len(samples) == 2:
         names = names_of_two(result)
@@ -420,6 +466,6 @@ def draw_two_dots(ax, result):
     for column, (_, color, name) in enumerate(pair):
         label = f"{name}, {heights[column]:.3f}"
         ax.plot(column, heights[column], "o", color=color, ms=8, label=label)
-    draw_level(ax.axhline, result)
+    draw_level(ax, result)
     ax.set_xticks([0, 1], [name for *_, name in pair])
     ax.set(xlim=(-0.6, 1.6), ylabel=score_label(result))
