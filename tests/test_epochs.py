@@ -622,10 +622,10 @@ def test_result_holds_what_redoes_it(tmp_path, epochs):
 
 
 def test_progress_bar_only_when_asked(epochs, capfd):
-    for verbose in (False, None, "WARNING", "error", 30):
+    for verbose in (False, np.False_, None, "WARNING", "error", 30):
         decode_epochs(epochs, cv=4, verbose=verbose)
         assert capfd.readouterr() == ("", "")
-    for verbose in (True, "INFO", "debug", 20):
+    for verbose in (True, np.True_, "INFO", "debug", 20):
         decode_epochs(epochs, cv=4, verbose=verbose)
         assert "6/6" in capfd.readouterr().err
 

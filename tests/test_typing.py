@@ -73,7 +73,7 @@ def test_names_to_complete_are_the_known_ones(names):
 
 def test_overloads_of_decode_epochs_take_its_options():
     module = ast.parse((PACKAGE / "decoding" / "epochs.py").read_text())
-    *special, usual, function = (
+    usual, *special, function = (
         node.args
         for node in module.body
         if isinstance(node, ast.FunctionDef) and node.name == "decode_epochs"

@@ -243,6 +243,8 @@ def progress_wanted(verbose):
     if isinstance(verbose, str):
         check_option("verbose", verbose.upper(), _LEVELS)
         return verbose.upper() in ("DEBUG", "INFO")
+    if isinstance(verbose, np.bool_):  # of which both are below any level
+        return bool(verbose)
     if verbose is None or isinstance(verbose, bool):
         return verbose
     return verbose <= 20  # the number of the INFO level

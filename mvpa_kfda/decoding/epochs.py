@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class _Options(TypedDict, total=False):
     """What `decode_epochs` may be told, whatever it decodes."""
 
-    groups: str | ArrayLike | None
+    groups: ArrayLike | None
     picks: str | Sequence[str] | Sequence[int] | None
     scale: Literal["auto", "channel"] | Covariance | None
     window: float | None
@@ -73,6 +73,36 @@ class _Options(TypedDict, total=False):
     approx: Nystrom | None
     average: int | None
     keep_class_scores: bool
+
+
+@overload
+def decode_epochs(
+    epochs: BaseEpochs,
+    y: ArrayLike | None = None,
+    *,
+    groups: ArrayLike | None = None,
+    picks: str | Sequence[str] | Sequence[int] | None = None,
+    sensors: None = None,
+    scale: Literal["auto", "channel"] | Covariance | None = "auto",
+    window: float | None = None,
+    step: float | None = None,
+    window_mode: Literal["mean", "concatenate"] = "mean",
+    kernel: KernelLike = "linear",
+    reg: PenaltyLike = 0.3,
+    cv: CrossValidation = None,
+    scoring: Scoring = "accuracy",
+    n_permutations: int = 0,
+    permute: Permute = "auto",
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    dtype: Precision = "float64",
+    verbose: bool | str | int | None = None,
+    n_components: int | None = None,
+    approx: Nystrom | None = None,
+    average: int | None = None,
+    task: Literal["classification"] = "classification",
+    keep_class_scores: bool = False,
+) -> TimeResult: ...
 
 
 @overload
@@ -106,36 +136,6 @@ def decode_epochs(
     task: Literal["regression"],
     **options: Unpack[_Options],
 ) -> TimeRegressionResult: ...
-
-
-@overload
-def decode_epochs(
-    epochs: BaseEpochs,
-    y: ArrayLike | None = None,
-    *,
-    groups: ArrayLike | None = None,
-    picks: str | Sequence[str] | Sequence[int] | None = None,
-    sensors: None = None,
-    scale: Literal["auto", "channel"] | Covariance | None = "auto",
-    window: float | None = None,
-    step: float | None = None,
-    window_mode: Literal["mean", "concatenate"] = "mean",
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = 0.3,
-    cv: CrossValidation = None,
-    scoring: Scoring = "accuracy",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    random_state: Seed = None,
-    n_jobs: int | None = None,
-    dtype: Precision = "float64",
-    verbose: bool | str | int | None = None,
-    n_components: int | None = None,
-    approx: Nystrom | None = None,
-    average: int | None = None,
-    task: Literal["classification"] = "classification",
-    keep_class_scores: bool = False,
-) -> TimeResult: ...
 
 
 def decode_epochs(
