@@ -229,6 +229,8 @@ def compare(
         observed_max=tested.observed_max,
         null_max=tested.null_max,
         n_permutations=len(tested.null_max),
+        cluster_scores=tested.cluster_scores,
+        cluster_height=tested.cluster_height,
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters},
         versions=versions(),
@@ -378,11 +380,13 @@ def _run(a, b, method, metric, places, names, asked):
     sides = ("greater", "less") if alternative == "two-sided" else (alternative,)
     level, p_maps = level_of_side(threshold, alternative), {}
     for side in sides:
-        first, second = (_test(*test, *how, names, side, level).p for test in tests)
-        for name in first:  # positions without a score in one of them have NaN
-            p = np.minimum(1.0, len(sides) * np.maximum(first[name], second[name]))
+        first, second = (_test(*test, *how, names, side, level) for test in tests)
+        for name in first.p:  # positions without a score in one of them have NaN
+            p = np.maximum(first.p[name], second.p[name])
+            p = np.minimum(1.0, len(sides) * p)
             p_maps[name] = np.minimum(p_maps.get(name, 1.0), p)
-    return scores, replace(tested, p=p_maps)
+    both = first.clusters_with(second)  # whose scores and height are those of any side
+    return scores, replace(tested, p=p_maps, cluster_scores=both.cluster_scores)
 
 
 def _test(scores, nulls, places, exempt, names, alternative, threshold):
@@ -407,7 +411,10 @@ def _test(scores, nulls, places, exempt, names, alternative, threshold):
     tested = reduce(lambda test, other: test.at_most(other, exempt), tests)
     p_maps = {name: places.expand(p, counted) for name, p in tested.p.items()}
     statistic = places.expand(tested.statistic, counted)
-    return replace(tested, statistic=statistic, p=p_maps)
+    of_clusters = tested.cluster_scores
+    if of_clusters is not None:
+        of_clusters = places.expand(of_clusters, counted)
+    return replace(tested, statistic=statistic, p=p_maps, cluster_scores=of_clusters)
 
 
 def _exempt(result):

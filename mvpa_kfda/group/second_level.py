@@ -360,7 +360,8 @@ def _test(null, subjects, request, always, height=None, samples=()):
         p[CLUSTER_FDR] = sizes.p_values
     names -= set(p)
     if not names:
-        return MapTest(null.observed, p, np.empty(0), np.nan)
+        observed = null.observed
+        return MapTest(observed, p, np.empty(0), np.nan, observed, height)
     shape = places if adjacency is None else null.observed.shape
     full = FullNull(
         null.observed.reshape(shape),
@@ -378,6 +379,7 @@ def _pack(name, group, request, tested, labels, alpha):
     """Make the result, with maps of all positions."""
     scores, n_first = group.expand(group.scores), request.n_first
     compared = len(scores) > n_first
+    of_clusters = tested.cluster_scores
     return GroupResult(
         metric=group.metric,
         method=name,
@@ -392,6 +394,8 @@ def _pack(name, group, request, tested, labels, alpha):
         observed_max=tested.observed_max,
         null_max=tested.null_max,
         n_permutations=len(tested.null_max),
+        cluster_scores=None if of_clusters is None else group.expand(of_clusters),
+        cluster_height=tested.cluster_height,
         subjects=np.array(group.names[:n_first]),
         subject_scores=scores[:n_first],
         other_subjects=np.array(group.names[n_first:]) if compared else None,

@@ -15,6 +15,7 @@ from ..viz.diagnostics import (
 from ..viz.time import plot_null, plot_time
 from .base import SubjectResult
 from .kinds import figure_method, record, result_kind
+from .onset import OnsetMixin
 
 
 @result_kind
@@ -169,7 +170,7 @@ class RegressionResult(_RegressionMap):
 
 
 @result_kind
-class TimeRegressionResult(_RegressionMap):
+class TimeRegressionResult(OnsetMixin, _RegressionMap):
     """Regression at every time point, see `decode_epochs` and `decode_arrays`.
 
     Parameters

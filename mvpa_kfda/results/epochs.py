@@ -14,17 +14,19 @@ from ..inference.corrections import (
     check_correction,
     corrected_p_values,
 )
+from ..inference.null import NullSummary
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult, SummariesMixin, arrays
 from .kinds import figure_method, result_kind
+from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
 
 @result_kind
-class TimeResult(PatternsMixin, SubjectResult):
+class TimeResult(OnsetMixin, PatternsMixin, SubjectResult):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
@@ -61,7 +63,7 @@ class TimeResult(PatternsMixin, SubjectResult):
 
 
 @result_kind
-class TimeFrequencyResult(PatternsMixin, SubjectResult):
+class TimeFrequencyResult(OnsetMixin, PatternsMixin, SubjectResult):
     """Decoding of power at every frequency and time, see `decode_epochs`.
 
     Parameters
@@ -105,7 +107,7 @@ class TimeFrequencyResult(PatternsMixin, SubjectResult):
 
 
 @result_kind
-class SensorTimeResult(SubjectResult):
+class SensorTimeResult(OnsetMixin, SubjectResult):
     """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
 
     Parameters
@@ -346,6 +348,14 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
         second[self._exempt()] = 0.0
         p = np.maximum(p, second)
         return adjust(p, correction) if correction != of_each else p
+
+    def _kept_nulls(self, metric):
+        """Return what was kept of each null that a metric is tested against."""
+        if metric in self.second_summaries:
+            second = [NullSummary.from_arrays(self.second_summaries[metric])]
+        else:
+            second = [self.second_nulls[metric]] if metric in self.second_nulls else []
+        return super()._kept_nulls(metric) + second
 
     def _exempt(self):
         """Return where the second test does not count, bool, like the map."""

@@ -6,11 +6,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..inference.corrections import ADJUSTMENTS, adjust, check_correction
+from ..inference.corrections import (
+    ADJUSTMENTS,
+    CORRECTIONS,
+    adjust,
+    check_correction,
+)
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
-from ..utils.checks import check_option
+from ..utils.checks import check_option, check_share
 from ..viz.group import plot_group, plot_latency, plot_null_max
 from .base import Result, ScoreMap, arrays, optional_array, plain
+from .clusters import ClusterMaps, cluster_table, refuse_single
 from .images import image_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
@@ -56,6 +62,12 @@ class TestedMap(ScoreMap):
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
+    cluster_scores : array, shape (positions...), or None
+        What clusters are formed of: the statistic where that is t or a normal deviate,
+        else the statistic in standard deviations over permutations, and where two tests
+        have to reject, the one nearer to zero. None where it was not needed.
+    cluster_height : float
+        Where these are larger, positions are in a cluster.
     """
 
     #: What gives this result, in error messages.
@@ -79,12 +91,16 @@ class TestedMap(ScoreMap):
     n_permutations: int
     parameters: dict
     versions: dict
+    cluster_scores: np.ndarray | None = None
+    cluster_height: float = np.nan
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
         self._convert(_unpacked, "places")
         self._convert(tuple, "correction")
-        self._convert(float, "chance", "score_chance", "alpha", "observed_max")
+        numbers = ("chance", "score_chance", "alpha", "observed_max", "cluster_height")
+        self._convert(float, *numbers)
+        self._convert(optional_array, "cluster_scores")
         self._convert(int, "n_permutations")
         self._convert(np.asarray, "null_max", "statistic")
         self._convert(arrays, "p_maps")
@@ -228,6 +244,78 @@ class TestedMap(ScoreMap):
             corrections = [corrections]
         names = [self._correction(name) for name in corrections]
         return self._frame(self._table(), [name for name in names if name != "none"])
+
+    def clusters(self, correction=None, *, alpha=None):
+        """Make a table of the clusters of neighbouring positions.
+
+        With "cluster" and "cluster-size" these are the clusters that were tested,
+        whatever their p; with "cluster-fdr" those of them with p < 1. Such a p is of
+        the cluster as a whole. With any other correction they are what is connected of
+        the positions with p <= alpha.
+
+        Parameters
+        ----------
+        correction : str or None
+            As in `pvalues`. None takes the one that was asked for.
+        alpha : float or None
+            Which positions are significant, for the other corrections. None takes
+            `alpha`.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            As of :meth:`TimeResult.clusters`. ``mass`` is the sum of the statistic
+            where that is t or a normal deviate, else of the statistic in standard
+            deviations over permutations; NaN if these were not needed, as without
+            "cluster", "cluster-size" and "tfce" among the corrections asked for.
+            ``peak`` is that of the scores.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is not between 0 and 1, if there is one position only, or as in
+            `pvalues`.
+        """
+        name = self._correction(correction)
+        alpha = check_share("alpha", self.alpha if alpha is None else alpha)
+        refuse_single(self)
+        p, strength = np.asarray(self.pvalues(name)), self.cluster_scores
+        # That of the bootstrap has a height of its own at every position.
+        known = name in CORRECTIONS
+        maps = ClusterMaps(
+            places=self.places,
+            scores=np.asarray(self.scores),
+            chance=self.chance,
+            strength=np.full(p.shape, np.nan) if strength is None else strength,
+            height=self.cluster_height if known else np.nan,
+            p=p,
+            alpha=alpha,
+            alternative=self.alternative,
+            of_clusters=CORRECTIONS[name].of_clusters if known else True,
+        )
+        return cluster_table(maps)
+
+    def peak(self, correction=None):
+        """Return the highest score, and where it is; of differences the largest.
+
+        Parameters
+        ----------
+        correction : str or None
+            As in `pvalues`. None takes the one that was asked for.
+
+        Returns
+        -------
+        peak : dict
+            The position, as in `to_dataframe`, the score or difference under the name
+            of its metric, ``p`` (uncorrected) and ``p_<correction>``. Of equal scores
+            the first.
+
+        Raises
+        ------
+        ValueError
+            If no position has a score, or as in `pvalues`.
+        """
+        return self._peak_of(self.metric, self._correction(correction))
 
     def _columns(self):
         """Return the columns of a table that say where every position is."""
