@@ -202,6 +202,13 @@ class LowRank(Kernel):
             np.matmul(values, self.whitening, out=features[rows])
         return features
 
+    def weights_from_features(self, coef):
+        """Return the weights (p, m) of a linear kernel's features, once fitted.
+
+        For weights (rank, m) of the columns of `features`.
+        """
+        return self.kernel.weights_from_trials(self.landmarks, self.whitening @ coef)
+
     def __call__(self, X, Y=None):
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         if self.landmarks is None:
