@@ -19,7 +19,14 @@ from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
 from ..results.load import load_result
 from ..results.places import Places
-from ..utils.checks import check_count, check_option, draw_seed, quoted, warn
+from ..utils.checks import (
+    check_count,
+    check_option,
+    counted,
+    draw_seed,
+    quoted,
+    warn,
+)
 from ..utils.files import versions
 from .arguments import (
     check_alpha,
@@ -310,17 +317,17 @@ def _same(values, others):
 def _worded_trials(result):
     """Word how many trials were tested."""
     if result.parameters.get("mode") == "other_trials" and hasattr(result, "y_test"):
-        return f"{len(result.y_test)} trials"
+        return counted(len(result.y_test), "trial")
     return result._worded_trials()
 
 
 def _shared_metric(a, b, metric):
     """Return the name of a metric that both results have for every position."""
-    shared = [name for name in a.scoring if name in b.scoring]
+    shared = [name for name in a._scalars if name in b._scalars]
     if not shared:
         raise ValueError(
-            f"The results have no metric in common: result_a has {quoted(a.scoring)}, "
-            f"result_b {quoted(b.scoring)}. Run both analyses with the same scoring."
+            f"The results have no metric in common: result_a has {quoted(a._scalars)}, "
+            f"result_b {quoted(b._scalars)}. Run both analyses with the same scoring."
         )
     metric = a._scalar_metric(metric)
     if metric not in b.scoring:
@@ -506,7 +513,7 @@ def _other_permutations(a, b):
 
 def _worded_folds(result):
     """Word the folds of a result."""
-    return f"{result.parameters.get('cv')}, {len(result.tests)} folds"
+    return f"{result.parameters.get('cv')}, {counted(len(result.tests), 'fold')}"
 
 
 class Differences:

@@ -12,7 +12,7 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, smallest_p_value
 from ..inference.null import FullNull
 from ..results.group import NULLS, GroupResult
-from ..utils.checks import check_count, draw_seed, warn
+from ..utils.checks import check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
     CLUSTER_FDR,
@@ -433,7 +433,7 @@ def warn_if_out_of_reach(result, majority):
     """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, alpha = result.n_permutations, result.alpha
     drawn = f"{result.n_subjects} subjects"
-    drawn += f" and {n} second-level permutations" if n else ""
+    drawn += f" and {counted(n, 'second-level permutation')}" if n else ""
     told = False
     for name in result.correction:
         advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."

@@ -26,7 +26,7 @@ from ..inference.null import (
     SummarisedNull,
     least_extreme,
 )
-from ..utils.checks import check_option, check_share
+from ..utils.checks import check_option, check_share, counted
 from ..utils.files import same_content, write_result_file
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .kinds import record
@@ -126,18 +126,20 @@ class ScoreMap(Result):
         """Tell a metric with one number per position from a confusion matrix."""
         return np.ndim(self.metrics[name]) == len(self.axes)
 
+    @property
+    def _scalars(self):
+        """Names of the metrics that have one number per position."""
+        return [name for name in self.scoring if self._is_scalar(name)]
+
     def _scalar_metric(self, metric):
         """Return the name of a metric that has one number per position."""
-        metric = check_option(
-            "metric", self.scoring[0] if metric is None else metric, self.scoring
-        )
-        if not self._is_scalar(metric):
-            allowed = [name for name in self.scoring if self._is_scalar(name)]
+        metric, allowed = self.scoring[0] if metric is None else metric, self._scalars
+        if isinstance(metric, str) and metric in set(self.scoring).difference(allowed):
             raise ValueError(
                 f"The metric {metric!r} is not one number per position, so it has no "
                 f"p-value and no curve. Metrics of this result that have: {allowed}."
             )
-        return metric
+        return check_option("metric", metric, allowed)
 
     def _correction(self, name):
         """Return the name of a correction."""
@@ -540,7 +542,7 @@ class SubjectResult(ScoreMap):
         if isinstance(corrections, str):
             corrections = [corrections]
         corrections = [check_correction(name, "corrections") for name in corrections]
-        names = [name for name in self.scoring if self._is_scalar(name)]
+        names = self._scalars
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric
         return self._frame(maps, corrections, metric)
@@ -581,13 +583,13 @@ class SubjectResult(ScoreMap):
         if np.isfinite(self.chance):
             parts[0] += f" (chance {self.chance:.3f})"
         parts += self._worded_positions()
-        tested = f"{len(self.tests)} folds"
+        tested = counted(len(self.tests), "fold")
         if self.parameters.get("mode") == "other_trials":
-            tested = f"tested on {self.n_tested} others"
+            tested = f"tested on {counted(self.n_tested, 'other')}"
         classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
         parts.append(
             f"{self._worded_trials()}, {classes}{tested}, "
-            f"{self.n_permutations} permutations"
+            f"{counted(self.n_permutations, 'permutation')}"
         )
         return parts
 
@@ -599,17 +601,17 @@ class SubjectResult(ScoreMap):
             named = f" ({names})" if len(names) <= 25 else ""
             parts.append(f"{len(self.classes)} classes{named}")
         if self.parameters.get("mode") != "other_trials":
-            parts.append(f"{len(self.tests)} folds")
+            parts.append(counted(len(self.tests), "fold"))
         if self.n_permutations:
-            parts.append(f"{self.n_permutations:,} permutations")
+            parts.append(counted(self.n_permutations, "permutation", ","))
         return parts
 
     def _worded_trials(self):
         """Word how many trials there are, and of how many they are averages."""
         if self.members is None or np.shape(self.members)[1] == 1:
-            return f"{len(self.y)} trials"
+            return counted(len(self.y), "trial")
         (_, k), size = np.shape(self.members), np.size(self.members)
-        return f"{len(self.y)} averages of {k} trials ({size})"
+        return f"{counted(len(self.y), 'average')} of {k} trials ({size})"
 
     def _worded_positions(self):
         """Word the positions of the map, one text per axis."""
@@ -618,8 +620,9 @@ class SubjectResult(ScoreMap):
             values = getattr(self, axis)
             if len(values):
                 first, last = (_worded(value) for value in values[[0, -1]])
-                name = column.replace("_", " ")
-                parts.append(f"{len(values)} {name}s, {first} to {last}")
+                number = counted(len(values), column.replace("_", " "))
+                ends = first if len(values) == 1 else f"{first} to {last}"
+                parts.append(f"{number}, {ends}")
         return parts
 
 

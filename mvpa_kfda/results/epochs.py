@@ -15,6 +15,7 @@ from ..inference.corrections import (
     corrected_p_values,
 )
 from ..inference.null import NullSummary
+from ..utils.checks import counted
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
@@ -426,7 +427,8 @@ class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
         """Return parts of a figure's title: trials, classes, folds and draws."""
         trials, *parts = super()._title()
         if self.parameters.get("mode") == "other_trials":
-            trials = f"trained on {trials}, tested on {self.n_tested} others"
+            others = counted(self.n_tested, "other")
+            trials = f"trained on {trials}, tested on {others}"
         return [trials, *parts]
 
 

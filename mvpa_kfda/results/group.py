@@ -13,7 +13,7 @@ from ..inference.corrections import (
     check_correction,
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
-from ..utils.checks import check_option, check_share
+from ..utils.checks import check_option, check_share, counted
 from ..viz.group import plot_group, plot_latency, plot_null_max
 from .base import Result, ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
@@ -748,10 +748,10 @@ class GroupResult(TestedMap):
 
     @property
     def _draws(self):
-        """What is drawn for the null distribution."""
+        """What one draw of the null distribution is called."""
         two_groups = self._is_difference and not self.paired
         combined = self.method in ("prevalence", "bootstrap")
-        return "permutations" if two_groups or combined else "sign flips"
+        return "permutation" if two_groups or combined else "sign flip"
 
     def _title(self):
         """Return parts of a figure's title: the test, the subjects, and the draws."""
@@ -763,7 +763,7 @@ class GroupResult(TestedMap):
             n_others = len(self.other_scores)
             parts = [words.of_two_groups, f"{n} and {n_others} subjects"]
         if self.n_permutations:
-            parts.append(f"{self.n_permutations:,} {self._draws}")
+            parts.append(counted(self.n_permutations, self._draws, ","))
         return parts
 
     def _description(self):
@@ -775,7 +775,8 @@ class GroupResult(TestedMap):
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
         if self.n_permutations:
-            parts.append(f"{self.n_permutations:,} second-level permutations")
+            drawn = counted(self.n_permutations, "second-level permutation", ",")
+            parts.append(drawn)
         return parts
 
 
@@ -884,8 +885,8 @@ class ComparisonResult(TestedMap):
 
     @property
     def _draws(self):
-        """What is drawn for the null distribution."""
-        return "sign flips" if self.method == "sign-flip" else "permutations"
+        """What one draw of the null distribution is called."""
+        return "sign flip" if self.method == "sign-flip" else "permutation"
 
     def _title(self):
         """Return parts of a figure's title: the test, the trials, and the draws."""
@@ -909,10 +910,10 @@ class ComparisonResult(TestedMap):
         """Return the words for how often labels were permuted and signs flipped."""
         parts = []
         if self.method != "sign-flip":
-            parts.append(f"{self.n_permutations:,} permutations")
+            parts.append(counted(self.n_permutations, "permutation", ","))
         if self.method != "permutation":
             n_flips = self.parameters.get("n_flips") or self.n_permutations
-            parts.append(f"{n_flips:,} sign flips")
+            parts.append(counted(n_flips, "sign flip", ","))
         return parts
 
     def _worded_best(self):

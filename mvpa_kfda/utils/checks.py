@@ -33,9 +33,9 @@ def plural(noun, number=2):
     return " ".join([*words, _PLURALS.get(last, f"{last}s")]) + of + rest
 
 
-def counted(number, noun):
-    """Word a number of things: "1 fold", "1,000 permutations"."""
-    return f"{number:,} {plural(noun, number)}"
+def counted(number, noun, form=""):
+    """Word a number of things: "1 fold", "12 vertices", or with "," "1,000 folds"."""
+    return f"{number:{form}} {plural(noun, number)}"
 
 
 def word_bytes(size):

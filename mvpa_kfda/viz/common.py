@@ -10,7 +10,7 @@ import numpy as np
 
 from ..inference.corrections import CORRECTIONS, smallest_p_value
 from ..metrics import find_metric, metric_limits
-from ..utils.checks import check_finite, check_share
+from ..utils.checks import check_finite, check_share, counted
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
@@ -30,8 +30,7 @@ def check_request(result, metric, correction, alpha):
 
 def shown_metric(result, metric):
     """Return the name of a metric with one number per position, the first if None."""
-    known = [name for name in result.scoring if result._is_scalar(name)]
-    return result._scalar_metric(metric or (known or result.scoring)[0])
+    return result._scalar_metric(metric or (result._scalars or result.scoring)[0])
 
 
 def find_marked(result, metric, correction, alpha, threshold):
@@ -174,7 +173,8 @@ def significance_label(p, alpha, correction, n_permutations, position):
     # Without permutations, p is that of a distribution, and can be as small as any.
     reachable = smallest_p_value(n_permutations, p.size, correction)
     if n_permutations and reachable > alpha:
-        return f"{label} is out of reach with {n_permutations:,} permutations"
+        drawn = counted(n_permutations, "permutation", ",")
+        return f"{label} is out of reach with {drawn}"
     return f"no {position} at {label}"
 
 
