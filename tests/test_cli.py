@@ -183,7 +183,9 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     n = len(expected.train_times)
-    assert f"10 channels, {n} training x {n} testing times, 5 folds" in printed.out
+    assert (
+        f"10 channels, {n} training times x {n} testing times, 5 folds" in printed.out
+    )
     i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
     best = report_line(printed.out, "Best roc_auc: ")
     assert best.startswith(

@@ -54,7 +54,7 @@ def estimator_scores(X, codes, train, test, c, rank, kernel="linear"):
     rank = min(rank, len(present) - 1)
     model = KernelFDA(kernel, Ridge(LAM), n_components=rank)
     model.fit(X[train], codes[train])
-    scores[:, present] = model.transform(X[test]) @ model.means_.T + model.intercept_
+    scores[:, present] = model.transform(X[test]) @ model.means_.T + model.offsets_
     return scores
 
 

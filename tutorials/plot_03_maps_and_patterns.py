@@ -91,6 +91,14 @@ over_freqs.plot(correction="cluster")
 # %%
 # The wavelets blur the burst over time and frequency, so that information seems to be
 # there a little before and after it. The correction is for all frequencies and times.
+# `clusters` has the numbers: from when to when and at which frequencies each cluster
+# was found, the sum of its standardised scores (``mass``), and where it peaks.
+
+print(over_freqs.clusters().head(3).round(3).to_string())
+
+# %%
+# The p-value is that of the cluster as a whole, and not of its first time or of its
+# frequencies.
 #
 # What it looks like: activation patterns
 # ---------------------------------------

@@ -210,8 +210,11 @@ def _limit_jobs(jobs):
         most = os.cpu_count() or 1
     if jobs is None or jobs <= most:
         return jobs
-    processors = "1 processor" if most == 1 else f"{most} processors"
-    print(f"mvpa-kfda: --jobs {most}, as there are {processors}", file=sys.stderr)
+    from ..utils.checks import counted
+
+    are = "is" if most == 1 else "are"
+    processors = counted(most, "processor")
+    print(f"mvpa-kfda: --jobs {most}, as there {are} {processors}", file=sys.stderr)
     return most
 
 

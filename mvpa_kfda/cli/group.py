@@ -177,13 +177,14 @@ def _word(result):
     """Word what was tested and what came out, in lines."""
     import numpy as np
 
+    from ..utils.checks import counted
     from .report import word_spans
 
     yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
     p, correction = np.asarray(result.pvalues()), result.correction[0]
     significant = p <= result.alpha
     n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
-    words = f"{n} of {n_counted} positions"
+    words = f"{n} of {counted(n_counted, 'position')}"
     if [*result.axes] == ["times"]:
         words = word_spans(result.times, significant)
     yield (
@@ -200,10 +201,12 @@ def _word_prevalence(bound, largest):
     """Word the largest bound of the prevalence, and where it is a majority."""
     import numpy as np
 
+    from ..utils.checks import counted
+
     if not np.isfinite(bound).any():
         return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
     return (
         f"Prevalence: more than {np.nanmax(bound):.2f} of the population have an "
         f"effect somewhere (no data could show more than {largest:.2f}), and the "
-        f"majority at {np.count_nonzero(bound >= 0.5)} positions"
+        f"majority at {counted(np.count_nonzero(bound >= 0.5), 'position')}"
     )

@@ -14,6 +14,7 @@ def read_volumes(paths, tables, column, drop, groups, average=False):
     import numpy as np
 
     from ..data.volumes import load_volumes, n_volumes
+    from ..utils.checks import counted
 
     images = load_volumes(paths)
     counts = [n_volumes(image) for image in images]
@@ -29,13 +30,13 @@ def read_volumes(paths, tables, column, drop, groups, average=False):
     words = paths[0].name
     if len(paths) > 1:
         words += f" and {len(paths) - 1} more"
-    words += f": {len(table)} of {len(keep)} volumes" if drop else ""
+    words += f": {len(table)} of {counted(len(keep), 'volume')}" if drop else ""
     if not average:
         return _select_volumes(images, keep, paths), table, words
     blocks = _number_blocks(table, list(flags.values()), counts)
     n_blocks = blocks.max() + 1
-    words += f"; {len(table)} volumes" if drop else f": {len(table)} volumes"
-    words += f" averaged to {n_blocks} blocks"
+    words += f"{';' if drop else ':'} {counted(len(table), 'volume')}"
+    words += f" averaged to {counted(n_blocks, 'block')}"
     # Volumes that are left out belong to no block.
     of_volume = np.full(len(keep), -1)
     of_volume[keep] = blocks

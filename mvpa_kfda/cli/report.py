@@ -13,18 +13,18 @@ import numpy as np
 
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
-from ..utils.checks import quoted
+from ..utils.checks import counted, quoted
 from ..viz.brains import flat_axis, in_template
 from .common import CLUSTER_LEVEL
 
 ALPHA = 0.05
 
-#: Axes of a map -> words for its positions and for one of them.
+#: Axes of a map -> words for what is along each of them, and for one position.
 WORDS = {
-    ("times",): ("{} time points", "{:.3f} s"),
-    ("ch_names", "times"): ("{} sensors x {} times", "sensor {}, {:.3f} s"),
+    ("times",): (("time point",), "{:.3f} s"),
+    ("ch_names", "times"): (("sensor", "time"), "sensor {}, {:.3f} s"),
     ("train_times", "test_times"): (
-        "{} training x {} testing times",
+        ("training time", "testing time"),
         "training time {:.3f} s, testing time {:.3f} s",
     ),
 }
@@ -48,17 +48,18 @@ OUT_OF_REACH = "out of reach, more permutations are needed"
 def report(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
     files = _write(result, stem, correction)
-    positions, place = WORDS[tuple(result.axes)]
+    nouns, place = WORDS[tuple(result.axes)]
     best = np.unravel_index(np.argmax(result.scores), result.shape)
     at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
     n_folds = result.parameters["n_folds"]
-    tested = (
-        f"{n_folds} folds" if n_folds else f"tested on {result.n_tested} other trials"
-    )
+    n_channels = len(result.parameters["ch_names"])
+    tested = f"tested on {counted(result.n_tested, 'other trial')}"
+    if n_folds:
+        tested = counted(n_folds, "fold")
     print(
         f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
-        f"{len(result.parameters['ch_names'])} channels, "
-        f"{positions.format(*result.shape)}, {tested}"
+        f"{counted(n_channels, 'channel')}, "
+        f"{' x '.join(map(counted, result.shape, nouns))}, {tested}"
     )
     print(_word_best(result, best, place.format(*at)))
     if result.n_permutations:
@@ -183,7 +184,7 @@ def save_figure(path, plot, **options):
 def _word_predicted(result):
     """Word what is predicted: classes, or numbers."""
     if len(result.classes):
-        return f"{len(result.classes)} classes"
+        return counted(len(result.classes), "class")
     return f"values from {result.y.min():g} to {result.y.max():g}"
 
 
@@ -202,7 +203,7 @@ def _word_significant(result, correction, what):
         formed = f", clusters formed at p <= {result.level:g}"
     return (
         f"{above}: {what} (p <= {ALPHA}, correction {correction!r}{formed}, "
-        f"{result.n_permutations} permutations)"
+        f"{counted(result.n_permutations, 'permutation')})"
     )
 
 
@@ -241,10 +242,10 @@ def _word_result(result, name, unit):
     space, n_features = result.geometry, result.n_features[result.decoded]
     counts = np.bincount(result.y, minlength=len(result.classes))
     classes = zip(result.classes.tolist(), counts, strict=True)
-    tested = f"{result.parameters['n_folds']} folds"
+    tested = counted(result.parameters["n_folds"], "fold")
     if result.groups is not None:
-        tested = f"{len(np.unique(result.groups))} groups, {tested}"
-    counted = ", ".join(
+        tested = f"{counted(len(np.unique(result.groups)), 'group')}, {tested}"
+    sizes = ", ".join(
         f"{f'{label:g}' if isinstance(label, float) else label} {count}"
         for label, count in classes
     )
@@ -257,9 +258,10 @@ def _word_result(result, name, unit):
     averaged = "" if result.members is None else f", {result._worded_trials()}"
     return [
         f"Decoded {name}, {tested}{averaged}",
-        f"{len(counts)} classes: {counted}",
+        f"{len(counts)} classes: {sizes}",
         f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
-        f"{middle:.0f} voxels per {unit} (median; {least:.0f} to {most:.0f})",
+        f"{counted(middle, 'voxel', '.0f')} per {unit} (median; {least:.0f} to "
+        f"{most:.0f})",
         _word_best(result, best, at),
     ]
 
@@ -298,10 +300,9 @@ def _word_number(result, peaks, correction):
             )
         return f"no {noun}"
     n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
-    words = f"{n} of {n_decoded} {noun}s"
+    words = f"{n} of {counted(n_decoded, noun)}"
     if noun == "voxel":
-        n_clusters = peaks["cluster"].max()
-        words += f", in {n_clusters} cluster{'s' if n_clusters > 1 else ''}"
+        words += f", in {counted(peaks['cluster'].max(), 'cluster')}"
     return words
 
 

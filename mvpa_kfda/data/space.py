@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..utils.checks import check_option
+from ..utils.checks import check_option, counted
 from ..utils.files import same_content
 
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
@@ -72,8 +72,7 @@ class _Places:
 
     def describe(self):
         """Word how many positions there are, e.g. "530 voxels"."""
-        plural = {"vertex": "vertices"}.get(self.noun, f"{self.noun}s")
-        return f"{self.n_positions} {self.noun if self.n_positions == 1 else plural}"
+        return counted(self.n_positions, self.noun)
 
     def to_img(self, values, outside=0.0, dtype=np.float32):
         """Make an image: a volume with the mask's affine, or one on the same meshes.

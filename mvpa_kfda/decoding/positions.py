@@ -8,6 +8,7 @@ each position's model, which predicts any number of label vectors. The run loop
 class with these parts.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -31,7 +32,7 @@ from ..kfda.models import (
 from ..kfda.penalties import Tuned
 from ..kfda.transfer import Transfer, chunk_length, feature_expansion, kernel_expansion
 from ..kfda.tuning import TunedPlan
-from ..utils.checks import check_positive
+from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
 
 
@@ -63,7 +64,8 @@ class Positions(Protocol):
 
     def describe(self):
         """Word the size of the map."""
-        return f"{' x '.join(map(str, self.shape))} positions"
+        number = " x ".join(map(str, self.shape))
+        return f"{number} {plural('position', math.prod(self.shape))}"
 
     def check(self):
         """Refuse data that cannot be decoded anywhere, before anything is computed."""
@@ -200,7 +202,7 @@ class WindowPositions(Positions):
     def describe(self):
         """Word the size of the map."""
         if self.starts.ndim == 1:
-            return f"{self.n_windows} times"
+            return counted(self.n_windows, "time")
         return super().describe()
 
     def blocks(self):

@@ -28,7 +28,15 @@ from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
 from ..results.load import load_result
 from ..results.places import Places
-from ..utils.checks import Seed, check_count, check_option, draw_seed, quoted, warn
+from ..utils.checks import (
+    Seed,
+    check_count,
+    check_option,
+    counted,
+    draw_seed,
+    quoted,
+    warn,
+)
 from ..utils.files import versions
 from .arguments import (
     check_alpha,
@@ -238,6 +246,8 @@ def compare(
         observed_max=tested.observed_max,
         null_max=tested.null_max,
         n_permutations=len(tested.null_max),
+        cluster_scores=tested.cluster_scores,
+        cluster_height=tested.cluster_height,
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters},
         versions=versions(),
@@ -317,17 +327,17 @@ def _same(values, others):
 def _worded_trials(result):
     """Word how many trials were tested."""
     if result.parameters.get("mode") == "other_trials" and hasattr(result, "y_test"):
-        return f"{len(result.y_test)} trials"
+        return counted(len(result.y_test), "trial")
     return result._worded_trials()
 
 
 def _shared_metric(a, b, metric):
     """Return the name of a metric that both results have for every position."""
-    shared = [name for name in a.scoring if name in b.scoring]
+    shared = [name for name in a._scalars if name in b._scalars]
     if not shared:
         raise ValueError(
-            f"The results have no metric in common: result_a has {quoted(a.scoring)}, "
-            f"result_b {quoted(b.scoring)}. Run both analyses with the same scoring."
+            f"The results have no metric in common: result_a has {quoted(a._scalars)}, "
+            f"result_b {quoted(b._scalars)}. Run both analyses with the same scoring."
         )
     metric = a._scalar_metric(metric)
     if metric not in b.scoring:
@@ -387,11 +397,13 @@ def _run(a, b, method, metric, places, names, asked):
     sides = ("greater", "less") if alternative == "two-sided" else (alternative,)
     level, p_maps = level_of_side(threshold, alternative), {}
     for side in sides:
-        first, second = (_test(*test, *how, names, side, level).p for test in tests)
-        for name in first:  # positions without a score in one of them have NaN
-            p = np.minimum(1.0, len(sides) * np.maximum(first[name], second[name]))
+        first, second = (_test(*test, *how, names, side, level) for test in tests)
+        for name in first.p:  # positions without a score in one of them have NaN
+            p = np.maximum(first.p[name], second.p[name])
+            p = np.minimum(1.0, len(sides) * p)
             p_maps[name] = np.minimum(p_maps.get(name, 1.0), p)
-    return scores, replace(tested, p=p_maps)
+    both = first.clusters_with(second)  # whose scores and height are those of any side
+    return scores, replace(tested, p=p_maps, cluster_scores=both.cluster_scores)
 
 
 def _test(scores, nulls, places, exempt, names, alternative, threshold):
@@ -416,7 +428,10 @@ def _test(scores, nulls, places, exempt, names, alternative, threshold):
     tested = reduce(lambda test, other: test.at_most(other, exempt), tests)
     p_maps = {name: places.expand(p, counted) for name, p in tested.p.items()}
     statistic = places.expand(tested.statistic, counted)
-    return replace(tested, statistic=statistic, p=p_maps)
+    of_clusters = tested.cluster_scores
+    if of_clusters is not None:
+        of_clusters = places.expand(of_clusters, counted)
+    return replace(tested, statistic=statistic, p=p_maps, cluster_scores=of_clusters)
 
 
 def _exempt(result):
@@ -508,7 +523,7 @@ def _other_permutations(a, b):
 
 def _worded_folds(result):
     """Word the folds of a result."""
-    return f"{result.parameters.get('cv')}, {len(result.tests)} folds"
+    return f"{result.parameters.get('cv')}, {counted(len(result.tests), 'fold')}"
 
 
 class Differences:

@@ -16,7 +16,7 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.null import Alternative, FullNull
 from ..results.group import NULLS, GroupResult
-from ..utils.checks import Seed, check_count, draw_seed, warn
+from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
     CLUSTER_FDR,
@@ -368,7 +368,8 @@ def _test(null, subjects, request, always, height=None, samples=()):
         p[CLUSTER_FDR] = sizes.p_values
     names -= set(p)
     if not names:
-        return MapTest(null.observed, p, np.empty(0), np.nan)
+        observed = null.observed
+        return MapTest(observed, p, np.empty(0), np.nan, observed, height)
     shape = places if adjacency is None else null.observed.shape
     full = FullNull(
         null.observed.reshape(shape),
@@ -386,6 +387,7 @@ def _pack(name, group, request, tested, labels, alpha):
     """Make the result, with maps of all positions."""
     scores, n_first = group.expand(group.scores), request.n_first
     compared = len(scores) > n_first
+    of_clusters = tested.cluster_scores
     return GroupResult(
         metric=group.metric,
         method=name,
@@ -400,6 +402,8 @@ def _pack(name, group, request, tested, labels, alpha):
         observed_max=tested.observed_max,
         null_max=tested.null_max,
         n_permutations=len(tested.null_max),
+        cluster_scores=None if of_clusters is None else group.expand(of_clusters),
+        cluster_height=tested.cluster_height,
         subjects=np.array(group.names[:n_first]),
         subject_scores=scores[:n_first],
         other_subjects=np.array(group.names[n_first:]) if compared else None,
@@ -437,7 +441,7 @@ def warn_if_out_of_reach(result, majority):
     """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, alpha = result.n_permutations, result.alpha
     drawn = f"{result.n_subjects} subjects"
-    drawn += f" and {n} second-level permutations" if n else ""
+    drawn += f" and {counted(n, 'second-level permutation')}" if n else ""
     told = False
     for name in result.correction:
         advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."

@@ -31,8 +31,8 @@ import numpy as np
 from scipy import stats
 from scipy.stats import rankdata
 
-from ..inference.corrections import correct
-from ..inference.null import ALTERNATIVES, FullNull, count_p
+from ..inference.corrections import CORRECTIONS, correct
+from ..inference.null import ALTERNATIVES, FullNull, count_p, least_extreme
 from ..utils.checks import check_count, check_option, generator
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
@@ -314,15 +314,24 @@ class MapTest:
     #: The most extreme statistic of each permutation, turned as the alternative says.
     null_max: np.ndarray
     observed_max: float
+    #: The map that clusters are formed of, and at which height; None if not needed.
+    cluster_scores: np.ndarray | None = None
+    cluster_height: float = np.nan
 
     @classmethod
     def of(cls, null, corrections):
         """Test a null's own observed map, with every one of the corrections."""
+        scores, needed = None, any(CORRECTIONS[k].standardised for k in corrections)
+        # Standardised ones take another reading of the null, which only these make.
+        if needed or not null.standardised:
+            scores = null.scaled(null.observed[np.newaxis]).ravel()
         return cls(
             null.observed.ravel(),
             {name: np.ravel(correct(null, name)) for name in sorted(corrections)},
             null.maximum,
             float(null.values.max()),
+            scores,
+            null.height,
         )
 
     def at_most(self, other, exempt):
@@ -333,4 +342,12 @@ class MapTest:
         }
         null_max = np.maximum(self.null_max, other.null_max)
         observed_max = max(self.observed_max, other.observed_max)
-        return replace(self, p=p, null_max=null_max, observed_max=observed_max)
+        tested = replace(self, p=p, null_max=null_max, observed_max=observed_max)
+        return tested.clusters_with(other, exempt)
+
+    def clusters_with(self, other, exempt=False):
+        """Return the test with clusters where both have them, its own where exempt."""
+        if self.cluster_scores is None or other.cluster_scores is None:
+            return replace(self, cluster_scores=None)
+        both = least_extreme(self.cluster_scores, other.cluster_scores, exempt)
+        return replace(self, cluster_scores=both)

@@ -20,7 +20,9 @@ from nilearn.image.resampling import BoundingBoxError
 
 from ..data.space import VolumeSpace
 from ..data.volumes import NilearnWarnings
+from ..metrics.classes import METRICS
 from ..metrics.names import metric_limits
+from ..metrics.numbers import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
@@ -326,7 +328,8 @@ def _check_kind(result, places, mode, who, first, metric, resample):
             return result._scalar_metric(metric)
         except ValueError as error:
             again = ""
-            if metric not in result.scoring:
+            known = METRICS if len(result.classes) else REGRESSION_METRICS
+            if isinstance(metric, str) and metric in {*known} - {*result.scoring}:
                 again = (
                     " For other metrics decode again, with "
                     f"scoring={[*result.scoring, metric]}."
@@ -354,7 +357,7 @@ def _check_kind(result, places, mode, who, first, metric, resample):
     if first.metric not in result.scoring:
         raise ValueError(
             f"{who} has no metric {first.metric!r}, which the first subject has. It "
-            f"has {quoted(result.scoring)}: pass a metric that all have, or run its "
+            f"has {quoted(result._scalars)}: pass a metric that all have, or run its "
             f"analysis again with scoring={first.metric!r}."
         )
     chance = result.chances[first.metric]

@@ -123,6 +123,12 @@ class Correction:
     #: Or adjusts uncorrected ones; the false discovery rates do.
     adjust: Callable | None = None
     false_discovery: bool = False
+    #: Whether each significant position is shown to have an effect: no false one at
+    #: all with p <= alpha in so many cases, wherever effects are.
+    of_positions: bool = False
+    #: Whether scores are standardised, and whether it tests clusters above a threshold.
+    standardised: bool = False
+    of_clusters: bool = False
     #: Another name.
     alias: str | None = None
     #: What of a NullSummary it needs, which null="stream" keeps; None: the whole null.
@@ -134,12 +140,19 @@ class Correction:
 #: The corrections by name.
 CORRECTIONS = {
     "none": Correction("uncorrected", _none),
-    "max": Correction("max-statistic correction", _max),
+    "max": Correction("max-statistic correction", _max, of_positions=True),
     "max-step-down": Correction(
-        "step-down max correction", _max_step_down, alias="step-down", needs=None
+        "step-down max correction",
+        _max_step_down,
+        of_positions=True,
+        alias="step-down",
+        needs=None,
     ),
     "bonferroni": Correction(
-        "Bonferroni correction", adjust=_bonferroni, factor=lambda m: m
+        "Bonferroni correction",
+        adjust=_bonferroni,
+        of_positions=True,
+        factor=lambda m: m,
     ),
     "fdr": Correction(
         "FDR correction", adjust=_fdr, false_discovery=True, alias="fdr-bh"
@@ -151,10 +164,23 @@ CORRECTIONS = {
         factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
     ),
     "cluster": Correction(
-        "cluster correction", _cluster, alias="cluster-mass", needs="cluster_maximum"
+        "cluster correction",
+        _cluster,
+        standardised=True,
+        of_clusters=True,
+        alias="cluster-mass",
+        needs="cluster_maximum",
     ),
-    "cluster-size": Correction("cluster-size correction", _cluster_size, needs=None),
-    "tfce": Correction("TFCE correction", _tfce, needs="tfce_maximum"),
+    "cluster-size": Correction(
+        "cluster-size correction",
+        _cluster_size,
+        standardised=True,
+        of_clusters=True,
+        needs=None,
+    ),
+    "tfce": Correction(
+        "TFCE correction", _tfce, standardised=True, needs="tfce_maximum"
+    ),
 }
 
 #: The same names for type checkers and editors, which may complete them.

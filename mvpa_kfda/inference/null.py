@@ -75,14 +75,17 @@ class Null:
             return -rows
         return np.abs(np.asarray(rows, dtype=float) - self.centre)
 
+    def scaled(self, rows):
+        """Return scores (m, positions...) in the unit that clusters are formed in."""
+        if self.standardised:
+            return standardise(rows, self.moments)
+        maps = np.asarray(rows, dtype=float)
+        return maps.reshape(len(maps), *(self.observed.shape or (1,)))
+
     def maps(self, rows):
         """Return the maps of scores (m, positions...) in which clusters are large."""
         # Two-sided: (2 m, ...), as positive and negative clusters stay apart.
-        if self.standardised:
-            maps = standardise(rows, self.moments)
-        else:
-            maps = np.asarray(rows, dtype=float)
-            maps = maps.reshape(len(maps), *(self.observed.shape or (1,)))
+        maps = self.scaled(rows)
         if self.alternative == "two-sided":
             return np.concatenate([maps, -maps])
         return -maps if self.alternative == "less" else maps
@@ -442,6 +445,14 @@ def standardise(rows, moments):
     mean, sd = moments
     z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
     return z.reshape(len(z), *(mean.shape or (1,)))
+
+
+def least_extreme(scores, others, exempt):
+    """Return the scores nearer to zero, 0 where signs differ; those of all exempt."""
+    # It passes a height where both do.
+    nearer = np.where(np.abs(scores) <= np.abs(others), scores, others)
+    same_side = np.sign(scores) == np.sign(others)
+    return np.where(exempt, scores, np.where(same_side, nearer, 0.0))
 
 
 def precision_of(dtype):

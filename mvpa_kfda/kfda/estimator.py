@@ -151,8 +151,17 @@ class KernelFDA(
         without a penalty of its own such as :class:`GraphSmooth`. None otherwise.
     means_ : ndarray of shape (n_classes, n_components)
         Class centroids in discriminant space; its origin is the training mean.
-    intercept_ : ndarray of shape (n_classes,)
-        The part of the class scores that does not depend on the trial.
+    offsets_ : ndarray of shape (n_classes,)
+        What is added to ``transform(X) @ means_.T`` to give the class scores.
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features)
+        Weights of the features in `decision_function`, one row for two classes, as in
+        :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis`. For linear
+        kernels, those with a penalty of their own such as :class:`GraphSmooth` among
+        them, also with ``penalty="dual"`` and `approx`. With any other kernel there is
+        no such attribute.
+    intercept_ : ndarray of shape (n_classes,), or (1,)
+        What makes ``X @ coef_.T + intercept_`` the values of `decision_function`.
+        There if `coef_` is.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The share of each discriminant in the between-class variance, where the
         penalised within-class variance is one in every direction.
@@ -305,7 +314,7 @@ class KernelFDA(
         self.scalings_ = self._projection.coef if of_features else None
         self.means_ = made.means
         self.explained_variance_ratio_ = made.shares
-        self.intercept_ = self._intercept(sizes)
+        self.offsets_ = self._offsets(sizes)
         return self
 
     def _choose(self, X, kernel, reg, codes, n_classes, groups):
@@ -319,7 +328,7 @@ class KernelFDA(
         self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups, rank)
         return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
 
-    def _intercept(self, sizes):
+    def _offsets(self, sizes):
         """Return what the class scores add to the projection on the centroids."""
         norms = np.square(self.means_).sum(axis=1)
         priors = np.log(len(sizes) * self.priors_) / sizes.sum()
@@ -327,6 +336,36 @@ class KernelFDA(
         # class that sorts first wins it.
         ties = np.arange(len(sizes)) * (np.finfo(float).eps ** 0.75 * norms.max())
         return priors - norms / 2 - ties
+
+    @property
+    def coef_(self) -> NDArray:
+        """Weights of the features in the decision function, of linear kernels."""
+        return self._affine[0]
+
+    @property
+    def intercept_(self) -> NDArray:
+        """What the decision function adds to them."""
+        return self._affine[1]
+
+    @property
+    def _affine(self):
+        """The weights (c, p) and the intercepts (c,) of the class scores, or (1, ...).
+
+        An AttributeError without them, so that `hasattr` says no.
+        """
+        check_is_fitted(self)
+        weights = self._projection.weights
+        if weights is None:
+            raise AttributeError(
+                f"{self.kernel_!r} has no weights of features, so there is no coef_ "
+                "and no intercept_; kernel='linear', GraphSmooth and Penalty have."
+            )
+        coef = self.means_ @ weights.T
+        origin = self._projection(np.zeros((1, len(weights))))
+        intercept = (origin @ self.means_.T + self.offsets_)[0]
+        if len(self.classes_) == 2:
+            coef, intercept = np.diff(coef, axis=0), np.diff(intercept)
+        return coef, intercept
 
     @property
     def _n_features_out(self):
@@ -340,7 +379,7 @@ class KernelFDA(
 
     def _class_scores(self, X):
         """Return the scores (n, n_classes) of all classes, priors included."""
-        return self._project(X) @ self.means_.T + self.intercept_
+        return self._project(X) @ self.means_.T + self.offsets_
 
     def transform(self, X: ArrayLike) -> NDArray:
         """Project trials onto the discriminants.
@@ -656,6 +695,16 @@ class Projection:
         elif not (self.is_of_features or isinstance(self.kernel, Precomputed)):
             X = self.kernel.features(X)
         return (X - self.origin) @ self.coef
+
+    @property
+    def weights(self):
+        """Weights (p, m) of the features themselves; None if there are none."""
+        if self.is_of_features:
+            return self.coef
+        inner = getattr(self.kernel, "kernel", None)  # of a map, or an approximation
+        if inner is None or not inner.is_linear:
+            return None
+        return self.kernel.weights_from_features(self.coef)
 
     @property
     def is_of_features(self):

@@ -506,6 +506,13 @@ class EmpiricalMap(Kernel):
         """Return the kernel's values (n, n_basis) between rows and basis."""
         return self.kernel(X, self.basis)
 
+    def weights_from_features(self, coef: NDArray) -> NDArray:
+        """Return the weights (p, m) of a linear kernel's features, once fitted.
+
+        For weights (n_basis, m) of the columns of `features`.
+        """
+        return self.kernel.weights_from_trials(self.basis, coef)
+
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         fitted = self if self.basis is not None else self.fit(X)

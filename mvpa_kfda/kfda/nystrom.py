@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -202,6 +203,13 @@ class LowRank(Kernel):
             values = self.kernel(X[rows] - self.offset, self.landmarks)
             np.matmul(values, self.whitening, out=features[rows])
         return features
+
+    def weights_from_features(self, coef: NDArray) -> NDArray:
+        """Return the weights (p, m) of a linear kernel's features, once fitted.
+
+        For weights (rank, m) of the columns of `features`.
+        """
+        return self.kernel.weights_from_trials(self.landmarks, self.whitening @ coef)
 
     def __call__(self, X, Y=None):
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""

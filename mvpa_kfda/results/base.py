@@ -18,17 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.corrections import (
+    CORRECTIONS,
     CorrectionName,
     CorrectionNames,
     check_correction,
     corrected_p_values,
     p_values_from_summary,
 )
-from ..inference.null import ALTERNATIVES, Alternative, NullSummary
-from ..utils.checks import check_option
+from ..inference.null import (
+    ALTERNATIVES,
+    Alternative,
+    FullNull,
+    NullSummary,
+    SummarisedNull,
+    least_extreme,
+)
+from ..utils.checks import check_option, check_share, counted
 from ..utils.files import same_content, write_result_file
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
+from .clusters import ClusterMaps, cluster_table, refuse_single
 from .kinds import record
 from .places import Places
 
@@ -169,18 +178,20 @@ class ScoreMap(Result):
         """Tell a metric with one number per position from a confusion matrix."""
         return np.ndim(self.metrics[name]) == len(self.axes)
 
+    @property
+    def _scalars(self):
+        """Names of the metrics that have one number per position."""
+        return [name for name in self.scoring if self._is_scalar(name)]
+
     def _scalar_metric(self, metric):
         """Return the name of a metric that has one number per position."""
-        metric = check_option(
-            "metric", self.scoring[0] if metric is None else metric, self.scoring
-        )
-        if not self._is_scalar(metric):
-            allowed = [name for name in self.scoring if self._is_scalar(name)]
+        metric, allowed = self.scoring[0] if metric is None else metric, self._scalars
+        if isinstance(metric, str) and metric in set(self.scoring).difference(allowed):
             raise ValueError(
                 f"The metric {metric!r} is not one number per position, so it has no "
                 f"p-value and no curve. Metrics of this result that have: {allowed}."
             )
-        return metric
+        return check_option("metric", metric, allowed)
 
     def _correction(self, name):
         """Return the name of a correction."""
@@ -210,6 +221,16 @@ class ScoreMap(Result):
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
         return {column: self._p_for_plot(correction, metric)}
+
+    def _peak_of(self, metric, correction):
+        """Return the place, score and p-values where a map is highest."""
+        corrections = [correction] if correction != "none" else []
+        table = self._frame({metric: self.metrics[metric]}, corrections, metric)
+        scores = table[metric]
+        if scores.isna().all():
+            raise ValueError("This result has no scores, so no peak.")
+        size = scores.abs() if self._is_difference else scores
+        return table.loc[[size.idxmax()]].to_dict("records")[0]
 
     def __repr__(self):
         """Describe the result in one line."""
@@ -508,6 +529,119 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """Return which positions are neighbours; None: those next on the lattice."""
         return None
 
+    def clusters(
+        self,
+        correction: CorrectionName = "cluster",
+        *,
+        metric: str | None = None,
+        threshold: float = 0.05,
+        alternative: Alternative = "greater",
+        alpha: float = 0.05,
+    ) -> DataFrame:
+        """Make a table of the clusters of neighbouring positions.
+
+        With "cluster" and "cluster-size" these are the clusters that were tested,
+        whatever their p. Such a p is of the cluster as a whole: it does not show from
+        when to when, or where, there is an effect [1]_. With any other correction they
+        are what is connected of the positions with p <= alpha.
+
+        Parameters
+        ----------
+        correction : str
+            As in `pvalues`.
+        metric : str or None
+            Name of the metric; None takes the first.
+        threshold : float
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+        alternative : {"greater", "less", "two-sided"}
+            As in `pvalues`. Clusters of high and of low scores stay apart.
+        alpha : float
+            Which positions are significant; not used by "cluster" and "cluster-size".
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            One row per cluster, the smallest p first, then the largest mass; without
+            clusters no row. ``from`` and ``to`` are its first and last time in seconds,
+            of time generalization a tuple (training, testing); of maps of the brain
+            the smallest and the largest (x, y, z) in mm, NaN where there are none.
+            ``places`` words what else it extends over: the sensors, the frequencies,
+            the regions, or how many voxels, vertices or times. ``mass`` is the sum of
+            the standardised scores, NaN if what they need was not kept
+            (``null="max"``); negative for low scores. ``size`` is the number of
+            positions. ``p`` is that of the cluster, or else the smallest of its
+            positions. ``peak`` is where the score is highest (of low ones lowest): the
+            columns of `to_dataframe` that say where, a tuple if there are several.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is not between 0 and 1, if there is one position only, or as in
+            `pvalues`.
+
+        Notes
+        -----
+        Where two tests have to reject, as in time generalization, a cluster is where
+        clusters of both overlap. Each position counts with the standardised score that
+        is nearer to zero, and p is the larger one.
+
+        References
+        ----------
+        .. [1] Sassenhagen, J., & Draschkow, D. (2019). Cluster-based permutation tests
+           of MEG/EEG data do not establish significance of effect latency or location.
+           Psychophysiology, 56(6), e13335.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import decode_arrays
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.repeat(["face", "house"], 30)
+        >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
+        >>> X[y == "house", :, 3:] += 2
+        >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)
+        >>> result.clusters()[["from", "to", "size", "p", "peak"]].round(2)
+           from   to  size     p  peak
+        0   0.3  0.5     3  0.01   0.3
+        """
+        check_share("alpha", alpha)
+        refuse_single(self)
+        correction, metric = check_correction(correction), self._scalar_metric(metric)
+        how = {"threshold": threshold, "alternative": alternative}
+        p = np.asarray(self.pvalues(correction, metric=metric, **how))
+        strength, height = self._cluster_scores(metric, **how)
+        maps = ClusterMaps(
+            places=Places.of(self),
+            scores=np.asarray(self.metrics[metric]),
+            chance=self.chances[metric],
+            strength=strength,
+            height=height,
+            p=p,
+            alpha=alpha,
+            alternative=alternative,
+            of_clusters=CORRECTIONS[correction].of_clusters,
+        )
+        return cluster_table(maps)
+
+    def _cluster_scores(self, metric, **options):
+        """Return what clusters are formed of, NaN if not kept, and at which height."""
+        counted = np.isfinite(self.metrics[metric])
+        first, *others = (
+            _null_where(counted, self.metrics[metric], kept, **options)
+            for kept in self._kept_nulls(metric)
+        )
+        scores = _unless_lost(first)
+        for other in others:
+            exempt = np.ravel(self._exempt())
+            scores = least_extreme(scores, _unless_lost(other), exempt)
+        whole = np.full(counted.shape, np.nan)
+        whole[counted] = scores
+        return whole, first.height
+
+    def _kept_nulls(self, metric):
+        """Return what was kept of each null that a metric is tested against."""
+        return [self.nulls[metric]]
+
     def to_dataframe(
         self,
         corrections: CorrectionNames = ("max",),
@@ -535,10 +669,41 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         if isinstance(corrections, str):
             corrections = [corrections]
         corrections = [check_correction(name, "corrections") for name in corrections]
-        names = [name for name in self.scoring if self._is_scalar(name)]
+        names = self._scalars
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric
         return self._frame(maps, corrections, metric)
+
+    def peak(
+        self, correction: CorrectionName = "max", *, metric: str | None = None
+    ) -> dict[str, Any]:
+        """Return the highest score, and where it is.
+
+        It was picked as the highest, so it is larger than what the same place would
+        score in new data. "max" takes the picking into account: its p-value is that of
+        the highest score of the map, while the uncorrected ``p`` is too small.
+
+        Parameters
+        ----------
+        correction : str
+            Correction of the p-value, as in `pvalues`.
+        metric : str or None
+            Name of the metric; None takes the first.
+
+        Returns
+        -------
+        peak : dict
+            The position, as in `to_dataframe`, the score under the name of its metric
+            and, with permutations, ``p`` (uncorrected) and ``p_<correction>``. Of
+            equal scores the first.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the correction is unknown, or if no position has a score.
+        """
+        metric = self._scalar_metric(metric)
+        return self._peak_of(metric, check_correction(correction))
 
     def _words(self):
         """Return parts of a line: best score, positions, trials, folds, draws."""
@@ -547,13 +712,13 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         if np.isfinite(self.chance):
             parts[0] += f" (chance {self.chance:.3f})"
         parts += self._worded_positions()
-        tested = f"{len(self.tests)} folds"
+        tested = counted(len(self.tests), "fold")
         if self.parameters.get("mode") == "other_trials":
-            tested = f"tested on {self.n_tested} others"
+            tested = f"tested on {counted(self.n_tested, 'other')}"
         classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
         parts.append(
             f"{self._worded_trials()}, {classes}{tested}, "
-            f"{self.n_permutations} permutations"
+            f"{counted(self.n_permutations, 'permutation')}"
         )
         return parts
 
@@ -565,17 +730,17 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             named = f" ({names})" if len(names) <= 25 else ""
             parts.append(f"{len(self.classes)} classes{named}")
         if self.parameters.get("mode") != "other_trials":
-            parts.append(f"{len(self.tests)} folds")
+            parts.append(counted(len(self.tests), "fold"))
         if self.n_permutations:
-            parts.append(f"{self.n_permutations:,} permutations")
+            parts.append(counted(self.n_permutations, "permutation", ","))
         return parts
 
     def _worded_trials(self):
         """Word how many trials there are, and of how many they are averages."""
         if self.members is None or np.shape(self.members)[1] == 1:
-            return f"{len(self.y)} trials"
+            return counted(len(self.y), "trial")
         (_, k), size = np.shape(self.members), np.size(self.members)
-        return f"{len(self.y)} averages of {k} trials ({size})"
+        return f"{counted(len(self.y), 'average')} of {k} trials ({size})"
 
     def _worded_positions(self):
         """Word the positions of the map, one text per axis."""
@@ -584,8 +749,9 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             values = getattr(self, axis)
             if len(values):
                 first, last = (_worded(value) for value in values[[0, -1]])
-                name = column.replace("_", " ")
-                parts.append(f"{len(values)} {name}s, {first} to {last}")
+                number = counted(len(values), column.replace("_", " "))
+                ends = first if len(values) == 1 else f"{first} to {last}"
+                parts.append(f"{number}, {ends}")
         return parts
 
 
@@ -632,6 +798,12 @@ class SummariesMixin:
         """Return what was kept of a metric's null."""
         return NullSummary.from_arrays(self.null_summaries[metric])
 
+    def _kept_nulls(self, metric):
+        """Return what was kept of each null that a metric is tested against."""
+        if metric in self.null_summaries:
+            return [self._summary(metric)]
+        return super()._kept_nulls(metric)
+
     def _p_from(self, summaries, metric, alternative, **options):
         """Return the p-values of a null of which a summary was kept."""
         _check_greater(alternative)
@@ -663,8 +835,25 @@ def p_values_where(counted, observed, null, correction, alternative, **options):
     return p
 
 
+def _null_where(counted, observed, null, threshold, alternative):
+    """Return a null of the counted positions alone, (C,)."""
+    observed, where = np.asarray(observed)[counted], np.flatnonzero(counted)
+    if isinstance(null, NullSummary):
+        observed = observed.reshape(null.exceedances.shape)
+        return SummarisedNull(observed, null, threshold=threshold)
+    null = _Columns(null, where)
+    return FullNull(observed, null, threshold=threshold, alternative=alternative)
+
+
+def _unless_lost(null):
+    """Return what clusters are formed of (C,); NaN if that was not kept."""
+    if null.moments is None:
+        return np.full(null.observed.size, np.nan)
+    return null.scaled(null.observed[np.newaxis]).ravel()
+
+
 class _Columns:
-    """Some positions of a null (P, V), copied only for the rows that are asked for."""
+    """Some positions of a null (P, V...), copied only for rows that are asked for."""
 
     ndim = 2
 
@@ -676,7 +865,8 @@ class _Columns:
         return len(self._null)
 
     def __getitem__(self, rows):
-        return self._null[rows][:, self._where]
+        rows = self._null[rows]
+        return rows.reshape(len(rows), -1)[:, self._where]
 
 
 def _check_greater(alternative):

@@ -19,6 +19,7 @@ from ..viz.time import plot_null, plot_time
 from .base import Scores, SubjectResult
 from .evidence import EvidenceMixin
 from .kinds import figure_method, record, result_kind
+from .onset import OnsetMixin
 
 
 @result_kind
@@ -162,7 +163,7 @@ class RegressionResult(_RegressionMap[float]):
 
 
 @result_kind
-class TimeRegressionResult(_RegressionMap[NDArray]):
+class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
     """Regression at every time point, see `decode_epochs` and `decode_arrays`.
 
     Parameters

@@ -18,13 +18,15 @@ from ..inference.corrections import (
     check_correction,
     corrected_p_values,
 )
-from ..inference.null import Alternative
+from ..inference.null import Alternative, NullSummary
+from ..utils.checks import counted
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult, SummariesMixin, arrays
 from .evidence import EvidenceMixin
 from .kinds import figure_method, result_kind
+from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @result_kind
-class TimeResult(PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
+class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
     """Decoding at every time point, see `decode_epochs`.
 
     Parameters
@@ -70,7 +72,9 @@ class TimeResult(PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
 
 
 @result_kind
-class TimeFrequencyResult(PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
+class TimeFrequencyResult(
+    OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray]
+):
     """Decoding of power at every frequency and time, see `decode_epochs`.
 
     Parameters
@@ -114,7 +118,7 @@ class TimeFrequencyResult(PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
 
 
 @result_kind
-class SensorTimeResult(EvidenceMixin, SubjectResult[NDArray]):
+class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
     """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
 
     Parameters
@@ -375,6 +379,14 @@ class GeneralizationResult(
         p = np.maximum(p, second)
         return adjust(p, correction) if correction != of_each else p
 
+    def _kept_nulls(self, metric):
+        """Return what was kept of each null that a metric is tested against."""
+        if metric in self.second_summaries:
+            second = [NullSummary.from_arrays(self.second_summaries[metric])]
+        else:
+            second = [self.second_nulls[metric]] if metric in self.second_nulls else []
+        return super()._kept_nulls(metric) + second
+
     def _exempt(self):
         """Return where the second test does not count, bool, like the map."""
         exempt = np.zeros(self.shape, dtype=bool)
@@ -446,7 +458,8 @@ class GeneralizationResult(
         """Return parts of a figure's title: trials, classes, folds and draws."""
         trials, *parts = super()._title()
         if self.parameters.get("mode") == "other_trials":
-            trials = f"trained on {trials}, tested on {self.n_tested} others"
+            others = counted(self.n_tested, "other")
+            trials = f"trained on {trials}, tested on {others}"
         return [trials, *parts]
 
 

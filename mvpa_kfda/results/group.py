@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 
 from ..inference.corrections import (
     ADJUSTMENTS,
+    CORRECTIONS,
     CorrectionName,
     CorrectionNames,
     adjust,
     check_correction,
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
-from ..utils.checks import check_option
+from ..utils.checks import check_option, check_share, counted
 from ..viz.group import plot_group, plot_latency, plot_null_max
 from .base import Result, ScoreMap, arrays, optional_array, plain
+from .clusters import ClusterMaps, cluster_table, refuse_single
 from .images import image_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
@@ -69,6 +71,12 @@ class TestedMap(ScoreMap):
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
+    cluster_scores : array, shape (positions...), or None
+        What clusters are formed of: the statistic where that is t or a normal deviate,
+        else the statistic in standard deviations over permutations, and where two tests
+        have to reject, the one nearer to zero. None where it was not needed.
+    cluster_height : float
+        Where these are larger, positions are in a cluster.
     """
 
     #: What gives this result, in error messages.
@@ -92,12 +100,16 @@ class TestedMap(ScoreMap):
     n_permutations: int
     parameters: dict[str, Any]
     versions: dict[str, str]
+    cluster_scores: NDArray | None = None
+    cluster_height: float = np.nan
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
         self._convert(_unpacked, "places")
         self._convert(tuple, "correction")
-        self._convert(float, "chance", "score_chance", "alpha", "observed_max")
+        numbers = ("chance", "score_chance", "alpha", "observed_max", "cluster_height")
+        self._convert(float, *numbers)
+        self._convert(optional_array, "cluster_scores")
         self._convert(int, "n_permutations")
         self._convert(np.asarray, "null_max", "statistic")
         self._convert(arrays, "p_maps")
@@ -241,6 +253,80 @@ class TestedMap(ScoreMap):
             corrections = [corrections]
         names = [self._correction(name) for name in corrections]
         return self._frame(self._table(), [name for name in names if name != "none"])
+
+    def clusters(
+        self, correction: CorrectionName | None = None, *, alpha: float | None = None
+    ) -> DataFrame:
+        """Make a table of the clusters of neighbouring positions.
+
+        With "cluster" and "cluster-size" these are the clusters that were tested,
+        whatever their p; with "cluster-fdr" those of them with p < 1. Such a p is of
+        the cluster as a whole. With any other correction they are what is connected of
+        the positions with p <= alpha.
+
+        Parameters
+        ----------
+        correction : str or None
+            As in `pvalues`. None takes the one that was asked for.
+        alpha : float or None
+            Which positions are significant, for the other corrections. None takes
+            `alpha`.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            As of :meth:`TimeResult.clusters`. ``mass`` is the sum of the statistic
+            where that is t or a normal deviate, else of the statistic in standard
+            deviations over permutations; NaN if these were not needed, as without
+            "cluster", "cluster-size" and "tfce" among the corrections asked for.
+            ``peak`` is that of the scores.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is not between 0 and 1, if there is one position only, or as in
+            `pvalues`.
+        """
+        name = self._correction(correction)
+        alpha = check_share("alpha", self.alpha if alpha is None else alpha)
+        refuse_single(self)
+        p, strength = np.asarray(self.pvalues(name)), self.cluster_scores
+        # That of the bootstrap has a height of its own at every position.
+        known = name in CORRECTIONS
+        maps = ClusterMaps(
+            places=self.places,
+            scores=np.asarray(self.scores),
+            chance=self.chance,
+            strength=np.full(p.shape, np.nan) if strength is None else strength,
+            height=self.cluster_height if known else np.nan,
+            p=p,
+            alpha=alpha,
+            alternative=self.alternative,
+            of_clusters=CORRECTIONS[name].of_clusters if known else True,
+        )
+        return cluster_table(maps)
+
+    def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
+        """Return the highest score, and where it is; of differences the largest.
+
+        Parameters
+        ----------
+        correction : str or None
+            As in `pvalues`. None takes the one that was asked for.
+
+        Returns
+        -------
+        peak : dict
+            The position, as in `to_dataframe`, the score or difference under the name
+            of its metric, ``p`` (uncorrected) and ``p_<correction>``. Of equal scores
+            the first.
+
+        Raises
+        ------
+        ValueError
+            If no position has a score, or as in `pvalues`.
+        """
+        return self._peak_of(self.metric, self._correction(correction))
 
     def _columns(self):
         """Return the columns of a table that say where every position is."""
@@ -697,10 +783,10 @@ class GroupResult(TestedMap):
 
     @property
     def _draws(self):
-        """What is drawn for the null distribution."""
+        """What one draw of the null distribution is called."""
         two_groups = self._is_difference and not self.paired
         combined = self.method in ("prevalence", "bootstrap")
-        return "permutations" if two_groups or combined else "sign flips"
+        return "permutation" if two_groups or combined else "sign flip"
 
     def _title(self):
         """Return parts of a figure's title: the test, the subjects, and the draws."""
@@ -712,7 +798,7 @@ class GroupResult(TestedMap):
             n_others = len(self.other_scores)
             parts = [words.of_two_groups, f"{n} and {n_others} subjects"]
         if self.n_permutations:
-            parts.append(f"{self.n_permutations:,} {self._draws}")
+            parts.append(counted(self.n_permutations, self._draws, ","))
         return parts
 
     def _description(self):
@@ -724,7 +810,8 @@ class GroupResult(TestedMap):
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
         if self.n_permutations:
-            parts.append(f"{self.n_permutations:,} second-level permutations")
+            drawn = counted(self.n_permutations, "second-level permutation", ",")
+            parts.append(drawn)
         return parts
 
 
@@ -833,8 +920,8 @@ class ComparisonResult(TestedMap):
 
     @property
     def _draws(self):
-        """What is drawn for the null distribution."""
-        return "sign flips" if self.method == "sign-flip" else "permutations"
+        """What one draw of the null distribution is called."""
+        return "sign flip" if self.method == "sign-flip" else "permutation"
 
     def _title(self):
         """Return parts of a figure's title: the test, the trials, and the draws."""
@@ -858,10 +945,10 @@ class ComparisonResult(TestedMap):
         """Return the words for how often labels were permuted and signs flipped."""
         parts = []
         if self.method != "sign-flip":
-            parts.append(f"{self.n_permutations:,} permutations")
+            parts.append(counted(self.n_permutations, "permutation", ","))
         if self.method != "permutation":
             n_flips = self.parameters.get("n_flips") or self.n_permutations
-            parts.append(f"{n_flips:,} sign flips")
+            parts.append(counted(n_flips, "sign flip", ","))
         return parts
 
     def _worded_best(self):

@@ -503,8 +503,7 @@ def _values(result, name, metric, correction, threshold):
     also = ()
     if name in ("null", "null_max"):
         also = ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
-    known = [name for name in result.scoring if result._is_scalar(name)]
-    check_option("name", name, (*known, *MAPS), also)
+    check_option("name", name, (*result._scalars, *MAPS), also)
     if name == "n_features":
         return result.n_features
     if name in PENALTY_MAPS:

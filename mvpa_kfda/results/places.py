@@ -12,17 +12,18 @@ from scipy import sparse
 
 from ..data.space import VolumeSpace, unpack_space
 from ..inference.clusters import adjacency_among
+from ..utils.checks import counted
 from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
 _SAME = 1e-6
 
-#: Units of the numbers along an axis, and what they are called.
+#: What the numbers along an axis are called, and their units.
 _WORDS = {
-    "times": ("time", "times", " s"),
-    "train_times": ("training time", "training times", " s"),
-    "test_times": ("test time", "test times", " s"),
-    "freqs": ("frequency", "frequencies", " Hz"),
+    "times": ("time", " s"),
+    "train_times": ("training time", " s"),
+    "test_times": ("test time", " s"),
+    "freqs": ("frequency", " Hz"),
 }
 
 
@@ -135,11 +136,11 @@ class Places:
         """Word the coordinates along one axis."""
         values = self.coordinates[name]
         if name not in _WORDS:
-            return f"{len(values)} sensors"
-        noun, nouns, unit = _WORDS[name]
+            return counted(len(values), "sensor")
+        (noun, unit), (first, last) = _WORDS[name], values[[0, -1]]
         if len(values) == 1:
-            return f"1 {noun}, {values[0]:.3f}{unit}"
-        return f"{len(values)} {nouns} from {values[0]:.3f} to {values[-1]:.3f}{unit}"
+            return f"1 {noun}, {first:.3f}{unit}"
+        return f"{counted(len(values), noun)} from {first:.3f} to {last:.3f}{unit}"
 
     def difference(self, other):
         """Word how other places differ from these; empty if they are the same."""

@@ -26,6 +26,24 @@ def quoted(values, most=None):
     return ", ".join(repr(value) for value in values[:most]) + more
 
 
+#: Plurals that take more than an "s".
+_PLURALS = {"vertex": "vertices", "frequency": "frequencies", "class": "classes"}
+
+
+def plural(noun, number=2):
+    """Return a noun as it stands after a number, e.g. "folds", but 1 "fold"."""
+    if number == 1:
+        return noun
+    first, of, rest = noun.partition(" of ")  # "pairs of times"
+    *words, last = first.split(" ")
+    return " ".join([*words, _PLURALS.get(last, f"{last}s")]) + of + rest
+
+
+def counted(number, noun, form=""):
+    """Word a number of things: "1 fold", "12 vertices", or with "," "1,000 folds"."""
+    return f"{number:{form}} {plural(noun, number)}"
+
+
 def word_bytes(size):
     """Word a number of bytes."""
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):

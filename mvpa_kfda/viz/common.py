@@ -14,7 +14,7 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS, smallest_p_value
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import find_metric, metric_limits
-from ..utils.checks import check_finite, check_option, check_share
+from ..utils.checks import check_finite, check_option, check_share, counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
@@ -52,8 +52,7 @@ def check_request(
 
 def shown_metric(result, metric):
     """Return the name of a metric with one number per position, the first if None."""
-    known = [name for name in result.scoring if result._is_scalar(name)]
-    return result._scalar_metric(metric or (known or result.scoring)[0])
+    return result._scalar_metric(metric or (result._scalars or result.scoring)[0])
 
 
 def find_marked(result, metric, correction, alpha, min_score):
@@ -214,7 +213,8 @@ def significance_label(label, p, alpha, correction, n_permutations, position):
     # Without permutations, p is that of a distribution, and can be as small as any.
     reachable = smallest_p_value(n_permutations, p.size, correction)
     if n_permutations and reachable > alpha:
-        return f"{label} is out of reach with {n_permutations:,} permutations"
+        drawn = counted(n_permutations, "permutation", ",")
+        return f"{label} is out of reach with {drawn}"
     return f"no {position} at {label}"
 
 

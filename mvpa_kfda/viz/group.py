@@ -13,6 +13,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
+from ..utils.checks import counted, plural
 from .brains import plot_volume
 from .common import (
     BOUND,
@@ -369,7 +370,7 @@ def plot_null_max(
             "correction='max', which needs permutations."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
-    draws = result._draws
+    draws = plural(result._draws)
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     draw_histogram(ax, null, draws)
     _draw_quantile(ax, result, alpha)
@@ -405,7 +406,8 @@ def _draw_quantile(ax, result, alpha):
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
     if b < 0:
-        label = f"p ≤ {alpha:g} is out of reach with {len(null):,} {result._draws}"
+        drawn = counted(len(null), result._draws, ",")
+        label = f"p ≤ {alpha:g} is out of reach with {drawn}"
         ax.plot([], [], " ", label=with_null(result, label))
         return
     bound = np.sort(null)[::-1][b]

@@ -1,0 +1,133 @@
+"""The table of the clusters in a map: from when to when, where, how much, and p.
+
+Clusters are sets of connected positions: those that a correction by clusters tested, or
+those that are significant under any other correction.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..inference.clusters import find_clusters
+from ..utils.checks import counted
+
+#: The columns of every table, in their order.
+COLUMNS = ("from", "to", "places", "mass", "size", "p", "peak")
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterMaps:
+    """What a table of clusters is made of: maps, all of the same positions."""
+
+    #: Where the positions are, `Places`.
+    places: object
+    #: The scores, in which clusters have their peaks, and where these have no effect.
+    scores: np.ndarray
+    chance: float
+    #: What masses are sums of, NaN if it was not kept, and the height of clusters.
+    strength: np.ndarray
+    height: float
+    #: The p-values, NaN where nothing was tested, and from which on they count.
+    p: np.ndarray
+    alpha: float
+    alternative: str
+    #: Whether p is of whole clusters, and not of single positions.
+    of_clusters: bool
+
+    @cached_property
+    def low(self):
+        """Where clusters are of low scores."""
+        if self.alternative != "two-sided":
+            return np.full(self.p.shape, self.alternative == "less")
+        lost = np.isnan(self.strength)
+        return np.where(lost, self.scores - self.chance, self.strength) < 0
+
+    @cached_property
+    def inside(self):
+        """Where there are clusters."""
+        if not self.of_clusters:
+            return self.p <= self.alpha
+        if np.isnan(self.height):
+            return self.p < 1
+        return np.where(self.low, -self.strength, self.strength) > self.height
+
+
+def refuse_single(result):
+    """Refuse a result of a single position."""
+    if not result.axes:
+        raise ValueError(
+            "This result is of a single position, which has no clusters; use pvalues()."
+        )
+
+
+def cluster_table(maps):
+    """Make the table of `ClusterMaps`, one row per cluster."""
+    import pandas as pd  # slow to import, and only tables need it
+
+    columns = maps.places.columns()
+    rows = [_row(maps, columns, members) for members in _members(maps)]
+    rows.sort(key=_rank)
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.astype({"mass": float, "size": int, "p": float})  # without rows, too
+
+
+def _rank(row):
+    """Return what rows are sorted by: p, and of equal ones mass, or else size."""
+    return row["p"], -np.nan_to_num(abs(row["mass"])), -row["size"]
+
+
+def _members(maps):
+    """Return the positions of each cluster, as indices in C order."""
+    # Clusters of high and of low scores stay apart, also where they touch.
+    sides = np.stack([maps.inside & ~maps.low, maps.inside & maps.low])
+    labels, sizes = find_clusters(sides, 0.5, maps.places.adjacency())
+    labels = labels.sum(axis=0).ravel()
+    inside = np.flatnonzero(labels)
+    order = inside[np.argsort(labels[inside], kind="stable")]
+    return np.split(order, np.cumsum(sizes.astype(int))[:-1]) if len(sizes) else []
+
+
+def _row(maps, columns, members):
+    """Return the row of a cluster with these positions."""
+    p, scores = np.ravel(maps.p)[members], np.ravel(maps.scores)[members]
+    low = np.ravel(maps.low)[members[0]]
+    best = members[np.argmin(scores) if low else np.argmax(scores)]
+    here = {name: values[members] for name, values in columns.items()}
+    along = [values for name, values in here.items() if name in _ALONG]
+    values = (
+        _one_or_all([values.min().item() for values in along]),
+        _one_or_all([values.max().item() for values in along]),
+        _worded(maps.places, here, len(members)),
+        float(np.ravel(maps.strength)[members].sum()),
+        len(members),
+        # Of a cluster as a whole; of one that two tests found, also where one did.
+        float(p.max() if maps.of_clusters else p.min()),
+        _one_or_all([values[best].item() for values in columns.values()]),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+#: Columns of places that go from somewhere to somewhere: in seconds, or in mm.
+_ALONG = ("time", "train_time", "test_time", "x", "y", "z")
+
+#: Columns of names that are listed.
+_NAMED = ("sensor", "region", "feature")
+
+
+def _one_or_all(values):
+    """Return a single value, several as a tuple, and NaN for none."""
+    return values[0] if len(values) == 1 else tuple(values) or np.nan
+
+
+def _worded(places, here, size):
+    """Word where a cluster is besides its times."""
+    for name in _NAMED:
+        if name in here and here[name].dtype.kind not in "iu":
+            return ", ".join(map(str, dict.fromkeys(here[name].tolist())))
+    if "freq" in here:
+        low, high = here["freq"].min(), here["freq"].max()
+        return f"{low:.3g} Hz" if low == high else f"{low:.3g} to {high:.3g} Hz"
+    if places.geometry is not None:
+        return counted(size, places.geometry.noun)
+    return counted(size, "time" if len(places.axes) == 1 else "pair of times")
