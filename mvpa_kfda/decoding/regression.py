@@ -32,6 +32,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
+from ..utils.memory import check_memory
 from .analysis import (
     check_run,
     decode,
@@ -237,8 +238,12 @@ def make_regression_analysis(
     random_state,
     dtype,
     batch_size=None,
+    maps=None,
 ):
-    """Check the arguments shared by all regressions and draw what is random."""
+    """Check the arguments shared by all regressions and draw what is random.
+
+    What is kept of the permutations' `maps` is measured before any value is drawn.
+    """
     scoring = check_regression_scoring(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
     values = check_values(y, n_trials)
@@ -249,6 +254,13 @@ def make_regression_analysis(
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
     seed = draw_seed(random_state)
+
+    def check(n_permutations):
+        what = f"To permute {n_trials} values {n_permutations} times"
+        check_memory(8 * n_trials * n_permutations, what, "fewer permutations")
+        if maps is not None:
+            maps.check(len(scoring), n_permutations)
+
     permutations = permute_labels(
         values.codes,
         n_permutations,
@@ -256,6 +268,7 @@ def make_regression_analysis(
         groups=groups,
         permute=permute,
         random_state=seed,
+        check=check,
     )
     task = RegressionTask(
         labels=values.levels[permutations.labels],
