@@ -18,7 +18,7 @@ import mvpa_kfda
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
 from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.decoding.run import NULLS
+from mvpa_kfda.decoding.sizes import NULLS
 from mvpa_kfda.group.arguments import CLUSTER_FDR
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
@@ -246,7 +246,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction
 ):
     # As if the map were too large: "auto" would keep the maxima only.
-    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}

@@ -286,7 +286,7 @@ def test_clusters_keep_what_they_need(
     p, kept = {}, []
     # 99 centres, 19 permutations and 4 bytes
     for limit in (99 * 19 * 4, 99 * 19 * 4 - 1):
-        monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", limit)
         result = load_result(run(tmp_path, BOLD, *SHORT, *options)[".h5"])
         kept.append(result.parameters["null"])
         p[kept[-1]] = result.pvalues(correction)
@@ -298,7 +298,7 @@ def test_clusters_keep_what_they_need(
 
 
 def test_regions_keep_all_permutations(inside, tmp_path, monkeypatch, no_figures):
-    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
     command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
     options = ["--correction", "cluster", "--permutations", 9]
     result = load_result(run(tmp_path, command, *options)[".h5"])
@@ -482,7 +482,7 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
         "save_figure",
         lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
     )
-    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
     options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
     files = run(tmp_path, BOLD, *SHORT, *options, "--cluster-threshold", 0.01)
     result = load_result(files[".h5"])

@@ -621,13 +621,13 @@ def test_result_holds_what_redoes_it(tmp_path, epochs):
     same(again, result)
 
 
-def test_progress_bar_only_when_asked(epochs, capfd):
+def test_progress_only_when_asked(epochs, capfd):
     for verbose in (False, np.False_, None, "WARNING", "error", 30):
         decode_epochs(epochs, cv=4, verbose=verbose)
         assert capfd.readouterr() == ("", "")
     for verbose in (True, np.True_, "INFO", "debug", 20):
         decode_epochs(epochs, cv=4, verbose=verbose)
-        assert "6/6" in capfd.readouterr().err
+        assert "6 of 6 positions in" in capfd.readouterr().err
 
 
 # -------------------------------------------------------------------------- bad input

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import model_selection as ms
 
+from mvpa_kfda.kfda import folds as folds_module
 from mvpa_kfda.kfda.folds import make_folds
 
 CODES = np.arange(24) % 2
@@ -96,3 +97,71 @@ def test_a_class_absent_from_a_training_set_is_pointed_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make_folds(ms.StratifiedKFold(3), codes)
+
+
+# ---------------------------------------------------------------------- without an end
+
+
+def endless():
+    """Hold-outs that never stop."""
+    rng = np.random.default_rng(0)
+    while True:
+        rows = rng.permutation(24)
+        yield rows[6:], rows[:6]
+
+
+class Endless:
+    """A splitter that does not say how often it splits, or says something else."""
+
+    def __init__(self, n_splits=None):
+        self.n_splits = n_splits
+
+    def split(self, X, y=None, groups=None):
+        return endless()
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return self.n_splits or {}["unknown"]
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        ms.ShuffleSplit(10**9),
+        ms.RepeatedKFold(n_splits=4, n_repeats=10**6),
+        ms.LeavePOut(12),
+    ],
+    ids=repr,
+)
+def test_too_many_folds_are_refused_at_the_first(cv, monkeypatch):
+    seen, check = [], folds_module._check_split
+
+    def counting(*arguments):
+        seen.append(arguments)
+        return check(*arguments)
+
+    monkeypatch.setattr(folds_module, "_check_split", counting)
+    n_splits = cv.get_n_splits(np.zeros((24, 1)))
+    message = rf"makes {n_splits:,} folds or more of 24 trials, .* Give fewer folds\.$"
+    with pytest.raises(ValueError, match=message):
+        make_folds(cv, CODES)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("cv", [endless(), Endless(), Endless(5)])
+def test_folds_without_end_are_refused(cv, monkeypatch):
+    monkeypatch.setattr(folds_module, "_MOST_TESTED", 600)
+    with pytest.raises(ValueError, match=r"makes 105 folds or more of 24 trials"):
+        make_folds(cv, CODES)
+
+
+def test_many_folds_are_taken(monkeypatch):
+    monkeypatch.setattr(folds_module, "_MOST_TESTED", 600)
+    folds = make_folds(ms.ShuffleSplit(104, test_size=6, random_state=0), CODES)
+    assert len(folds.tests) == 104
+    with pytest.raises(ValueError, match="105 folds"):
+        make_folds(ms.ShuffleSplit(105, test_size=6, random_state=0), CODES)
+    # A partition is never too much, also if its first test set is the largest.
+    monkeypatch.setattr(folds_module, "_MOST_TESTED", 0)
+    split = ms.PredefinedSplit(np.repeat(np.arange(5), [12, 4, 4, 2, 2]))
+    assert len(make_folds(split, CODES).tests) == 5
+    assert len(make_folds(ms.LeaveOneOut(), CODES).tests) == 24

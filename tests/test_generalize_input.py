@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import linear_kernel
 import build
 from build import NAMES
 from mvpa_kfda import Ridge, generalize_arrays, generalize_epochs
-from mvpa_kfda.decoding import analysis
-from mvpa_kfda.decoding import run as _memory
+from mvpa_kfda.decoding import analysis, sizes
+from mvpa_kfda.utils import memory
 
 
 def make_epochs(n=30, types="eeg", n_times=5, seed=0, sfreq=100.0):
@@ -406,45 +406,45 @@ def test_other_objects(epochs, others, arrays):
 def test_maps_too_large_for_memory(epochs, arrays, monkeypatch):
     """The size, what is there and what to do, before anything is computed."""
     monkeypatch.setattr(analysis, "run", lambda *_: pytest.fail("it has started"))
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 10**5)
+    monkeypatch.setattr(memory, "usable_memory", lambda: 99_000)
     message = (
-        r"^A map of 5 x 5 times needs 201 kB with 1000 permutations; this "
-        r"machine has 100 kB of memory\. Use fewer times .*, fewer permutations or "
+        r"^A map of 5 x 5 positions with 1000 permutations needs 100 kB; this machine "
+        r"or job has 99 kB of memory\. Use fewer times .*, fewer permutations or "
         r"null='max' instead of 'full'\.$"
     )
     for data in ((epochs,), arrays):
         refused(message, *data, n_permutations=1000, null="full")
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 500)
-    message = r"this machine has 500 bytes .* \(step=, crop or decimate\)\.$"
-    refused(message, epochs, n_permutations=1000, null="max")
+    monkeypatch.setattr(memory, "usable_memory", lambda: 1000)
+    message = r"^A map of 5 x 5 times .* has 1 kB .* \(step=, crop or decimate\)\.$"
+    refused(message, epochs, n_permutations=10, null="max")
 
 
 def test_what_fits_into_memory_is_computed(epochs, monkeypatch):
-    needed = 4 * 2 * 50 * 25 + 25 * (30 + 8)
+    needed = 4 * 2 * 50 * 25 + 25 * (30 + 8) + 4 * 5 * 30 * 4  # null, map, test rows
     options = {"n_permutations": 50, "null": "full", "random_state": 0, "cv": 5}
-    monkeypatch.setattr(_memory, "physical_memory", lambda: needed)
+    monkeypatch.setattr(memory, "usable_memory", lambda: needed)
     result = generalize_epochs(epochs, **options)
-    monkeypatch.setattr(_memory, "physical_memory", lambda: needed - 1)
-    refused("^A map of 5 x 5 times needs", epochs, **options)
+    monkeypatch.setattr(memory, "usable_memory", lambda: needed - 1)
+    refused("^A map of 5 x 5 times .* needs", epochs, **options)
     generalize_epochs(epochs, **(options | {"null": "max"}))
-    monkeypatch.setattr(_memory, "physical_memory", lambda: None)
+    monkeypatch.setattr(memory, "usable_memory", lambda: None)
     assert generalize_epochs(epochs, **options) == result
 
 
 def test_other_trials_have_one_null_only(epochs, others, monkeypatch):
     options = {"n_permutations": 50, "null": "full", "test_epochs": others}
-    needed = 4 * 50 * 25 + 25 * (20 + 8)
-    monkeypatch.setattr(_memory, "physical_memory", lambda: needed)
+    needed = 4 * 50 * 25 + 25 * (20 + 8) + 4 * 5 * 20 * 4
+    monkeypatch.setattr(memory, "usable_memory", lambda: needed)
     assert generalize_epochs(epochs, **options).null.nbytes == 4 * 50 * 25
-    monkeypatch.setattr(_memory, "physical_memory", lambda: needed - 1)
-    refused("^A map of 5 x 5 times needs", epochs, **options)
+    monkeypatch.setattr(memory, "usable_memory", lambda: needed - 1)
+    refused("^A map of 5 x 5 times .* needs", epochs, **options)
 
 
 def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     class Usage:
         free = 199_999
 
-    monkeypatch.setattr(_memory.shutil, "disk_usage", lambda folder: Usage)
+    monkeypatch.setattr(sizes.shutil, "disk_usage", lambda folder: Usage)
     options = {"null": "stream", "random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
     message = (

@@ -14,8 +14,8 @@ from mvpa_kfda import (
     generalize_epochs,
     simulate_epochs,
 )
-from mvpa_kfda.decoding import run as memory
 from mvpa_kfda.inference.corrections import corrected_p_values, p_values
+from mvpa_kfda.utils import memory
 
 
 def make_arrays(n=40, n_classes=2, strength=1.0, seed=0):
@@ -188,8 +188,8 @@ def test_wrong_times_of_the_test_are_refused():
 
 def test_maps_of_decode_epochs_are_measured_before_they_start(monkeypatch):
     epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
-    monkeypatch.setattr(memory, "physical_memory", lambda: 10**5)
-    message = r"A map of 32 x 3 positions needs .* or fewer permutations\."
+    monkeypatch.setattr(memory, "usable_memory", lambda: 2 * 10**5)
+    message = r"A map of 32 x 3 positions .* needs .* or fewer permutations\."
     with pytest.raises(ValueError, match=message):
         decode_epochs(epochs, "condition", sensors="adjacency", n_permutations=1000)
     assert decode_epochs(epochs, "condition", n_permutations=10).shape == (3,)

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding import run as search
+from mvpa_kfda.decoding import sizes
 from mvpa_kfda.decoding.positions import FeaturePositions, Positions, WindowPositions
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
@@ -20,7 +21,9 @@ from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Callable
-from mvpa_kfda.utils import parallel
+from mvpa_kfda.utils import parallel, progress
+from mvpa_kfda.utils.checkpoint import Checkpoint
+from mvpa_kfda.utils.checks import word_bytes
 
 N, P, T = 36, 6, 14
 CODES = np.random.default_rng(9).permutation(np.arange(N) % 3)
@@ -358,29 +361,81 @@ def test_errors_of_a_kernel_function_name_the_position():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_progress_bar_counts_positions(capfd, n_jobs):
+def test_progress_counts_positions(capfd, monkeypatch, n_jobs):
+    monkeypatch.setattr(progress._Speed, "_clock", lambda self: 7.0)
     run(make_positions(), TASK, n_jobs=n_jobs, verbose=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert f"{T}/{T}" in err
-    assert "position" in err
-    run(make_positions(), TASK, n_jobs=n_jobs, verbose=False)
-    assert capfd.readouterr() == ("", "")
+    assert capfd.readouterr() == ("", f"{T} of {T} positions in 0 s\n")
+    for verbose in (False, None):
+        run(make_positions(), TASK, n_jobs=n_jobs, verbose=verbose)
+        assert capfd.readouterr() == ("", "")
 
 
-def test_progress_bar_waits_when_nothing_was_said(capfd, monkeypatch):
-    run(make_positions(), TASK, n_jobs=1, verbose=None)
-    assert capfd.readouterr() == ("", "")
-    run_block = search._run_block
+@pytest.fixture
+def slow_blocks(monkeypatch):
+    """Every block takes 1000 s, on a clock of its own."""
+    seconds, run_block = [0.0], search._run_block
 
-    def slow(*args):
-        time.sleep(0.06)
-        return run_block(*args)
+    def slow(*arguments):
+        seconds[0] += 1000
+        return run_block(*arguments)
 
     monkeypatch.setattr(search, "_run_block", slow)
-    monkeypatch.setattr(search, "_PATIENCE", 1e-3)
-    run(make_positions(), TASK, n_jobs=1, verbose=None)
-    assert f"{T}/{T}" in capfd.readouterr().err
+    monkeypatch.setattr(progress._Speed, "_clock", lambda self: seconds[0])
+    monkeypatch.setattr(sizes, "cpu_count", lambda: 2)
+
+
+def test_a_long_run_says_what_it_takes(capfd, slow_blocks):
+    outcome = run(make_positions(), TASK)
+    arrays = [*outcome.metrics.values(), *outcome.nulls.values()]
+    arrays += [outcome.predicted, outcome.class_scores, *outcome.penalty.values()]
+    size = word_bytes(sum(values.nbytes for values in arrays))
+    assert capfd.readouterr().err.splitlines() == [
+        "4 of 14 positions, about 42 min left",
+        f"This run takes about 58 min and its result {size} of memory; it takes less "
+        "with fewer times (step=, crop or decimate), fewer permutations, "
+        "dtype='float32', scoring without 'roc_auc' or n_jobs=-1.",
+        "8 of 14 positions, about 25 min left",
+        "12 of 14 positions, about 8.3 min left",
+        "14 of 14 positions in 67 min",
+    ]
+    run(make_positions(), TASK, verbose=False)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_only_what_would_help_is_advised(capfd, slow_blocks):
+    task = replace(make_task(["accuracy"]), dtype=np.dtype("float32"))
+    run(make_positions(), task)
+    err = capfd.readouterr().err
+    assert "decimate), fewer permutations or n_jobs=-1.\n" in err
+    with joblib.parallel_config("threading", n_jobs=2):
+        run(make_positions(), make_task(["accuracy"], n_permutations=0))
+    assert "it takes less with fewer times (step=, crop or decimate).\n" in (
+        capfd.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("kind", ["max", "stream"])
+def test_nulls_that_are_not_kept_take_little(capfd, slow_blocks, kind):
+    """The larger the number of permutations, the smaller the share."""
+    task = make_task(["accuracy"], n_permutations=999, null=kind)
+    run(make_positions(), task)
+    rest = T * (8 + N + N * 3 * 8)
+    sizes = {"max": rest + 8 * (T + 999), "stream": rest}
+    penalty = sum(v.nbytes for v in run(make_positions(), task, 1, 0).penalty.values())
+    assert f"result {word_bytes(sizes[kind] + penalty)} of" in capfd.readouterr().err
+
+
+def test_finished_blocks_say_nothing_about_speed(capfd, slow_blocks, tmp_path):
+    with Checkpoint(tmp_path / "run.checkpoint") as checkpoint:
+        checkpoint.start({})
+        run(make_positions(), TASK, 1, False, checkpoint)
+        checkpoint._execute("DELETE FROM parts WHERE number >= 1")
+        run(make_positions(), TASK, 1, True, checkpoint)
+        assert capfd.readouterr().err.splitlines()[0] == (
+            "8 of 14 positions, about 25 min left"
+        )
+        run(make_positions(), TASK, 1, True, checkpoint)
+        assert capfd.readouterr().err == "14 of 14 positions in 0 s\n"
 
 
 def test_an_error_of_the_users_kernel_keeps_its_traceback():

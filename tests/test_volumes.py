@@ -25,8 +25,9 @@ from mvpa_kfda import (
     decode_regions,
     searchlight,
 )
-from mvpa_kfda.decoding import positions, run
+from mvpa_kfda.decoding import positions, run, sizes
 from mvpa_kfda.inference import corrections as inference
+from mvpa_kfda.utils import memory
 
 AFFINE = np.array([[-3.0, 0, 0, 20], [0, 3, 0, -15], [0, 0, 4, 5], [0, 0, 0, 1]])
 SHAPE = (5, 6, 4)
@@ -191,11 +192,13 @@ def test_summaries_give_the_same_p_values(result, imgs, y, mask, null):
 
 
 def test_large_nulls_are_summarised(imgs, y, mask, monkeypatch):
-    monkeypatch.setattr(run, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
+    monkeypatch.setattr(sizes, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
     few, many = (decode(imgs, y, mask, n_permutations=n) for n in (39, 40))
     assert [few.parameters["null"], many.parameters["null"]] == ["full", "max"]
-    monkeypatch.setattr(run, "physical_memory", lambda: 2000)
-    with pytest.raises(ValueError, match=r"A map of \d+ voxels needs .* smaller mask"):
+    monkeypatch.setattr(memory, "usable_memory", lambda: 20_000)
+    with pytest.raises(
+        ValueError, match=r"A map of \d+ voxels .* needs .* smaller mask"
+    ):
         decode(imgs, y, mask)
 
 

@@ -162,7 +162,6 @@ def analysis_arguments(arguments):
         "approx": _approx(arguments.approx),
         "scoring": split_scoring(arguments.scoring),
         "n_jobs": _limit_jobs(arguments.n_jobs),
-        "verbose": progress(),
     }
 
 
@@ -273,11 +272,6 @@ def check_there(*paths):
     for path in paths:
         if path is not None and not path.exists():
             raise FileNotFoundError(f"no such file: {path}")
-
-
-def progress():
-    """Leave the progress bar to the length of the run, but only on a terminal."""
-    return None if sys.stderr.isatty() else False
 
 
 def one_line(error):

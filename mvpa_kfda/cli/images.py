@@ -309,7 +309,7 @@ def _null(arguments, images):
     if arguments.cluster_threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
     from ..data.volumes import load_mask
-    from ..decoding.run import FULL_NULL_BYTES
+    from ..decoding.sizes import FULL_NULL_BYTES
 
     # The maxima would not do, and all maps may be too much.
     n_centres = math.prod(images[0].shape[:3])

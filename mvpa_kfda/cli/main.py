@@ -24,7 +24,6 @@ from .common import (
     check_penalty,
     check_there,
     one_line,
-    progress,
     reword,
 )
 from .group import add_group
@@ -217,9 +216,7 @@ def _run_demo(arguments):
     start = time.perf_counter()
     check_out(arguments.out)
     epochs = simulate_epochs(random_state=0)
-    result = decode_epochs(
-        epochs, n_permutations=1000, random_state=0, verbose=progress()
-    )
+    result = decode_epochs(epochs, n_permutations=1000, random_state=0)
     report(result, "simulated EEG", arguments.out / "demo", "max", start)
 
 

@@ -7,6 +7,7 @@ both to `decode`.
 
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
-from ..metrics.classes import chance_level
+from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import FunctionMetric, check_scoring, name_functions
 from ..utils.checks import (
     check_array,
@@ -32,7 +33,8 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
-from .run import Task, check_null, run
+from .run import Task, run
+from .sizes import check_null
 
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
@@ -155,14 +157,17 @@ def make_analysis(
     n_test=None,
     n_components=None,
     average=None,
+    maps=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
+    What is kept of the permutations' `maps` is measured before any label is drawn.
     """
     scoring, functions = name_functions(scoring)
     scoring = check_scoring(scoring, functions)
+    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
     classes, codes = check_labels(y, n_trials)
     if groups is not None:
@@ -184,6 +189,7 @@ def make_analysis(
         groups=groups,
         permute=permute,
         random_state=seed,
+        check=maps and partial(maps.check, n_scalar),
     )
     task = Task(
         labels,
@@ -415,7 +421,7 @@ def decode(
     """
     positions.check()
     task = analysis.task_for(positions)
-    null = check_null(null, task, positions, len(analysis.tested))
+    null = check_null(null, task, positions, len(analysis.tested), n_jobs)
     task = replace(task, null=null)
     outcome = run(positions, task, n_jobs, verbose, checkpoint)
     maps = outcome.patterns

@@ -24,8 +24,14 @@ from ..utils.checks import (
     check_positive,
 )
 from .analysis import decode, make_analysis, read_features
-from .positions import FeaturePositions, cut_windows, window_positions
+from .positions import (
+    FeaturePositions,
+    WindowPositions,
+    cut_windows,
+    window_positions,
+)
 from .regression import TASKS
+from .sizes import Maps
 
 
 def cross_validate(
@@ -253,8 +259,8 @@ def decode_arrays(
     dtype : "float64" | "float32"
         Precision in which labels are processed, see :func:`cross_validate`.
     verbose : bool | None
-        True shows a progress bar, False none, None only on runs of more than a few
-        seconds.
+        True shows how far the run is, by a bar, or in a log by a line now and then;
+        False does not, None only for runs of more than a few seconds.
     n_components : int | None
         How many discriminants to classify by, see :func:`cross_validate`.
     approx : Nystrom | None
@@ -313,6 +319,7 @@ def decode_arrays(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )
     data, kernel = analysis.average(data, kernel, axis=1)
     return decode(

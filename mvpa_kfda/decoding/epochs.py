@@ -35,6 +35,7 @@ from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
 from .regression import TASKS, refuse_for_regression
+from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
@@ -234,8 +235,9 @@ def decode_epochs(
     dtype : "float64" | "float32"
         Precision in which labels are processed, see :func:`cross_validate`.
     verbose : bool | str | int | None
-        True (or a level of INFO or below) shows a progress bar, False none, None only
-        on runs of more than a few seconds.
+        True (or a level of INFO or below) shows how far the run is, by a bar, or in a
+        log by a line now and then; False does not, None only for runs of more than a
+        few seconds.
     n_components : int | None
         How many discriminants to classify by, see :func:`cross_validate`.
     approx : Nystrom | None
@@ -306,6 +308,11 @@ def decode_epochs(
     make, kind = TASKS[check_option("task", task, tuple(TASKS))]
     if task == "regression":
         _check_regression(epochs, y, sensors)
+    sfreq = sampling_rate(epochs, window, step)
+    windows = cut_windows(epochs.times, sfreq, window, step)
+    picks = pick_channels(epochs.info, picks)
+    info = mne.pick_info(epochs.info, picks)
+    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
     analysis = make(
         per_epoch(epochs, y, "y"),
         len(epochs),
@@ -322,12 +329,8 @@ def decode_epochs(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
     )
-    sfreq = sampling_rate(epochs, window, step)
-    windows = cut_windows(epochs.times, sfreq, window, step)
-    picks = pick_channels(epochs.info, picks)
-    info = mne.pick_info(epochs.info, picks)
-    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
     data = samples_first(epochs, picks)
     scaling = fit_scaling(info, data, scale, kernel)
     data = scaling.apply(data).reshape(-1, *data.shape[-2:])

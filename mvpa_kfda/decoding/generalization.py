@@ -32,7 +32,7 @@ from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_opti
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .positions import GeneralizationPositions, cut_windows, window_positions
-from .run import KeptNull
+from .sizes import NULLS, KeptNull, Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
@@ -88,6 +88,13 @@ def _centre(data, data_test):
     data -= mean
     if data_test is not data:
         data_test -= mean
+
+
+def _maps(null, windows, windows_test):
+    """Return what is known of the permutations' maps."""
+    check_option("null", null, NULLS)
+    shape = len(windows.starts), len(windows_test.starts)
+    return Maps(null, shape, GeneralizationPositions.fewer)
 
 
 def _average_both(analysis, data, data_test, kernel):
@@ -191,8 +198,8 @@ def generalize_arrays(
     dtype : "float64" | "float32"
         Precision in which labels are processed, see :func:`cross_validate`.
     verbose : bool | None
-        True shows a progress bar, False none, None only on runs of more than a few
-        seconds.
+        True shows how far the run is, by a bar, or in a log by a line now and then;
+        False does not, None only for runs of more than a few seconds.
     n_components : int | None
         How many discriminants to classify by, see :func:`cross_validate`.
     approx : Nystrom | None
@@ -273,6 +280,7 @@ def generalize_arrays(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        maps=_maps(null, windows, windows_test),
     )
     return generalize(
         analysis,
@@ -471,6 +479,9 @@ def generalize_epochs(
     sets = gather_pairs(
         epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks
     )
+    sfreq = float(epochs.info["sfreq"])
+    windows = cut_windows(sets.times, sfreq, window, step)
+    windows_test = cut_windows(sets.times_test, sfreq, window, step)
     analysis = make_analysis(
         sets.y,
         sets.data.shape[1],
@@ -489,10 +500,8 @@ def generalize_epochs(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        maps=_maps(null, windows, windows_test),
     )
-    sfreq = float(epochs.info["sfreq"])
-    windows = cut_windows(sets.times, sfreq, window, step)
-    windows_test = cut_windows(sets.times_test, sfreq, window, step)
     scaling = fit_scaling(sets.info, sets.data, scale, kernel)
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)

@@ -42,10 +42,11 @@ from ..results.images import VolumeResult
 from ..utils.checkpoint import Checkpoint, digest
 from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
 from ..utils.files import versions
-from ..utils.parallel import one_blas_thread, physical_memory
+from ..utils.memory import usable_memory
+from ..utils.parallel import one_blas_thread
 from .analysis import decode, make_analysis
 from .positions import SubsetPositions
-from .run import NULLS, KeptNull, check_null
+from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
@@ -137,7 +138,7 @@ def find_members(space, centres, own, radius, adjacency, distance):
             "imgs is an array, whose features have no places. Give adjacency= to say "
             "which features are neighbours, or use decode_regions."
         )
-    memory = physical_memory()
+    memory = usable_memory()
     limit = None if memory is None else memory / 4
     if isinstance(space, SurfaceSpace):
         members = surface_members(space, centres, radius, distance, max_bytes=limit)
@@ -198,6 +199,7 @@ def _decode_geometry(
             kernel=kernel,
             reg=reg,
             random_state=random_state,
+            maps=Maps(null, (space.n_positions,), SubsetPositions.fewer),
             **options,
         )
         codes, groups = analysis.single
@@ -220,7 +222,8 @@ def _decode_geometry(
             words=space.describe(),
         )
         _warn_of_blocks(analysis)
-        null = check_null(null, analysis.task, positions, len(analysis.tested))
+        n_tested = len(analysis.tested)
+        null = check_null(null, analysis.task, positions, n_tested, n_jobs)
         parameters |= {"standardize": standardize, "null": null}
         if kept:
             kept.start(
@@ -447,8 +450,8 @@ def searchlight(
     dtype : "float64" | "float32"
         Precision in which labels are processed, see :func:`cross_validate`.
     verbose : bool | None
-        True shows a progress bar, False none, None only on runs of more than a few
-        seconds.
+        True shows how far the run is, by a bar, or in a log by a line now and then;
+        False does not, None only for runs of more than a few seconds.
     checkpoint : None | str | path-like
         A file that keeps finished blocks of spheres. The same call with the same file
         continues a run that was stopped at any moment, and ends with the same result.
@@ -633,8 +636,8 @@ def decode_regions(
     dtype : "float64" | "float32"
         Precision in which labels are processed, see :func:`cross_validate`.
     verbose : bool | None
-        True shows a progress bar, False none, None only on runs of more than a few
-        seconds.
+        True shows how far the run is, by a bar, or in a log by a line now and then;
+        False does not, None only for runs of more than a few seconds.
     checkpoint : None | str | path-like
         A file that keeps finished blocks, see :func:`searchlight`.
     n_components : int | None

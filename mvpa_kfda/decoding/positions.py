@@ -34,6 +34,7 @@ from ..kfda.transfer import Transfer, chunk_length, feature_expansion, kernel_ex
 from ..kfda.tuning import TunedPlan
 from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
+from .sizes import matrix_bytes
 
 
 class PositionError(ValueError):
@@ -55,12 +56,15 @@ class Positions(Protocol):
         Which of the cells that are run touch; None: those next on the map.
     fewer : str
         What makes the map smaller, for messages.
+    worker_bytes : int
+        Memory that a worker takes at least, beside what all workers share.
     """
 
     shape: tuple
     row: tuple = ()
     adjacency: sparse.sparray | None = None
     fewer: str = "fewer positions"
+    worker_bytes: int = 0
 
     def describe(self):
         """Word the size of the map."""
@@ -131,6 +135,11 @@ class FeaturePositions(Positions):
     shape = ()
     fewer = "fewer trials"
 
+    @property
+    def worker_bytes(self):
+        """Memory for the matrix of all trials."""
+        return matrix_bytes(self.kernel, *self.X.shape)
+
     def describe(self):
         """Word the size of the map."""
         return "1 position"
@@ -198,6 +207,12 @@ class WindowPositions(Positions):
     def n_windows(self):
         """The number of windows in a row."""
         return self.starts.shape[-1]
+
+    @property
+    def worker_bytes(self):
+        """Memory for the matrix of a window's trials."""
+        _, n, p = self.data.shape
+        return matrix_bytes(self.kernel, n, p)
 
     def describe(self):
         """Word the size of the map."""
@@ -401,10 +416,21 @@ class SubsetPositions(Positions):
         """
         if getattr(self.kernel, "low_rank", False):
             return _SHORT
+        return int(np.clip(_BLOCK_BYTES // self._position_bytes, 1, _LONGEST))
+
+    @cached_property
+    def _position_bytes(self):
+        """Bytes of a position's matrices."""
         square = self.data.shape[1] ** 2
         tests = () if self.folds is None else self.folds.tests
-        values = square + max(square, sum(len(test) ** 2 for test in tests))
-        return int(np.clip(_BLOCK_BYTES // (8 * values), 1, _LONGEST))
+        return 8 * (square + max(square, sum(len(test) ** 2 for test in tests)))
+
+    @property
+    def worker_bytes(self):
+        """Memory for the matrices of a block."""
+        if getattr(self.kernel, "low_rank", False):
+            return 0
+        return self._position_bytes * min(self.block_length, len(self.filled))
 
     @cached_property
     def filled(self):
@@ -513,6 +539,14 @@ class GeneralizationPositions(Positions):
     def n_test(self):
         """The number of test trials."""
         return self.test.data.shape[1]
+
+    @property
+    def worker_bytes(self):
+        """Memory for the matrix of a training window, and for test rows that stay."""
+        if self.train.kernel.low_rank:
+            return 0
+        rows = 4 * self.width * self.n_test * min(self.train.data.shape[1:])
+        return self.train.worker_bytes + min(rows, _Chunks._MOST)
 
     def blocks(self):
         """Return the training positions cut into ranges."""

@@ -45,6 +45,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
+from ..utils.memory import check_memory
 from .analysis import (
     check_run,
     decode,
@@ -282,8 +283,12 @@ def make_regression_analysis(
     random_state,
     dtype,
     batch_size=None,
+    maps=None,
 ):
-    """Check the arguments shared by all regressions and draw what is random."""
+    """Check the arguments shared by all regressions and draw what is random.
+
+    What is kept of the permutations' `maps` is measured before any value is drawn.
+    """
     scoring, functions = name_functions(scoring)
     scoring = check_regression_scoring(scoring, functions)
     dtype = check_run(dtype, n_permutations, batch_size)
@@ -295,6 +300,13 @@ def make_regression_analysis(
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
     seed = draw_seed(random_state)
+
+    def check(n_permutations):
+        what = f"To permute {n_trials} values {n_permutations} times"
+        check_memory(8 * n_trials * n_permutations, what, "fewer permutations")
+        if maps is not None:
+            maps.check(len(scoring), n_permutations)
+
     permutations = permute_labels(
         values.codes,
         n_permutations,
@@ -302,6 +314,7 @@ def make_regression_analysis(
         groups=groups,
         permute=permute,
         random_state=seed,
+        check=check,
     )
     task = RegressionTask(
         labels=values.levels[permutations.labels],

@@ -8,25 +8,20 @@ and one that tests at other positions than its own fills a whole row of the map.
 cells of a map are numbered in C order.
 """
 
-import shutil
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 import numpy as np
-from tqdm import tqdm
 
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import class_patterns
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
-from ..utils.checks import check_option, word_bytes
-from ..utils.parallel import keep_freed_memory, physical_memory, run_in_parallel
+from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
+from ..utils.progress import Progress
 from .positions import PositionError
-
-#: Seconds after which a run that was not told to be quiet shows a progress bar.
-_PATIENCE = 5.0
+from .sizes import outlook
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,8 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     n_jobs : int | None
         Workers, as in joblib; None is 1 unless in a ``joblib.parallel_config``.
     verbose : bool | None
-        True: progress bar; False: none; None: one on runs of more than a few seconds.
+        True: tell how far the run is, by a bar, or in a log by a line now and then;
+        False: do not; None: on runs of more than a few seconds.
     checkpoint : Checkpoint | None
         Where finished blocks are kept; those that are there already are not run again.
 
@@ -136,26 +132,28 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     blocks = positions.blocks()
     store = MapStore(positions, blocks, task)
     finished = checkpoint.finished if checkpoint else ()
+    for i in sorted(finished):
+        store.add(blocks[i], checkpoint.load(i))
     waiting = [i for i in range(len(blocks)) if i not in finished]
-    with tqdm(
-        total=sum(len(block) for block in blocks),
-        delay=_PATIENCE if verbose is None else 0,
-        disable=verbose is False,
-        unit="position",
-    ) as bar:
-        for i in sorted(finished):
-            store.add(blocks[i], checkpoint.load(i))
-            bar.update(len(blocks[i]))
-        items = [blocks[i] for i in waiting]
+    items = [blocks[i] for i in waiting]
+    n_workers = count_workers(n_jobs) if items else 1
+    parts = run_in_parallel(_run_block, (positions, task), items, n_jobs)
+    with (
+        Progress(
+            sum(map(len, blocks)),
+            sum(len(blocks[i]) for i in finished),
+            verbose,
+            n_workers,
+            lambda time: outlook(time, store.n_bytes, positions, task, n_workers),
+        ) as progress,
         # Closed even where an error keeps the loop alive in its traceback.
-        with closing(
-            run_in_parallel(_run_block, (positions, task), items, n_jobs)
-        ) as parts:
-            for i, part in zip(waiting, parts, strict=True):
-                if checkpoint:
-                    checkpoint.save(i, part)
-                store.add(blocks[i], part)
-                bar.update(len(blocks[i]))
+        closing(parts),
+    ):
+        for i, part in zip(waiting, parts, strict=True):
+            if checkpoint:
+                checkpoint.save(i, part)
+            store.add(blocks[i], part)
+            progress.update(len(blocks[i]))
     return store.outcome()
 
 
@@ -421,6 +419,13 @@ class NullStore:
             if len(run) < n_cells:
                 self._null[:] = np.nan
 
+    @property
+    def n_bytes(self):
+        """What it takes of the memory."""
+        if self._kind == "max":
+            return self._exceedances.nbytes + self._maximum.nbytes
+        return 0 if self._kind == "stream" else self._null.nbytes
+
     def add(self, cells, observed, kept):
         """Take in cells' observed scores and what `reduce_null` kept of the others."""
         at = np.searchsorted(self._run, cells)
@@ -471,6 +476,13 @@ class MapStore:
         if self._width == 1:
             return block
         return (block[:, None] * self._width + np.arange(self._width)).ravel()
+
+    @property
+    def n_bytes(self):
+        """What the map takes of the memory, once a part has come."""
+        return sum(values.nbytes for values in self._arrays.values()) + sum(
+            null.n_bytes for null in self._nulls.values()
+        )
 
     def add(self, block, part):
         """Take in the part of some positions, see `_run_block`."""
@@ -532,59 +544,4 @@ class MapStore:
             class_scores=found.get("class_scores"),
             patterns=found["patterns"],
             penalty=found["penalty"],
-        )
-
-
-#: With null="auto", permutations' maps up to this many bytes are kept in full.
-FULL_NULL_BYTES = 2**30
-
-#: What may be kept of the permutations.
-KeptNull = Literal["auto", "full", "max", "stream"]
-NULLS = get_args(KeptNull)
-
-
-def check_null(null, task, positions, n_tested):
-    """Return what to keep of the permutations' maps; refuse what cannot be held.
-
-    "auto" is decided; "all", in double precision, is for maps that are never reduced.
-    `n_tested` trials are predicted in every cell.
-    """
-    if null != "all":
-        check_option("null", null, NULLS)
-    n_permutations, n_nulls = len(task.labels) - 1, 1 + (task.second is not None)
-    n_cells = int(np.prod((*positions.shape, *positions.row)))
-    size, less = positions.describe(), positions.fewer
-    full = 4 * n_nulls * task.n_scalar() * n_permutations * n_cells
-    if null == "auto":
-        null = "full" if full <= FULL_NULL_BYTES else "max"
-    if null == "full":
-        less += ", fewer permutations or null='max' instead of 'full'"
-    elif null == "all":
-        less += " or fewer permutations"
-    kept = {"all": 2 * full, "full": full}.get(null, 0)
-    _check_memory(task, n_cells, n_tested, kept, f"A map of {size}", less)
-    if null == "stream":
-        folder = tempfile.gettempdir()
-        free = shutil.disk_usage(folder).free
-        if full > free:
-            raise ValueError(
-                f"null='stream' writes {word_bytes(full)} for {size} and "
-                f"{n_permutations} permutations into {folder}, which has "
-                f"{word_bytes(free)} left. Use {positions.fewer}, fewer permutations, "
-                "another folder (the environment variable TMPDIR), or null='max'."
-            )
-    return null
-
-
-def _check_memory(task, n_cells, n_tested, null_bytes, what, less):
-    """Refuse a map that does not fit into memory, before anything is computed."""
-    cell = task.prediction_bytes * n_tested + 8 * len(task.scoring)
-    if "confusion_matrix" in task.scoring:
-        cell += 8 * task.n_classes**2
-    needed, available = n_cells * cell + null_bytes, physical_memory()
-    if available is not None and needed > available:
-        raise ValueError(
-            f"{what} needs {word_bytes(needed)} with {len(task.labels) - 1} "
-            f"permutations; this machine has {word_bytes(available)} of memory. Use "
-            f"{less}."
         )

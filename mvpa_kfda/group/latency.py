@@ -26,6 +26,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
+from ..utils.memory import check_memory
 from .arguments import join_lists
 from .subjects import ResultOrPath, gather_subjects, is_path
 
@@ -59,6 +60,11 @@ class Rule:
 
 def draw_subjects(rng, n_subjects, n_bootstraps):
     """Return how often every subject is in every resample, (n_bootstraps, S)."""
+    check_memory(
+        8 * n_bootstraps * n_subjects,
+        f"To draw {n_bootstraps} resamples",
+        "a smaller n_bootstraps",
+    )
     shares = np.full(n_subjects, 1 / n_subjects)
     return rng.multinomial(n_subjects, shares, n_bootstraps)
 

@@ -32,6 +32,7 @@ from ..inference.null import (
     check_level,
 )
 from ..utils.checks import check_option, generator
+from ..utils.memory import check_memory
 
 
 class RecombinedNull:
@@ -106,6 +107,11 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
         all_others = np.unravel_index(np.arange(1, n_others + 1), n_maps)
         return np.stack(all_others, axis=1)
     rng = generator(random_state)
+    check_memory(
+        4 * n_permutations * len(n_maps),
+        f"To draw {n_permutations} permutations",
+        "fewer permutations",
+    )
     return rng.integers(0, n_maps, size=(n_permutations, len(n_maps)), dtype=np.int32)
 
 

@@ -34,6 +34,7 @@ from scipy.stats import rankdata
 from ..inference.corrections import CORRECTIONS, correct
 from ..inference.null import ALTERNATIVES, FullNull, count_p, least_extreme
 from ..utils.checks import check_count, check_option, generator
+from ..utils.memory import check_memory
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
 STATISTICS = ("t", "wilcoxon")
@@ -46,6 +47,9 @@ LEAST_REST = 1e-5
 #: The largest value in units of the smallest difference that counts: a score minus its
 #: chance level is exact to about 16 digits of the score, not of the difference.
 _UNITS = 1e12
+
+#: Bytes of two Python objects, beside what they hold: a row and what it is known by.
+_PER_ROW = 150
 
 
 class Exchange:
@@ -170,6 +174,7 @@ def draw_signs(n_subjects, n_permutations, random_state=None):
     """Return P different signs (P, S), none the data's, or all there are if fewer."""
     n = check_count("n_subjects", n_subjects, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
+    _check_draws(min(n_permutations, 2**n - 1), n)
     if 2**n - 1 <= n_permutations:
         codes = np.arange(1, 2**n)[:, np.newaxis]
         return (1 - 2 * (codes >> np.arange(n) & 1)).astype(np.int8)
@@ -186,6 +191,7 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     observed = np.arange(n) < n_first
     n_others = math.comb(n, n_first) - 1
+    _check_draws(min(n_permutations, n_others), n)
     if n_others <= n_permutations:
         chosen = np.array(list(combinations(range(n), n_first)))[1:]
         labels = np.zeros((n_others, n), dtype=bool)
@@ -196,6 +202,15 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
         lambda m: rng.permuted(np.tile(observed, (m, 1)), axis=1),
         n_permutations,
         observed,
+    )
+
+
+def _check_draws(n_permutations, n):
+    """Refuse more exchanges of n than fit into memory, as rows and as bytes."""
+    check_memory(
+        n_permutations * (2 * n + _PER_ROW),
+        f"To draw {n_permutations} permutations",
+        "fewer permutations",
     )
 
 

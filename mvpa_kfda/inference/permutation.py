@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator, warn
+from ..utils.memory import check_memory
 
 #: "auto" prefers to shuffle within folds when that leaves this many times more
 #: rearrangements than permutations: drawing with replacement then hardly repeats one.
@@ -28,6 +29,8 @@ FEWEST = 20
 
 #: What may be exchanged.
 Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
+#: How often the labels are in memory while they are drawn.
+_COPIES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,14 @@ class Permutations:
 
 
 def permute_labels(
-    codes, n_permutations, *, folds, groups=None, permute="auto", random_state=None
+    codes,
+    n_permutations,
+    *,
+    folds,
+    groups=None,
+    permute="auto",
+    random_state=None,
+    check=None,
 ):
     r"""Shuffle labels in a way that is valid for these folds and groups.
 
@@ -83,6 +93,9 @@ def permute_labels(
         "auto": see Notes.
     random_state : int, Generator or None, default=None
         Seed, as taken by :func:`numpy.random.default_rng`.
+    check : callable or None, default=None
+        Called with the number of permutations before they are drawn, to refuse more
+        than the caller has room for.
 
     Returns
     -------
@@ -93,8 +106,8 @@ def permute_labels(
     Raises
     ------
     ValueError
-        If the scheme does not apply, if only one rearrangement is possible, or if
-        "auto" finds no valid scheme.
+        If the scheme does not apply, if only one rearrangement is possible, if "auto"
+        finds no valid scheme, or if the labels would not fit into memory.
 
     Warns
     -----
@@ -181,6 +194,14 @@ def permute_labels(
             "permute='within_folds', or a splitter that does not look at the labels."
         )
     exact = count <= n_permutations + 1
+    n_rows = count if exact else n_permutations + 1
+    check_memory(
+        _COPIES * n_rows * codes.nbytes,
+        f"To draw {n_rows - 1} permutations for {len(codes)} trials",
+        "fewer permutations; 10,000 allow p-values down to 0.0001",
+    )
+    if check is not None:
+        check(n_rows - 1)
     if count < FEWEST and exact:
         warn(
             f"The labels have only {count} distinct arrangements (permute={scheme!r}): "

@@ -169,6 +169,8 @@ _REFIT = (
     "the classifier on such splits, use KernelFDA with "
     "sklearn.model_selection.cross_val_score or mne.decoding.cross_val_multiscore."
 )
+#: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
+_MOST_TESTED = 2_000_000
 
 
 def sees_labels(cv):
@@ -202,20 +204,18 @@ def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
     Raises
     ------
     ValueError
-        If a class or the groups are too few for the folds, or if a split trains on
-        anything but all rows outside its test set.
+        If a class or the groups are too few for the folds, if a split trains on
+        anything but all rows outside its test set, or if there is no end of them.
     """
-    cv = _check_cv(cv, groups)
-    name = "the given cv iterable" if isinstance(cv, list) else f"cv={cv!r}"
+    cv, known = _check_cv(cv, groups), 0
     if hasattr(cv, "split"):
+        name = f"cv={cv!r}"
         _check_counts(cv, codes, groups, classes)
         splits = _split(cv, name, codes, groups)
+        known = _count_splits(cv, codes, groups)
     else:
-        splits = cv
-    tests = tuple(
-        _check_split(pair, number, name, len(codes))
-        for number, pair in enumerate(splits)
-    )
+        name, splits = "the given cv iterable", cv
+    tests = tuple(_tests(splits, known, name, len(codes)))
     if not tests:
         raise ValueError(f"{name} yields no folds.")
     if warn_absent:
@@ -249,7 +249,7 @@ def _check_cv(cv, groups):
             f"Invalid value for 'cv': {cv!r}. Allowed: None, a number of folds, a "
             "scikit-learn splitter, or an iterable of (train, test) index arrays."
         )
-    return list(cv)
+    return cv
 
 
 def _check_counts(cv, codes, groups, classes):
@@ -292,6 +292,33 @@ def _split(cv, name, codes, groups):
             raise ValueError(
                 f"{name} cannot split these {len(codes)} trials: {error}"
             ) from error
+
+
+def _count_splits(cv, codes, groups):
+    """Return how many folds a splitter says there will be, 0 if it does not."""
+    try:
+        return int(cv.get_n_splits(np.zeros((len(codes), 1)), codes, groups))
+    except Exception:  # of anybody's splitter; what is wrong its splits will say
+        return 0
+
+
+def _tests(splits, known, name, n):
+    """Yield the checked test sets; refuse more than can be meant.
+
+    The splitter said that there are `known` splits, 0 if it did not.
+    """
+    n_tested, most = 0, n + _MOST_TESTED
+    for number, pair in enumerate(splits):
+        test = _check_split(pair, number, name, n)
+        n_tested += len(test)
+        n_folds = max(known, number + 1)
+        if n_tested + (n_folds - number - 1) > most:  # one trial in each to come
+            raise ValueError(
+                f"{name} makes {n_folds:,} folds or more of {n} trials, which test "
+                f"more than {most:,} trials in all, counted every time. Give fewer "
+                "folds."
+            )
+        yield test
 
 
 def _check_split(pair, number, name, n):

@@ -58,6 +58,9 @@ class RegressionMetric:
     #: Whether it is undefined where the values to be predicted are all equal.
     needs_spread: bool = True
 
+    #: Of numbers there are none.
+    needs_class_scores = False
+
 
 #: The metrics of regression known by name.
 REGRESSION_METRICS = {

@@ -46,7 +46,7 @@ def counted(number, noun, form=""):
 
 def word_bytes(size):
     """Word a number of bytes."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
     return f"{size:g} bytes"
@@ -115,9 +115,18 @@ def check_count(name, value, minimum=0):
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
-            f"least {minimum}."
+            f"least {minimum}.{_as_int(value, minimum)}"
         )
     return int(value)
+
+
+def _as_int(value, minimum):
+    """Say how to write a whole number that came as a float, such as 1e6."""
+    if not isinstance(value, float) or not value.is_integer() or value < minimum:
+        return ""
+    short = f"{value:g}"
+    written = short if float(short) == value else repr(float(value))
+    return f" This one is a float: write int({written})."
 
 
 def check_jobs(n_jobs):

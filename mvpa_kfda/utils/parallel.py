@@ -6,7 +6,6 @@ share, and sums in another order would make the last digits depend on the worker
 """
 
 import ctypes
-import os
 import sys
 import threading
 import warnings
@@ -116,6 +115,16 @@ def run_in_parallel(function, shared, items, n_jobs=None):
         else:
             calls = [delayed(_call)(function, shared, item) for item in items]
             yield from _in_workers(calls, n_workers)
+
+
+def count_workers(n_jobs=None, here=False):
+    """Return how many items are worked at together, or `here`, on this machine."""
+    backend, _ = get_active_backend()
+    local = type(backend) in _LOCAL
+    if n_jobs == 1 or (here and not local):
+        return 1
+    n_workers = max(1, effective_n_jobs(n_jobs))
+    return min(n_workers, cpu_count()) if local else n_workers
 
 
 def _n_workers(backend, n_jobs):
@@ -247,11 +256,3 @@ def keep_freed_memory():
     # new worker that is a small one, and half the time would go into handing the same
     # megabytes back and forth. The array is never touched, so it costs nothing.
     np.empty(2**24, np.uint8)
-
-
-def physical_memory():
-    """Return the machine's memory in bytes, None where it does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None

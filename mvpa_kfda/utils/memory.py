@@ -1,0 +1,55 @@
+"""How much memory there is, and the refusal of what does not fit into it.
+
+Sizes are worked out before anything of that size is made.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from .checks import word_bytes
+
+#: Where Linux tells the control groups of this process, and the limits of all groups.
+_OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
+def check_memory(needed, what, use):
+    """Refuse what needs more bytes than there are; say what it is and what to use."""
+    available = usable_memory()
+    if available is not None and needed > available:
+        raise ValueError(
+            f"{what} needs {word_bytes(needed)}; this machine or job has "
+            f"{word_bytes(available)} of memory. Use {use}."
+        )
+
+
+def usable_memory():
+    """Return the memory that this process may have in bytes, None if none is told.
+
+    That of the machine, or what a container or a batch system such as SLURM allows.
+    """
+    sizes = [*_group_limits()]
+    with suppress(AttributeError, OSError, ValueError):
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(sizes, default=None)
+
+
+def _group_limits():
+    """Yield the memory limits of this process's control groups, on Linux."""
+    lines = []
+    with suppress(OSError):
+        lines = _OWN_GROUPS.read_text().splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2, one tree for everything
+            root, name = _GROUPS, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = _GROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = root / path.lstrip("/")
+        # A group is limited by those above it; a container sees itself as the root.
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(root):
+                with suppress(OSError, ValueError):  # no such file, or "max"
+                    yield int((folder / name).read_text())

@@ -1,0 +1,201 @@
+"""What does not fit into memory is refused before anything of its size is made."""
+
+import os
+
+import numpy as np
+import pytest
+
+from mvpa_kfda import RBF, Nystrom, cross_validate, decode_arrays, regress
+from mvpa_kfda.decoding.positions import FeaturePositions
+from mvpa_kfda.group.latency import draw_subjects
+from mvpa_kfda.group.recombined import draw_recombinations
+from mvpa_kfda.group.statistics import draw_labels, draw_signs
+from mvpa_kfda.inference import permutation
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.kernels import Linear
+from mvpa_kfda.utils import memory, parallel
+from mvpa_kfda.utils.memory import check_memory, usable_memory
+
+MACHINE = 4096 * 10**6
+Y = np.arange(40) % 2
+X = np.random.default_rng(0).normal(size=(40, 3, 5)) + Y[:, None, None]
+
+
+@pytest.fixture
+def has(monkeypatch):
+    """Return a function that sets the memory there is."""
+    return lambda size: monkeypatch.setattr(memory, "usable_memory", lambda: size)
+
+
+@pytest.fixture
+def groups(monkeypatch, tmp_path):
+    """Return a function that says which control groups this process is in."""
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10**6}
+    monkeypatch.setattr(os, "sysconf", pages.get, raising=False)
+    own = tmp_path / "cgroup"
+    monkeypatch.setattr(memory, "_OWN_GROUPS", own)
+    monkeypatch.setattr(memory, "_GROUPS", tmp_path / "fs")
+    return own.write_text
+
+
+# -------------------------------------------------------------------- how much there is
+
+
+def test_the_machine_without_control_groups(groups):
+    assert usable_memory() == MACHINE  # no such file, as on macOS
+    groups("0::/\n")
+    assert usable_memory() == MACHINE
+
+
+def write(folder, name, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def test_limits_of_a_group_and_of_those_above_it(groups, tmp_path):
+    groups("0::/slurm/job_7/step_0\n")
+    job = tmp_path / "fs" / "slurm" / "job_7"
+    write(job / "step_0", "memory.max", "max\n")
+    assert usable_memory() == MACHINE
+    write(job, "memory.max", "5000000\n")
+    assert usable_memory() == 5_000_000
+    write(job / "step_0", "memory.max", "4000000\n")
+    assert usable_memory() == 4_000_000
+
+
+def test_limits_of_the_first_version(groups, tmp_path):
+    groups("9:name=systemd:/x\n4:cpu,memory:/docker/7\n0::/\n")
+    root, name = tmp_path / "fs" / "memory", "memory.limit_in_bytes"
+    write(root / "docker" / "7", name, f"{2**63 - 4096}\n")  # none
+    assert usable_memory() == MACHINE
+    write(root, name, "3000000\n")  # as a container sees its own group
+    assert usable_memory() == 3_000_000
+
+
+def test_a_machine_that_does_not_tell(groups, monkeypatch):
+    monkeypatch.delattr(os, "sysconf")
+    assert usable_memory() is None
+    check_memory(10**30, "Everything", "less")
+
+
+def test_the_refusal(has):
+    has(2_000_000)
+    check_memory(2_000_000, "A map", "less")
+    message = (
+        r"^A map needs 3 TB; this machine or job has 2 MB of memory\. Use fewer times "
+        r"or null='max'\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        check_memory(3e12, "A map", "fewer times or null='max'")
+
+
+# ------------------------------------------------------------------------- permutations
+
+
+@pytest.fixture
+def no_draw(monkeypatch):
+    """Nothing may be drawn."""
+    for name in ("_draw", "_list_all"):
+        monkeypatch.setattr(permutation, name, lambda *_: pytest.fail("it has drawn"))
+
+
+@pytest.mark.parametrize("function", [cross_validate, decode_arrays, regress])
+def test_labels_are_measured_before_they_are_drawn(no_draw, has, function):
+    has(10**9)
+    data = X if function is decode_arrays else X[..., 0]
+    message = r"^To draw 10{7} permutations for 40 trials needs 1\.2 GB; .* 1 GB of"
+    with pytest.raises(ValueError, match=message):
+        function(data, Y, n_permutations=10**7)
+    if function is not regress:  # 6 arrangements in each of 10 folds
+        has(10**8)
+        with pytest.raises(ValueError, match=r"To draw 60466175 perm.* needs 7\.26 GB"):
+            function(data, Y, n_permutations=10**12)
+
+
+def test_what_fits_is_drawn(has):
+    has(3 * 101 * 40)
+    assert permute_labels(Y, 100, folds=None).n_permutations == 100
+    with pytest.raises(ValueError, match=r"To draw 101 permutations .* 12.2 kB"):
+        permute_labels(Y, 101, folds=None)
+
+
+def test_few_arrangements_are_all_listed_however_many_are_asked_for():
+    assert permute_labels([0, 1, 0, 1, 0, 1], 10**12, folds=None).n_permutations == 19
+
+
+def test_the_caller_is_asked_before_labels_are_drawn(no_draw):
+    def check(n_permutations):
+        raise ValueError(f"{n_permutations} are too many")
+
+    with pytest.raises(ValueError, match=r"^50 are too many"):
+        permute_labels(Y, 50, folds=None, check=check)
+    with pytest.raises(ValueError, match=r"^19 are too many"):
+        permute_labels([0, 1, 0, 1, 0, 1], 50, folds=None, check=check)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_maps_are_measured_before_labels_are_drawn(no_draw, has, task):
+    has(8 * 1000 * 50 - 1)
+    message = (
+        r"^A map of 50 positions with 1000 permutations needs 400 kB; .* Use fewer "
+        r"times \(step=, crop or decimate\) or fewer permutations\.$"
+    )
+    long = np.tile(X, 10)
+    with pytest.raises(ValueError, match=message):
+        decode_arrays(long, Y, task=task, cv=4, n_permutations=1000)
+
+
+def test_values_are_measured_before_they_are_permuted(no_draw, has):
+    y = np.random.default_rng(1).normal(size=40)
+    has(8 * 40 * 1000 - 1)
+    with pytest.raises(ValueError, match=r"^To permute 40 values 1000 times needs 320"):
+        regress(X[..., 0], y, n_permutations=1000)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: draw_signs(60, n),
+        lambda n: draw_labels(40, 40, n),
+        lambda n: draw_recombinations(np.full(20, 100), n),
+        lambda n: draw_subjects(np.random.default_rng(0), 20, n),
+    ],
+)
+def test_draws_of_a_group(has, draw):
+    has(10**8)
+    draw(100)
+    with pytest.raises(ValueError, match=r"^To draw 10{12} (perm|res).* 100 MB of mem"):
+        draw(10**12)
+
+
+# ------------------------------------------------------------------------------ workers
+
+
+def test_workers_have_a_matrix_each(has, monkeypatch):
+    monkeypatch.setattr(parallel, "cpu_count", lambda: 2)
+    rbf, one = {"kernel": "rbf", "cv": 4}, 8 * 40**2
+    cells = 5 * (40 + 8)
+    has(cells + one)
+    decode_arrays(X, Y, n_jobs=1, **rbf)
+    with pytest.raises(
+        ValueError,
+        match=r"^A map of 5 times with 0 permutations and 2 workers needs 25.8 kB; .* "
+        r"Use fewer times .* or fewer workers \(n_jobs\)\.$",
+    ):
+        decode_arrays(X, Y, n_jobs=2, **rbf)
+    has(4 * (40 + 8) + one)
+    decode_arrays(X[..., :4], Y, n_jobs=2, **rbf)  # a single block
+    has(cells + one - 1)
+    with pytest.raises(ValueError, match=r"^A map of 5 times .* needs 13 kB"):
+        decode_arrays(X, Y, n_jobs=1, **rbf)
+    decode_arrays(X, Y, n_jobs=2, cv=4)  # 3 features of 40 trials need no such matrix
+
+
+def test_kernel_matrices_of_many_trials(has):
+    many = np.zeros((100_000, 3))
+    assert FeaturePositions(many, RBF(), 0.3).worker_bytes == 8 * 10**10
+    assert FeaturePositions(many, Linear(), 0.3).worker_bytes == 0
+    has(8 * 40**2)
+    with pytest.raises(ValueError, match=r"^A map of 1 position .* Use fewer trials"):
+        cross_validate(X[..., 0], Y, kernel="rbf")
+    cross_validate(X[..., 0], Y, kernel="rbf", approx=Nystrom(10))
