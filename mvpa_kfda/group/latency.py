@@ -13,7 +13,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.stats import t as student
 
 from ..inference.clusters import batches
-from ..results.group import GroupResult, Latency
+from ..results.group import GroupResult
+from ..results.latency import Latency
 from ..results.load import load_result
 from ..utils.checks import (
     Seed,

@@ -1,8 +1,7 @@
-"""Results of groups of subjects, of comparisons, and of latencies."""
+"""Results of groups of subjects, and of comparisons."""
 
 from __future__ import annotations
 
-from dataclasses import field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -19,8 +18,8 @@ from ..inference.corrections import (
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
-from ..viz.group import plot_group, plot_latency, plot_null_max
-from .base import Result, ScoreMap, arrays, optional_array, plain
+from ..viz.group import plot_group, plot_null_max
+from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .images import image_of_p, peak_table
 from .kinds import figure_method, record, result_kind
@@ -954,143 +953,3 @@ class ComparisonResult(TestedMap):
     def _worded_best(self):
         """Word the largest difference, of either sign."""
         return self._worded_difference(self.metric)
-
-
-@result_kind
-class Latency(Result):
-    """Onset and peak of a group's time course, see `bootstrap_latency`.
-
-    Parameters
-    ----------
-    onset, peak : float
-        Latencies in seconds of the mean over subjects; the onset is NaN if there is
-        none. Of two groups or conditions: the first minus the second.
-    onset_interval, peak_interval : array, shape (2,)
-        Bootstrap intervals in seconds.
-    onsets, peaks : array, shape (n_bootstraps,)
-        Latencies of the resamples, NaN where there is no onset.
-    confidence : float
-        Confidence of the intervals.
-    metric : str
-        The metric of the scores.
-    chance : float
-        Its chance level, NaN where it has none.
-    times : array, shape (n_times,)
-        Time points in seconds; empty for a difference.
-    mean : array, shape (n_times,)
-        Mean over subjects; empty for a difference.
-    n_subjects : int
-        Number of subjects, in both groups if they are different ones.
-    parts : tuple of Latency
-        For a difference: the latencies that it is between.
-    window : tuple of float or None
-        First and last time in seconds that were searched; None: all.
-    parameters : dict
-        What was asked for: "criterion", "fraction", "level", "min_duration", "window",
-        "baseline", "paired", and the seed of the resamples, "random_state".
-    versions : dict of str -> str
-        Versions of the packages that made the result.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> empty = np.empty(0)
-    >>> Latency(
-    ...     onset=0.1,
-    ...     peak=0.2,
-    ...     onset_interval=np.array([0.08, 0.13]),
-    ...     peak_interval=np.array([0.18, 0.21]),
-    ...     onsets=empty,
-    ...     peaks=empty,
-    ...     confidence=0.95,
-    ...     metric="accuracy",
-    ...     chance=0.5,
-    ...     times=empty,
-    ...     mean=empty,
-    ...     n_subjects=12,
-    ... )
-    <Latency: onset 0.100 s [0.080, 0.130] | peak 0.200 s [0.180, 0.210] | 12 subjects>
-    """
-
-    onset: float
-    peak: float
-    onset_interval: NDArray
-    peak_interval: NDArray
-    onsets: NDArray
-    peaks: NDArray
-    confidence: float
-    metric: str
-    chance: float
-    times: NDArray
-    mean: NDArray
-    n_subjects: int
-    parts: tuple[Latency, ...] = ()
-    window: tuple[float, float] | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self):
-        """Make latencies of the parts, which a file holds as plain values."""
-        parts = (Latency(**p) if isinstance(p, dict) else p for p in self.parts)
-        object.__setattr__(self, "parts", tuple(parts))
-
-    def _content(self):
-        """Map the names of the fields to plain values."""
-        parts = tuple(part._content() for part in self.parts)
-        return super()._content() | {"parts": parts}
-
-    @property
-    def n_without_onset(self) -> int:
-        """Number of resamples that have no onset."""
-        return int(np.count_nonzero(np.isnan(self.onsets)))
-
-    def to_dataframe(self) -> DataFrame:
-        """Make a table of the latencies.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            One row per latency: its name (``latency``), ``time`` and ends of the
-            interval, ``low`` and ``high``, in seconds, and the number of resamples
-            ``without`` it. For a difference, ``of`` tells "difference", "first" and
-            "second".
-        """
-        import pandas as pd  # slow to import, and only tables need it
-
-        named = {"": self}
-        if self.parts:
-            first, second = self.parts
-            named = {"difference": self, "first": first, "second": second}
-        rows = []
-        for of, latency in named.items():
-            missing = {"onset": latency.n_without_onset, "peak": 0}
-            for name, without in missing.items():
-                low, high = getattr(latency, f"{name}_interval")
-                row = {"of": of} if of else {}
-                row |= {"latency": name, "time": getattr(latency, name)}
-                rows.append(row | {"low": low, "high": high, "without": without})
-        return pd.DataFrame(rows)
-
-    plot = figure_method(plot_latency)
-
-    def _facts(self):
-        """Return what a notebook's table shows: name -> words."""
-        onset, peak = (words.partition(" ")[2] for words in self._worded())
-        kind = {"Latencies": "differences"} if self.parts else {}
-        facts = {"Onset": onset, "Peak": peak, "Subjects": str(self.n_subjects)}
-        return kind | facts | {"Metric": self.metric}
-
-    def _worded(self):
-        """Word the latencies and their intervals."""
-        parts = []
-        for which in ("onset", "peak"):
-            time, (low, high) = getattr(self, which), getattr(self, f"{which}_interval")
-            none = np.isnan(time)
-            words = "none" if none else f"{time:.3f} s [{low:.3f}, {high:.3f}]"
-            parts.append(f"{which} {words}")
-        return parts
-
-    def __repr__(self):
-        """Describe the latencies in one line."""
-        parts = [*self._worded(), f"{self.n_subjects} subjects"]
-        return f"<{'Difference in ' * bool(self.parts)}Latency: {' | '.join(parts)}>"

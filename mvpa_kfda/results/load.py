@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any
 
 from ..utils.files import read_result_file
-from . import decoding, epochs, group, images  # noqa: F401, they register their kinds
+from . import decoding, epochs, group, images, latency  # noqa: F401, for their kinds
 from .kinds import RESULTS
 
 
