@@ -25,7 +25,7 @@ from .places import sensor_time_adjacency
 
 @result_kind
 class TimeResult(PatternsMixin, SubjectResult):
-    """Decoding at every time point, see `decode_epochs`.
+    """Decoding at every time point, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class TimeResult(PatternsMixin, SubjectResult):
 
 @result_kind
 class TimeFrequencyResult(PatternsMixin, SubjectResult):
-    """Decoding of power at every frequency and time, see `decode_epochs`.
+    """Decoding of power at every frequency and time, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class TimeFrequencyResult(PatternsMixin, SubjectResult):
 
 @result_kind
 class SensorTimeResult(SubjectResult):
-    """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
+    """Decoding of every sensor's neighbourhood over time, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class SensorTimeResult(SubjectResult):
 
 @result_kind
 class GeneralizationResult(PatternsMixin, SummariesMixin, SubjectResult):
-    """Training at one time and testing at another, see `generalize_epochs`.
+    """Training at one time and testing at another, see :func:`generalize_epochs`.
 
     Parameters
     ----------

@@ -330,7 +330,7 @@ NULLS = {"global": 0.0, "majority": 0.5}
 
 @result_kind
 class GroupResult(TestedMap):
-    """Inference over subjects, see `group_inference`.
+    """Inference over subjects, see :func:`group_inference`.
 
     Parameters
     ----------
@@ -701,7 +701,7 @@ COMPARISON_TESTS = {
 
 @result_kind
 class ComparisonResult(TestedMap):
-    """The difference between two results of one subject, see `compare`.
+    """The difference between two results of one subject, see :func:`compare`.
 
     Parameters
     ----------
@@ -834,7 +834,7 @@ class ComparisonResult(TestedMap):
 
 @result_kind
 class Latency(Result):
-    """Onset and peak of a group's time course, see `bootstrap_latency`.
+    """Onset and peak of a group's time course, see :func:`bootstrap_latency`.
 
     Parameters
     ----------
