@@ -197,7 +197,7 @@ def generalize_arrays(
         What may be exchanged. ``"within_folds"``: trials of the same test sets (and
         group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
         ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -453,7 +453,7 @@ def generalize_epochs(
         What may be exchanged. ``"within_folds"``: trials of the same test sets (and
         group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
         ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each

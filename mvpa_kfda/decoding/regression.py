@@ -373,7 +373,7 @@ def regress(
         What may be exchanged. ``"within_folds"``: trials of the same test sets (and
         group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
         ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
         such as 0, and report it.
