@@ -26,12 +26,14 @@ nitpicky = False
 
 autosummary_generate = True
 autodoc_typehints = "none"
-numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
+numpydoc_show_class_members = True
 numpydoc_class_members_toctree = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../tutorials",
     "gallery_dirs": "auto_tutorials",
+    "within_subsection_order": "FileNameSortKey",
     "filename_pattern": r"plot_",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -40,17 +42,20 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "doc_module": ("mvpa_kfda",),
+    "backreferences_dir": "generated/backreferences",
     "min_reported_time": 1e6,
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = "mvpa_kfda"
 html_static_path = ["_static"]
+html_css_files = ["style.css"]
 html_show_sourcelink = False
-html_sidebars = {"install": [], "method": [], "changes": [], "contributing": []}
+# Pages that stand alone in their part would have an empty column.
+html_sidebars = {page: [] for page in ("index", "install", "search", "genindex")}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": ["on-this-page"],
     "show_toc_level": 2,
 }

@@ -36,6 +36,24 @@ CORE = ("inference", "kfda", "metrics")
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5py"}
 PUBLIC = sorted(mvpa_kfda.__all__)
 
+#: Parameters by which these functions mean something of their own. All others are
+#: described in the same words in every function of a room that has them.
+OF_ITS_OWN = {
+    "X": ("cross_validate", "decode_arrays", "generalize_arrays", "regress"),
+    "y": ("decode_epochs", "generalize_epochs", "regress"),
+    "mask_img": ("decode_regions",),
+    "same_trials": ("generalize_arrays",),
+    "y_test": ("generalize_arrays",),
+    "verbose": ("decode_epochs", "generalize_epochs"),
+    **dict.fromkeys(("cv", "scoring", "dtype"), ("regress",)),
+    "n_permutations": ("compare", "regress"),
+    "results": ("bootstrap_latency",),
+    "other": ("bootstrap_latency",),
+    "paired": ("bootstrap_latency",),
+    **dict.fromkeys(("method", "alternative"), ("compare",)),
+    "random_state": ("bootstrap_latency", "compare"),
+}
+
 #: What numpydoc checks in every docstring: it exists, its sections are in order, and
 #: its parameters and return value are all there, with types, under the right names.
 DOCSTRING_CHECKS = {
@@ -55,10 +73,15 @@ def read_metadata():
     return parser
 
 
-def documented_names():
-    """Names in the tables of the API reference, without the package."""
-    text = (ROOT / "doc" / "api.rst").read_text()
-    return re.findall(r"(?m)^   ([A-Za-z][\w.]+)$", text)
+def documented_names(page=None):
+    """Names in the tables of a page of the reference, or of both, without the package.
+
+    The first page has what is public, the second one what that is made of.
+    """
+    pages = ("api.rst", "api_inside.rst") if page is None else (page,)
+    text = "".join((ROOT / "doc" / name).read_text() for name in pages)
+    tables = re.findall(r"(?m)^\.\. autosummary::\n(?:   .*\n|\n)+", text)
+    return re.findall(r"(?m)^   ([A-Za-z][\w.]+)$", "".join(tables))
 
 
 def find(name):
@@ -198,7 +221,8 @@ def test_every_public_name_can_be_imported():
 def test_every_public_name_is_in_the_api_reference():
     documented = documented_names()
     assert len(set(documented)) == len(documented)
-    assert set(PUBLIC) == {name for name in documented if "." not in name}
+    assert set(PUBLIC) == set(documented_names("api.rst"))
+    assert all("." in name for name in documented_names("api_inside.rst"))
     for name in documented:
         assert callable(find(name))
 
@@ -237,6 +261,42 @@ def test_every_field_of_a_class_is_described(name):
     # A protocol has no arguments of its own, whatever Python says.
     own = set(parameters) - ({"args", "kwargs"} if is_protocol(found) else set())
     assert own <= names
+
+
+def descriptions(room):
+    """Map parameters to what every public function of a room says about them."""
+    texts = {}
+    for name in PUBLIC:
+        found = getattr(mvpa_kfda, name)
+        if inspect.isfunction(found) and found.__module__.split(".")[1] == room:
+            for entry in parse(found)["Parameters"]:
+                text = " ".join(" ".join(entry.desc).split())
+                texts.setdefault(entry.name, {})[name] = text
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("room", "parameter"),
+    [(room, name) for room in ("decoding", "group") for name in descriptions(room)],
+)
+def test_a_parameter_is_described_alike_by_all_functions(room, parameter):
+    alike = {
+        name: text
+        for name, text in descriptions(room)[parameter].items()
+        if name not in OF_ITS_OWN.get(parameter, ())
+    }
+    # The plainest one is how all of them begin; some have more to say.
+    shared = min(alike.values(), key=len, default="")
+    assert [name for name, text in alike.items() if not text.startswith(shared)] == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in described() if name.partition(".")[0] in PUBLIC]
+)
+def test_a_parameter_is_described_where_it_stands(name):
+    for entry in parse(find_described(name))["Parameters"]:
+        sent = re.findall(r"(?i)\bsee (?::\w+:)?`(\w+)`", " ".join(entry.desc))
+        assert set(sent).isdisjoint(PUBLIC), entry.name
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,6 +1,6 @@
 """
-Decode EEG epochs over time
-===========================
+When do classes differ? EEG epochs over time
+============================================
 
 When can a class of stimuli be read from the EEG? This tutorial decodes three classes at
 every time point, tests the scores with label permutations, and compares what different

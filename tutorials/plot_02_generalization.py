@@ -1,6 +1,6 @@
 """
-Generalize over time and across conditions
-==========================================
+Does a code last? Generalization over times and conditions
+==========================================================
 
 A classifier that was trained at one time can be tested at every other one. The map of
 all pairs of times tells whether the code that distinguishes the classes stays, changes

@@ -1,6 +1,6 @@
 """
-Where, at which frequency, and what it looks like
-=================================================
+Where, at which frequency, and what does it look like?
+======================================================
 
 Decoding over time says *when* classes can be told apart. This tutorial asks *where* on
 the head with a searchlight over sensors, *at which frequency* with the power of single
@@ -166,7 +166,9 @@ result.patterns("discriminant")["discriminant 1"].plot_topomap(
 # and its power is above the mean near C3.
 
 at_burst = over_freqs.patterns()["class_3"]
-at_burst.plot_topomap(tmin=0.4, tmax=0.5, fmin=17, fmax=23, show=False)
+at_burst.plot_topomap(
+    tmin=0.4, tmax=0.5, fmin=17, fmax=23, size=2.5, cbar_fmt="%.0e", show=False
+)
 
 # %%
 # References

@@ -1,5 +1,5 @@
 """
-Where in the brain: searchlights and regions
+Where in the brain? Searchlights and regions
 ============================================
 
 A searchlight decodes from the voxels of a small sphere, and does so around every voxel

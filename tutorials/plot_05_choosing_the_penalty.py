@@ -1,6 +1,6 @@
 """
-Choosing the penalty without leakage
-====================================
+How large a penalty? Choosing it without leakage
+================================================
 
 With more channels than a handful, a discriminant needs a penalty: without one it fits
 the noise. How large should it be? Trying some values and keeping the best one is right,

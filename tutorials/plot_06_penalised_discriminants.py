@@ -1,6 +1,6 @@
 """
-Smooth discriminants
-====================
+Are neighbours alike? Smooth discriminants
+==========================================
 
 A ridge penalty treats every pixel, sensor or voxel as a stranger to all others. But
 neighbours are alike, and weights that jump from one to the next are rarely what anyone

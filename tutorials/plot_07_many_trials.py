@@ -1,6 +1,6 @@
 """
-Many trials: low-rank kernels
-=============================
+Too many trials? Low-rank kernels
+=================================
 
 Direct cross-validation rests on one matrix with a row and a column for every trial.
 That is no burden for 500 trials. But its memory grows with the square of the number of

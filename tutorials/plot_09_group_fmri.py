@@ -1,6 +1,6 @@
 """
-From participants to the population: fMRI
-=========================================
+What holds for people in general? A group with fMRI
+===================================================
 
 Twelve searchlight maps become one map of the group. What does it show: where somebody
 has information, or where most people have? All data are simulated over the MNI brain

@@ -65,57 +65,65 @@ def cross_validate(
     y : array_like, shape (n_trials,)
         Class labels: strings, whole numbers or booleans; two or more classes.
     groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: for the splitters that use groups, and the blocks
-        within which labels are permuted.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them.
     kernel : str | kernel object | callable | list of these
-        ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, an object such as
-        ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a function ``f(X, Y) ->
-        (n_x, n_y)``. The width ``gamma="median"`` is computed on all rows, without
-        labels. A list, to choose from with ``reg="tuned"``.
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`. ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"``
+        is computed on all rows, without labels.
     reg : float | str | penalty object
-        The penalty. A float is relative, lambda = reg * trace(K_c) / n with the
-        centred kernel K_c of all rows (no labels are used), so that the unit of the
-        features does not matter; :class:`Ridge` is absolute, :class:`Shrinkage` in
-        units of the covariance's trace, :class:`DegreesOfFreedom` says how flexible
-        the model is. ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage of the
-        total covariance of all rows, for linear kernels. ``"tuned"`` or
-        :class:`Tuned` choose it inside every training set, and with a list as `kernel`
-        one of these kernels too.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when groups are given, else 10-fold stratified. An
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Test sets may overlap or
         miss trials, but training must be on all trials outside the test set. The folds
         are drawn once, from the observed labels, and kept for all permutations.
-    scoring : str | list of str
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
         ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``, or several; the first is
-        the one in ``result.scores``. With two classes, recall, precision and F1 are
-        those of the second class in sorted order, otherwise macro averages. All are
-        computed on the predictions pooled over test sets, except the ROC AUC, which is
-        the mean over test sets (over classes too, one against the rest, when there are
-        more than two), pooled only where no test set holds two classes.
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow. With more than two classes the ROC AUC is the mean
+        over classes too, one against the rest; where no test set holds two classes, it
+        is pooled.
     n_permutations : int
-        Label permutations P for the null distribution. When fewer distinct ones
-        exist, all of them are used.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     batch_size : int | None
         Permutations processed at a time; memory grows with it. None chooses by cache
-        size. The result does not depend on it (with float32, but for near ties).
+        size. The result does not depend on it. With float32 near ties may.
     dtype : "float64" | "float32"
         Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half; class scores then deviate by up to 1e-3 of the largest,
-        and predictions where two classes are as close as that: hardly ever with two
-        classes, in some percent of trials with many classes and a few features. A
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features. Class scores deviate by up to 1e-3 of the largest. A
         tuned penalty may be another where two are about as good, mostly by log_loss.
     n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Approximate the kernel with landmarks, see :class:`Nystrom`, so that no (n, n)
-        matrix is made.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
@@ -233,52 +241,92 @@ def decode_arrays(
     tmin : float
         Time of the first sample in seconds.
     groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects, see :func:`cross_validate`.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them.
     window, step : float | None
         Length of a sliding window and distance between windows in seconds, rounded to
         samples. None: one sample.
     window_mode : "mean" | "concatenate"
         Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``.
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`.
     reg : float | str | penalty object
-        See :func:`cross_validate`; a float is relative to each time point's kernel.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. Each time point has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`.
-    scoring : str | list of str
-        See :func:`cross_validate`.
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations.
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Label permutations P, the same at every time point.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used. They are the same at every time point.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     n_jobs : int | None
-        Workers over blocks of time points, as in joblib. The result does not depend
-        on it.
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which labels are processed, see :func:`cross_validate`.
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features.
     verbose : bool | None
         True shows how far the run is, by a bar, or in a log by a line now and then;
         False does not, None only for runs of more than a few seconds.
     n_components : int | None
-        How many discriminants to classify by, see :func:`cross_validate`.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Landmarks that approximate the kernel, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
-        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out.
     task : "classification" | "regression"
-        ``"regression"`` predicts continuous y, see :func:`regress`; the score is
-        ``"r2"`` unless `scoring` names another one of regression.
+        ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
+        regression: `y` holds one for each trial, folds are not stratified, and the
+        score is ``"r2"`` unless `scoring` asks for ``"pearsonr"`` or
+        ``"neg_mean_squared_error"``. `n_components` and `average` are for classes only.
     keep_class_scores : bool
-        Keep the class scores of every trial at every time: ``result.class_scores``,
-        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
-        They take n_times x n_trials x n_classes numbers.
+        Keep the class scores of every trial, for correlating them with behaviour:
+        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
+        take a number for every trial, class and position.
 
     Returns
     -------
     result : TimeResult | TimeRegressionResult
-        See :func:`decode_epochs`.
+        ``.scores`` (n_times,) of the first metric, ``.metrics``, ``.null`` (P,
+        n_times), ``.predictions`` (n_times, n_trials), ``.chance``,
+        ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
+        ``.times`` (s; the centres of windows). With ``task="regression"`` a
+        TimeRegressionResult, whose predictions are numbers.
 
     Raises
     ------

@@ -178,14 +178,16 @@ def decode_epochs(
     Parameters
     ----------
     epochs : mne.Epochs | mne.time_frequency.EpochsTFR
-        Epochs (or EpochsArray) with real, finite data, or the power of epochs at
-        several frequencies (also an EpochsTFRArray). They are not changed.
+        Epochs (or EpochsArray) with real, finite data. They are not changed. Also the
+        power of epochs at several frequencies (or an EpochsTFRArray), each of which is
+        brought to one scale by itself.
     y : None | str | array_like, shape (n_epochs,)
         None: the names in ``epochs.event_id`` are the classes. A string: a column of
         ``epochs.metadata``. Else one label per epoch.
     groups : None | str | array_like, shape (n_epochs,)
-        Runs, sessions or subjects, as a metadata column's name or an array; see
-        :func:`cross_validate`.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them. The name of a metadata
+        column, or one for each epoch.
     picks : str | list | None
         Channels, as in MNE-Python. None takes all data channels (of all types). Bad
         channels always stay out; misc channels are used when picked.
@@ -197,17 +199,16 @@ def decode_epochs(
         1 for neighbours and 0 for others, with the picked channels in their order. A
         tuple, as that function returns it: channels are matched by name, and may be
         more than those picked. Every sensor is in its own neighbourhood in any case.
-        Not for power.
+        Not for power, and not with a noise covariance as `scale`, by which no
+        neighbourhood would stay local.
     scale : "auto" | "channel" | mne.Covariance | None
-        How to bring channels to one scale. ``"auto"``: when the channels are of
-        several types, each type is divided by its standard deviation over epochs,
-        channels and times; channels of a single type stay in their unit (except for a
-        kernel with ``gamma=None``, which presumes features of about unit variance).
-        ``"channel"``: each channel is divided by its own standard deviation. A noise
-        covariance: channels are whitened with it; not with `sensors`, whose
-        neighbourhoods would not stay local, and not for power. None: nothing.
-        Standard deviations are computed once over all epochs, without labels, and
-        all picked channels; of power at each frequency by itself.
+        How to bring channels to one scale. ``"auto"``: when the channels are of several
+        types, each type is divided by its standard deviation over epochs, channels and
+        times; channels of a single type stay in their unit (except for a kernel with
+        ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
+        each channel is divided by its own standard deviation. A noise covariance:
+        channels are whitened with it. None: nothing. Standard deviations are those of
+        all epochs and picked channels, without labels.
     window : float | None
         Length of a sliding window in seconds, rounded to samples. None: one sample.
     step : float | None
@@ -215,43 +216,77 @@ def decode_epochs(
     window_mode : "mean" | "concatenate"
         Average the samples in a window, or use all of them as features.
     kernel : str | kernel object | callable | list of these
-        See :func:`cross_validate`; not ``"precomputed"``. :class:`GraphSmooth` makes
-        weights smooth over neighbouring channels.
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`. :class:`GraphSmooth` makes weights smooth over neighbouring channels.
     reg : float | str | penalty object
-        See :func:`cross_validate`; a float is relative to each position's kernel.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. Each position has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`.
-    scoring : str | list of str
-        See :func:`cross_validate`.
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations.
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Label permutations P, the same at every position.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used. They are the same at every position.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     n_jobs : int | None
-        Workers over blocks of positions, as in joblib. The result does not depend
-        on it. Starting workers takes about a second, so they pay off in longer runs.
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which labels are processed, see :func:`cross_validate`.
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features.
     verbose : bool | str | int | None
         True (or a level of INFO or below) shows how far the run is, by a bar, or in a
         log by a line now and then; False does not, None only for runs of more than a
         few seconds.
     n_components : int | None
-        How many discriminants to classify by, see :func:`cross_validate`.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Landmarks that approximate the kernel, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
-        How many trials to average into pseudo-trials, see :func:`cross_validate`.
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out.
     task : "classification" | "regression"
-        ``"regression"`` predicts continuous values, reaction times say, at every time
-        point, see :func:`regress`: y is a metadata column or one number per epoch, and
-        the score ``"r2"`` unless `scoring` names another one of regression.
+        ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
+        regression: `y` holds one for each trial, folds are not stratified, and the
+        score is ``"r2"`` unless `scoring` asks for ``"pearsonr"`` or
+        ``"neg_mean_squared_error"``. `n_components` and `average` are for classes only.
+        So are `sensors` and power.
     keep_class_scores : bool
-        Keep the class scores of every trial at every position: ``result.class_scores``,
-        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
-        They take n_positions x n_epochs x n_classes numbers.
+        Keep the class scores of every trial, for correlating them with behaviour:
+        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
+        take a number for every trial, class and position.
 
     Returns
     -------

@@ -155,67 +155,123 @@ def generalize_arrays(
     y : array_like, shape (n_trials,)
         Class labels: strings, whole numbers or booleans; two or more classes.
     X_test : array_like, shape (n_test_trials, n_features, n_test_times) | None
-        Data to test on, with the features of `X`.
+        Data to test on, with the features of `X`: other trials, tested with what all of
+        `X` has trained, without folds, or the same trials one by one, cross-validated.
     y_test : array_like, shape (n_test_trials,) | None
         Labels to be predicted. None: those of `y`, for the same trials.
     same_trials : bool | None
-        Whether `X_test` holds the trials of `X` in the same order, see
-        :func:`generalize_epochs`. None: found out by comparing the data at common
-        times; other times or other processing of the same trials cannot be recognized,
-        so say so.
+        Whether `X_test` holds the trials of `X` in the same order. None: found out by
+        comparing the data at common times; other times or other processing of the same
+        trials cannot be recognized, so say so.
     sfreq : float
-        Samples per second, of both. With 1, times and windows are in samples.
+        Samples per second. With 1, times and windows are in samples. `X_test` has the
+        same.
     tmin, tmin_test : float
         Time of the first sample of `X` and `X_test` in seconds; `tmin_test` None is
         `tmin`.
     groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects of the trials of `X`, see :func:`cross_validate`.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them. They are those of the
+        trials of `X`.
     window, step : float | None
         Length of a sliding window and distance between windows in seconds, rounded to
         samples. None: one sample.
     window_mode : "mean" | "concatenate"
         Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``.
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`. A kernel's width is that of the training time.
     reg : float | str | penalty object
-        See :func:`cross_validate`; a float is relative to each time point's kernel.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`. Not for tests on other trials.
-    scoring : str | list of str
-        See :func:`cross_validate`.
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations. Not for
+        tests on other trials.
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Label permutations P, the same at every time point. See
-        :func:`generalize_epochs` for which labels are permuted.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used. They are the same for the whole map. In
+        cross-validation each permutation's predictions are scored twice: with the
+        tested labels permuted along with the trained ones, and with the tested labels
+        as they are. A cell passes if it passes both
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
+        the training labels are permuted: no trial is both trained with and tested, and
+        the hypothesis is that what was trained with says nothing about what is tested,
+        which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
-        What to keep of the permutations' maps, see :func:`generalize_epochs`.
+        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
+        bytes for each position. ``"max"``: each map's largest score, and for each
+        position how many permutations reach the observed score; enough for all p-values
+        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
+        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
+        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
+        ``"full"`` up to 1 GiB, else ``"max"``. A position is a pair of times, and in
+        cross-validation the scores are twice as many: 1 GiB are 1000 permutations of
+        366 x 366 times.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     n_jobs : int | None
-        Workers over blocks of time points, as in joblib. The result does not depend
-        on it.
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which labels are processed, see :func:`cross_validate`.
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features.
     verbose : bool | None
         True shows how far the run is, by a bar, or in a log by a line now and then;
         False does not, None only for runs of more than a few seconds.
     n_components : int | None
-        How many discriminants to classify by, see :func:`cross_validate`.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Landmarks that approximate the kernel, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
-        How many trials to average into pseudo-trials, see :func:`cross_validate`.
-        For linear kernels, and not for tests on other trials.
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. For linear kernels, and
+        not for tests on other trials or other labels.
     keep_class_scores : bool
-        Keep the class scores of every trial on the diagonal: ``result.class_scores``,
-        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
-        They take n_times x n_trials x n_classes numbers.
+        Keep the class scores of every trial, for correlating them with behaviour:
+        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
+        take a number for every trial, class and position. They are those of
+        the diagonal, where training and test time are the same.
 
     Returns
     -------
     result : GeneralizationResult
-        See :func:`generalize_epochs`.
+        ``.scores`` (n_train_times, n_test_times) of the first metric, ``.train_times``
+        and ``.test_times`` (s), ``.metrics``, ``.null`` (P, n_train_times,
+        n_test_times), ``.predictions`` (n_train_times, n_test_times, n_tested),
+        ``.chance``, ``.pvalues(correction=)``, ``.diagonal()``, ``.plot()``,
+        ``.to_dataframe()``, ``.save()``.
 
     Raises
     ------
@@ -368,68 +424,112 @@ def generalize_epochs(
         found out by comparing the data at common times; epochs that are cut around
         other events than those of `epochs` cannot be recognized, so say so.
     groups : None | str | array_like, shape (n_epochs,)
-        Runs, sessions or subjects of `epochs`, as a metadata column's name or an array;
-        see :func:`cross_validate`.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them. The name of a metadata
+        column of `epochs`, or one for each epoch.
     picks : str | list | None
-        Channels of `epochs`, see :func:`decode_epochs`.
+        Channels, as in MNE-Python. None takes all data channels (of all types). Bad
+        channels always stay out; misc channels are used when picked.
     scale : "auto" | "channel" | mne.Covariance | None
-        See :func:`decode_epochs`; computed on `epochs` (or the part to train on) and
-        applied to test epochs too.
+        How to bring channels to one scale. ``"auto"``: when the channels are of several
+        types, each type is divided by its standard deviation over epochs, channels and
+        times; channels of a single type stay in their unit (except for a kernel with
+        ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
+        each channel is divided by its own standard deviation. A noise covariance:
+        channels are whitened with it. None: nothing. Standard deviations are those of
+        all epochs and picked channels, without labels. They are taken from `epochs` (or
+        the part to train on) and applied to test epochs too.
     window, step : float | None
         Length of a sliding window and distance between windows in seconds, rounded to
         samples. None: one sample.
     window_mode : "mean" | "concatenate"
         Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``. A kernel's width is that of
-        the training time.
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`. A kernel's width is that of the training time.
     reg : float | str | penalty object
-        See :func:`cross_validate`; a float is relative to each training time's kernel.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`. Not for tests on other trials.
-    scoring : str | list of str
-        See :func:`cross_validate`.
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations. Not for
+        tests on other trials.
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Label permutations P, the same for the whole map. In cross-validation each
-        permutation's predictions are scored twice: with the tested labels permuted
-        along with the trained ones, and with the tested labels as they are. A cell
-        passes if it passes both (:meth:`GeneralizationResult.pvalues` says why). For
-        tests on other trials only the training labels are permuted: no trial is both
-        trained with and tested, and the hypothesis is that what was trained with says
-        nothing about what is tested, which may well be decodable by itself.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used. They are the same for the whole map. In
+        cross-validation each permutation's predictions are scored twice: with the
+        tested labels permuted along with the trained ones, and with the tested labels
+        as they are. A cell passes if it passes both
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
+        the training labels are permuted: no trial is both trained with and tested, and
+        the hypothesis is that what was trained with says nothing about what is tested,
+        which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
-        What to keep of the permutations' maps, P x n_train_times x n_test_times numbers
-        for every metric, and twice that in cross-validation. ``"full"``: all of them,
-        in single precision. ``"max"``: each map's largest score, and for each cell how
-        many permutations reach the observed score; enough for all p-values but those of
-        clusters and TFCE. ``"stream"``: the maps go to a temporary file of the size of
-        ``"full"``, and their largest cluster (threshold 0.05) and TFCE score are kept
-        as well. ``"auto"``: ``"full"`` up to 1 GiB (1000 permutations of 366 x 366
-        times, cross-validated, one metric), else ``"max"``.
+        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
+        bytes for each position. ``"max"``: each map's largest score, and for each
+        position how many permutations reach the observed score; enough for all p-values
+        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
+        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
+        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
+        ``"full"`` up to 1 GiB, else ``"max"``. A position is a pair of times, and in
+        cross-validation the scores are twice as many: 1 GiB are 1000 permutations of
+        366 x 366 times.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     n_jobs : int | None
-        Workers over blocks of training times, as in joblib. The result does not depend
-        on it.
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which labels are processed; float32 takes about half the time, and
-        is for data whose mean over trials does not drift by many standard deviations.
-        See :func:`cross_validate`.
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features. It is for data whose mean over trials does not drift
+        by many standard deviations.
     verbose : bool | str | int | None
-        See :func:`decode_epochs`.
+        True (or a level of INFO or below) shows a progress bar, False none, None only
+        on runs of more than a few seconds.
     n_components : int | None
-        How many discriminants to classify by, see :func:`cross_validate`.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Landmarks that approximate the kernel, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
-        How many trials to average into pseudo-trials, see :func:`cross_validate`.
-        For linear kernels, and not for tests on other trials.
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. For linear kernels, and
+        not for tests on other trials or other labels.
     keep_class_scores : bool
-        Keep the class scores of every trial on the diagonal: ``result.class_scores``,
-        ``.decision_values()`` and ``.probabilities()``, for correlating with behaviour.
-        They take n_times x n_trials x n_classes numbers.
+        Keep the class scores of every trial, for correlating them with behaviour:
+        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
+        take a number for every trial, class and position. They are those of
+        the diagonal, where training and test time are the same.
 
     Returns
     -------

@@ -396,13 +396,14 @@ def searchlight(
     imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
         One image per trial or block, not one per volume of a time series: what
         nilearn's maskers take, volumes or surfaces (also lists of them), or an array
-        (n_images, n_features) with `adjacency`.
+        (n_images, n_features). An array needs `adjacency`.
     y : array_like, shape (n_images,) | tuple of (table, column)
         Class labels: strings, whole numbers or booleans; two or more classes. A tuple
         names the column of a DataFrame or of a .tsv or .csv file.
     groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
-        Runs, sessions or subjects: for z-scores, for the splitters that use groups, and
-        the blocks within which labels are permuted. A string is a column of y's table.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them. Z-scores are within
+        them. A string is a column of y's table.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
         does, or takes all vertices. With a fitted masker its ``transform`` makes the
@@ -424,45 +425,81 @@ def searchlight(
         only. No label is used. If folds leave whole groups out, nothing of a test set
         goes into training; without groups, or if folds cut through them, test images
         take part in the z-scores of the training images.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``.
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`.
     reg : float | str | penalty object
-        See :func:`cross_validate`; a float is relative to each sphere's kernel.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. Each sphere has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`: None leaves one group out when groups are given.
-    scoring : str | list of str
-        See :func:`cross_validate`.
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations.
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Label permutations P, the same in every sphere.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used. They are the same in every sphere.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted maps. ``"full"``: all of them, P x V x 4 bytes.
-        ``"max"``: each map's largest score, and of every voxel how many permutations
-        reach its score: enough for all p-values but those of clusters and TFCE.
-        ``"stream"``: these too, by way of a temporary file. ``"auto"``: all of them up
-        to 1 GiB, else the maxima.
+        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
+        bytes for each position. ``"max"``: each map's largest score, and for each
+        position how many permutations reach the observed score; enough for all p-values
+        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
+        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
+        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
+        ``"full"`` up to 1 GiB, else ``"max"``.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     n_jobs : int | None
-        Workers over blocks of spheres, as in joblib. The result does not depend on it.
-        In ``joblib.parallel_config(backend="dask")`` they are those of a Dask cluster.
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs. In
+        ``joblib.parallel_config(backend="dask")`` they are those of a Dask cluster.
     dtype : "float64" | "float32"
-        Precision in which labels are processed, see :func:`cross_validate`.
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features.
     verbose : bool | None
         True shows how far the run is, by a bar, or in a log by a line now and then;
         False does not, None only for runs of more than a few seconds.
     checkpoint : None | str | path-like
-        A file that keeps finished blocks of spheres. The same call with the same file
+        A file that keeps finished blocks of positions. The same call with the same file
         continues a run that was stopped at any moment, and ends with the same result.
         It is not deleted at the end.
     n_components : int | None
-        How many discriminants to classify by, see :func:`cross_validate`.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Landmarks that approximate the kernel, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
-        How many trials to average into pseudo-trials, see :func:`cross_validate`.
-        Images are averaged after z-scoring.
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. Images are averaged after
+        z-scoring.
 
     Returns
     -------
@@ -598,10 +635,12 @@ def decode_regions(
     Parameters
     ----------
     imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
-        One image per trial, see :func:`searchlight`; or an array (n_images,
-        n_features).
+        One image per trial or block, not one per volume of a time series: what
+        nilearn's maskers take, volumes or surfaces (also lists of them), or an array
+        (n_images, n_features).
     y : array_like, shape (n_images,) | tuple of (table, column)
-        Class labels, see :func:`searchlight`.
+        Class labels: strings, whole numbers or booleans; two or more classes. A tuple
+        names the column of a DataFrame or of a .tsv or .csv file.
     labels_img : 3D image | SurfaceImage | path | atlas of nilearn | array
         Whole numbers, one per region; 0 is background. A volume on another grid is
         resampled to that of the images, with a warning. What nilearn's
@@ -610,43 +649,91 @@ def decode_regions(
     lut : None | DataFrame | path
         Names of the regions, a table with columns ``index`` and ``name``.
     groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
-        Runs, sessions or subjects, see :func:`searchlight`.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them. Z-scores are within
+        them. A string is a column of y's table.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None takes all.
     standardize : "zscore_sample" | False
-        Z-scores within each group, see :func:`searchlight`.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`; not ``"precomputed"``.
+        Z-score every voxel, without labels: within each group where there are groups,
+        else over all images; also over all images when every group holds one class
+        only. No label is used. If folds leave whole groups out, nothing of a test set
+        goes into training; without groups, or if folds cut through them, test images
+        take part in the z-scores of the training images.
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`.
     reg : float | str | penalty object
-        See :func:`cross_validate`; a float is relative to each region's kernel.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. Each region has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        See :func:`cross_validate`.
-    scoring : str | list of str
-        See :func:`cross_validate`.
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
+        miss trials, but training must be on all trials outside the test set. The folds
+        are drawn once, from the observed labels, and kept for all permutations.
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Label permutations P, the same in every region.
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used. They are the same in every region.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted scores, see :func:`searchlight`.
+        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
+        bytes for each position. ``"max"``: each map's largest score, and for each
+        position how many permutations reach the observed score; enough for all p-values
+        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
+        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
+        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
+        ``"full"`` up to 1 GiB, else ``"max"``.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     n_jobs : int | None
-        Workers over blocks of regions, as in joblib.
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which labels are processed, see :func:`cross_validate`.
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features.
     verbose : bool | None
         True shows how far the run is, by a bar, or in a log by a line now and then;
         False does not, None only for runs of more than a few seconds.
     checkpoint : None | str | path-like
-        A file that keeps finished blocks, see :func:`searchlight`.
+        A file that keeps finished blocks of positions. The same call with the same file
+        continues a run that was stopped at any moment, and ends with the same result.
+        It is not deleted at the end.
     n_components : int | None
-        How many discriminants to classify by, see :func:`cross_validate`.
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
     approx : Nystrom | None
-        Landmarks that approximate the kernel, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
     average : int | None
-        How many trials to average into pseudo-trials, see :func:`cross_validate`.
-        Images are averaged after z-scoring.
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. Images are averaged after
+        z-scoring.
 
     Returns
     -------

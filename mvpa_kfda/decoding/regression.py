@@ -403,35 +403,52 @@ def regress(
     y : array_like, shape (n_trials,)
         The number to predict for every trial, in any unit: a reaction time, a rating.
     groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: for the splitters that use groups, and the blocks
-        within which values are permuted.
-    kernel : str | kernel object | callable
-        See :func:`cross_validate`.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them.
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`. ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"``
+        is computed on all rows, without labels.
     reg : float | str | penalty object
-        See :func:`cross_validate`. A tuned penalty is chosen by the squared error.
+        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
+        centred kernel matrix K_c of all n trials, so that the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
+        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
+        training set. A tuned penalty is chosen by the squared error.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when groups are given, else 10 folds. An int: that
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
         many folds of neighbouring trials, as scikit-learn's KFold. Test sets may
         overlap or miss trials, but training must be on all trials outside the test
         set. Splitters are not shown the values; stratified ones are refused.
-    scoring : str | list of str
+    scoring : str | callable | list of these
         ``"r2"``, ``"pearsonr"``, ``"neg_mean_squared_error"`` (in the squared unit of
         y), or several; the first is the one in ``result.scores``. All are computed on
-        the predictions pooled over test sets.
+        the predictions pooled over test sets. A function ``f(y_true, y_pred, None) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
     n_permutations : int
-        Permutations P of the values for the null distribution. When fewer distinct
-        ones exist, all of them are used.
+        Permutations P of the values for the null distribution; 0 for none. When fewer
+        distinct ones exist, all of them are used.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged: :func:`mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
+        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
+        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
+        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
-        Seed of the permutations.
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
     batch_size : int | None
         Permutations processed at a time; memory grows with it. None chooses by cache
         size. The result does not depend on it.
     dtype : "float64" | "float32"
         Precision in which values, observed and permuted, are processed.
     approx : Nystrom | None
-        How to approximate the kernel with many trials, see :func:`cross_validate`.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
 
     Returns
     -------

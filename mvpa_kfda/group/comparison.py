@@ -100,15 +100,16 @@ def compare(
         described in `mvpa_kfda.inference.corrections`. The first is the default of the
         result.
     metric : str or None
-        Name of the metric; None takes the first of `result_a`. "sign-flip" and "both"
-        compare accuracies and take no other.
+        Name of the metric; None takes the first. "permutation" takes that of
+        `result_a`; "sign-flip" and "both" compare accuracies and take no other.
     alternative : {"two-sided", "greater", "less"}
-        "greater": `result_a` scores higher.
+        Which differences count: "greater" those where `result_a` scores higher, "less"
+        those where `result_b` does, "two-sided" both.
     alpha : float
         Significance level of the figures.
     threshold : float
-        p-level that a position passes to be in a cluster, one-sided unless the test is
-        two-sided; for the corrections by clusters.
+        p-level that a position passes to be in a cluster, above 0 and below 0.5, for
+        the corrections by clusters; one-sided unless the test is two-sided.
     n_permutations : int
         Number of sign flips. If there are no more than that, all of them are taken,
         and the test is exact. "permutation" takes the permutations of the results.
@@ -116,7 +117,8 @@ def compare(
         What changes its sign at a time in "sign-flip": single trials, or all trials of
         a group (run, session). Groups if the trials of a group depend on each other.
     random_state : int, Generator, RandomState or None
-        Seed of the sign flips.
+        Seed of the sign flips. None makes p differ from call to call; give a number,
+        such as 0, and report it.
 
     Returns
     -------

@@ -250,7 +250,8 @@ def bootstrap_latency(
     subjects : sequence of str or None
         Names of the subjects.
     random_state : int | Generator | RandomState | None
-        Seed of the resamples.
+        Seed of the resamples. None makes intervals differ from call to call; give a
+        number, such as 0, and report it.
 
     Returns
     -------

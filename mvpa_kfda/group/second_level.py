@@ -151,8 +151,8 @@ def group_inference(
     correction : str or sequence of str
         Correction for testing many positions: "none", "max", "max-step-down",
         "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
-        described in `mvpa_kfda.inference.corrections`; for "bootstrap" also
-        "cluster-fdr". The first is the default of the result.
+        described in `mvpa_kfda.inference.corrections`. The first is the default of the
+        result. For "bootstrap" also "cluster-fdr".
     other : sequence of results or of paths, or None
         Another group, or with ``paired=True`` the same subjects in another condition:
         the difference is tested then. Not for "prevalence" and "bootstrap".
@@ -168,7 +168,7 @@ def group_inference(
         Which scores count. None is "greater" (than chance), and "two-sided" for
         differences. "prevalence" has "greater" only.
     alpha : float
-        Significance level of the figures and of the prevalence bound.
+        Significance level of the figures. The prevalence bound has the same.
     n_permutations : int or None
         Number of second-level permutations. If there are no more than that, all of
         them are taken, and the test is exact. None is 10,000 or, for "prevalence" at up
@@ -176,9 +176,9 @@ def group_inference(
         subjects, up to 0.587 and 0.677). It stays 10,000 where a correction by
         clusters, TFCE or "max-step-down" is asked for, which takes long.
     threshold : float or None
-        p-level that a position passes to be in a cluster, above 0 and below 0.5,
-        one-sided unless the test is two-sided; for the corrections by clusters. None
-        is 0.001 for images and 0.05 for everything else.
+        p-level that a position passes to be in a cluster, above 0 and below 0.5, for
+        the corrections by clusters; one-sided unless the test is two-sided. None is
+        0.001 for images and 0.05 for everything else.
     subjects : sequence of str or None
         Names of the subjects. None takes them from the files' paths.
     resample : bool

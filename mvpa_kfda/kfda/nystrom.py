@@ -105,7 +105,9 @@ class Nystrom:
         Parameters
         ----------
         kernel : str | kernel object | callable | list of these
-            What to approximate; see :func:`cross_validate`. Not a precomputed kernel.
+            What to approximate, as the decoding functions take it: ``"linear"``,
+            ``"rbf"``, ``"polynomial"``, an object such as ``RBF(gamma=0.1)``, or a
+            function ``f(X, Y) -> (n_x, n_y)``. Not a precomputed kernel.
 
         Returns
         -------

@@ -24,7 +24,7 @@ from .onset import OnsetMixin
 
 @result_kind
 class DecodingResult(EvidenceMixin, SubjectResult[float]):
-    """Decoding of one set of features, see `cross_validate`.
+    """Decoding of one set of features, see :func:`cross_validate`.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class _RegressionMap(SubjectResult[Scores]):
 
 @result_kind
 class RegressionResult(_RegressionMap[float]):
-    """Regression on one set of features, see `regress`.
+    """Regression on one set of features, see :func:`regress`.
 
     Parameters
     ----------
@@ -164,15 +164,19 @@ class RegressionResult(_RegressionMap[float]):
 
 @result_kind
 class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
-    """Regression at every time point, see `decode_epochs` and `decode_arrays`.
+    """Regression at every time, see :func:`decode_epochs` and :func:`decode_arrays`.
 
     Parameters
     ----------
     times : array, shape (n_times,)
         Time points in seconds.
     penalty : dict of str -> array
-        "lambda" and "degrees_of_freedom" and more, see `RegressionResult`, at every
-        time point: (n_times, ...).
+        "lambda" and "degrees_of_freedom", (n_times,), or (n_times, n_folds) where the
+        penalty was tuned. Then also "kernel" (n_times, n_folds), the number of the
+        chosen one, "grid" (n_times, n_kernels, n_lambdas), "scale" (n_times,
+        n_kernels), the trace(K_c)/n that a float is relative to, and "criterion"
+        (n_times, n_folds, n_kernels, n_lambdas), the mean squared error inside the
+        training sets.
 
     Examples
     --------

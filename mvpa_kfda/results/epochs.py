@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @result_kind
 class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
-    """Decoding at every time point, see `decode_epochs`.
+    """Decoding at every time point, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray
 class TimeFrequencyResult(
     OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray]
 ):
-    """Decoding of power at every frequency and time, see `decode_epochs`.
+    """Decoding of power at every frequency and time, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class TimeFrequencyResult(
 
 @result_kind
 class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
-    """Decoding of every sensor's neighbourhood at every time, see `decode_epochs`.
+    """Decoding of every sensor's neighbourhood over time, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
 class GeneralizationResult(
     PatternsMixin, SummariesMixin, EvidenceMixin, SubjectResult[NDArray]
 ):
-    """Training at one time and testing at another, see `generalize_epochs`.
+    """Training at one time and testing at another, see :func:`generalize_epochs`.
 
     Parameters
     ----------

@@ -439,7 +439,7 @@ NULLS = {"global": 0.0, "majority": 0.5}
 
 @result_kind
 class GroupResult(TestedMap):
-    """Inference over subjects, see `group_inference`.
+    """Inference over subjects, see :func:`group_inference`.
 
     Parameters
     ----------
@@ -824,7 +824,7 @@ COMPARISON_TESTS = {
 
 @result_kind
 class ComparisonResult(TestedMap):
-    """The difference between two results of one subject, see `compare`.
+    """The difference between two results of one subject, see :func:`compare`.
 
     Parameters
     ----------

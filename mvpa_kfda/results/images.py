@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @result_kind
 class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
-    """Decoding in many places of a brain, see `searchlight` and `decode_regions`.
+    """Decoding all over a brain, see :func:`searchlight` and :func:`decode_regions`.
 
     A position is the centre of a searchlight, a region, or a feature. Positions where
     nothing could be decoded, such as voxels outside of the brain, have NaN for their

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @result_kind
 class Latency(Result):
-    """Onset and peak of a group's time course, see `bootstrap_latency`.
+    """Onset and peak of a group's time course, see :func:`bootstrap_latency`.
 
     Parameters
     ----------
