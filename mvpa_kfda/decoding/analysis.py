@@ -31,6 +31,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
+from .design import warn_of_design
 from .run import Task, check_null, run
 
 #: Trials above which an exact kernel matrix is worth a word.
@@ -153,11 +154,13 @@ def make_analysis(
     n_test=None,
     n_components=None,
     average=None,
+    numbers=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
+    `numbers` (n,) are those of the trials in the recording, where they are known.
     """
     scoring = check_scoring(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
@@ -199,7 +202,7 @@ def make_analysis(
         "cv": name,
         **record_run(task, permutations, seed),
     }
-    return Analysis(
+    analysis = Analysis(
         classes,
         codes,
         groups,
@@ -212,6 +215,8 @@ def make_analysis(
         single,
         averaging,
     )
+    warn_of_design(analysis, numbers)
+    return analysis
 
 
 def _average(k, folds, codes, groups, seed, classes, y_test):

@@ -120,6 +120,13 @@ def cross_validate(
         only, a class with fewer trials than stratified folds, unknown names, splits
         that leave out training trials, or a lambda that is too small.
 
+    Warns
+    -----
+    UserWarning
+        If the order of the classes is alike in all groups, so that the position of a
+        trial tells its class, or if classes come in blocks, whose trials are no
+        independent ones.
+
     Notes
     -----
     With the hat matrix :math:`G = 11^\top/n + K_c (K_c + \lambda I)^{-1}` and

@@ -449,13 +449,19 @@ def regress(
 
 
 def _make_from_decoding(
-    *data, scoring, with_patterns=False, n_components=None, average=None, **options
+    *data,
+    scoring,
+    with_patterns=False,
+    n_components=None,
+    average=None,
+    numbers=None,
+    **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
 
     Their default score, "accuracy", is r2 for numbers.
     """
-    del with_patterns  # of classes
+    del with_patterns, numbers  # of classes
     of_classes = {"n_components": n_components, "average": average}
     refuse_for_regression(**of_classes)
     scoring = "r2" if scoring == "accuracy" else scoring
