@@ -4,13 +4,13 @@ import mne
 import numpy as np
 from mne.time_frequency import EpochsTFR
 
+from ..data.classes import choose_epochs, names_classes
 from ..data.epochs import (
     check_epochs,
     check_map,
     check_scale,
     find_neighbours,
     fit_scaling,
-    per_epoch,
     pick_channels,
     progress_wanted,
     samples_first,
@@ -66,12 +66,17 @@ def decode_epochs(
     epochs : mne.Epochs | mne.time_frequency.EpochsTFR
         Epochs (or EpochsArray) with real, finite data, or the power of epochs at
         several frequencies (also an EpochsTFRArray). They are not changed.
-    y : None | str | array_like, shape (n_epochs,)
+    y : None | str | array_like, shape (n_epochs,) | list of str | dict
         None: the names in ``epochs.event_id`` are the classes. A string: a column of
-        ``epochs.metadata``. Else one label per epoch.
+        ``epochs.metadata``. An array or list with one label per epoch. A list of fewer
+        names, ``["face", "house"]``: each is a class, with the events that have this
+        name or tag as in ``epochs["face"]``, say ``"face/left"`` and ``"face/right"``.
+        A dict names the classes: ``{"animate": ["face", "body"], "inanimate":
+        "house"}``. Epochs of no class are left out; an event of two classes is an
+        error.
     groups : None | str | array_like, shape (n_epochs,)
-        Runs, sessions or subjects, as a metadata column's name or an array; see
-        :func:`cross_validate`.
+        Runs, sessions or subjects, as a metadata column's name or an array for all
+        epochs, also those that `y` leaves out; see :func:`cross_validate`.
     picks : str | list | None
         Channels, as in MNE-Python. None takes all data channels (of all types). Bad
         channels always stay out; misc channels are used when picked.
@@ -149,13 +154,18 @@ def decode_epochs(
         * of regression (n_times,), a TimeRegressionResult, whose predictions are
           numbers.
 
+        Where `y` names classes, trials are those of the epochs that are left, for
+        `cv` too; ``.parameters["selected"]`` has their indices among the given epochs,
+        ``.parameters["classes"]`` the events of each class.
+
     Raises
     ------
     ValueError, TypeError
         On empty epochs, data that is complex or not finite, an unknown metadata column,
-        a window longer than the epoch, data that is flat at some time, channels whose
-        neighbours are not known, an adjacency that does not fit the channels, and all
-        that :func:`cross_validate` refuses.
+        event or tag, a class without epochs, an event of two classes, a window longer
+        than the epoch, data that is flat at some time, channels whose neighbours are
+        not known, an adjacency that does not fit the channels, and all that
+        :func:`cross_validate` refuses.
 
     Examples
     --------
@@ -164,6 +174,13 @@ def decode_epochs(
     >>> result = decode_epochs(epochs, n_permutations=100, random_state=0)
     >>> bool(result.pvalues("max").min() < 0.05)
     True
+
+    Two of three classes, by the names of their events:
+
+    >>> sorted(epochs.event_id)
+    ['class_1', 'class_2', 'class_3']
+    >>> decode_epochs(epochs, ["class_1", "class_3"]).chance
+    0.5
 
     Where on the head, in windows of 0.1 s:
 
@@ -189,10 +206,12 @@ def decode_epochs(
     make, kind = TASKS[check_option("task", task, tuple(TASKS))]
     if task == "regression":
         _check_regression(epochs, y, sensors)
+    chosen = choose_epochs(epochs, y, groups)
+    epochs = chosen.epochs
     analysis = make(
-        per_epoch(epochs, y, "y"),
+        chosen.y,
         len(epochs),
-        groups=per_epoch(epochs, groups, "groups"),
+        groups=chosen.groups,
         kernel=kernel,
         reg=reg,
         cv=cv,
@@ -204,6 +223,7 @@ def decode_epochs(
         with_patterns=kernel.is_linear and sensors is None,
         n_components=n_components,
         average=average,
+        numbers=chosen.numbers,
     )
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)
@@ -230,7 +250,7 @@ def decode_epochs(
         kind,
         n_jobs=n_jobs,
         verbose=progress,
-        parameters=_record(info, scale, windows, window_mode, sfreq),
+        parameters=_record(info, scale, windows, window_mode, sfreq) | chosen.record,
         undo=scaling.undo,
         times=windows.times,
         **coordinates,
@@ -261,6 +281,11 @@ def _check_regression(epochs, y, sensors):
         raise ValueError(
             "task='regression' needs the values to predict: y=, one number for each "
             "epoch or the name of a column of epochs.metadata."
+        )
+    if names_classes(y, len(epochs)):
+        raise ValueError(
+            "task='regression' predicts numbers, and y names classes of events. Give "
+            "one number for each epoch or the name of a column of epochs.metadata."
         )
 
 

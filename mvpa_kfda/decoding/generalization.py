@@ -321,16 +321,24 @@ def generalize_epochs(
     ----------
     epochs : mne.Epochs
         Epochs (or EpochsArray) with real, finite data. They are not changed.
-    y : None | str | array_like, shape (n_epochs,)
+    y : None | str | array_like, shape (n_epochs,) | list of str | dict
         None: the names in ``epochs.event_id`` are the classes. A string: a column of
-        ``epochs.metadata``. Else one label per epoch.
+        ``epochs.metadata``. An array or list with one label per epoch. A list of fewer
+        names or a dict: classes by events or tags, see :func:`decode_epochs`; all other
+        epochs are left out.
     test_epochs : mne.Epochs | None
         Epochs to test on, at the same sampling rate. Channels are matched by name, and
         channels that are bad in either stay out; times and order of channels may
         differ.
-    y_test : None | str | array_like, shape (n_test_epochs,)
+    y_test : None | str | array_like, shape (n_test_epochs,) | list of str | dict
         Labels to be predicted. None: for other trials found as those of `epochs` (by
-        event names or the same metadata column), for the same trials those of `epochs`.
+        event names, tags or the same metadata column), for the same trials those of
+        `epochs`. Names of classes leave out all other test epochs. Where the same
+        epochs are trained with and tested, those stay that have a class in both `y` and
+        `y_test`. Else each names those of its own epochs, as if only these had been
+        given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
+        names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
+        ``test_epochs=epochs`` one side is trained with and the other tested.
     train_on : str | None
         A query on ``epochs.metadata`` as pandas understands it, for example
         ``"position == 'upper'"``.
@@ -339,8 +347,8 @@ def generalize_epochs(
         found out by comparing the data at common times; epochs that are cut around
         other events than those of `epochs` cannot be recognized, so say so.
     groups : None | str | array_like, shape (n_epochs,)
-        Runs, sessions or subjects of `epochs`, as a metadata column's name or an array;
-        see :func:`cross_validate`.
+        Runs, sessions or subjects of `epochs`, as a metadata column's name or an array
+        for all of them, also those that `y` leaves out; see :func:`cross_validate`.
     picks : str | list | None
         Channels of `epochs`, see :func:`decode_epochs`.
     scale : "auto" | "channel" | mne.Covariance | None
@@ -405,7 +413,9 @@ def generalize_epochs(
         and ``.test_times`` (s), ``.metrics``, ``.null`` (P, n_train_times,
         n_test_times), ``.predictions`` (n_train_times, n_test_times, n_tested),
         ``.chance``, ``.pvalues(correction=)``, ``.diagonal()``, ``.patterns()``,
-        ``.plot()``, ``.to_dataframe()``, ``.save()``.
+        ``.plot()``, ``.to_dataframe()``, ``.save()``. Where `y` or `y_test` name
+        classes, ``.parameters["classes"]`` and ``["selected"]``, ``["classes_test"]``
+        and ``["selected_test"]`` are as in :func:`decode_epochs`.
 
     Raises
     ------
@@ -463,6 +473,7 @@ def generalize_epochs(
         n_test=sets.n_other,
         n_components=n_components,
         average=average,
+        numbers=sets.numbers,
     )
     sfreq = float(epochs.info["sfreq"])
     windows = cut_windows(sets.times, sfreq, window, step)
@@ -489,6 +500,7 @@ def generalize_epochs(
             "step": windows.step / sfreq,
             "window_mode": window_mode,
             "sfreq": sfreq,
+            **sets.record,
         },
         undo=scaling.undo,
         info_fif=pack_info(sets.info),
