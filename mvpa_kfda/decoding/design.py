@@ -166,7 +166,10 @@ def _beyond_chance(statistic, codes, windows):
 
 def _find_order(trials, alike):
     """Find labels that come in the same order in every group."""
-    n_groups, windows = int(trials.group[-1]) + 1, trials.windows()
+    n_groups = int(trials.group[-1]) + 1
+    if n_groups == 1:
+        return []
+    windows = trials.windows()
     # Where trials were dropped, those that are left have their place by the numbers.
     dropped = not np.array_equal(trials.ranks, trials.numbers)
     for position in (trials.ranks, trials.numbers)[: 1 + dropped]:

@@ -23,6 +23,7 @@ from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
+from ..utils.advice import advice, is_foreign
 from ..utils.checks import quoted, warn
 
 #: Scores in single precision go beyond the range of their metric by less.
@@ -136,6 +137,10 @@ def list_entries(results, name="results"):
         raise TypeError(
             f"{wanted} subject; got a {type(results).__name__}. Give "
             "list(results.values()) with subjects=list(results)."
+        )
+    if is_foreign(results) and not isinstance(results, list | tuple | Result):
+        raise TypeError(
+            f"{wanted} subject; got a {type(results).__name__}.{advice(results)}"
         )
     try:
         entries = list(results)
@@ -310,7 +315,7 @@ def _load(entry, who):
         )
     raise TypeError(
         f"{who} is no result but a {kind}. Allowed: results, such as decode_epochs and "
-        "searchlight return, and paths of saved ones."
+        f"searchlight return, and paths of saved ones.{advice(result)}"
     )
 
 

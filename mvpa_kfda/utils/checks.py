@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .advice import advice, described, may_hold_numbers
+
 
 def quoted(values, most=None):
     """Join values for a message, e.g. ``'linear', 'rbf'``; at most so many of them."""
@@ -155,6 +157,10 @@ def check_dtype(dtype):
 
 def check_array(X, name="X", ndim=2):
     """Return a real, finite float64 array with `ndim` dimensions."""
+    if not may_hold_numbers(X):
+        raise TypeError(
+            f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
+        )
     if hasattr(X, "toarray"):
         raise TypeError(f"{name} is a sparse matrix; give a dense one: X.toarray().")
     if np.ma.is_masked(X):
@@ -184,7 +190,7 @@ def check_array(X, name="X", ndim=2):
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
-            f"{X.shape}."
+            f"{X.shape}.{advice(X)}"
         )
     if X.size == 0:
         raise ValueError(f"{name} is empty: shape {X.shape}.")
