@@ -22,7 +22,10 @@ from mvpa_kfda.utils.checkpoint import Checkpoint
 
 #: Far from every brain, so that there is no glass brain to draw.
 AFFINE = np.array([[-3.0, 0, 0, 6], [0, 3, 0, 300], [0, 0, 3, 9], [0, 0, 0, 1]])
-LABELS = ["face", "house", "rest", "face", "house", "face", "house", "face"] * 4
+#: Labels of four runs, each in an order of its own: face, house, rest.
+ORDERS = "fhrfhfhf", "hfrffhfh", "ffrhfhhf", "ffrhhfhf"
+NAMED = {"f": "face", "h": "house", "r": "rest"}
+LABELS = [NAMED[letter] for order in ORDERS for letter in order]
 RUNS = np.repeat([1, 2, 3, 4], 8)
 KEEP = np.array(LABELS) != "rest"
 Y = np.array(LABELS)[KEEP]

@@ -389,7 +389,7 @@ def test_other_objects(epochs, others, arrays):
         None,
         [epochs],
     ):
-        message = rf"must be an mne\.Epochs object; got {type(given).__name__}\."
+        message = rf"must be an mne\.Epochs object; got {type(given).__name__}\b"
         with pytest.raises(TypeError, match=f"^epochs {message}"):
             generalize_epochs(given)
         if given is not None:

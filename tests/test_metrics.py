@@ -7,7 +7,7 @@ from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
 from mvpa_kfda.kfda.direct import Predictions
-from mvpa_kfda.metrics import areas, counts
+from mvpa_kfda.metrics import areas, classes
 from mvpa_kfda.metrics.areas import log_odds, roc_auc
 from mvpa_kfda.metrics.classes import (
     METRICS,
@@ -194,7 +194,7 @@ def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
     names = {name: METRICS[name] for name in ("f1", "kappa", "roc_auc")}
     whole = evaluate_labellings(names, scored, trues, SHAPES, 3)
     monkeypatch.setattr(areas, "_SORTED", 9)
-    monkeypatch.setattr(counts, "_CACHE_BYTES", 9)
+    monkeypatch.setattr(classes, "_CACHE_BYTES", 9)
     pieces = evaluate_labellings(names, scored, trues, SHAPES, 3)
     for one, other in zip(whole, pieces, strict=True):
         for name in names:

@@ -31,8 +31,10 @@ from mvpa_kfda import group_inference, load_result, searchlight
 mask_img = datasets.load_mni152_brain_mask(resolution=8)
 mask = mask_img.get_fdata() > 0
 mm = np.argwhere(mask) @ mask_img.affine[:3, :3].T + mask_img.affine[:3, 3]
+orders = np.random.default_rng(0)
+labels = [orders.permutation(["face", "house"] * 5) for _ in range(6)]
 table = pd.DataFrame(
-    {"run": np.repeat(np.arange(1, 7), 10), "label": ["face", "house"] * 30}
+    {"run": np.repeat(np.arange(1, 7), 10), "label": np.concatenate(labels)}
 )
 
 # name: centre in mm, radius in mm, strength, who has information there

@@ -307,6 +307,8 @@ REWORDED = (
         r"\by must hold (numbers for regression; .*?) For class labels .*",
         r"--by must name a column of \1 For class labels leave --task out.",
     ),
+    (r"\by(_test)? names\b", "--classes names"),
+    (r" For labels give one for each of the \d+ epochs\.", ""),
     (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),
 )

@@ -32,6 +32,14 @@ from .images import add_regions, add_searchlight
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
     Option("--by", "y", "COLUMN", "metadata column of the classes; else event names"),
+    Option(
+        "--classes",
+        "classes",
+        "EVENT",
+        "events or tags that are the classes, e.g. face house for face/left, "
+        "face/right and house; or NAME=EVENT,EVENT ...; other epochs are left out",
+        several=True,
+    ),
     Option("--groups", "groups", "COLUMN", "metadata column of the groups, e.g. runs"),
     Option(
         "--picks",
@@ -227,6 +235,7 @@ def _run_epochs(arguments):
     start = time.perf_counter()
     _check_generalize(arguments)
     _check_method(arguments)
+    y = _read_classes(arguments)
     epochs = _read_epochs(arguments.file)
     test_epochs = arguments.test_epochs and _read_epochs(arguments.test_epochs)
     check_out(arguments.out)
@@ -240,12 +249,12 @@ def _run_epochs(arguments):
     if arguments.strength is not None:
         kernel = _smooth_kernel(epochs, options["picks"], arguments.strength)
         options["kernel"] = kernel
-    result, ending, more = _decode(arguments, epochs, test_epochs, options)
+    result, ending, more = _decode(arguments, epochs, y, test_epochs, options)
     stem = arguments.out / f"{_stem(arguments.file)}{ending}"
     report(result, f"{arguments.file.name}{more}", stem, arguments.correction, start)
 
 
-def _decode(arguments, epochs, test_epochs, options):
+def _decode(arguments, epochs, y, test_epochs, options):
     """Return the result, the ending of its files, and what was done to the file."""
     from .. import decode_epochs, generalize_epochs  # loads MNE-Python
 
@@ -255,7 +264,7 @@ def _decode(arguments, epochs, test_epochs, options):
             null = "full"  # the maxima would not do
         result = generalize_epochs(
             epochs,
-            arguments.y,
+            y,
             test_epochs=test_epochs,
             train_on=arguments.train_on,
             same_trials=arguments.same_trials,
@@ -276,7 +285,7 @@ def _decode(arguments, epochs, test_epochs, options):
         options["task"], ending = arguments.task, "_regression"
         if not arguments.scoring:
             options["scoring"] = "r2"
-    return decode_epochs(epochs, arguments.y, **options), ending, ""
+    return decode_epochs(epochs, y, **options), ending, ""
 
 
 def _check_generalize(arguments):
@@ -326,6 +335,34 @@ def _check_method(arguments):
             f"{', '.join(flags)} is for classes. Leave it out, or leave out --task "
             "regression."
         )
+
+
+def _read_classes(arguments):
+    """Return y: a metadata column, names of events, a dict of these, or None."""
+    if arguments.classes is None:
+        return arguments.y
+    if arguments.y is not None or arguments.task == "regression":
+        other = "--by" if arguments.y is not None else "--task regression"
+        raise ValueError(
+            f"--classes names events, and so cannot be combined with {other}. Leave "
+            "one of them out."
+        )
+    named = ["=" in item for item in arguments.classes]
+    if not any(named):
+        return _split_commas(arguments.classes)
+    if not all(named):
+        raise ValueError(
+            f"--classes {' '.join(arguments.classes)} gives some classes a name and "
+            "others none. Write NAME=EVENT,EVENT for each, or names of events alone."
+        )
+    pairs = [item.split("=", 1) for item in arguments.classes]
+    classes = {name.strip(): _split_commas([events]) for name, events in pairs}
+    if len(classes) < len(pairs):
+        raise ValueError(
+            "--classes gives two classes the same name. Put the events of a class "
+            "together: NAME=EVENT,EVENT."
+        )
+    return classes
 
 
 def _smooth_kernel(epochs, picks, strength):

@@ -1,13 +1,13 @@
 """What the functions for MNE-Python's epochs take in: labels, channels, scales."""
 
-import os
 from dataclasses import dataclass
 
 import mne
 import numpy as np
-from mne.time_frequency import EpochsSpectrum, EpochsTFR
+from mne.time_frequency import EpochsTFR
 from scipy import sparse
 
+from ..utils.advice import advice, described
 from ..utils.checks import check_array, check_option, quoted
 
 _SCALES = ("auto", "channel", None)
@@ -20,8 +20,8 @@ def check_epochs(epochs, name="epochs", power=False):
     if not isinstance(epochs, (mne.BaseEpochs, EpochsTFR) if power else mne.BaseEpochs):
         allowed = "mne.Epochs or EpochsTFR" if power else "mne.Epochs"
         raise TypeError(
-            f"{name} must be an {allowed} object; got {type(epochs).__name__}."
-            f"{_hint(epochs)}"
+            f"{name} must be an {allowed} object; got {described(epochs)}."
+            f"{advice(epochs)}"
         )
     if not epochs.preload:
         with mne.use_log_level("WARNING"):
@@ -32,23 +32,6 @@ def check_epochs(epochs, name="epochs", power=False):
             "epochs were dropped."
         )
     return epochs
-
-
-def _hint(given):
-    """Return what to do with something that is no epochs object."""
-    if isinstance(given, str | os.PathLike):
-        return " Read the file with mne.read_epochs first."
-    if isinstance(given, EpochsTFR):
-        return (
-            " Power is decoded by decode_epochs; for generalization give one frequency "
-            "of its get_data() to generalize_arrays."
-        )
-    if isinstance(given, EpochsSpectrum):
-        return (
-            " A spectrum has no time axis. Give its get_data() to decode_arrays, which "
-            "decodes every frequency, or all its features to cross_validate."
-        )
-    return " For plain arrays there are decode_arrays and generalize_arrays."
 
 
 def per_epoch(epochs, values, name, owner="epochs"):

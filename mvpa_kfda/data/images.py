@@ -18,6 +18,7 @@ from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
+from ..utils.advice import advice
 from ..utils.checks import check_per_trial, quoted
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .volumes import (
@@ -196,7 +197,7 @@ def features(imgs):
         raise ValueError(
             "An array given as imgs must have shape (n_images, n_features); got "
             f"{values.shape}. Make an image of volumes first: "
-            "nibabel.Nifti1Image(data, affine)."
+            f"nibabel.Nifti1Image(data, affine).{advice(values)}"
         )
     if values.dtype.kind not in "biufO" or len(values) < 2:
         raise ValueError(

@@ -13,6 +13,13 @@ import mne
 import numpy as np
 
 from ..utils.checks import check_per_trial, quoted, warn
+from .classes import (
+    Chosen,
+    choose_classes,
+    choose_epochs,
+    choose_same,
+    names_classes,
+)
 from .epochs import check_epochs, per_epoch, pick_channels, samples_first
 
 #: So many equal trials may be chance, in spike counts for one, if the user says so.
@@ -119,23 +126,26 @@ class TrialSets:
     times: np.ndarray  #: their sample times in seconds
     data_test: np.ndarray  #: the test trials; `data` itself if there are no others
     times_test: np.ndarray  #: their sample times
+    record: dict  #: which epochs are decoded as which classes, where they are chosen
+    numbers: np.ndarray | None  #: of the training trials in the recording, if known
 
 
 def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks):
     """Return the :class:`TrialSets` of checked epochs, see `generalize_epochs`."""
-    y_given = y
-    y, groups = per_epoch(epochs, y, "y"), per_epoch(epochs, groups, "groups")
     if test_epochs is None:
         check_no_same_trials(same_trials, "test_epochs")
     if train_on is not None:
-        return _gather_query(epochs, y, groups, train_on, picks, test_epochs, y_test)
+        chosen = choose_epochs(epochs, y, groups)
+        return _gather_query(chosen, train_on, picks, test_epochs, y_test)
     if test_epochs is None:
-        if y_test is not None:
-            y_test = per_epoch(epochs, y_test, "y_test")
-        return _trial_sets(
-            epochs, y, groups, y_test, None, pick_channels(epochs.info, picks)
-        )
+        chosen, test = choose_same(epochs, epochs, y, y_test, groups, "epochs")
+        picks = pick_channels(epochs.info, picks)
+        record = _record(chosen, test if y_test is not None else None)
+        return _trial_sets(chosen, test.y, None, picks, record)
     test_epochs = check_epochs(test_epochs, "test_epochs")
+    chosen, test = _choose_pair(epochs, test_epochs, y, y_test, groups, same_trials)
+    record = _record(chosen, test)
+    epochs, test_epochs = chosen.epochs, test.epochs
     names = _common_channels(epochs, test_epochs, picks)
     data = samples_first(epochs, names)
     data_test = samples_first(test_epochs, names, "test_epochs")
@@ -151,40 +161,62 @@ def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, 
         data_test = without_copy(data, epochs.times, data_test, test_epochs.times)
     elif same_trials is None:
         _check_other_cuts(epochs, test_epochs)
-    if y_test is None and not same:
-        y_test = _same_kind_of_labels(test_epochs, y_given)
-    elif y_test is not None:
-        y_test = per_epoch(test_epochs, y_test, "y_test", "test_epochs")
+    labels = test.y
+    if y_test is None:
+        labels = None if same else _same_kind_of_labels(test, y)
     return TrialSets(
-        y,
-        groups,
-        y_test,
+        chosen.y,
+        chosen.groups,
+        labels,
         None if same else len(test_epochs),
         mne.pick_info(epochs.info, [epochs.ch_names.index(name) for name in names]),
         data,
         epochs.times,
         data_test,
         test_epochs.times,
+        record,
+        chosen.numbers,
     )
 
 
-def _trial_sets(epochs, y, groups, y_test, test_epochs, picks):
-    """Return the trial sets of epochs that share their channels."""
+def _choose_pair(epochs, test_epochs, y, y_test, groups, same_trials):
+    """Return the `Chosen` epochs to train with and those to test on."""
+    if same_trials is True and len(epochs) == len(test_epochs):
+        return choose_same(epochs, test_epochs, y, y_test, groups, "test_epochs")
+    chosen, whose = choose_epochs(epochs, y, groups), ("y_test", "test_epochs")
+    if y_test is not None:
+        return chosen, choose_epochs(test_epochs, y_test, None, *whose)
+    if names_classes(y, len(epochs)) and same_trials is not True:
+        return chosen, choose_classes(test_epochs, y, None, *whose)
+    return chosen, Chosen(test_epochs, None)
+
+
+def _record(chosen, test):
+    """Return what a result records of the epochs that were chosen by their classes."""
+    tested = {} if test is None else test.record
+    return chosen.record | {f"{name}_test": value for name, value in tested.items()}
+
+
+def _trial_sets(chosen, y_test, other, picks, record):
+    """Return the trial sets of epochs, tested on others that share their channels."""
+    epochs = chosen.epochs
     data = samples_first(epochs, picks)
     return TrialSets(
-        y,
-        groups,
+        chosen.y,
+        chosen.groups,
         y_test,
-        None if test_epochs is None else len(test_epochs),
+        None if other is None else len(other),
         mne.pick_info(epochs.info, picks),
         data,
         epochs.times,
-        data if test_epochs is None else samples_first(test_epochs, picks),
+        data if other is None else samples_first(other, picks),
         epochs.times,
+        record,
+        chosen.numbers,
     )
 
 
-def _gather_query(epochs, y, groups, train_on, picks, test_epochs, y_test):
+def _gather_query(chosen, train_on, picks, test_epochs, y_test):
     """Train with the epochs that a query selects, and test on all others."""
     if test_epochs is not None or y_test is not None:
         raise ValueError(
@@ -192,14 +224,14 @@ def _gather_query(epochs, y, groups, train_on, picks, test_epochs, y_test):
             "cannot be combined with test_epochs or y_test. To train with a part of "
             "epochs, give epochs[query]."
         )
+    epochs, groups = chosen.epochs, chosen.groups
     train = _query(epochs, train_on)
-    y = check_per_trial(y, len(epochs), "y")
+    y = check_per_trial(chosen.y, len(epochs), "y")
     if groups is not None:
         groups = check_per_trial(groups, len(epochs), "groups")[train]
     picks = pick_channels(epochs.info, picks)
-    return _trial_sets(
-        epochs[train], y[train], groups, y[~train], epochs[~train], picks
-    )
+    trained = Chosen(epochs[train], y[train], groups)
+    return _trial_sets(trained, y[~train], epochs[~train], picks, chosen.record)
 
 
 def _query(epochs, train_on):
@@ -285,8 +317,11 @@ def _common_channels(epochs, test_epochs, picks):
     return names
 
 
-def _same_kind_of_labels(test_epochs, y):
+def _same_kind_of_labels(test, y):
     """Return the labels of other trials, found where those to train with were."""
+    test_epochs = test.epochs
+    if test.y is not None:
+        return test.y
     if y is None or isinstance(y, str):
         return per_epoch(test_epochs, y, "y_test", "test_epochs")
     raise ValueError(

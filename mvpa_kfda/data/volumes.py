@@ -26,6 +26,7 @@ from nilearn.masking import apply_mask
 from nilearn.signal import clean
 from nilearn.surface import SurfaceImage
 
+from ..utils.advice import advice, described, is_foreign
 from ..utils.checks import check_option, expand_pattern, warn
 
 #: Values of whole images that are masked at once, so that copies stay small.
@@ -63,15 +64,24 @@ def listed(imgs):
     if isinstance(imgs, str | os.PathLike | SpatialImage | SurfaceImage):
         imgs = [imgs]
     try:
+        if not _may_be_images(imgs):
+            raise TypeError
         items = [part for item in imgs for part in _expand(item)]
     except TypeError:
         raise TypeError(
             "imgs must be a 4D image, a list of images, their paths, or a 2-D array; "
-            f"got {type(imgs).__name__}."
+            f"got {described(imgs)}.{advice(imgs)}"
         ) from None
     if not items:
         raise ValueError("imgs is empty: it holds no image.")
     return items
+
+
+def _may_be_images(imgs):
+    """Tell whether something may hold images: no data of another kind."""
+    several = isinstance(imgs, list | tuple) and len(imgs) > 0
+    images = isinstance(imgs[0] if several else imgs, SpatialImage | SurfaceImage)
+    return images or not (is_foreign(imgs) or isinstance(imgs, dict))
 
 
 def _expand(item):
@@ -94,7 +104,7 @@ def load_volume(item, name):
     if not isinstance(item, SpatialImage):
         raise TypeError(
             f"{name} must be a volume, or the path of one, e.g. a .nii.gz file; got "
-            f"{type(item).__name__}."
+            f"{described(item)}.{advice(item)}"
         )
     if len(item.shape) not in (3, 4) or 0 in item.shape:
         raise ValueError(f"{name} must be a 3D or 4D image; its shape is {item.shape}.")

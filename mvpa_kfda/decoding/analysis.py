@@ -17,7 +17,7 @@ from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
 from ..metrics.classes import METRICS, chance_level
-from ..metrics.names import FunctionMetric, check_scoring, name_functions
+from ..metrics.names import check_scoring, function_metrics, name_functions
 from ..utils.checks import (
     check_array,
     check_components,
@@ -33,6 +33,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
+from .design import warn_of_design
 from .run import Task, run
 from .sizes import check_null
 
@@ -158,12 +159,14 @@ def make_analysis(
     n_components=None,
     average=None,
     maps=None,
+    numbers=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
     What is kept of the permutations' `maps` is measured before any label is drawn.
+    `numbers` (n,) are those of the trials in the recording, where they are known.
     """
     scoring, functions = name_functions(scoring)
     scoring = check_scoring(scoring, functions)
@@ -202,17 +205,14 @@ def make_analysis(
         with_patterns=with_patterns,
         rank=_check_rank(n_components, len(classes)),
         inner=make_inner_folds(reg, codes, groups, folds, permutations),
-        functions={
-            name: FunctionMetric(function, name, classes)
-            for name, function in functions.items()
-        },
+        functions=function_metrics(functions, classes),
     )
     parameters = {
         **record_method(kernel, reg, n_components, average),
         "cv": name,
         **record_run(task, permutations, seed),
     }
-    return Analysis(
+    analysis = Analysis(
         classes,
         codes,
         groups,
@@ -225,6 +225,8 @@ def make_analysis(
         single,
         averaging,
     )
+    warn_of_design(analysis, numbers)
+    return analysis
 
 
 def _average(k, folds, codes, groups, seed, classes, y_test):

@@ -146,6 +146,13 @@ def cross_validate(
         only, a class with fewer trials than stratified folds, unknown names, splits
         that leave out training trials, or a lambda that is too small.
 
+    Warns
+    -----
+    UserWarning
+        If the order of the classes is alike in all groups, so that the position of a
+        trial tells its class, or if classes come in blocks, whose trials are no
+        independent ones.
+
     Notes
     -----
     With the hat matrix :math:`G = 11^\top/n + K_c (K_c + \lambda I)^{-1}` and
@@ -228,7 +235,8 @@ def decode_arrays(
     """Decode class labels at every time point of an array, without retraining.
 
     What :func:`decode_epochs` does beneath its handling of channels, for data that are
-    not MNE-Python's.
+    not MNE-Python's epochs. A list of source estimates, one per trial, is decoded as
+    ``np.stack([stc.data for stc in stcs])`` with their ``tmin`` and ``sfreq``.
 
     Parameters
     ----------

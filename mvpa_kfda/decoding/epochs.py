@@ -10,13 +10,13 @@ import numpy as np
 from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
 
+from ..data.classes import EpochLabels, choose_epochs, names_classes
 from ..data.epochs import (
     check_epochs,
     check_map,
     check_scale,
     find_neighbours,
     fit_scaling,
-    per_epoch,
     pick_channels,
     progress_wanted,
     samples_first,
@@ -79,7 +79,7 @@ class _Options(TypedDict, total=False):
 @overload
 def decode_epochs(
     epochs: BaseEpochs,
-    y: ArrayLike | None = None,
+    y: EpochLabels = None,
     *,
     groups: ArrayLike | None = None,
     picks: str | Sequence[str] | Sequence[int] | None = None,
@@ -109,7 +109,7 @@ def decode_epochs(
 @overload
 def decode_epochs(
     epochs: Power,
-    y: ArrayLike | None = None,
+    y: EpochLabels = None,
     *,
     sensors: None = None,
     task: Literal["classification"] = "classification",
@@ -120,7 +120,7 @@ def decode_epochs(
 @overload
 def decode_epochs(
     epochs: BaseEpochs,
-    y: ArrayLike | None = None,
+    y: EpochLabels = None,
     *,
     sensors: Sensors,
     task: Literal["classification"] = "classification",
@@ -131,7 +131,7 @@ def decode_epochs(
 @overload
 def decode_epochs(
     epochs: BaseEpochs,
-    y: ArrayLike | None = None,
+    y: EpochLabels = None,
     *,
     sensors: None = None,
     task: Literal["regression"],
@@ -181,13 +181,18 @@ def decode_epochs(
         Epochs (or EpochsArray) with real, finite data. They are not changed. Also the
         power of epochs at several frequencies (or an EpochsTFRArray), each of which is
         brought to one scale by itself.
-    y : None | str | array_like, shape (n_epochs,)
+    y : None | str | array_like, shape (n_epochs,) | list of str | dict
         None: the names in ``epochs.event_id`` are the classes. A string: a column of
-        ``epochs.metadata``. Else one label per epoch.
+        ``epochs.metadata``. An array or list with one label per epoch. A list of fewer
+        names, ``["face", "house"]``: each is a class, with the events that have this
+        name or tag as in ``epochs["face"]``, say ``"face/left"`` and ``"face/right"``.
+        A dict names the classes: ``{"animate": ["face", "body"], "inanimate":
+        "house"}``. Epochs of no class are left out; an event of two classes is an
+        error.
     groups : None | str | array_like, shape (n_epochs,)
         Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
         use groups are given them, and `permute` respects them. The name of a metadata
-        column, or one for each epoch.
+        column, or one for each epoch, also those that `y` leaves out.
     picks : str | list | None
         Channels, as in MNE-Python. None takes all data channels (of all types). Bad
         channels always stay out; misc channels are used when picked.
@@ -303,13 +308,18 @@ def decode_epochs(
         * of regression (n_times,), a TimeRegressionResult, whose predictions are
           numbers.
 
+        Where `y` names classes, trials are those of the epochs that are left, for
+        `cv` too; ``.parameters["selected"]`` has their indices among the given epochs,
+        ``.parameters["classes"]`` the events of each class.
+
     Raises
     ------
     ValueError, TypeError
         On empty epochs, data that is complex or not finite, an unknown metadata column,
-        a window longer than the epoch, data that is flat at some time, channels whose
-        neighbours are not known, an adjacency that does not fit the channels, and all
-        that :func:`cross_validate` refuses.
+        event or tag, a class without epochs, an event of two classes, a window longer
+        than the epoch, data that is flat at some time, channels whose neighbours are
+        not known, an adjacency that does not fit the channels, and all that
+        :func:`cross_validate` refuses.
 
     Examples
     --------
@@ -318,6 +328,13 @@ def decode_epochs(
     >>> result = decode_epochs(epochs, n_permutations=100, random_state=0)
     >>> bool(result.pvalues("max").min() < 0.05)
     True
+
+    Two of three classes, by the names of their events:
+
+    >>> sorted(epochs.event_id)
+    ['class_1', 'class_2', 'class_3']
+    >>> decode_epochs(epochs, ["class_1", "class_3"]).chance
+    0.5
 
     Where on the head, in windows of 0.1 s:
 
@@ -341,17 +358,18 @@ def decode_epochs(
     epochs = check_epochs(epochs, power=True)
     check_map(epochs, sensors, scale)
     make, kind = TASKS[check_option("task", task, tuple(TASKS))]
-    if task == "regression":
-        _check_regression(epochs, y, sensors)
+    _check_task(task, epochs, y, sensors)
+    chosen = choose_epochs(epochs, y, groups)
+    epochs = chosen.epochs
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)
     picks = pick_channels(epochs.info, picks)
     info = mne.pick_info(epochs.info, picks)
     kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
     analysis = make(
-        per_epoch(epochs, y, "y"),
+        chosen.y,
         len(epochs),
-        groups=per_epoch(epochs, groups, "groups"),
+        groups=chosen.groups,
         kernel=kernel,
         reg=reg,
         cv=cv,
@@ -365,6 +383,7 @@ def decode_epochs(
         average=average,
         keep_class_scores=keep_class_scores,
         maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
+        numbers=chosen.numbers,
     )
     data = samples_first(epochs, picks)
     scaling = fit_scaling(info, data, scale, kernel)
@@ -386,7 +405,7 @@ def decode_epochs(
         kind,
         n_jobs=n_jobs,
         verbose=progress,
-        parameters=_record(info, scale, windows, window_mode, sfreq),
+        parameters=_record(info, scale, windows, window_mode, sfreq) | chosen.record,
         undo=scaling.undo,
         times=windows.times,
         **coordinates,
@@ -405,8 +424,10 @@ def _record(info, scale, windows, window_mode, sfreq):
     }
 
 
-def _check_regression(epochs, y, sensors):
+def _check_task(task, epochs, y, sensors):
     """Refuse what regression over time has not: power, and class names."""
+    if task != "regression":
+        return
     refuse_for_regression(sensors=sensors)
     if isinstance(epochs, EpochsTFR):
         raise ValueError(
@@ -417,6 +438,11 @@ def _check_regression(epochs, y, sensors):
         raise ValueError(
             "task='regression' needs the values to predict: y=, one number for each "
             "epoch or the name of a column of epochs.metadata."
+        )
+    if names_classes(y, len(epochs)):
+        raise ValueError(
+            "task='regression' predicts numbers, and y names classes of events. Give "
+            "one number for each epoch or the name of a column of epochs.metadata."
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.classes import EpochLabels
 from ..data.epochs import (
     check_epochs,
     check_scale,
@@ -354,10 +355,10 @@ def generalize_arrays(
 
 def generalize_epochs(
     epochs: BaseEpochs,
-    y: ArrayLike | None = None,
+    y: EpochLabels = None,
     *,
     test_epochs: BaseEpochs | None = None,
-    y_test: ArrayLike | None = None,
+    y_test: EpochLabels = None,
     train_on: str | None = None,
     same_trials: bool | None = None,
     groups: ArrayLike | None = None,
@@ -406,16 +407,27 @@ def generalize_epochs(
     ----------
     epochs : mne.Epochs
         Epochs (or EpochsArray) with real, finite data. They are not changed.
-    y : None | str | array_like, shape (n_epochs,)
+    y : None | str | array_like, shape (n_epochs,) | list of str | dict
         None: the names in ``epochs.event_id`` are the classes. A string: a column of
-        ``epochs.metadata``. Else one label per epoch.
+        ``epochs.metadata``. An array or list with one label per epoch. A list of fewer
+        names, ``["face", "house"]``: each is a class, with the events that have this
+        name or tag as in ``epochs["face"]``, say ``"face/left"`` and ``"face/right"``.
+        A dict names the classes: ``{"animate": ["face", "body"], "inanimate":
+        "house"}``. Epochs of no class are left out; an event of two classes is an
+        error.
     test_epochs : mne.Epochs | None
         Epochs to test on, at the same sampling rate. Channels are matched by name, and
         channels that are bad in either stay out; times and order of channels may
         differ.
-    y_test : None | str | array_like, shape (n_test_epochs,)
+    y_test : None | str | array_like, shape (n_test_epochs,) | list of str | dict
         Labels to be predicted. None: for other trials found as those of `epochs` (by
-        event names or the same metadata column), for the same trials those of `epochs`.
+        event names, tags or the same metadata column), for the same trials those of
+        `epochs`. Names of classes leave out all other test epochs. Where the same
+        epochs are trained with and tested, those stay that have a class in both `y` and
+        `y_test`. Else each names those of its own epochs, as if only these had been
+        given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
+        names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
+        ``test_epochs=epochs`` one side is trained with and the other tested.
     train_on : str | None
         A query on ``epochs.metadata`` as pandas understands it, for example
         ``"position == 'upper'"``.
@@ -426,7 +438,7 @@ def generalize_epochs(
     groups : None | str | array_like, shape (n_epochs,)
         Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
         use groups are given them, and `permute` respects them. The name of a metadata
-        column of `epochs`, or one for each epoch.
+        column of `epochs`, or one for each epoch, also those that `y` leaves out.
     picks : str | list | None
         Channels, as in MNE-Python. None takes all data channels (of all types). Bad
         channels always stay out; misc channels are used when picked.
@@ -538,7 +550,9 @@ def generalize_epochs(
         and ``.test_times`` (s), ``.metrics``, ``.null`` (P, n_train_times,
         n_test_times), ``.predictions`` (n_train_times, n_test_times, n_tested),
         ``.chance``, ``.pvalues(correction=)``, ``.diagonal()``, ``.patterns()``,
-        ``.plot()``, ``.to_dataframe()``, ``.save()``.
+        ``.plot()``, ``.to_dataframe()``, ``.save()``. Where `y` or `y_test` name
+        classes, ``.parameters["classes"]`` and ``["selected"]``, ``["classes_test"]``
+        and ``["selected_test"]`` are as in :func:`decode_epochs`.
 
     Raises
     ------
@@ -601,6 +615,7 @@ def generalize_epochs(
         average=average,
         keep_class_scores=keep_class_scores,
         maps=_maps(null, windows, windows_test),
+        numbers=sets.numbers,
     )
     scaling = fit_scaling(sets.info, sets.data, scale, kernel)
     data = scaling.apply(sets.data)
@@ -624,6 +639,7 @@ def generalize_epochs(
             "step": windows.step / sfreq,
             "window_mode": window_mode,
             "sfreq": sfreq,
+            **sets.record,
         },
         undo=scaling.undo,
         info_fif=pack_info(sets.info),

@@ -62,10 +62,6 @@ if TYPE_CHECKING:
     Table = DataFrame | str | PathLike[str]
     Labels = ArrayLike | tuple[Table, str]
 
-#: With fewer changes of the label in random order, chance may leave next to none.
-_FEW_CHANGES = 10
-
-
 #: Where in memory an object is, as Python writes it.
 _ADDRESS = re.compile(r" at 0x\w+")
 #: Kernels that are known by how they are written.
@@ -200,6 +196,7 @@ def _decode_geometry(
             reg=reg,
             random_state=random_state,
             maps=Maps(null, (space.n_positions,), SubsetPositions.fewer),
+            numbers=np.arange(len(images.X)),  # images follow each other in time
             **options,
         )
         codes, groups = analysis.single
@@ -221,7 +218,6 @@ def _decode_geometry(
             adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
             words=space.describe(),
         )
-        _warn_of_blocks(analysis)
         n_tested = len(analysis.tested)
         null = check_null(null, analysis.task, positions, n_tested, n_jobs)
         parameters |= {"standardize": standardize, "null": null}
@@ -253,33 +249,6 @@ def _warn_of_flat_runs(X, usable, runs):
             f"{n_flat} features are constant within some groups but not all: they tell "
             "nothing there, and are zero. If they are outside of the field of view of "
             "a run, leave them out of the mask."
-        )
-
-
-def _warn_of_blocks(analysis):
-    """Warn where labels last for many images, and are yet exchanged one by one.
-
-    Successive volumes of a block are nearly copies of each other.
-    """
-    permutations, (codes, groups) = analysis.permutations, analysis.single
-    if permutations.n_permutations == 0 or permutations.scheme == "groups":
-        return
-    groups = np.zeros(len(codes)) if groups is None else groups
-    expected, together = 0.0, groups[1:] == groups[:-1]
-    for group in np.unique(groups):
-        counts, n = np.bincount(codes[groups == group]), np.sum(groups == group)
-        differ = 1 - (counts * (counts - 1)).sum() / max(1, n * (n - 1))
-        expected += differ * np.count_nonzero(together & (groups[1:] == group))
-    changes = np.count_nonzero(together & (codes[1:] != codes[:-1]))
-    if expected >= _FEW_CHANGES and changes < expected / 3:
-        warn(
-            f"The label changes {changes} times from one image to the next; in random "
-            f"order it would change about {expected:.0f} times. If these are volumes "
-            "of a time series, they are not independent, and permuting them one by one "
-            "gives p-values that are too small: decode the mean of each block, or one "
-            "estimate per trial. If every image is a trial of its own, sorted by "
-            "class, the p-values are right.",
-            UserWarning,
         )
 
 
@@ -523,8 +492,8 @@ def searchlight(
         If voxels hold NaN or infinite values or are constant. They are left out of all
         spheres, and NaN on the map, as are centres with no voxel in reach.
     UserWarning
-        With permutations, if labels last for many images in a row, as in a block
-        design: volumes of a time series are no independent trials.
+        If labels last for many images in a row, as in a block design: volumes of a time
+        series are no independent trials. If their order is alike in all groups.
 
     See Also
     --------
@@ -554,7 +523,8 @@ def searchlight(
     >>> from nibabel import Nifti1Image
     >>> from mvpa_kfda import searchlight
     >>> rng = np.random.default_rng(0)
-    >>> y, runs = np.tile(["face", "house"], 20), np.repeat([1, 2, 3, 4], 10)
+    >>> runs = np.repeat([1, 2, 3, 4], 10)
+    >>> y = np.concatenate([rng.permutation(["face", "house"] * 5) for _ in range(4)])
     >>> bold = rng.normal(size=(5, 5, 5, 40))
     >>> bold[2, 2, 2] += 5 * (y == "face")
     >>> affine = np.diag([3.0, 3.0, 3.0, 1.0])

@@ -31,6 +31,7 @@ from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,
     check_regression_scoring,
+    function_metrics,
     name_functions,
 )
 from ..metrics.numbers import REGRESSION_METRICS
@@ -324,9 +325,7 @@ def make_regression_analysis(
         dtype=dtype,
         batch_size=batch_size,
         inner=make_inner_folds(reg, nothing, groups, folds, permutations),
-        functions={
-            name: FunctionMetric(function, name) for name, function in functions.items()
-        },
+        functions=function_metrics(functions),
         mean=values.mean,
         scale=values.scale,
     )
@@ -534,13 +533,14 @@ def _make_from_decoding(
     n_components=None,
     average=None,
     keep_class_scores=False,
+    numbers=None,
     **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
 
     Their default score, "accuracy", is r2 for numbers.
     """
-    del with_patterns  # of classes
+    del with_patterns, numbers  # of classes
     refuse_for_regression(
         n_components=n_components,
         average=average,

@@ -23,11 +23,12 @@ from ..inference.null import (
     as_precise_as,
     level_of_side,
 )
-from ..results.base import SubjectResult
+from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
 from ..results.load import load_result
 from ..results.places import Places
+from ..utils.advice import advice
 from ..utils.checks import (
     Seed,
     check_count,
@@ -268,10 +269,12 @@ def _read(result, name):
     if is_path(result):
         result = load_result(result)
     if not isinstance(result, SubjectResult):
+        groups = " To compare groups use group_inference(results, other=others)."
+        results = isinstance(result, list | tuple | Result)
         raise TypeError(
             f"{name} must be a result of decoding or regression, or the path of a "
-            f"saved one; got a {type(result).__name__}. To compare groups use "
-            "group_inference(results, other=others)."
+            f"saved one; got a {type(result).__name__}."
+            f"{groups if results else advice(result) or groups}"
         )
     return result
 

@@ -27,6 +27,7 @@ from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
+from ..utils.advice import advice, is_foreign
 from ..utils.checks import quoted, warn
 
 #: What users may give as one result of a list.
@@ -143,6 +144,10 @@ def list_entries(results, name="results"):
         raise TypeError(
             f"{wanted} subject; got a {type(results).__name__}. Give "
             "list(results.values()) with subjects=list(results)."
+        )
+    if is_foreign(results) and not isinstance(results, list | tuple | Result):
+        raise TypeError(
+            f"{wanted} subject; got a {type(results).__name__}.{advice(results)}"
         )
     try:
         entries = list(results)
@@ -317,7 +322,7 @@ def _load(entry, who):
         )
     raise TypeError(
         f"{who} is no result but a {kind}. Allowed: results, such as decode_epochs and "
-        "searchlight return, and paths of saved ones."
+        f"searchlight return, and paths of saved ones.{advice(result)}"
     )
 
 

@@ -127,6 +127,13 @@ def name_functions(scoring):
     return named(scoring), functions
 
 
+def function_metrics(functions, classes=None):
+    """Return metrics by name for functions by name, of classes or of numbers."""
+    return {
+        name: FunctionMetric(each, name, classes) for name, each in functions.items()
+    }
+
+
 def _name_of(function):
     """Return the name of a scoring function, which must take three arguments."""
     name = getattr(function, "__name__", type(function).__name__)

@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .advice import advice, described, may_hold_numbers
+
 #: What users may give as a seed, and as the precision to compute in.
 Seed = int | np.random.Generator | np.random.RandomState | None
 Precision = Literal["float64", "float32"] | DTypeLike
@@ -188,6 +190,10 @@ def check_dtype(dtype):
 
 def check_array(X, name="X", ndim=2):
     """Return a real, finite float64 array with `ndim` dimensions."""
+    if not may_hold_numbers(X):
+        raise TypeError(
+            f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
+        )
     if hasattr(X, "toarray"):
         raise TypeError(f"{name} is a sparse matrix; give a dense one: X.toarray().")
     if np.ma.is_masked(X):
@@ -217,7 +223,7 @@ def check_array(X, name="X", ndim=2):
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
-            f"{X.shape}."
+            f"{X.shape}.{advice(X)}"
         )
     if X.size == 0:
         raise ValueError(f"{name} is empty: shape {X.shape}.")
