@@ -31,7 +31,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
-from .design import warn_of_design
+from .design import warn_of_absent_classes, warn_of_design
 from .run import Task, check_null, run
 
 #: Trials above which an exact kernel matrix is worth a word.
@@ -268,6 +268,7 @@ def _draw_folds(cv, codes, groups, classes, n_test):
     """Return the folds, None for a test on other trials, and their name."""
     if n_test is None:
         folds = make_folds(cv, codes, groups, classes)
+        warn_of_absent_classes(folds, codes, classes)
         if groups is not None:
             _check_trained(folds, codes)
         return folds, folds.name.removeprefix("cv=")
