@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold, StratifiedKFold
 
 import build
 from mvpa_kfda import cross_validate, decode_arrays, decode_epochs, generalize_epochs
@@ -242,6 +243,20 @@ def test_the_number_of_a_trial_decodes_an_order_that_is_always_the_same():
 
 
 # ------------------------------------------------------------------- who warns, of what
+
+
+def test_a_class_absent_from_a_training_set_is_pointed_out():
+    X = np.random.default_rng(0).standard_normal((24, 3))
+    y = np.repeat(["a", "b", "c"], 8)
+    cv = [(range(2, 24), [0, 1]), (np.r_[:8, 16:24], range(8, 16))]
+    message = r"class 'b' are in the test set of fold 1 of the given cv iterable"
+    with pytest.warns(UserWarning, match=message):
+        cross_validate(X, y, cv=cv)
+    with pytest.warns(UserWarning, match=r"class 'a' .* fold 0 of cv=KFold"):
+        cross_validate(X, y, cv=KFold(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cross_validate(X, y, cv=StratifiedKFold(3))
 
 
 def test_arrays_and_epochs_are_warned_of_once():

@@ -84,21 +84,6 @@ def test_as_many_test_rows_as_trials_are_not_yet_a_partition():
     assert not make_folds(overlap, CODES).is_partition
 
 
-def test_a_class_absent_from_a_training_set_is_pointed_out():
-    codes = np.repeat([0, 1, 2], 8)
-    with pytest.warns(UserWarning, match="class 'b' are in the test set of fold 1 of"):
-        make_folds(
-            [(range(2, 24), [0, 1]), (np.r_[:8, 16:24], range(8, 16))],
-            codes,
-            classes=["a", "b", "c"],
-        )
-    with pytest.warns(UserWarning, match=r"class '0' .* fold 0 of cv=KFold"):
-        make_folds(ms.KFold(3), codes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make_folds(ms.StratifiedKFold(3), codes)
-
-
 # ---------------------------------------------------------------------- without an end
 
 

@@ -331,7 +331,7 @@ def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
     monkeypatch.setattr("mvpa_kfda.kfda.direct.is_low_rank", lambda hat, m: True)
     X, labels = long_problem(41)
     labels = labels % c
-    folds = make_folds(cv, labels[0], warn_absent=False)
+    folds = make_folds(cv, labels[0])
     plan = prepare(hat_from_features(X, Ridge(3.0)), folds)
     assert {type(each) for each in plan.inverses} == {LowRankInverse}
     pairs = sorted(folds.pairs, key=lambda pair: len(pair[1]))

@@ -128,7 +128,7 @@ class Problem:
         rng = np.random.default_rng(3)
         shuffled = [rng.permutation(self.codes) for _ in range(self.n_permutations)]
         self.labels = np.array([self.codes, *shuffled])
-        self.folds = make_folds(OUTER[self.outer], self.codes, warn_absent=False)
+        self.folds = make_folds(OUTER[self.outer], self.codes)
         self.grams = [KERNELS[name][1](self.X) for name in self.kernels]
         self.lambdas = grid_of(self.grams)
 

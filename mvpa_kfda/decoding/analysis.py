@@ -33,7 +33,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
-from .design import warn_of_design
+from .design import warn_of_absent_classes, warn_of_design
 from .run import Task, run
 from .sizes import check_null
 
@@ -278,6 +278,7 @@ def _draw_folds(cv, codes, groups, classes, n_test):
     """Return the folds, None for a test on other trials, and their name."""
     if n_test is None:
         folds = make_folds(cv, codes, groups, classes)
+        warn_of_absent_classes(folds, codes, classes)
         if groups is not None:
             _check_trained(folds, codes)
         return folds, folds.name.removeprefix("cv=")

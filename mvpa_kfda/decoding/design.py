@@ -8,6 +8,8 @@ large enough to matter, so that a randomised design is hardly ever warned of.
 
 - Order: pairs of trials of two groups at the same position that are of one class.
 - Blocks: changes of the class from one trial of a group to the next.
+
+Besides, a class may be absent from what a model is trained on.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +37,7 @@ _FEW_CHANGES = 0.7
 class Problem:
     """Something about a design that a result has to be read with."""
 
-    #: "order" or "blocks".
+    #: "order", "blocks" or "absent".
     name: str
     #: What was seen, why it matters and what to do.
     text: str
@@ -126,6 +128,30 @@ def warn_of_design(analysis, numbers=None):
     for problem in find_problems(codes, groups, numbers):
         if problem.name != "blocks" or one_by_one or cut:
             warn(problem.text, UserWarning)
+
+
+def find_absent_class(folds, codes, classes):
+    """Return the `Problem` of a fold whose model has never seen a class, or None."""
+    totals = np.bincount(codes)
+    for number, test in enumerate(folds.tests):
+        counts = np.bincount(codes[test], minlength=len(totals))
+        absent = np.flatnonzero(totals == counts)
+        if len(absent):
+            text = (
+                f"All trials of class {str(classes[absent[0]])!r} are in the test set "
+                f"of fold {number} of {folds.name}: its model has never seen the class "
+                "and cannot predict it. Use shuffled or stratified folds, or groups "
+                "that hold several classes."
+            )
+            return Problem("absent", text, {"fold": number, "class": int(absent[0])})
+    return None
+
+
+def warn_of_absent_classes(folds, codes, classes):
+    """Warn where the model of a fold has never seen a class of the observed labels."""
+    problem = find_absent_class(folds, codes, classes)
+    if problem:
+        warn(problem.text, UserWarning)
 
 
 def _in_time(codes, groups, numbers):

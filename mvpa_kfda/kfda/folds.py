@@ -178,7 +178,7 @@ def sees_labels(cv):
     return isinstance(cv, _STRATIFIED)
 
 
-def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
+def make_folds(cv, codes, groups=None, classes=None):
     """Return the explicit folds of a `cv` argument.
 
     Parameters
@@ -193,8 +193,6 @@ def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
         Groups for the splitters that use them.
     classes : sequence | None
         Names of the classes, for messages.
-    warn_absent : bool
-        Warn of a fold that does not train on a class.
 
     Returns
     -------
@@ -218,8 +216,6 @@ def make_folds(cv, codes, groups=None, classes=None, warn_absent=True):
     tests = tuple(_tests(splits, known, name, len(codes)))
     if not tests:
         raise ValueError(f"{name} yields no folds.")
-    if warn_absent:
-        _warn_of_absent_classes(tests, codes, classes, name)
     if type(cv) in _STRATIFIED:
         sees_labels = True
     elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
@@ -368,25 +364,6 @@ def _check_complement(train, test, number, name, n):
         )
 
 
-def _warn_of_absent_classes(tests, codes, classes, name):
-    """Warn where a model has never seen a class of the observed labels."""
-    totals = np.bincount(codes)
-    for number, test in enumerate(tests):
-        absent = np.flatnonzero(
-            totals == np.bincount(codes[test], minlength=len(totals))
-        )
-        if len(absent):
-            label = absent[0] if classes is None else classes[absent[0]]
-            warn(
-                f"All trials of class {str(label)!r} are in the test set of fold "
-                f"{number} of {name}: its model has never seen the class and cannot "
-                "predict it. Use shuffled or stratified folds, or groups that hold "
-                "several classes.",
-                UserWarning,
-            )
-            return
-
-
 def _is_leave_one_out(tests, n):
     """Return whether every row is a test set of its own, whoever drew them."""
     return all(len(test) == 1 for test in tests) and (
@@ -470,7 +447,7 @@ class InnerFolds:
         codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
         groups = None if self.groups is None else self.groups[rows]
         try:
-            return make_folds(cv, codes, groups, warn_absent=False).tests
+            return make_folds(cv, codes, groups).tests
         except ValueError as error:
             raise ValueError(f"Within a training set, for Tuned: {error}") from error
 
