@@ -223,7 +223,7 @@ def test_neighbourhoods_on_a_brain_equal_paths_over_the_whole_mesh(distance, rad
     some = np.random.default_rng(1).choice(np.flatnonzero(space.mask["right"]), 40)
     members = surface_members(space, space, radius, distance)
     places, faces = space.coordinates["right"], space.faces["right"]
-    i, j = faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T
+    i, j = faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T.astype(np.int32)
     lengths = np.sqrt(((places[i] - places[j]) ** 2).sum(axis=1))
     weights = lengths if distance == "geodesic" else np.ones(len(i))
     graph = sparse.csr_array((weights, (i, j)), shape=[len(places)] * 2)

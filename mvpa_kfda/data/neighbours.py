@@ -253,6 +253,9 @@ def _finder(mask_space, centre_space, radius, distance):
         near = ((places >= low - reach) & (places <= high + reach)).all(axis=1)
         near = np.flatnonzero(near)  # no path leads out of this box
         mesh, starts = graph[near][:, near], np.searchsorted(near, starts)
+        # Slicing makes indices of 64 bits, by which SciPy 1.13 finds no paths.
+        mesh.indices = mesh.indices.astype(np.int32)
+        mesh.indptr = mesh.indptr.astype(np.int32)
         paths = csgraph.dijkstra(mesh, indices=starts, limit=limit, unweighted=count)
         reached = sparse.csr_array(np.isfinite(paths))
         return reached @ _one_per_row(number[near], n_members)
