@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+#: Read by type checkers, never run.
+collect_ignore = ["typing"]
 #: No display is needed, here and in processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
 
