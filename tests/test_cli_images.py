@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     rng = np.random.default_rng(0)
     bold = rng.normal(size=(5, 5, 5, 32)).astype(np.float32)
-    bold[2, 2, 2] += 4 * (np.array(LABELS) == "face")
+    bold[2, 2, 2] += 5 * (np.array(LABELS) == "face")
     bold[..., ~KEEP] += 1000  # nobody may look at these
     on_disk(folder / "bold.nii.gz", bold)
     on_disk(folder / "first.nii.gz", bold[..., :8])

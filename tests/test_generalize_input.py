@@ -420,7 +420,8 @@ def test_maps_too_large_for_memory(epochs, arrays, monkeypatch):
 
 
 def test_what_fits_into_memory_is_computed(epochs, monkeypatch):
-    needed = 4 * 2 * 50 * 25 + 25 * (30 + 8) + 4 * 5 * 30 * 4  # null, map, test rows
+    cell = 30 + 8 * (1 + 5)  # predictions, scores of all trials and of each fold
+    needed = 4 * 2 * 50 * 25 + 25 * cell + 4 * 5 * 30 * 4  # null, map, test rows
     options = {"n_permutations": 50, "null": "full", "random_state": 0, "cv": 5}
     monkeypatch.setattr(memory, "usable_memory", lambda: needed)
     result = generalize_epochs(epochs, **options)
@@ -433,7 +434,7 @@ def test_what_fits_into_memory_is_computed(epochs, monkeypatch):
 
 def test_other_trials_have_one_null_only(epochs, others, monkeypatch):
     options = {"n_permutations": 50, "null": "full", "test_epochs": others}
-    needed = 4 * 50 * 25 + 25 * (20 + 8) + 4 * 5 * 20 * 4
+    needed = 4 * 50 * 25 + 25 * (20 + 8 + 8) + 4 * 5 * 20 * 4
     monkeypatch.setattr(memory, "usable_memory", lambda: needed)
     assert generalize_epochs(epochs, **options).null.nbytes == 4 * 50 * 25
     monkeypatch.setattr(memory, "usable_memory", lambda: needed - 1)

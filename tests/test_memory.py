@@ -174,19 +174,19 @@ def test_draws_of_a_group(has, draw):
 def test_workers_have_a_matrix_each(has, monkeypatch):
     monkeypatch.setattr(parallel, "cpu_count", lambda: 2)
     rbf, one = {"kernel": "rbf", "cv": 4}, 8 * 40**2
-    cells = 5 * (40 + 8)
-    has(cells + one)
+    cell = 40 + 8 * (1 + 4)  # predictions, scores of all trials and of each fold
+    has(5 * cell + one)
     decode_arrays(X, Y, n_jobs=1, **rbf)
     with pytest.raises(
         ValueError,
-        match=r"^A map of 5 times with 0 permutations and 2 workers needs 25.8 kB; .* "
+        match=r"^A map of 5 times with 0 permutations and 2 workers needs 26 kB; .* "
         r"Use fewer times .* or fewer workers \(n_jobs\)\.$",
     ):
         decode_arrays(X, Y, n_jobs=2, **rbf)
-    has(4 * (40 + 8) + one)
+    has(4 * cell + one)
     decode_arrays(X[..., :4], Y, n_jobs=2, **rbf)  # a single block
-    has(cells + one - 1)
-    with pytest.raises(ValueError, match=r"^A map of 5 times .* needs 13 kB"):
+    has(5 * cell + one - 1)
+    with pytest.raises(ValueError, match=r"^A map of 5 times .* needs 13.2 kB"):
         decode_arrays(X, Y, n_jobs=1, **rbf)
     decode_arrays(X, Y, n_jobs=2, cv=4)  # 3 features of 40 trials need no such matrix
 

@@ -386,7 +386,8 @@ def slow_blocks(monkeypatch):
 
 def test_a_long_run_says_what_it_takes(capfd, slow_blocks):
     outcome = run(make_positions(), TASK)
-    arrays = [*outcome.metrics.values(), *outcome.nulls.values()]
+    arrays = [*outcome.metrics.values(), *outcome.folds.values()]
+    arrays += outcome.nulls.values()
     arrays += [outcome.predicted, outcome.class_scores, *outcome.penalty.values()]
     size = word_bytes(sum(values.nbytes for values in arrays))
     assert capfd.readouterr().err.splitlines() == [
@@ -419,7 +420,7 @@ def test_nulls_that_are_not_kept_take_little(capfd, slow_blocks, kind):
     """The larger the number of permutations, the smaller the share."""
     task = make_task(["accuracy"], n_permutations=999, null=kind)
     run(make_positions(), task)
-    rest = T * (8 + N + N * 3 * 8)
+    rest = T * (8 + 8 * len(task.folds.tests) + N + N * 3 * 8)
     sizes = {"max": rest + 8 * (T + 999), "stream": rest}
     penalty = sum(v.nbytes for v in run(make_positions(), task, 1, 0).penalty.values())
     assert f"result {word_bytes(sizes[kind] + penalty)} of" in capfd.readouterr().err

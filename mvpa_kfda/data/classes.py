@@ -98,7 +98,8 @@ def choose_same(epochs, test_epochs, y, y_test, groups, owner):
         )
     train, test = train.narrow(both), test.narrow(both, "y_test")
     for chosen, name in ((train, "y"), (test, "y_test")):
-        gone = set(chosen.record.get("classes", ())) - set(np.unique(chosen.y))
+        classes = chosen.record.get("classes", ())
+        gone = set(classes) - set(chosen.y.tolist()) if classes else ()
         if gone:
             raise ValueError(
                 f"{name} names the class {min(gone)!r}, but its epochs have no class "

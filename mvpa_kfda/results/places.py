@@ -128,7 +128,7 @@ class Places:
         for name, i in zip(
             self.axes, np.unravel_index(position, self.shape), strict=True
         ):
-            noun, _, unit = _WORDS.get(name, ("sensor", "", ""))
+            noun, unit = _WORDS.get(name, ("sensor", ""))
             words.append(f"{noun} {_number(self.coordinates[name][i])}{unit}")
         return ", ".join(words)
 
