@@ -146,6 +146,43 @@ ax.set(xlabel="Predicted", ylabel="True")
 ax.set_title(f"Trials at {by_block.times[best]:.2f} s", fontsize="medium")
 
 # %%
+# Trial by trial
+# --------------
+#
+# How clear was each trial? Two classes, by the names of their events, and for every
+# trial a decision value: positive where the model, which has not seen the trial, takes
+# it for the second class. These values can be correlated with behaviour, trial by trial.
+
+pair = decode_epochs(
+    epochs, ["class_1", "class_2"], scoring="roc_auc", keep_class_scores=True
+)
+values = pair.decision_values()  # times, trials
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+for number, color in enumerate(["#0072B2", "#D55E00"]):
+    mine = values[:, pair.y == number]
+    mean, error = mine.mean(axis=1), mine.std(axis=1) / np.sqrt(mine.shape[1])
+    name = pair.classes[number]
+    axes[0].plot(pair.times, mean, color=color, lw=1.8, label=name)
+    band = {"color": color, "alpha": 0.25, "lw": 0}
+    axes[0].fill_between(pair.times, mean - error, mean + error, **band)
+    clearest = values[pair.scores.argmax(), pair.y == number]
+    axes[1].hist(clearest, bins=15, color=color, alpha=0.6, label=name)
+axes[0].axhline(0, color="black", lw=0.8, ls="--")
+axes[0].set(xlabel="Time (s)", ylabel="Decision value", xlim=pair.times[[0, -1]])
+axes[0].set_title("Mean and standard error over trials", fontsize="medium")
+axes[1].set(xlabel=f"Decision value at {pair.peak()['time']:.2f} s", ylabel="Trials")
+axes[1].set_title(f"ROC AUC {pair.scores.max():.2f}", fontsize="medium")
+axes[0].legend(frameon=False)
+for ax in axes:
+    ax.spines[["top", "right"]].set_visible(False)
+
+# %%
+# Folds by themselves show whether some of them failed.
+
+at_peak = pair.fold_scores[pair.scores.argmax()]
+print(f"ROC AUC of the ten folds: {at_peak.round(2)}")
+
+# %%
 # Keep the result
 # ---------------
 #
