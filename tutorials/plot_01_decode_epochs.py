@@ -151,7 +151,7 @@ ax.set_title(f"Trials at {by_block.times[best]:.2f} s", fontsize="medium")
 #
 # How clear was each trial? Two classes, by the names of their events, and for every
 # trial a decision value: positive where the model, which has not seen the trial, takes
-# it for the second class. These values can be correlated with behaviour, trial by trial.
+# it for the second class. These values can be correlated with behaviour.
 
 pair = decode_epochs(
     epochs, ["class_1", "class_2"], scoring="roc_auc", keep_class_scores=True
