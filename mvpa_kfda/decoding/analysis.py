@@ -13,9 +13,10 @@ import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
-from ..kfda.kernels import needs_gram
+from ..kfda.kernels import Precomputed, needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
+from ..kfda.steps import check_steps
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
 from ..utils.checks import (
@@ -130,6 +131,7 @@ class Analysis:
             tests=(np.arange(len(self.tested)),)
             if self.folds is None
             else self.folds.tests,
+            trains=None if self.folds is None else self.folds.trains,
             parameters={**self.parameters, **parameters},
             versions=versions(),
             penalty=outcome.penalty,
@@ -160,6 +162,7 @@ def make_analysis(
     average=None,
     maps=None,
     numbers=None,
+    preprocess=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
@@ -176,6 +179,7 @@ def make_analysis(
     if groups is not None:
         groups = check_per_trial(groups, n_trials, "groups")
     folds, name = _draw_folds(cv, codes, groups, classes, n_test)
+    steps = check_foldwise(preprocess, folds, kernel, reg, average)
     single = codes, groups
     seed, averaging = draw_seed(random_state), None
     if average is not None:
@@ -206,11 +210,13 @@ def make_analysis(
         rank=_check_rank(n_components, len(classes)),
         inner=make_inner_folds(reg, codes, groups, folds, permutations),
         functions=function_metrics(functions, classes),
+        steps=steps,
     )
     parameters = {
         **record_method(kernel, reg, n_components, average),
         "cv": name,
         **record_run(task, permutations, seed),
+        "preprocess": [repr(step) for step in steps] or None,
     }
     analysis = Analysis(
         classes,
@@ -227,6 +233,35 @@ def make_analysis(
     )
     warn_of_design(analysis, numbers)
     return analysis
+
+
+def check_foldwise(preprocess, folds, kernel, reg, average=None):
+    """Return the steps of `preprocess`; refuse what folds with own matrices have not."""
+    steps = check_steps(preprocess)
+    own = folds is not None and folds.trains is not None
+    if not (steps or own):
+        return steps
+    given = f"preprocess={preprocess!r}"
+    if not steps:
+        given = f"{folds.name}, which leaves trials out of both training and test sets,"
+    if isinstance(reg, Tuned):
+        raise ValueError(
+            f"reg={reg!r} chooses the penalty within folds of one matrix, and cannot "
+            f"be combined with {given} yet. Give a penalty, or refit with "
+            "KernelFDA(reg='tuned') in sklearn.model_selection.cross_val_score."
+        )
+    if needs_gram(kernel) and (steps or not isinstance(kernel, Precomputed)):
+        raise ValueError(
+            f"{kernel!r} is given kernel matrices and not features, and cannot be "
+            f"combined with {given}. Give features."
+        )
+    if average is not None and (own or not kernel.is_linear):
+        raise ValueError(
+            f"average={average} cannot be combined with {given} unless the kernel is "
+            "linear and every fold trains on all trials outside its test set. Leave "
+            "average out, or average trials before you decode them."
+        )
+    return steps
 
 
 def _average(k, folds, codes, groups, seed, classes, y_test):
@@ -293,10 +328,10 @@ def _draw_folds(cv, codes, groups, classes, n_test):
 
 def _check_trained(folds, codes):
     """Refuse folds of which none trains on a class that it tests."""
-    totals = np.bincount(codes)
-    for test in folds.tests:
-        counts = np.bincount(codes[test], minlength=len(totals))
-        if ((counts > 0) & (counts < totals)).any():
+    n_classes = codes.max() + 1
+    for rows in folds.pairs:
+        trained, tested = (np.bincount(codes[r], minlength=n_classes) for r in rows)
+        if ((tested > 0) & (trained > 0)).any():
             return
     raise ValueError(
         f"No fold of {folds.name} trains on a class that it tests, so that no model "

@@ -249,7 +249,7 @@ class WindowPositions(Positions):
 
     def models(self, block, task):
         """Yield the model of every window in a block."""
-        if self._sums_kernels:
+        if self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
                 n_features = self._select(self.data[0], row).shape[1] * self.width
@@ -449,7 +449,10 @@ class SubsetPositions(Positions):
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
         alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
-        if alone or self.kernel.low_rank:
+        if task.is_foldwise:
+            for position in block:
+                yield self._plan(position, task)
+        elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or
             # with landmarks, which depend on the order of the trials.
             for position in block:

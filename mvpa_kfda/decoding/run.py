@@ -40,6 +40,8 @@ class Task:
         Metric names.
     functions : dict of str -> FunctionMetric
         Those of the metrics that are functions of the user's.
+    steps : tuple of transformers
+        What every fold learns from its training trials before the kernel.
     dtype : dtype
         The precision in which permutations are processed.
     batch_size : int | None
@@ -73,6 +75,7 @@ class Task:
     rank: int | None = None
     inner: InnerFolds | None = None
     functions: dict = field(default_factory=dict)
+    steps: tuple = ()
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 1
@@ -81,6 +84,12 @@ class Task:
     def kept_null(self):
         """What is kept of the null; all of one that is empty."""
         return self.null if len(self.labels) > 1 else "all"
+
+    @property
+    def is_foldwise(self):
+        """Whether every fold needs a matrix of its own."""
+        own = self.folds is not None and self.folds.trains is not None
+        return bool(own or self.steps)
 
     @property
     def settings(self):

@@ -1,8 +1,8 @@
 """From `cv` to explicit folds, and to those within training sets by which one tunes.
 
 The direct step gives the prediction of a model trained on *all rows outside* the test
-set, so a split is fully described by its test set. Splits that train on fewer rows are
-refused here, by name. :class:`Folds` are drawn once by :func:`make_folds`;
+set, so such a split is fully described by its test set. Where some split trains on fewer
+rows, the training sets are kept too (:mod:`mvpa_kfda.kfda.foldwise`). :class:`Folds` are drawn once by :func:`make_folds`;
 :class:`InnerFolds` draws those within each of their training sets in the same way.
 
 Either becomes a :class:`Layout`: the order in which rows are processed, and batches of
@@ -84,23 +84,29 @@ class Folds:
     Attributes
     ----------
     tests : tuple of ndarray of int
-        The row indices of each test set; training is on all other rows.
+        The row indices of each test set; training is on all other rows unless there are
+        training sets.
     n : int
         The number of rows (trials).
     sees_labels : bool | None
         Whether the splitter looked at the labels; None when that is unknown.
     name : str
         What the user called it, for messages.
+    trains : tuple of ndarray of int | None
+        The row indices of each training set, where some are not all other rows.
     """
 
     tests: tuple
     n: int
     sees_labels: bool | None = None
     name: str = "cv"
+    trains: tuple | None = None
 
     @property
     def pairs(self):
         """The folds as a list of (train, test) index arrays."""
+        if self.trains is not None:
+            return list(zip(self.trains, self.tests, strict=True))
         rows = np.arange(self.n)
         return [(np.setdiff1d(rows, t, assume_unique=True), t) for t in self.tests]
 
@@ -127,17 +133,17 @@ class Folds:
 
     @cached_property
     def blocks(self):
-        """Number the rows (n,) so that rows sharing all their test sets share it.
+        """Number the rows (n,) so that rows sharing all their sets share it.
 
         For a partition this is the fold; for a hold-out there are two blocks. Labels
         exchanged within such blocks leave every fold's class counts as they were.
         """
-        tested_by = [[] for _ in range(self.n)]
-        for number, test in enumerate(self.tests):
-            for row in test:
-                tested_by[row].append(number)
+        used_by = [[] for _ in range(self.n)]
+        for number, rows in enumerate((*self.tests, *(self.trains or ()))):
+            for row in rows:
+                used_by[row].append(number)
         numbers = {}
-        keys = map(tuple, tested_by)
+        keys = map(tuple, used_by)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
@@ -163,11 +169,6 @@ _STRATIFIED = (
     ms.RepeatedStratifiedKFold,
     ms.StratifiedGroupKFold,
     ms.StratifiedShuffleSplit,
-)
-_REFIT = (
-    "The direct method needs every row outside the test set for training. To refit "
-    "the classifier on such splits, use KernelFDA with "
-    "sklearn.model_selection.cross_val_score or mne.decoding.cross_val_multiscore."
 )
 #: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
 _MOST_TESTED = 2_000_000
@@ -202,8 +203,8 @@ def make_folds(cv, codes, groups=None, classes=None):
     Raises
     ------
     ValueError
-        If a class or the groups are too few for the folds, if a split trains on
-        anything but all rows outside its test set, or if there is no end of them.
+        If a class or the groups are too few for the folds, if a split trains on some of
+        its test rows, or if there is no end of them.
     """
     cv, known = _check_cv(cv, groups), 0
     if hasattr(cv, "split"):
@@ -213,16 +214,19 @@ def make_folds(cv, codes, groups=None, classes=None):
         known = _count_splits(cv, codes, groups)
     else:
         name, splits = "the given cv iterable", cv
-    tests = tuple(_tests(splits, known, name, len(codes)))
-    if not tests:
+    pairs = tuple(_pairs(splits, known, name, len(codes)))
+    if not pairs:
         raise ValueError(f"{name} yields no folds.")
+    trains, tests = zip(*pairs, strict=True)
+    if all(len(train) + len(test) == len(codes) for train, test in pairs):
+        trains = None  # to be worked out
     if type(cv) in _STRATIFIED:
         sees_labels = True
     elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
         sees_labels = False
     else:
         sees_labels = None
-    return Folds(tests, len(codes), sees_labels, name)
+    return Folds(tests, len(codes), sees_labels, name, trains)
 
 
 def _check_cv(cv, groups):
@@ -298,14 +302,14 @@ def _count_splits(cv, codes, groups):
         return 0
 
 
-def _tests(splits, known, name, n):
-    """Yield the checked test sets; refuse more than can be meant.
+def _pairs(splits, known, name, n):
+    """Yield the checked training and test sets; refuse more than can be meant.
 
     The splitter said that there are `known` splits, 0 if it did not.
     """
     n_tested, most = 0, n + _MOST_TESTED
     for number, pair in enumerate(splits):
-        test = _check_split(pair, number, name, n)
+        train, test = _check_split(pair, number, name, n)
         n_tested += len(test)
         n_folds = max(known, number + 1)
         if n_tested + (n_folds - number - 1) > most:  # one trial in each to come
@@ -314,11 +318,11 @@ def _tests(splits, known, name, n):
                 f"more than {most:,} trials in all, counted every time. Give fewer "
                 "folds."
             )
-        yield test
+        yield train, test
 
 
 def _check_split(pair, number, name, n):
-    """Return the row indices of a split's test set, once the split is in order."""
+    """Return the row indices of a split's two sets, once the split is in order."""
     try:
         train, test = pair
     except (TypeError, ValueError):
@@ -327,8 +331,8 @@ def _check_split(pair, number, name, n):
         ) from None
     train = _check_rows(train, f"The training set of fold {number} of {name}", n)
     test = _check_rows(test, f"The test set of fold {number} of {name}", n)
-    _check_complement(train, test, number, name, n)
-    return test
+    _check_disjoint(train, test, number, name, n)
+    return train, test
 
 
 def _check_rows(rows, subject, n):
@@ -348,19 +352,14 @@ def _check_rows(rows, subject, n):
     return rows.astype(np.intp)
 
 
-def _check_complement(train, test, number, name, n):
-    """Refuse a split that does not train on all rows outside the test set."""
+def _check_disjoint(train, test, number, name, n):
+    """Refuse a split that trains on rows of the test set."""
     tested = np.zeros(n, bool)
     tested[test] = True
     if tested[train].any():
         raise ValueError(
             f"Fold {number} of {name} trains on some of its own test trials; "
             "training and test sets must be disjoint."
-        )
-    if len(train) + len(test) != n:
-        raise ValueError(
-            f"Fold {number} of {name} trains on {len(train)} of the "
-            f"{n - len(test)} trials outside its test set. {_REFIT}"
         )
 
 
@@ -447,7 +446,13 @@ class InnerFolds:
         codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
         groups = None if self.groups is None else self.groups[rows]
         try:
-            return make_folds(cv, codes, groups).tests
+            folds = make_folds(cv, codes, groups)
+            if folds.trains is not None:
+                raise ValueError(
+                    f"{folds.name} leaves trials out of both sets. Use folds that "
+                    "train on all trials outside their test set."
+                )
+            return folds.tests
         except ValueError as error:
             raise ValueError(f"Within a training set, for Tuned: {error}") from error
 

@@ -28,6 +28,7 @@ from .direct import (
     make_targets,
     prepare,
 )
+from .foldwise import FoldwisePlan
 from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
 from .kernels import (
     Kernel,
@@ -155,8 +156,13 @@ def plan_of_features(X, kernel, reg, task):
     """Return the plan of features (n, p), or of a precomputed kernel matrix (n, n).
 
     The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
-    `rank`; `settings` are all of these but the inner folds.
+    `rank`; `settings` are all of these but the inner folds. Where folds have matrices
+    of their own (`is_foldwise`), it has the `steps` that they learn.
     """
+    if task.is_foldwise:
+        return FoldwisePlan(
+            X, kernel, reg, task.steps, task.folds, np.dtype(task.dtype), task.rank
+        )
     if isinstance(reg, Tuned):
         spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)

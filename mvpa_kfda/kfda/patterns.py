@@ -41,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .direct import fold_models, make_targets, regress_targets
+from .foldwise import FoldwisePlan
 from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
@@ -99,6 +100,8 @@ def class_patterns(plan, codes, n_classes, signal):
     array([[-0.5,  0. ],
            [ 0.5,  0. ]])
     """
+    if isinstance(plan, FoldwisePlan):
+        return _foldwise_patterns(plan, codes, n_classes, signal)
     full, parts = plan.plain(codes, n_classes)
     targets, regression, fitted = _fit(full, codes, n_classes)
     trials = _Trials(
@@ -127,6 +130,19 @@ def class_patterns(plan, codes, n_classes, signal):
         with np.errstate(invalid="ignore"):
             patterns["class_folds"] = total / times[:, None]  # 0 / 0 is NaN
     return patterns
+
+
+def _foldwise_patterns(plan, codes, n_classes, signal):
+    """Return the patterns of models with steps or training sets of their own."""
+    patterns = class_patterns(plan.full, codes, n_classes, signal)
+    of_folds = [
+        class_patterns(p.plan, codes[p.rows], n_classes, signal[p.rows])["class_folds"]
+        for p in plan.parts
+    ]
+    trained = ~np.isnan(of_folds)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: a class that no fold trains on
+        mean = np.where(trained, of_folds, 0).sum(axis=0) / trained.sum(axis=0)
+    return patterns | {"class_folds": mean}
 
 
 def _fit(plan, codes, n_classes):
