@@ -9,6 +9,7 @@ as they are. Columns that are NaN or constant in the images given are marked, al
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from scipy import sparse
 
 from ..utils.advice import advice
 from ..utils.checks import check_per_trial, quoted
+from .confounds import read_confounds
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
@@ -44,8 +46,11 @@ from .volumes import (
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
 
 
-def read_labels(y, groups=None):
-    """Return labels and groups (n_images,), given as arrays or as (table, column)."""
+def read_labels(y, groups=None, confounds=None):
+    """Return labels and groups (n_images,), given as arrays or as (table, column).
+
+    And confounds (n_images, k), or None.
+    """
     table = None
     if _is_reference(y):
         table = read_table(y[0], "y")
@@ -65,7 +70,11 @@ def read_labels(y, groups=None):
     elif _is_reference(groups):
         groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
     y = _plain(y, "y")
-    return y, None if groups is None else _plain(groups, "groups")
+    if _is_reference(confounds):
+        table, confounds = read_table(confounds[0], "confounds"), confounds[1]
+    column_of = None if table is None else partial(_column, table, name="confounds")
+    confounds = read_confounds(confounds, len(y), column_of)
+    return y, None if groups is None else _plain(groups, "groups"), confounds
 
 
 def _is_reference(value):

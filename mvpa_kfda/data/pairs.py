@@ -128,6 +128,7 @@ class TrialSets:
     times_test: np.ndarray  #: their sample times
     record: dict  #: which epochs are decoded as which classes, where they are chosen
     numbers: np.ndarray | None  #: of the training trials in the recording, if known
+    kept: np.ndarray  #: which of the given epochs the training trials are
 
 
 def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks):
@@ -176,6 +177,7 @@ def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, 
         test_epochs.times,
         record,
         chosen.numbers,
+        chosen.kept,
     )
 
 
@@ -213,6 +215,7 @@ def _trial_sets(chosen, y_test, other, picks, record):
         epochs.times,
         record,
         chosen.numbers,
+        chosen.kept,
     )
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
-from ..kfda.kernels import Precomputed, needs_gram
+from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
-from ..kfda.steps import check_steps
+from ..kfda.steps import Learned, check_kernel_after, check_steps
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
 from ..utils.checks import (
@@ -35,7 +35,7 @@ from ..utils.checks import (
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
 from .design import warn_of_absent_classes, warn_of_design
-from .run import Task, run
+from .run import Task, is_foldwise, run
 from .sizes import check_null
 
 #: Trials above which an exact kernel matrix is worth a word.
@@ -163,6 +163,7 @@ def make_analysis(
     maps=None,
     numbers=None,
     preprocess=None,
+    confounds=None,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
@@ -179,12 +180,13 @@ def make_analysis(
     if groups is not None:
         groups = check_per_trial(groups, n_trials, "groups")
     folds, name = _draw_folds(cv, codes, groups, classes, n_test)
-    steps = check_foldwise(preprocess, folds, kernel, reg, average)
+    learned = check_foldwise(preprocess, confounds, folds, kernel, average)
     single = codes, groups
     seed, averaging = draw_seed(random_state), None
     if average is not None:
         averaging = _average(average, folds, codes, groups, seed, classes, y_test)
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
+        learned = learned.averaged(averaging)
     tested = codes
     if y_test is not None or n_test is not None:
         tested = _check_tested(y_test, n_trials, n_test, classes)
@@ -208,15 +210,14 @@ def make_analysis(
         keep_class_scores,
         with_patterns=with_patterns,
         rank=_check_rank(n_components, len(classes)),
-        inner=make_inner_folds(reg, codes, groups, folds, permutations),
+        inner=make_inner_folds(reg, codes, groups, folds, permutations, learned),
         functions=function_metrics(functions, classes),
-        steps=steps,
+        learned=learned,
     )
     parameters = {
         **record_method(kernel, reg, n_components, average),
         "cv": name,
         **record_run(task, permutations, seed),
-        "preprocess": [repr(step) for step in steps] or None,
     }
     analysis = Analysis(
         classes,
@@ -235,33 +236,47 @@ def make_analysis(
     return analysis
 
 
-def check_foldwise(preprocess, folds, kernel, reg, average=None):
-    """Return the steps of `preprocess`; refuse what folds with own matrices have not."""
-    steps = check_steps(preprocess)
+def check_foldwise(preprocess, confounds, folds, kernel, average=None):
+    """Return what folds learn (`Learned`); refuse what folds of their own have not."""
+    learned = Learned(check_steps(preprocess), confounds)
     own = folds is not None and folds.trains is not None
-    if not (steps or own):
-        return steps
+    if not (learned or own):
+        return learned
     given = f"preprocess={preprocess!r}"
-    if not steps:
-        given = f"{folds.name}, which leaves trials out of both training and test sets,"
-    if isinstance(reg, Tuned):
-        raise ValueError(
-            f"reg={reg!r} chooses the penalty within folds of one matrix, and cannot "
-            f"be combined with {given} yet. Give a penalty, or refit with "
-            "KernelFDA(reg='tuned') in sklearn.model_selection.cross_val_score."
-        )
-    if needs_gram(kernel) and (steps or not isinstance(kernel, Precomputed)):
-        raise ValueError(
-            f"{kernel!r} is given kernel matrices and not features, and cannot be "
-            f"combined with {given}. Give features."
-        )
+    if not learned.steps:
+        given = "confounds"
+        if confounds is None:
+            given = f"{folds.name}, which trains on a part of the other trials,"
+    if learned:
+        check_kernel_after(kernel, learned, given)
+    if confounds is not None:
+        _check_confounds(confounds, folds)
     if average is not None and (own or not kernel.is_linear):
         raise ValueError(
             f"average={average} cannot be combined with {given} unless the kernel is "
             "linear and every fold trains on all trials outside its test set. Leave "
             "average out, or average trials before you decode them."
         )
-    return steps
+    return learned
+
+
+def _check_confounds(confounds, folds):
+    """Refuse confounds of other trials, and so many that they explain everything."""
+    if folds is None:
+        raise ValueError(
+            "confounds are known of the trials trained with, and the test is on other "
+            "trials (X_test, test_epochs), whose confounds are not. Leave confounds "
+            "out, or give all trials in one set with folds of your own, cv=[(train, "
+            "test)]."
+        )
+    k, smallest = confounds.shape[1], min(len(train) for train, _ in folds.pairs)
+    if k + 1 >= smallest:
+        raise ValueError(
+            f"confounds has {k} columns (categories count one less than there are), "
+            f"and the smallest training set of {folds.name} holds {smallest} trials: "
+            "they would explain everything. Give fewer confounds, or larger training "
+            "sets."
+        )
 
 
 def _average(k, folds, codes, groups, seed, classes, y_test):
@@ -371,8 +386,12 @@ def check_run(dtype, n_permutations, batch_size):
     return check_dtype(dtype)
 
 
-def make_inner_folds(reg, codes, groups, folds, permutations):
-    """Return the folds within training sets, made now so that errors come early."""
+def make_inner_folds(reg, codes, groups, folds, permutations, learned):
+    """Return the folds within training sets, made now so that errors come early.
+
+    One :class:`InnerFolds` for all folds, or where folds have matrices of their own one
+    for each, and one for all trials.
+    """
     if not isinstance(reg, Tuned):
         return None
     if permutations.n_permutations and sees_labels(reg.cv):
@@ -381,9 +400,18 @@ def make_inner_folds(reg, codes, groups, folds, permutations):
             "are tuned with the same folds, and so would not be treated alike. "
             "Use a number of random folds, as Tuned(cv=5), or None."
         )
-    inner = InnerFolds(reg.cv, len(codes), codes, groups, folds)
+    n, foldwise = len(codes), is_foldwise(folds, learned)
     try:
-        _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
+        if foldwise:
+            trains = [train for train, _ in folds.pairs] if folds else []
+            inner = tuple(
+                InnerFolds(reg.cv, len(rows), codes[rows], _of(groups, rows), None)
+                for rows in (*trains, np.arange(n))
+            )
+            _ = [each.of_all for each in inner]
+        else:
+            inner = InnerFolds(reg.cv, n, codes, groups, folds)
+            _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
     except ValueError as error:
         if groups is None and "'groups' parameter" in str(error):
             raise ValueError(
@@ -392,6 +420,11 @@ def make_inner_folds(reg, codes, groups, folds, permutations):
             ) from error
         raise
     return inner
+
+
+def _of(groups, rows):
+    """Return the groups of some trials, where there are any."""
+    return None if groups is None else groups[rows]
 
 
 def record_method(kernel, reg, n_components=None, average=None):
@@ -409,6 +442,7 @@ def record_run(task, permutations, seed):
     return {
         "n_folds": 0 if task.folds is None else len(task.folds.tests),
         "scoring": task.scoring,
+        **task.learned.record(),
         "n_permutations": permutations.n_permutations,
         "permute": permutations.scheme,
         "exact": permutations.exact,

@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.models import resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
@@ -51,6 +52,8 @@ def cross_validate(
     n_components: int | None = None,
     approx: Nystrom | None = None,
     average: int | None = None,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> DecodingResult:
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
@@ -129,6 +132,16 @@ def cross_validate(
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. Linear kernels are given
         averaged features, others are averaged themselves (in feature space).
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories.
 
     Returns
     -------
@@ -195,6 +208,8 @@ def cross_validate(
         keep_class_scores=True,
         n_components=n_components,
         average=average,
+        preprocess=preprocess,
+        confounds=read_confounds(confounds, len(X)),
     )
     n_features = X.shape[1]
     X, kernel = analysis.average(X, kernel)
@@ -231,6 +246,8 @@ def decode_arrays(
     average: int | None = None,
     task: Literal["classification", "regression"] = "classification",
     keep_class_scores: bool = False,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> TimeResult | TimeRegressionResult:
     """Decode class labels at every time point of an array, without retraining.
 
@@ -326,6 +343,16 @@ def decode_arrays(
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
         take a number for every trial, class and position.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories.
 
     Returns
     -------
@@ -375,6 +402,8 @@ def decode_arrays(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        preprocess=preprocess,
+        confounds=read_confounds(confounds, data.shape[1]),
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )
     data, kernel = analysis.average(data, kernel, axis=1)

@@ -132,16 +132,17 @@ def warn_of_design(analysis, numbers=None):
 
 def find_absent_class(folds, codes, classes):
     """Return the `Problem` of a fold whose model has never seen a class, or None."""
-    totals = np.bincount(codes)
-    for number, test in enumerate(folds.tests):
-        counts = np.bincount(codes[test], minlength=len(totals))
-        absent = np.flatnonzero(totals == counts)
+    for number, (train, _) in enumerate(folds.pairs):
+        absent = np.flatnonzero(np.bincount(codes[train], minlength=len(classes)) == 0)
         if len(absent):
+            where = "All trials of class {!r} are in the test set"
+            if folds.trains is not None:
+                where = "No trial of class {!r} is in the training set"
             text = (
-                f"All trials of class {str(classes[absent[0]])!r} are in the test set "
-                f"of fold {number} of {folds.name}: its model has never seen the class "
-                "and cannot predict it. Use shuffled or stratified folds, or groups "
-                "that hold several classes."
+                f"{where.format(str(classes[absent[0]]))} of fold {number} of "
+                f"{folds.name}: its model has never seen the class and cannot predict "
+                "it. Use shuffled or stratified folds, or groups that hold several "
+                "classes."
             )
             return Problem("absent", text, {"fold": number, "class": int(absent[0])})
     return None

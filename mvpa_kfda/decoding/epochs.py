@@ -11,6 +11,7 @@ from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
 
 from ..data.classes import EpochLabels, choose_epochs, names_classes
+from ..data.confounds import Confounds, confounds_of_epochs
 from ..data.epochs import (
     check_epochs,
     check_map,
@@ -24,7 +25,13 @@ from ..data.epochs import (
     scale_name,
 )
 from ..inference.permutation import Permute
-from ..kfda.arguments import Adjacency, CrossValidation, KernelLike, PenaltyLike
+from ..kfda.arguments import (
+    Adjacency,
+    CrossValidation,
+    KernelLike,
+    PenaltyLike,
+    Preprocess,
+)
 from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
@@ -74,6 +81,8 @@ class _Options(TypedDict, total=False):
     approx: Nystrom | None
     average: int | None
     keep_class_scores: bool
+    preprocess: Preprocess
+    confounds: Confounds
 
 
 @overload
@@ -103,6 +112,8 @@ def decode_epochs(
     average: int | None = None,
     task: Literal["classification"] = "classification",
     keep_class_scores: bool = False,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> TimeResult: ...
 
 
@@ -165,6 +176,8 @@ def decode_epochs(
     average=None,
     task="classification",
     keep_class_scores=False,
+    preprocess=None,
+    confounds=None,
 ):
     """Decode class labels from epochs at every time point, without retraining.
 
@@ -292,6 +305,17 @@ def decode_epochs(
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
         take a number for every trial, class and position.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : str | list of str | array_like, shape (n_epochs, ...) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories. A
+        string or list of strings: columns of ``epochs.metadata``.
 
     Returns
     -------
@@ -359,6 +383,7 @@ def decode_epochs(
     check_map(epochs, sensors, scale)
     make, kind = TASKS[check_option("task", task, tuple(TASKS))]
     _check_task(task, epochs, y, sensors)
+    confounds = confounds_of_epochs(epochs, confounds)
     chosen = choose_epochs(epochs, y, groups)
     epochs = chosen.epochs
     sfreq = sampling_rate(epochs, window, step)
@@ -382,6 +407,8 @@ def decode_epochs(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        preprocess=preprocess,
+        confounds=None if confounds is None else confounds[chosen.kept],
         maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
         numbers=chosen.numbers,
     )

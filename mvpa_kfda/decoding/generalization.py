@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.classes import EpochLabels
+from ..data.confounds import Confounds, confounds_of_epochs, read_confounds
 from ..data.epochs import (
     check_epochs,
     check_scale,
@@ -23,7 +24,7 @@ from ..data.pairs import (
     without_copy,
 )
 from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
@@ -143,6 +144,8 @@ def generalize_arrays(
     approx: Nystrom | None = None,
     average: int | None = None,
     keep_class_scores: bool = False,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> GeneralizationResult:
     """Train at every time point of an array and test at every other one.
 
@@ -264,6 +267,16 @@ def generalize_arrays(
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials at the training time,
+        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories.
 
     Returns
     -------
@@ -337,6 +350,8 @@ def generalize_arrays(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        preprocess=preprocess,
+        confounds=read_confounds(confounds, data.shape[1]),
         maps=_maps(null, windows, windows_test),
     )
     return generalize(
@@ -382,6 +397,8 @@ def generalize_epochs(
     approx: Nystrom | None = None,
     average: int | None = None,
     keep_class_scores: bool = False,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> GeneralizationResult:
     r"""Train at every time point of epochs and test at every other one.
 
@@ -542,6 +559,17 @@ def generalize_epochs(
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials at the training time,
+        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : str | list of str | array_like, shape (n_epochs, ...) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories. A
+        string or list of strings: columns of ``epochs.metadata``.
 
     Returns
     -------
@@ -590,6 +618,7 @@ def generalize_epochs(
     check_scale(scale)
     n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
     epochs = check_epochs(epochs)
+    confounds = confounds_of_epochs(epochs, confounds)
     sets = gather_pairs(
         epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks
     )
@@ -614,6 +643,8 @@ def generalize_epochs(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores,
+        preprocess=preprocess,
+        confounds=None if confounds is None else confounds[sets.kept],
         maps=_maps(null, windows, windows_test),
         numbers=sets.numbers,
     )

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
+from ..data.confounds import Confounds
 from ..data.images import process_positions, read_images, read_labels
 from ..data.neighbours import (
     DISTANCES,
@@ -33,7 +34,13 @@ from ..data.volumes import find_runs, flat_within_runs, usable_columns
 from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
 from ..inference.permutation import Permute
-from ..kfda.arguments import Adjacency, CrossValidation, KernelLike, PenaltyLike
+from ..kfda.arguments import (
+    Adjacency,
+    CrossValidation,
+    KernelLike,
+    PenaltyLike,
+    Preprocess,
+)
 from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.nystrom import Nystrom
@@ -192,6 +199,7 @@ def _decode_geometry(
             labels[0],
             len(images.X),
             groups=labels[1],
+            confounds=labels[2],
             kernel=kernel,
             reg=reg,
             random_state=random_state,
@@ -266,7 +274,7 @@ def _word_position(space, position):
 
 def _describe_run(positions, analysis, parameters):
     """Return all that a checkpoint's parts depend on, by the names of arguments."""
-    groups = [] if analysis.groups is None else analysis.groups
+    groups, task = [] if analysis.groups is None else analysis.groups, analysis.task
     packages = {f"version of {k}": v for k, v in versions().items()}
     values = {}
     kernels = [getattr(each, "kernel", each) for each in kernels_of(positions.kernel)]
@@ -291,7 +299,10 @@ def _describe_run(positions, analysis, parameters):
         "spheres or regions": digest(positions.indptr, positions.indices),
         "y": digest(analysis.classes, analysis.codes),
         "groups": digest(groups),
-        "cv's folds": digest(*analysis.folds.tests),
+        "cv's folds": digest(*analysis.folds.tests, *(analysis.folds.trains or ())),
+        "confounds": digest(
+            [] if task.learned.confounds is None else task.learned.confounds
+        ),
         "folds within training sets": _digest_inner(analysis.task.inner),
         "permutations": digest(analysis.task.labels),
         "averaged trials": digest(
@@ -317,8 +328,10 @@ def _without_addresses(parameters):
 def _digest_inner(inner):
     """Return a digest of the folds that a tuned penalty is chosen with."""
     layouts = []
-    if inner is not None and not inner.leaves_one_out:
-        layouts = [inner.of_all, *(each for some in inner.of_folds for each in some)]
+    for each in inner if isinstance(inner, tuple) else (inner,):
+        if each is not None and not each.leaves_one_out:
+            within = each.of_folds if each.folds is not None else ()
+            layouts += [each.of_all, *(layout for some in within for layout in some)]
     # The sizes tell where one fold ends and the next begins.
     return digest(
         *(batch.take for each in layouts for batch in each.batches),
@@ -352,6 +365,8 @@ def searchlight(
     n_components: int | None = None,
     approx: Nystrom | None = None,
     average: int | None = None,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> VolumeResult:
     r"""Decode class labels around every voxel or vertex, without retraining.
 
@@ -469,6 +484,17 @@ def searchlight(
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. Images are averaged after
         z-scoring.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : str | list of str | array_like, shape (n_images, ...) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories. A
+        string or list of strings: columns of the table of `y`.
 
     Returns
     -------
@@ -557,7 +583,7 @@ def searchlight(
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, own),
-        read_labels(y, groups),
+        read_labels(y, groups, confounds),
         parameters=near,
         cv=cv,
         scoring=scoring,
@@ -567,6 +593,7 @@ def searchlight(
         dtype=dtype,
         n_components=n_components,
         average=average,
+        preprocess=preprocess,
         verbose=verbose,
         checkpoint=checkpoint,
         **options,
@@ -597,6 +624,8 @@ def decode_regions(
     n_components: int | None = None,
     approx: Nystrom | None = None,
     average: int | None = None,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> VolumeResult:
     """Decode class labels from the voxels of every region of an atlas.
 
@@ -704,6 +733,17 @@ def decode_regions(
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. Images are averaged after
         z-scoring.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : str | list of str | array_like, shape (n_images, ...) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories. A
+        string or list of strings: columns of the table of `y`.
 
     Returns
     -------
@@ -746,7 +786,7 @@ def decode_regions(
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), own),
-        read_labels(y, groups),
+        read_labels(y, groups, confounds),
         parameters={},
         cv=cv,
         scoring=scoring,
@@ -756,6 +796,7 @@ def decode_regions(
         dtype=dtype,
         n_components=n_components,
         average=average,
+        preprocess=preprocess,
         verbose=verbose,
         checkpoint=checkpoint,
         **options,

@@ -11,7 +11,7 @@ class with these parts.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
+from ..kfda.foldwise import FoldwiseTransfer
 from ..kfda.hat import make_hat, prefers_features
 from ..kfda.kernels import Linear
 from ..kfda.models import (
@@ -30,8 +31,7 @@ from ..kfda.models import (
     plan_of_inner,
 )
 from ..kfda.penalties import Tuned
-from ..kfda.transfer import Transfer, chunk_length, feature_expansion, kernel_expansion
-from ..kfda.tuning import TunedPlan
+from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
 from .sizes import matrix_bytes
@@ -575,39 +575,45 @@ class GeneralizationPositions(Positions):
 
     def _transfer(self, position, plan, task):
         """Return the transfer from one training window."""
+        if task.is_foldwise:
+            return self._foldwise(plan, task.learned)
         order = plan.order if plan.batches else np.arange(self.n_test)
         X = self.train.features(position)
         if self._uses_features(X, task):
-            expansions = _Expansions(plan, [X], are_features=True)
+            expansions = Expansions.of_features(plan, X)
             chunks = self._feature_chunks(order, plan)
         else:
-            expansions, maps = self._map(position, plan, X)
+            expansions = Expansions.of_kernel(plan, X, self.train.kernel_of(position))
 
             def rows(windows):
                 features = self._test_features(windows, order)
-                flat = features.reshape(-1, X.shape[1])
-                values = np.concatenate([each(flat) for each in maps], axis=1)
-                values /= expansions.unit
+                values = expansions.rows(features.reshape(-1, X.shape[1]))
                 return values.reshape(*features.shape[:2], -1)
 
             shape = self.n_test, expansions.n_columns
             chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
         return Transfer(plan, expansions, chunks, self.true, self.n_test)
 
-    def _map(self, position, plan, X):
-        """Return a training window's expansions, and what maps features to its rows."""
-        kernel = self.train.kernel_of(position)
-        shift = X.mean(axis=0) if kernel.shift_free else 0.0
-        X = X - shift
-        kernels = [each.fit(X) for each in kernels_of(kernel)]
-        if kernel.low_rank:
-            maps = [each.features for each in kernels]
-        else:
-            maps = [partial(each, Y=X) for each in kernels]
-        expansions = _Expansions(
-            plan, [each(X) for each in maps], are_features=kernel.low_rank
-        )
-        return expansions, [_Shifted(each, shift) for each in maps]
+    def _foldwise(self, plan, learned):
+        """Return the transfer of folds with matrices of their own, or of a model."""
+
+        def chunks_of(part, trials):
+            def rows(windows):
+                features = self._test_features(windows, trials)
+                features = learned.augmented(features, trials)
+                values = part.rows(features.reshape(-1, features.shape[2]))
+                return values.reshape(*features.shape[:2], -1)
+
+            shape = len(trials), part.expansions.n_columns
+            return _Chunks(rows, shape, self.width, len(trials), plan.dtype)
+
+        if plan.batches:
+            return FoldwiseTransfer(
+                plan, lambda part: chunks_of(part, part.test), self.width, self.true
+            )
+        whole, everybody = plan.whole, np.arange(self.n_test)
+        chunks = chunks_of(whole, everybody)
+        return Transfer(whole.plan, whole.expansions, chunks, self.true, self.n_test)
 
     def _uses_features(self, X, task):
         """Tell whether weights on features are cheaper than kernels between times."""
@@ -639,59 +645,6 @@ class GeneralizationPositions(Positions):
     @cached_property
     def _arranged(self):
         return {}
-
-
-@dataclass(frozen=True)
-class _Shifted:
-    """A map of features that are shifted first."""
-
-    function: Callable
-    shift: np.ndarray | float
-
-    def __call__(self, X):
-        return self.function(X - self.shift)
-
-
-class _Expansions:
-    """A training window's expansion for each candidate penalty, kept once made."""
-
-    def __init__(self, plan, values, are_features):
-        # Kernel matrices (n, n) or features (n, r) of the training trials, one for each
-        # kernel to choose from. Test rows have the columns of all, side by side.
-        self._plan, self._values, self._are_features = plan, values, are_features
-        self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
-        # Test rows are divided by lambda, which keeps the digits of single precision.
-        self.unit = 1.0 if self._tuned or are_features else plan.hat.lam
-        self.n_columns = sum(each.shape[1] for each in values)
-
-    def __call__(self, number):
-        """Return the expansion (r + 1, n) of a candidate, None for the only one."""
-        if number not in self._kept:
-            made = np.ascontiguousarray(self._make(number), self._plan.dtype)
-            self._kept[number] = made
-        return self._kept[number]
-
-    def _make(self, number):
-        """Return the expansion of a candidate, its columns in the plan's order."""
-        plan, order, kernel = self._plan, self._plan.order, 0
-        if self._tuned:
-            hat, kernel = plan.hat(number), plan.kernel_of(number)
-        else:
-            hat = plan.exact_hat
-        values = self._values[kernel]
-        if self._are_features:
-            rows, mine = feature_expansion(values[order], hat), None
-        else:
-            gram = values[order[:, None], order]
-            rows = kernel_expansion(gram, hat)
-            rows[:-1] *= self.unit / hat.lam
-            mine = order
-        whole = np.zeros((self.n_columns + 1, len(order)))
-        start = sum(each.shape[1] for each in self._values[:kernel])
-        at = np.arange(values.shape[1]) if mine is None else mine
-        whole[start + at] = rows[:-1]
-        whole[-1] = rows[-1]
-        return whole
 
 
 class _Chunks:

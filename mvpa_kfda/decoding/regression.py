@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import model_selection as ms
 
+from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, Permute, permute_labels
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.folds import Folds, make_folds, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
@@ -48,6 +49,7 @@ from ..utils.checks import (
 from ..utils.files import versions
 from ..utils.memory import check_memory
 from .analysis import (
+    check_foldwise,
     check_run,
     decode,
     make_analysis,
@@ -264,6 +266,7 @@ class RegressionAnalysis:
             predicted=outcome.predicted,
             penalty=penalty,
             tests=self.folds.tests,
+            trains=self.folds.trains,
             parameters={**self.parameters, **parameters},
             versions=versions(),
             **fields,
@@ -285,6 +288,8 @@ def make_regression_analysis(
     dtype,
     batch_size=None,
     maps=None,
+    preprocess=None,
+    confounds=None,
 ):
     """Check the arguments shared by all regressions and draw what is random.
 
@@ -300,6 +305,7 @@ def make_regression_analysis(
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
+    learned = check_foldwise(preprocess, confounds, folds, kernel)
     seed = draw_seed(random_state)
 
     def check(n_permutations):
@@ -324,8 +330,9 @@ def make_regression_analysis(
         scoring=scoring,
         dtype=dtype,
         batch_size=batch_size,
-        inner=make_inner_folds(reg, nothing, groups, folds, permutations),
+        inner=make_inner_folds(reg, nothing, groups, folds, permutations, learned),
         functions=function_metrics(functions),
+        learned=learned,
         mean=values.mean,
         scale=values.scale,
     )
@@ -388,6 +395,8 @@ def regress(
     batch_size: int | None = None,
     dtype: Precision = "float64",
     approx: Nystrom | None = None,
+    preprocess: Preprocess = None,
+    confounds: Confounds = None,
 ) -> RegressionResult:
     r"""Cross-validate a kernel ridge regression without retraining.
 
@@ -448,6 +457,16 @@ def regress(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a transformer of scikit-learn that needs no labels, or a list of
+        these. All permutations share them; a relative `reg` and the width of a kernel
+        are then those of each training set. None: nothing.
+    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories.
 
     Returns
     -------
@@ -517,6 +536,8 @@ def regress(
         random_state=random_state,
         dtype=dtype,
         batch_size=batch_size,
+        preprocess=preprocess,
+        confounds=read_confounds(confounds, len(X)),
     )
     return decode(
         FeaturePositions(X, kernel, reg),

@@ -17,6 +17,7 @@ import numpy as np
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import class_patterns
+from ..kfda.steps import Learned
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress
@@ -40,7 +41,7 @@ class Task:
         Metric names.
     functions : dict of str -> FunctionMetric
         Those of the metrics that are functions of the user's.
-    steps : tuple of transformers
+    learned : Learned
         What every fold learns from its training trials before the kernel.
     dtype : dtype
         The precision in which permutations are processed.
@@ -75,7 +76,7 @@ class Task:
     rank: int | None = None
     inner: InnerFolds | None = None
     functions: dict = field(default_factory=dict)
-    steps: tuple = ()
+    learned: Learned = field(default_factory=Learned)
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 1
@@ -88,8 +89,7 @@ class Task:
     @property
     def is_foldwise(self):
         """Whether every fold needs a matrix of its own."""
-        own = self.folds is not None and self.folds.trains is not None
-        return bool(own or self.steps)
+        return is_foldwise(self.folds, self.learned)
 
     @property
     def settings(self):
@@ -114,6 +114,11 @@ class Task:
     def decode(self, model):
         """Score and predict with one model; return parts as `_run_block` names them."""
         return _decode_classes(self, model)
+
+
+def is_foldwise(folds, learned):
+    """Tell whether every fold needs a matrix of its own."""
+    return bool(learned) or (folds is not None and folds.trains is not None)
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):

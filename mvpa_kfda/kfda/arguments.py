@@ -34,3 +34,20 @@ Matrix = ArrayLike | sparray | spmatrix
 Adjacency = Matrix | tuple[Matrix, Sequence[str]]
 
 CrossValidation = int | Splitter | Iterable[tuple[Any, Any]] | None
+
+
+class Transformer(Protocol):
+    """What is learned from rows without labels, as transformers of scikit-learn are."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from rows."""
+        ...
+
+    def transform(self, X: Any) -> Any:
+        """Return what becomes of rows."""
+        ...
+
+
+StepName = Literal["zscore", "pca", "whiten"] | str
+Step = StepName | Transformer
+Preprocess = Step | Sequence[Step] | None

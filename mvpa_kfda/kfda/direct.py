@@ -107,7 +107,10 @@ def target_folds(codes, T, totals, batches, terms):
     n_classes, folds = len(terms.counts), []
     for batch in batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
-        counts = totals - count_classes(tested, n_classes, T.dtype)
+        if batch.trains is None:
+            counts = totals - count_classes(tested, n_classes, T.dtype)
+        else:
+            counts = count_classes(codes[batch.trains], n_classes, T.dtype)
         folds.append(FoldTargets(tested, batch.of(T), replace(terms, counts=counts)))
     return tuple(folds)
 
@@ -326,7 +329,10 @@ class LayoutMixin:
     @property
     def shapes(self):
         """The (folds, test rows, training rows) of every batch."""
-        return tuple((b.k, b.m, self.n_rows - b.m) for b in self.batches)
+        return tuple(
+            (b.k, b.m, self.n_rows - b.m if b.trains is None else b.trains.shape[1])
+            for b in self.batches
+        )
 
 
 class PlanMixin(LayoutMixin):
@@ -484,8 +490,7 @@ def prepare_sorted(hats, layout, dtype, rank=None):
     """Return the plans of hats whose trials are in the layout's order already."""
     dtype = np.dtype(dtype)
     for hat in hats:
-        if is_too_large(hat.lam, hat.scale, dtype):
-            raise ValueError(_TOO_LARGE.format(hat.lam, hat.lam / hat.scale, hat.scale))
+        refuse_too_large(hat.lam, hat.scale, dtype)
     inverses = []
     for batch in layout.batches:
         of_hats, ok = invert_folds(hats, batch)
@@ -497,6 +502,12 @@ def prepare_sorted(hats, layout, dtype, rank=None):
         Plan(hat.astype(dtype), layout, tuple(of_batches), rank, hat)
         for hat, *of_batches in zip(hats, *inverses, strict=True)
     ]
+
+
+def refuse_too_large(lam, scale, dtype):
+    """Refuse a penalty beside which the data vanish."""
+    if is_too_large(lam, scale, dtype):
+        raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
 
 
 def is_too_large(lam, scale, dtype):

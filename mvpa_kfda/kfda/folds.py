@@ -1,9 +1,10 @@
 """From `cv` to explicit folds, and to those within training sets by which one tunes.
 
 The direct step gives the prediction of a model trained on *all rows outside* the test
-set, so such a split is fully described by its test set. Where some split trains on fewer
-rows, the training sets are kept too (:mod:`mvpa_kfda.kfda.foldwise`). :class:`Folds` are drawn once by :func:`make_folds`;
-:class:`InnerFolds` draws those within each of their training sets in the same way.
+set, so such a split is fully described by its test set. Where some split trains on
+fewer rows, the training sets are kept too (:mod:`mvpa_kfda.kfda.foldwise`).
+:class:`Folds` are drawn once by :func:`make_folds`; :class:`InnerFolds` draws those
+within each of their training sets in the same way.
 
 Either becomes a :class:`Layout`: the order in which rows are processed, and batches of
 folds with equally large test sets, each of them handled by one call of NumPy.
@@ -33,6 +34,8 @@ class FoldBatch:
     m: int
     #: Where these test rows are among those of all folds.
     rows: slice
+    #: The training rows of every fold, (k, n_train); None: all others.
+    trains: np.ndarray | None = None
 
     def of(self, values):
         """Return the test rows of values (q, n, B), as (q, k, m, B)."""
@@ -44,15 +47,26 @@ class FoldBatch:
         return np.arange(n)[self.take].reshape(self.k, self.m)
 
 
-def batch_tests(tests):
-    """Return batches of test sets, arrays of row indices, the smallest sets first."""
-    batches, start = [], 0
-    for m in sorted({len(test) for test in tests}):
-        take = np.concatenate([test for test in tests if len(test) == m])
+def batch_tests(tests, trains=None):
+    """Return batches of test sets, arrays of row indices, the smallest sets first.
+
+    Their training sets, where they are given, are of equal size within a batch too.
+    """
+    batches, start, sizes = [], 0, set_sizes(tests, trains)
+    for size in sorted(set(sizes)):
+        mine = [number for number, each in enumerate(sizes) if each == size]
+        take = np.concatenate([tests[number] for number in mine])
         rows = slice(start, start + len(take))
-        batches.append(FoldBatch(take, len(take) // m, m, rows))
+        own = None if trains is None else np.stack([trains[number] for number in mine])
+        batches.append(FoldBatch(take, len(mine), size[0], rows, own))
         start = rows.stop
     return tuple(batches)
+
+
+def set_sizes(tests, trains=None):
+    """Return the size of every test set, and of every training set that is given."""
+    trains = () if trains is None else (trains,)
+    return [tuple(map(len, sets)) for sets in zip(tests, *trains, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -119,9 +133,9 @@ class Folds:
     @cached_property
     def layout(self):
         """The order in which rows are processed, worked out once."""
-        batches = batch_tests(self.tests)
+        batches = batch_tests(self.tests, self.trains)
         rows = np.concatenate([batch.take for batch in batches])
-        if not self.is_partition:
+        if self.trains is not None or not self.is_partition:
             return Layout(np.arange(self.n), rows, batches)
         views = tuple(replace(batch, take=batch.rows) for batch in batches)
         return Layout(rows, rows, views)
@@ -129,7 +143,8 @@ class Folds:
     @cached_property
     def numbers(self):
         """The number of every fold of the layout's batches among the test sets."""
-        return np.argsort([len(test) for test in self.tests], kind="stable")
+        sizes = set_sizes(self.tests, self.trains)
+        return np.lexsort(np.transpose(sizes)[::-1])
 
     @cached_property
     def blocks(self):

@@ -135,6 +135,18 @@ _ALL_ALIKE = (
 )
 
 
+#: What is wrong with matrices that cannot be factored.
+NOT_POSITIVE = (
+    "The kernel matrix plus lambda is not positive definite: lambda = {:.3g} is too "
+    "small for this kernel, or the kernel is not positive semi-definite. Use a larger "
+    "reg or another kernel."
+)
+SINGULAR_SCATTER = (
+    "lambda = {:.3g} is too small: the scatter matrix of the {} features is singular. "
+    "Use a larger reg."
+)
+
+
 def _check_scale(scale, magnitude):
     """Refuse trials that do not differ beyond rounding, and negative kernels."""
     if not np.isfinite(scale):
@@ -198,11 +210,7 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
     Kc.flat[:: n + 1] += lam
     residual = invert_positive(Kc)
     if residual is None:
-        raise ValueError(
-            "The kernel matrix plus lambda is not positive definite: lambda = "
-            f"{lam:.3g} is too small for this kernel, or the kernel is not positive "
-            "semi-definite. Use a larger reg or another kernel."
-        )
+        raise ValueError(NOT_POSITIVE.format(lam))
     residual *= lam
     residual -= lam / (lam + scale) / n
     return Hat(residual, None, lam, scale)
@@ -301,10 +309,7 @@ def hat_from_features(X, reg, n_features=None):
     scatter.flat[:: p + 1] += lam
     cholesky, failed = lapack.dpotrf(scatter, lower=1)
     if failed:
-        raise ValueError(
-            f"lambda = {lam:.3g} is too small: the scatter matrix of the {p} features "
-            "is singular. Use a larger reg."
-        )
+        raise ValueError(SINGULAR_SCATTER.format(lam, p))
     factor = np.empty((n, p + 1))
     factor[:, 0] = n**-0.5
     factor[:, 1:] = blas.dtrsm(1.0, cholesky, Xc, side=1, lower=1, trans_a=1)

@@ -28,7 +28,7 @@ from .direct import (
     make_targets,
     prepare,
 )
-from .foldwise import FoldwisePlan
+from .foldwise import foldwise_plan
 from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
 from .kernels import (
     Kernel,
@@ -157,12 +157,10 @@ def plan_of_features(X, kernel, reg, task):
 
     The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
     `rank`; `settings` are all of these but the inner folds. Where folds have matrices
-    of their own (`is_foldwise`), it has the `steps` that they learn.
+    of their own (`is_foldwise`), it has what is `learned` in each.
     """
     if task.is_foldwise:
-        return FoldwisePlan(
-            X, kernel, reg, task.steps, task.folds, np.dtype(task.dtype), task.rank
-        )
+        return foldwise_plan(X, kernel, reg, task)
     if isinstance(reg, Tuned):
         spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)

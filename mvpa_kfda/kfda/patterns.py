@@ -134,15 +134,17 @@ def class_patterns(plan, codes, n_classes, signal):
 
 def _foldwise_patterns(plan, codes, n_classes, signal):
     """Return the patterns of models with steps or training sets of their own."""
-    patterns = class_patterns(plan.full, codes, n_classes, signal)
-    of_folds = [
-        class_patterns(p.plan, codes[p.rows], n_classes, signal[p.rows])["class_folds"]
-        for p in plan.parts
-    ]
-    trained = ~np.isnan(of_folds)
+    patterns = class_patterns(plan.whole.plan, codes, n_classes, signal)
+    total, times, nobody = 0.0, 0, np.empty((1, 0), int)
+    for train, scores in plan.fitted(codes, n_classes):
+        mine = signal[train]
+        member = (codes[train][:, None] == np.arange(n_classes)).astype(float)
+        trials = _Trials(mine - mine.mean(axis=0), member, _SMALLEST[plan.dtype.name])
+        _, class_maps, counts = trials.fit(scores[None].astype(float), nobody)
+        total += class_maps[0]
+        times += counts[0] > 0
     with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: a class that no fold trains on
-        mean = np.where(trained, of_folds, 0).sum(axis=0) / trained.sum(axis=0)
-    return patterns | {"class_folds": mean}
+        return patterns | {"class_folds": total / times[:, None]}
 
 
 def _fit(plan, codes, n_classes):

@@ -373,6 +373,10 @@ def _shrunk(gamma, moments):
 _SMALLEST, _LARGEST = 1e-8, 1e3
 
 
+#: Below this share of its squares, a covariance differs from the identity by rounding.
+_WHITE = 1e-12
+
+
 def _ledoit_wolf(moments):
     """Return the shrinkage of Ledoit & Wolf (2004), as scikit-learn computes it."""
     n, p = moments.n, moments.n_features
@@ -380,7 +384,10 @@ def _ledoit_wolf(moments):
     squares = np.square(moments.matrix).sum() / n**2
     beta = (np.square(moments.diagonal).sum() / n - squares) / (n * p)
     delta = (squares - trace**2 / p) / p
-    return 0.0 if p == 1 or not min(beta, delta) > 0 else min(beta, delta) / delta
+    if p == 1 or not beta > 0:
+        return 0.0
+    # Of features that are white already, rounding would decide: as for oas, all of it.
+    return min(beta / delta, 1.0) if delta > _WHITE * squares / p else 1.0
 
 
 def _oas(moments):

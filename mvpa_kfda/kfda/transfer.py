@@ -27,11 +27,13 @@ leaving out by residuals is derived in the documentation.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from .direct import Plan, Predictions, make_targets
+from .kernels import kernels_of
 from .rules import class_rule, code_dtype
 from .tuning import TunedPlan
 
@@ -81,6 +83,88 @@ def kernel_expansion(K, hat):
     n = len(K)
     residual = hat.residuals(np.eye(n)) if hat.residual is None else hat.residual
     return np.vstack([residual, 1 / n - K.mean(axis=0) @ residual / hat.lam])
+
+
+class Expansions:
+    """A training position's expansion for each candidate penalty, kept once made.
+
+    And what makes the rows that they are applied to.
+    """
+
+    def __init__(self, plan, values, functions, are_features):
+        # Kernel matrices (n, n) or features (n, r) of the training trials, one for each
+        # kernel to choose from. Test rows have the columns of all, side by side.
+        self._plan, self._values, self._functions = plan, values, functions
+        self._are_features = are_features
+        self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
+        # Test rows are divided by lambda, which keeps the digits of single precision.
+        self._unit = 1.0 if self._tuned or are_features else plan.hat.lam
+        self.n_columns = sum(each.shape[1] for each in values)
+
+    @classmethod
+    def of_features(cls, plan, X):
+        """Return those of a linear kernel, for rows that are features as X (n, p)."""
+        return cls(plan, [X], [np.asarray], True)
+
+    @classmethod
+    def of_kernel(cls, plan, X, kernel):
+        """Return those of any kernel, or choice of kernels, fitted on X (n, p)."""
+        shift = X.mean(axis=0) if kernel.shift_free else 0.0
+        X = X - shift
+        kernels = [each.fit(X) for each in kernels_of(kernel)]
+        if kernel.low_rank:
+            functions = [each.features for each in kernels]
+        else:
+            functions = [partial(each, Y=X) for each in kernels]
+        values = [each(X) for each in functions]
+        shifted = [_Shifted(each, shift) for each in functions]
+        return cls(plan, values, shifted, kernel.low_rank)
+
+    def rows(self, X):
+        """Return the rows (n, n_columns) of test trials X (n, p)."""
+        values = np.concatenate([each(X) for each in self._functions], axis=1)
+        values /= self._unit
+        return values
+
+    def __call__(self, number):
+        """Return the expansion (r + 1, n) of a candidate, None for the only one."""
+        if number not in self._kept:
+            made = np.ascontiguousarray(self._make(number), self._plan.dtype)
+            self._kept[number] = made
+        return self._kept[number]
+
+    def _make(self, number):
+        """Return the expansion of a candidate, its columns in the plan's order."""
+        plan, order, kernel = self._plan, self._plan.order, 0
+        if self._tuned:
+            hat, kernel = plan.hat(number), plan.kernel_of(number)
+        else:
+            hat = plan.exact_hat
+        values = self._values[kernel]
+        if self._are_features:
+            rows, mine = feature_expansion(values[order], hat), None
+        else:
+            gram = values[order[:, None], order]
+            rows = kernel_expansion(gram, hat)
+            rows[:-1] *= self._unit / hat.lam
+            mine = order
+        whole = np.zeros((self.n_columns + 1, len(order)))
+        start = sum(each.shape[1] for each in self._values[:kernel])
+        at = np.arange(values.shape[1]) if mine is None else mine
+        whole[start + at] = rows[:-1]
+        whole[-1] = rows[-1]
+        return whole
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    """A map of features that are shifted first."""
+
+    function: Callable
+    shift: np.ndarray | float
+
+    def __call__(self, X):
+        return self.function(X - self.shift)
 
 
 #: Numbers in the rows of the test positions that are scored together.
@@ -191,16 +275,16 @@ class Transfer:
         shared = {}
         if not self.plan.batches:
             A, choice = self.plan.all_models(targets)
-            g = self._coefficients(targets.T, shared, choice)
+            g = self.coefficients(targets.T, shared, choice)
             W, b = class_rule(A, targets.terms)
             yield _classifiers(slice(None), self.n_rows, g, W, b)
             return
         for model in self.plan.fold_models(targets):
-            g = self._coefficients(targets.T, shared, model.choice, model)
+            g = self.coefficients(targets.T, shared, model.choice, model)
             W, b = class_rule(model.A, model.targets.terms)
             yield _classifiers(model.batch.take, model.batch.m, g, W, b)
 
-    def _coefficients(self, T, shared, choice, model=None):
+    def coefficients(self, T, shared, choice, model=None):
         """Return the coefficients (q, k, r + 1, B) of models of T (q, n, B).
 
         `shared` holds what batches of folds have in common. The models are those of all

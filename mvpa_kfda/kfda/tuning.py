@@ -321,6 +321,10 @@ class TunedPlan(PlanMixin):
         best = self._choose_all(targets.T, targets)
         return best.A, best.choice
 
+    def choose_of_all(self, T):
+        """Return the choice (1, B) for values T (q, n, B) that are no classes."""
+        return self._choose_all(T).choice
+
     def choose_all(self, targets):
         """Return the :class:`Choice` for the first label vector on all trials."""
         best = self._choose_all(targets.T, targets)

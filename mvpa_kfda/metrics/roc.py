@@ -106,11 +106,10 @@ def _scores_of(result, number):
     scores = result.class_scores
     if scores.shape[1] == 2:
         return scores[:, number] - scores[:, 1 - number]
-    n = len(scores)
-    times, total = np.zeros((2, n))
-    for test in result.tests:
+    times, total = np.zeros((2, len(scores)))
+    for train, test in result.folds:
         times[test] += 1
-        total[test] += n - len(test)
+        total[test] += len(train)
     n_train = total / np.maximum(times, 1)
     odds = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
     return odds[number, :, 0]

@@ -315,6 +315,9 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     fold_metrics : dict of str -> array, shape (positions..., n_folds)
         Name -> score of every test set by itself, of the observed labels. NaN where a
         test set has none, the ROC AUC of a single class for one.
+    trains : tuple of arrays of int, or None
+        Row indices of every training set; None where each is of all rows outside of the
+        test set. See `folds`.
     """
 
     metrics: dict[str, Any]
@@ -330,6 +333,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     penalty: dict[str, Any] = field(default_factory=dict)
     members: NDArray | None = None
     fold_metrics: dict[str, NDArray] = field(default_factory=dict)
+    trains: tuple[NDArray, ...] | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -338,6 +342,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         self._convert(plain_values, "metrics", "penalty")
         self._convert(arrays, "nulls", "fold_metrics")
         self._convert(lambda tests: tuple(map(np.asarray, tests)), "tests")
+        if self.trains is not None:
+            self._convert(lambda trains: tuple(map(np.asarray, trains)), "trains")
         self._check_shapes()
 
     def _check_shapes(self):
@@ -428,6 +434,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """
         if self.parameters.get("mode") == "other_trials":
             return [(np.arange(self.parameters["n_trained"]), self.tests[0])]
+        if self.trains is not None:
+            return list(zip(self.trains, self.tests, strict=True))
         rows = np.arange(len(self.y))
         return [(np.setdiff1d(rows, test), test) for test in self.tests]
 

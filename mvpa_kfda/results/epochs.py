@@ -446,6 +446,7 @@ class GeneralizationResult(
             fold_metrics={name: each[at] for name, each in self.fold_metrics.items()},
             class_scores=None if self.class_scores is None else self.class_scores[rows],
             tests=self.tests,
+            trains=self.trains,
             parameters=parameters,
             versions=self.versions,
             pattern_maps=patterns,

@@ -1,0 +1,268 @@
+r"""The linear map of a fold from training labels to scores of its test rows.
+
+With features Z of the fold's training rows, centred, and
+:math:`Z^\top Z + \lambda I = L L^\top`, or with their centred kernel matrix K and
+:math:`K + \lambda I = L L^\top`, the contrasts T of the training labels, their mean m
+and their centred cross-product C give
+
+.. math::
+
+    h = L^{-1} Z^\top T, \quad A = C - h^\top h
+    \qquad \text{or} \qquad
+    h = L^{-1} (T - 1 m^\top), \quad A = \lambda\, h^\top h,
+
+and the scores of test rows, :math:`1 m^\top + Z_{te} L^{-\top} h` or
+:math:`1 m^\top + K_{te} L^{-\top} h`.
+
+Where features are affine in the data, :math:`z = W^\top x + b` on all rows, and
+training is on all others, the product with the labels is shared by all folds, and left
+to a fold is a small one:
+
+.. math::
+
+    Z^\top T = W^\top (X^\top T - X_{te}^\top T_{te} - N \bar x\, m^\top).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from .direct import cross_product, refuse_too_large
+from .hat import (
+    NOT_POSITIVE,
+    SINGULAR_SCATTER,
+    centre_gram,
+    count_features,
+    scatter_moments,
+)
+from .kernels import gram_of, needs_gram
+from .penalties import resolve_penalty
+
+#: How nearly features must be affine in the data, relative to their size.
+_AFFINE = 1e-11
+
+
+@dataclass(frozen=True)
+class FoldMap:
+    """From labels to scores, in one fold."""
+
+    #: From contrasts to h: of all trials in the layout's order (r, n), or of those that
+    #: are taken; where it is affine, from products with features (r, p).
+    left: np.ndarray
+    #: From h to the scores of the test trials, (m, r).
+    right: np.ndarray
+    #: Where the training trials are in the layout's order; None: `left` is of all.
+    take: np.ndarray | None
+    #: Where it is affine: the training trials' mean, and the test trials, (p,), (p, m).
+    mean: np.ndarray | None
+    tested: np.ndarray | None
+    #: Where the training trials are in the layout's order.
+    places: np.ndarray
+    #: Whether A is lambda h'h.
+    is_dual: bool
+    lam: float
+    degrees_of_freedom: float
+
+    def project(self, T, shared, T_te, mean, n_train):
+        """Return h (q, r, B) of contrasts T (q, n, B) with a mean (q, B) in training.
+
+        `shared` holds the products of all trials with the features.
+        """
+        if self.mean is None:
+            return self.left @ (T if self.take is None else T[:, self.take])
+        products = shared - self.tested @ T_te
+        products -= self.mean[:, None] * (n_train * mean[:, None])
+        return self.left @ products
+
+    def fitted(self, T, X):
+        """Return the scores of the training trials X (n_train, p), for their T.
+
+        Contrasts T (n_train, q) less their mean, and so the scores.
+        """
+        if self.mean is not None:
+            rows = (X - X.mean(axis=0)) @ self.left.T
+        elif self.take is None:
+            rows = self.left[:, self.places].T
+        else:
+            rows = self.left.T
+        h = rows.T @ T
+        return T - self.lam * (rows @ h) if self.is_dual else rows @ h
+
+
+@dataclass(frozen=True)
+class MapMaker:
+    """The data of one position, of which every fold's map is made.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, p) | (n, n)
+        Features, or a precomputed kernel matrix.
+    kernel, reg
+        Resolved kernel and regularisation.
+    layout : Layout
+        The folds.
+    dtype : dtype
+        The precision in which labels are processed.
+    """
+
+    X: np.ndarray
+    kernel: object
+    reg: object
+    layout: object
+    dtype: np.dtype
+
+    @cached_property
+    def place(self):
+        """Where every trial is in the layout's order."""
+        return np.argsort(self.layout.order)
+
+    @cached_property
+    def offset(self):
+        """The mean of all trials, (p,)."""
+        return self.X.mean(axis=0)
+
+    @cached_property
+    def centred(self):
+        """All trials in the layout's order, centred, (n, p)."""
+        return self.X[self.layout.order] - self.offset
+
+    @cached_property
+    def products(self):
+        """What products with features are made with, (p, n)."""
+        return np.ascontiguousarray(self.centred.T, self.dtype)
+
+    def __call__(self, train, test, transform):
+        """Return the map of a fold, `transform` being its fitted steps."""
+        kernel, shift = self.kernel, 0.0
+        if needs_gram(kernel):
+            K, K_te = self.X[np.ix_(train, train)], self.X[np.ix_(test, train)]
+            return self._dual(train, K, K_te, None)
+        Z, n = transform(self.X[np.concatenate([train, test])]), len(train)
+        n_features = count_features(kernel, Z.shape[1])
+        if kernel.shift_free:
+            shift = Z[:n].mean(axis=0)
+            Z = Z - shift
+        kernel = kernel.fit(Z[:n])
+        few = kernel.is_linear and 4 * Z.shape[1] < 3 * n
+        if not (kernel.low_rank or few):
+            K, K_te = gram_of(Z[:n], kernel), kernel(Z[n:], Z[:n])
+            return self._dual(train, K, K_te, n_features)
+
+        def features(rows):
+            return kernel.features(transform(rows) - shift)
+
+        return self._primal(train, test, kernel.features(Z), features, n_features)
+
+    def _dual(self, train, K, K_te, n_features):
+        """Return the map of kernel matrices (n_train, n_train) and (m, n_train)."""
+        Kc, moments = centre_gram(K, n_features=n_features)
+        n, scale, lam = moments.n, moments.scale, resolve_penalty(self.reg, moments)
+        refuse_too_large(lam, scale, self.dtype)
+        # As for hats, the constant vector is lifted to ordinary size.
+        lifted = Kc + scale / n
+        lifted.flat[:: n + 1] += lam
+        L, failed = lapack.dpotrf(lifted, lower=1, clean=1)
+        if failed:
+            raise ValueError(NOT_POSITIVE.format(lam))
+        inverse, _ = lapack.dtrtri(L, lower=1)
+        df = n - lam * np.square(inverse).sum() + lam / (scale + lam)
+        cross = K_te - K.mean(axis=0)
+        cross -= cross.mean(axis=1, keepdims=True)
+        left = inverse - inverse.mean(axis=1, keepdims=True)
+        return self._pack(train, left, cross @ inverse.T, True, lam, df)
+
+    def _primal(self, train, test, F, features, n_features):
+        """Return the map of features F (n_train + m, r), by a function of rows."""
+        F, F_te = F[: len(train)], F[len(train) :]
+        Fc, moments = scatter_moments(F, n_features)
+        lam, scatter = resolve_penalty(self.reg, moments), moments.matrix.copy()
+        refuse_too_large(lam, moments.scale, self.dtype)
+        scatter.flat[:: len(scatter) + 1] += lam
+        L, failed = lapack.dpotrf(scatter, lower=1)
+        if failed:
+            raise ValueError(SINGULAR_SCATTER.format(lam, len(scatter)))
+        left, right = _solve(L, Fc.T), _solve(L, (F_te - F.mean(axis=0)).T).T
+        df = 1 + float(np.square(left).sum())
+        if self._shares(len(train) + len(test), len(scatter)):
+            W = self._weights(features, np.concatenate([train, test]), F, F_te)
+            if W is not None:
+                tested = self.products[:, self.place[test]]
+                mean = self.products[:, self.place[train]].mean(axis=1)
+                left = _solve(L, W.T)
+                return self._pack(train, left, right, False, lam, df, mean, tested)
+        return self._pack(train, left, right, False, lam, df)
+
+    def _shares(self, n_rows, rank):
+        """Tell whether a product that folds share, and small ones, are the cheaper."""
+        (n, p), k = self.X.shape, sum(batch.k for batch in self.layout.batches)
+        return (
+            self.kernel.is_linear
+            and n_rows == n
+            and 2 * n * p + k * rank * p < k * rank * n
+        )
+
+    def _weights(self, features, rows, *F):
+        """Return W (p, r) of features F of rows; None if they are not affine.
+
+        Each column of the data is moved by itself, by as much as it varies.
+        """
+        centred = self.X[rows] - self.offset
+        size = np.sqrt(np.mean(centred**2, axis=0))
+        size[size == 0] = 1.0
+        moved = features(self.offset + np.vstack([np.zeros_like(size), np.diag(size)]))
+        W = (moved[1:] - moved[0]) / size[:, None]
+        F = np.concatenate(F)
+        error = np.abs(centred @ W + moved[0] - F).max()
+        return W if error <= _AFFINE * np.abs(F).max() else None
+
+    def _pack(self, train, left, right, is_dual, lam, df, mean=None, tested=None):
+        """Return a map in the computing precision."""
+        places, n = self.place[train], len(self.layout.order)
+        take = None if mean is not None else places
+        if take is not None and 2 * len(take) > n:
+            # A product with zeros is cheaper than a copy of the trials.
+            padded = np.zeros((len(left), n))
+            padded[:, take] = left
+            left, take = padded, None
+        left, right = left.astype(self.dtype), right.astype(self.dtype)
+        return FoldMap(left, right, take, mean, tested, places, is_dual, lam, df)
+
+
+def _solve(L, values):
+    """Return L^-1 times values."""
+    return solve_triangular(L, values, lower=True, check_finite=False)
+
+
+def apply_maps(maker, maps, T, fold_targets=None):
+    """Yield residuals E (q, k, m, B) and A (q, q, k, B) of every batch of folds.
+
+    Of contrasts T (q, n, B) in the layout's order; without the targets of the folds,
+    they are no classes, and A is None.
+    """
+    maps, shared, total = iter(maps), None, T.sum(axis=1)
+    for number, batch in enumerate(maker.layout.batches):
+        T_te = batch.of(T)
+        if batch.trains is None:
+            n_train = T.shape[1] - batch.m
+            means = (total[:, None] - T_te.sum(axis=2)) / n_train
+        else:
+            n_train = batch.trains.shape[1]
+            means = np.stack([T[:, tr].mean(axis=1) for tr in batch.trains], axis=1)
+        E = np.empty_like(T_te)
+        A = np.empty((len(T), *E.shape[:2], E.shape[3]), T.dtype)
+        for i in range(batch.k):
+            each, mean = next(maps), means[:, i]
+            if shared is None and each.mean is not None:
+                shared = maker.products @ T
+            h = each.project(T, shared, T_te[:, i], mean, n_train)
+            np.subtract(T_te[:, i] - mean[:, None], each.right @ h, out=E[:, i])
+            if fold_targets is not None:
+                A[:, :, i] = cross_product(h[:, None], h[:, None])[:, :, 0]
+                if each.is_dual:
+                    A[:, :, i] *= each.lam
+                else:
+                    scatter = fold_targets[number].terms.scatter[:, :, i]
+                    np.subtract(scatter, A[:, :, i], out=A[:, :, i])
+        yield E, None if fold_targets is None else A
