@@ -599,7 +599,10 @@ class GeneralizationPositions(Positions):
 
         def chunks_of(part, trials):
             def rows(windows):
-                features = self._test_features(windows, trials)
+                if self._test_windows is None:
+                    features = self._test_features(windows, trials)
+                else:
+                    features = self._test_windows[list(windows)][:, trials]
                 features = learned.augmented(features, trials)
                 values = part.rows(features.reshape(-1, features.shape[2]))
                 return values.reshape(*features.shape[:2], -1)
@@ -641,6 +644,17 @@ class GeneralizationPositions(Positions):
     def _test_features(self, windows, order):
         """Return the features of test trials in some windows, (C, n, p)."""
         return np.stack([self.test.features(window)[order] for window in windows])
+
+    @cached_property
+    def _test_windows(self):
+        """The features of all test trials in all windows, (windows, n, p).
+
+        None where they take much memory.
+        """
+        shape = (self.width, *self.test.features(0).shape)
+        if 8 * np.prod(shape) > _Chunks._MOST:
+            return None
+        return self._test_features(range(self.width), slice(None))
 
     @cached_property
     def _arranged(self):

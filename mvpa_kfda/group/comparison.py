@@ -511,8 +511,7 @@ def _other_permutations(a, b):
     words = []
     if not _same(a.groups, b.groups):
         words.append("groups")
-    same_folds = len(a.tests) == len(b.tests)
-    if not (same_folds and all(map(np.array_equal, a.tests, b.tests))):
+    if not _same_folds(a.folds, b.folds):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
@@ -524,6 +523,15 @@ def _other_permutations(a, b):
         if of_a.get(name) != of_b.get(name):
             words.append(f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})")
     return words
+
+
+def _same_folds(one, other):
+    """Tell whether two lists of (train, test) are alike."""
+    return len(one) == len(other) and all(
+        np.array_equal(*sets)
+        for pair in zip(one, other, strict=True)
+        for sets in zip(*pair, strict=True)
+    )
 
 
 def _worded_folds(result):

@@ -178,6 +178,7 @@ _LABEL_BLIND = (
     ms.LeavePGroupsOut,
     ms.ShuffleSplit,
     ms.GroupShuffleSplit,
+    ms.TimeSeriesSplit,
 )
 _STRATIFIED = (
     ms.StratifiedKFold,

@@ -177,6 +177,11 @@ class FoldwisePlan(PlanMixin):
             plan = self._plan(Z, -1)
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
 
+    @property
+    def _has_parts(self):
+        """Whether parts are what is asked, since they are needed or there already."""
+        return isinstance(self.reg, Tuned) or bool(self._parts)
+
     @cached_property
     def _parts(self):
         return {}
@@ -275,7 +280,7 @@ class FoldwisePlan(PlanMixin):
 
         Of the observed labels (n,), less their mean.
         """
-        if isinstance(self.reg, Tuned):
+        if self._has_parts:
             for part in self.parts:
                 plan, _ = part.plan.plain(codes[part.train], n_classes)
                 layout, labels = plan.layout, codes[None, part.train]
@@ -291,14 +296,13 @@ class FoldwisePlan(PlanMixin):
 
     def penalty(self, labels, n_classes):
         """Return what is to be recorded of the penalties, arrays (1, n_folds, ...)."""
-        if isinstance(self.reg, Tuned):
+        if self._has_parts:
             labels = np.asarray(labels)
-            records = [
-                p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts
-            ]
+            records = [p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts]
             found = {key: [record[key][0] for record in records] for key in records[0]}
-            for key in ("lambda", "degrees_of_freedom", "kernel", "criterion"):
-                found[key] = [values[0] for values in found[key]]  # of the only model
+            if isinstance(self.reg, Tuned):
+                for key in ("lambda", "degrees_of_freedom", "kernel", "criterion"):
+                    found[key] = [values[0] for values in found[key]]  # the only model
         else:
             maps = list(self.maps)
             found = {
