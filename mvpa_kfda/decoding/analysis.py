@@ -212,12 +212,12 @@ def make_analysis(
         rank=_check_rank(n_components, len(classes)),
         inner=make_inner_folds(reg, codes, groups, folds, permutations, learned),
         functions=function_metrics(functions, classes),
-        learned=learned,
+        learned=learned.seeded(seed),
     )
     parameters = {
         **record_method(kernel, reg, n_components, average),
         "cv": name,
-        **record_run(task, permutations, seed),
+        **record_run(task, learned, permutations, seed),
     }
     analysis = Analysis(
         classes,
@@ -437,12 +437,12 @@ def record_method(kernel, reg, n_components=None, average=None):
     return recorded
 
 
-def record_run(task, permutations, seed):
+def record_run(task, learned, permutations, seed):
     """Return what a result records about folds, scores and permutations."""
     return {
         "n_folds": 0 if task.folds is None else len(task.folds.tests),
         "scoring": task.scoring,
-        **task.learned.record(),
+        **learned.record(),
         "n_permutations": permutations.n_permutations,
         "permute": permutations.scheme,
         "exact": permutations.exact,

@@ -286,6 +286,11 @@ def _describe_run(positions, analysis, parameters):
             values["the kernel's values"] = digest(
                 *(each.take(first).fit(X)(X) for each in kernels)
             )
+    if task.learned.steps:
+        first = positions.signal(positions.filled[0])
+        rows = task.learned.augmented(first)
+        with one_blas_thread:
+            values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
     # What functions make of some labels tells them apart.
     n, c = len(analysis.codes), len(analysis.classes)
     labels = analysis.classes[analysis.codes]
@@ -320,8 +325,9 @@ def _without_addresses(parameters):
     """
     texts = {key: parameters[key] for key in ("kernel", "reg")}
     texts = {key: _ADDRESS.sub("", text) for key, text in texts.items()}
-    if "kernels" in parameters:
-        texts["kernels"] = [_ADDRESS.sub("", each) for each in parameters["kernels"]]
+    for key in ("kernels", "preprocess"):
+        if parameters.get(key):
+            texts[key] = [_ADDRESS.sub("", each) for each in parameters[key]]
     return texts
 
 

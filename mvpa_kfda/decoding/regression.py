@@ -332,7 +332,7 @@ def make_regression_analysis(
         batch_size=batch_size,
         inner=make_inner_folds(reg, nothing, groups, folds, permutations, learned),
         functions=function_metrics(functions),
-        learned=learned,
+        learned=learned.seeded(seed),
         mean=values.mean,
         scale=values.scale,
     )
@@ -340,7 +340,7 @@ def make_regression_analysis(
         "task": "regression",
         **record_method(kernel, reg),
         "cv": folds.name.removeprefix("cv="),
-        **record_run(task, permutations, seed),
+        **record_run(task, learned, permutations, seed),
     }
     return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
 

@@ -298,7 +298,9 @@ class FoldwisePlan(PlanMixin):
         """Return what is to be recorded of the penalties, arrays (1, n_folds, ...)."""
         if self._has_parts:
             labels = np.asarray(labels)
-            records = [p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts]
+            records = [
+                p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts
+            ]
             found = {key: [record[key][0] for record in records] for key in records[0]}
             if isinstance(self.reg, Tuned):
                 for key in ("lambda", "degrees_of_freedom", "kernel", "criterion"):

@@ -393,6 +393,13 @@ def _check_choice(kernels, allowed):
     return KernelChoice(kernels)
 
 
+def innermost(kernel):
+    """Return the kernel of features that an approximation or a map is of."""
+    while isinstance(getattr(kernel, "kernel", None), Kernel):
+        kernel = kernel.kernel
+    return kernel
+
+
 def needs_gram(kernel):
     """Tell whether the data are a kernel matrix and not features."""
     kernel = getattr(kernel, "kernel", kernel)  # as an empirical map has one

@@ -35,6 +35,7 @@ from .kernels import (
     KernelChoice,
     check_feature_kernel,
     check_kernel,
+    innermost,
     kernels_of,
 )
 from .nystrom import Nystrom, approximated
@@ -140,9 +141,7 @@ def for_channels(kernel, ch_names):
 
 def check_size(kernel, n_features):
     """Refuse kernels that are for another number of features than there are in all."""
-    for inner in kernels_of(kernel):
-        while isinstance(getattr(inner, "kernel", None), Kernel):
-            inner = inner.kernel
+    for inner in map(innermost, kernels_of(kernel)):
         size = getattr(inner, "n_features", n_features)
         if size != n_features:
             raise ValueError(

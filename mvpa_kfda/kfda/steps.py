@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from ..utils.checks import quoted
-from .kernels import kernels_of, needs_gram
+from .kernels import innermost, kernels_of, needs_gram
 
 #: What names stand for.
 STEPS = {
@@ -78,7 +78,8 @@ def check_kernel_after(kernel, learned, given):
             "from. Give the features and a kernel of them."
         )
     mixing = [step for step in learned.steps if not isinstance(step, _KEEPS)]
-    placed = [each for each in kernels_of(kernel) if hasattr(each, "n_features")]
+    inner = map(innermost, kernels_of(kernel))
+    placed = [each for each in inner if hasattr(each, "n_features")]
     if mixing and placed:
         raise ValueError(
             f"{placed[0]!r} knows the features by their places, and the step "
@@ -154,6 +155,10 @@ class Learned:
             first = (RemoveConfounds(self.confounds.shape[1]),)
         return fit_steps((*first, *self.steps), X)
 
+    def seeded(self, seed):
+        """Return the same with steps that draw at random alike wherever they do."""
+        return replace(self, steps=tuple(_seeded(step, seed) for step in self.steps))
+
     def record(self):
         """Return what a result records of it."""
         n_confounds = 0 if self.confounds is None else self.confounds.shape[1]
@@ -161,6 +166,16 @@ class Learned:
             "preprocess": [repr(step) for step in self.steps] or None,
             "n_confounds": n_confounds,
         }
+
+
+def _seeded(step, seed):
+    """Return a step with a seed wherever it has none."""
+    drawn = {
+        name: seed
+        for name, value in step.get_params().items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    }
+    return clone(step).set_params(**drawn) if drawn else step
 
 
 @dataclass(frozen=True)
