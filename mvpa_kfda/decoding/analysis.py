@@ -35,6 +35,7 @@ from ..utils.checks import (
 from ..utils.files import versions
 from .averaging import Averaging, average_trials
 from .design import warn_of_absent_classes, warn_of_design
+from .repeats import check_repeats
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 
@@ -84,6 +85,8 @@ class Analysis:
     single: tuple
     #: Which trials are averaged; all else is then about pseudo-trials.
     averaging: Averaging | None
+    #: The trials in each pseudo-trial, (n, k), of all repeats.
+    members: np.ndarray | None
 
     @property
     def true(self):
@@ -110,9 +113,7 @@ class Analysis:
         """
         if self.averaging is None:
             return data, kernel
-        if kernel.is_linear:
-            return self.averaging.apply(data, axis), kernel
-        return data, self.averaging.kernel(kernel)
+        return self.averaging.both(data, kernel, axis)
 
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
@@ -135,7 +136,8 @@ class Analysis:
             parameters={**self.parameters, **parameters},
             versions=versions(),
             penalty=outcome.penalty,
-            members=None if self.averaging is None else self.averaging.members,
+            members=self.members,
+            repeats=outcome.repeats,
             **fields,
         )
 
@@ -164,6 +166,9 @@ def make_analysis(
     numbers=None,
     preprocess=None,
     confounds=None,
+    n_repeats=1,
+    equalize=False,
+    average_test=True,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
@@ -181,10 +186,17 @@ def make_analysis(
         groups = check_per_trial(groups, n_trials, "groups")
     folds, name = _draw_folds(cv, codes, groups, classes, n_test)
     learned = check_foldwise(preprocess, confounds, folds, kernel, average)
-    single = codes, groups
-    seed, averaging = draw_seed(random_state), None
-    if average is not None:
-        averaging = _average(average, folds, codes, groups, seed, classes, y_test)
+    how = check_repeats(average, n_repeats, equalize, average_test, folds, y_test)
+    how.check_kernel(kernel)
+    seed = draw_seed(random_state)
+    single, averaging, repeats = (codes, groups), None, None
+    if how.is_repeated:
+        permute = how.scheme(permute)
+    elif average is not None:
+        options = {"equalize": equalize}
+        averaging = average_trials(
+            average, folds, codes, groups, seed, classes, **options
+        )
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         learned = learned.averaged(averaging)
     tested = codes
@@ -194,12 +206,15 @@ def make_analysis(
         codes,
         tested if n_test is None else None,
         n_permutations,
-        folds=folds,
+        folds=None if how.redraws_folds else folds,
         groups=groups,
         permute=permute,
         random_state=seed,
         check=maps and partial(maps.check, n_scalar),
     )
+    if how.is_repeated:
+        repeats = how.plan(cv, folds, labels, groups, seed, classes)
+        labels, folds, codes, groups = repeats.sampled
     task = Task(
         labels,
         len(classes),
@@ -214,8 +229,17 @@ def make_analysis(
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
+    members = None if averaging is None else averaging.members
+    if repeats is not None:
+        inner = partial(
+            make_inner_folds, reg, permutations=permutations, learned=learned
+        )
+        task, samples = repeats.tasks(task, inner)
+        codes, groups, folds = samples.codes, samples.groups, samples.folds
+        members, tested = samples.members, samples.codes
     parameters = {
         **record_method(kernel, reg, n_components, average),
+        **how.record(),
         "cv": name,
         **record_run(task, learned, permutations, seed),
     }
@@ -231,6 +255,7 @@ def make_analysis(
         parameters,
         single,
         averaging,
+        members,
     )
     warn_of_design(analysis, numbers)
     return analysis
@@ -251,11 +276,11 @@ def check_foldwise(preprocess, confounds, folds, kernel, average=None):
         check_kernel_after(kernel, learned, given)
     if confounds is not None:
         _check_confounds(confounds, folds)
-    if average is not None and (own or not kernel.is_linear):
+    if average is not None and learned and not kernel.is_linear:
         raise ValueError(
-            f"average={average} cannot be combined with {given} unless the kernel is "
-            "linear and every fold trains on all trials outside its test set. Leave "
-            "average out, or average trials before you decode them."
+            f"average={average} with a kernel that is not linear, {kernel!r}, averages "
+            f"in feature space, where {given} has no meaning. Use a linear kernel, or "
+            "average trials before you decode them."
         )
     return learned
 
@@ -277,20 +302,6 @@ def _check_confounds(confounds, folds):
             "they would explain everything. Give fewer confounds, or larger training "
             "sets."
         )
-
-
-def _average(k, folds, codes, groups, seed, classes, y_test):
-    """Return the pseudo-trials of folds."""
-    if folds is None or y_test is not None:
-        given = "y_test, a second label for each trial"
-        if folds is None:
-            given = "tests on other trials (train_on, test_epochs, X_test)"
-        raise ValueError(
-            f"average={k} averages trials of one class within the test sets of a "
-            f"cross-validation, and cannot be combined with {given}. Leave average "
-            "out, and average such trials before you decode them."
-        )
-    return average_trials(k, folds, codes, groups, seed, classes)
 
 
 def _check_rank(n_components, n_classes):

@@ -51,9 +51,12 @@ def cross_validate(
     dtype: Precision = "float64",
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> DecodingResult:
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
@@ -127,7 +130,7 @@ def cross_validate(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. Linear kernels are given
@@ -142,6 +145,17 @@ def cross_validate(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -209,6 +223,9 @@ def cross_validate(
         n_components=n_components,
         average=average,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         confounds=read_confounds(confounds, len(X)),
     )
     n_features = X.shape[1]
@@ -243,11 +260,14 @@ def decode_arrays(
     verbose: bool | None = None,
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     task: Literal["classification", "regression"] = "classification",
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> TimeResult | TimeRegressionResult:
     """Decode class labels at every time point of an array, without retraining.
 
@@ -330,7 +350,7 @@ def decode_arrays(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out.
@@ -353,6 +373,17 @@ def decode_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -403,6 +434,9 @@ def decode_arrays(
         average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         confounds=read_confounds(confounds, data.shape[1]),
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )

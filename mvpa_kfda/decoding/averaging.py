@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kfda.folds import Folds
-from ..kfda.kernels import Kernel, KernelChoice
+from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..utils.checks import check_count, warn
 
 
@@ -36,21 +36,17 @@ def _mean(data, members, axis):
 
 
 @dataclass(frozen=True, eq=False)
-class Averaging:
-    """Which trials make up every pseudo-trial."""
+class Grouping:
+    """Which trials make up every pseudo-trial, and what becomes of data by it."""
 
-    #: The trials in each pseudo-trial, (n_new, k).
-    members: np.ndarray
-    #: The pseudo-trials' classes, (n_new,).
-    codes: np.ndarray
-    #: Their groups, (n_new,).
-    groups: np.ndarray | None
-    #: Their test sets.
-    folds: Folds
+    #: The trials in each pseudo-trial, arrays (n_new, k) of one k or of several.
+    sides: tuple[np.ndarray, ...]
 
     def apply(self, data, axis=0):
         """Return data with the trials along an axis averaged, (..., n_new, ...)."""
-        return _mean(np.asarray(data), self.members, axis)
+        data = np.asarray(data)
+        means = [_mean(data, members, axis) for members in self.sides]
+        return means[0] if len(means) == 1 else np.concatenate(means, axis)
 
     def kernel(self, kernel):
         """Return the kernel between pseudo-trials, to be given single trials.
@@ -59,15 +55,41 @@ class Averaging:
         """
         if isinstance(kernel, KernelChoice):
             return kernel.map(self.kernel)
-        return AveragedKernel(kernel, self.members)
+        return AveragedKernel(kernel, self)
+
+    def both(self, data, kernel, axis=0):
+        """Return data and kernel of pseudo-trials.
+
+        A linear kernel is given averaged features, others average their values.
+        """
+        if kernel.is_linear:
+            return self.apply(data, axis), kernel
+        return data, self.kernel(kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class Averaging(Grouping):
+    """One grouping, and what is known of its pseudo-trials."""
+
+    #: The pseudo-trials' classes, (n_new,).
+    codes: np.ndarray
+    #: Their groups, (n_new,).
+    groups: np.ndarray | None
+    #: Their test sets.
+    folds: Folds
+
+    @property
+    def members(self):
+        """The trials in each pseudo-trial, (n_new, k)."""
+        return self.sides[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AveragedKernel(Kernel):
-    """A kernel between averages of trials, `members` (n_new, k), in feature space."""
+    """A kernel between averages of trials, by a grouping, in feature space."""
 
     kernel: Kernel
-    members: np.ndarray
+    grouping: Grouping
 
     @property
     def shift_free(self):
@@ -102,7 +124,11 @@ class AveragedKernel(Kernel):
 
     def features(self, X):
         """Return the averaged columns (n_new, r)."""
-        return _mean(self.kernel.features(X), self.members, 0)
+        return self.grouping.apply(self.kernel.features(X))
+
+    def of_samples(self, X):
+        """Return the kernel matrix of the averages of single trials X."""
+        return self.fit(X)(X), Precomputed()
 
     def take(self, columns):
         """Return the kernel for some columns of the features."""
@@ -120,62 +146,150 @@ class AveragedKernel(Kernel):
 
     def _averaged(self, K):
         """Return S K S'."""
-        return _mean(_mean(K, self.members, 0), self.members, 1)
+        return self.grouping.apply(self.grouping.apply(K), 1)
 
     def __repr__(self):
         """Say what is averaged, not which trials."""
-        return f"AveragedKernel({self.kernel!r}, {self.members.shape[1]} trials each)"
+        each = " or ".join(str(side.shape[1]) for side in self.grouping.sides)
+        return f"AveragedKernel({self.kernel!r}, {each} trials each)"
 
 
-def average_trials(k, folds, codes, groups=None, seed=None, classes=None):
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """How many trials of each class there are where they may be averaged together."""
+
+    #: How many trials make an average.
+    k: int
+    #: The number of the test set (and group) of every trial, (n,).
+    unit: np.ndarray
+    #: Trials and averages of every class in every unit, (n_units, c).
+    counts: np.ndarray
+    n_averages: np.ndarray
+
+    def slots(self):
+        """Return where averages (m, k) find their trials, sorted by unit and class."""
+        counts, n_averages = self.counts.ravel(), self.n_averages.ravel()
+        starts = np.cumsum(counts) - counts
+        return np.concatenate(
+            [
+                start + np.arange(n * self.k).reshape(n, self.k)
+                for start, n in zip(starts, n_averages, strict=True)
+            ]
+        )
+
+    def draw(self, codes, rng):
+        """Return trials (n,), sorted as `slots` wants, at random within classes."""
+        cell = self.unit * self.counts.shape[1] + codes
+        return np.argsort(cell + rng.random(len(cell)))
+
+
+def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
+    """Return the `Cells` of averages of k trials, "max" for as many as there can be."""
+    if k != "max":
+        k = check_count("average", k, minimum=1)
+    group = np.zeros(len(codes), int)
+    if groups is not None:
+        group = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    pairs, unit = np.unique([folds.blocks, group], axis=1, return_inverse=True)
+    unit, n_classes = unit.reshape(-1), int(codes.max()) + 1
+    counts = np.bincount(unit * n_classes + codes, minlength=len(pairs.T) * n_classes)
+    counts = counts.reshape(-1, n_classes)
+    if k == "max":
+        k = _most(counts, folds, groups, classes)
+    fold_of, class_of = _sets_of(folds, unit), np.arange(n_classes)
+    cells = np.broadcast_arrays(fold_of[:, np.newaxis], class_of, counts)
+    fold_of, class_of, flat = (each[counts > 0] for each in cells)
+    _check_classes(k, class_of, flat, folds, groups, classes)
+    _check_folds(k, fold_of, flat, folds, groups)
+    n_averages = counts // k
+    if equalize:
+        n_averages = _equal(k, counts, folds, groups, classes)
+    n_flat = n_averages[counts > 0]
+    _warn_of_single_folds(k, fold_of, class_of, n_flat, folds, classes)
+    return Cells(k, unit, counts, n_averages)
+
+
+def _sets_of(folds, unit):
+    """Return the first test set that holds each unit, (n_units,)."""
+    number = np.zeros(folds.n, int)
+    for f, test in reversed(list(enumerate(folds.tests))):
+        number[test] = f
+    first = np.unique(unit, return_index=True)[1]
+    return number[first]
+
+
+def _most(counts, folds, groups, classes):
+    """Return how many trials of every class each unit has at least."""
+    _check_all_present(counts, "average='max'", folds, groups, classes)
+    return int(counts.min())
+
+
+def _equal(k, counts, folds, groups, classes):
+    """Return as many averages of every class as the smallest has in each unit."""
+    _check_all_present(counts, "equalize=True", folds, groups, classes)
+    return np.repeat(counts.min(axis=1, keepdims=True) // k, counts.shape[1], axis=1)
+
+
+def _check_all_present(counts, given, folds, groups, classes):
+    """Refuse units without a trial of some class."""
+    missing = np.argwhere(counts == 0)
+    if len(missing):
+        code = missing[0][1]
+        label = code if classes is None else classes[code]
+        raise ValueError(
+            f"{given} needs every class in every {_unit(groups)}, and one of "
+            f"{folds.name} has no trial of class {str(label)!r}. Use fewer, larger "
+            "test sets (cv=StratifiedKFold(5)) or groups that hold all classes, or "
+            "leave it out."
+        )
+
+
+def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **options):
     """Average k trials of one class within test sets (and groups), drawn by a seed."""
-    k = check_count("average", k, minimum=1)
+    codes = np.asarray(codes)
     if not folds.is_partition:
         raise ValueError(
             f"average={k} needs every trial in exactly one test set, since trials are "
             f"averaged within test sets; those of {folds.name} overlap or leave trials "
             "out. Use KFold, StratifiedKFold, LeaveOneGroupOut or the like."
         )
+    cells = count_cells(k, folds, codes, groups, classes, **options)
+    k = cells.k
+    members = _group(cells, codes, seed)
+    first = members[:, 0]
     group = np.zeros(len(codes), int)
     if groups is not None:
-        group = np.unique(groups, return_inverse=True)[1]
-    number = np.empty(folds.n, int)
-    for f, test in enumerate(folds.tests):
-        number[test] = f
-    cells, cell, counts = np.unique(
-        np.stack([number, group, codes]),
-        axis=1,
-        return_inverse=True,
-        return_counts=True,
-    )
-    fold_of, group_of, class_of = cells
-    _check_classes(k, class_of, counts, folds, groups, classes)
-    _check_folds(k, fold_of, counts, folds, groups)
-    _warn_of_single_folds(k, fold_of, class_of, counts // k, folds, classes)
-    members = _group(k, cell.reshape(-1), counts, seed)
-    first = members[:, 0]
-    constant = len(np.unique(group)) == len(np.unique([group_of, class_of], axis=1)[0])
+        group = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    constant = len(np.unique(group)) == len(np.unique([group, codes], axis=1)[0])
     label_free = k == 1 or (groups is not None and constant)
-    new = Folds(
-        tests=tuple(
-            np.flatnonzero(number[first] == f) for f in range(len(folds.tests))
-        ),
-        n=len(members),
+    label_free &= not options.get("equalize")
+    new = folds_of_averages(folds, first)
+    new = replace(
+        new,
         sees_labels=folds.sees_labels if label_free else True,
         name=f"{folds.name} with average={k}",
     )
     groups = None if groups is None else np.asarray(groups)[first]
-    return Averaging(members, np.asarray(codes)[first], groups, new)
+    return Averaging((members,), codes[first], groups, new)
 
 
-def _group(k, cell, counts, seed):
+def folds_of_averages(folds, first):
+    """Return the folds of averages, of each of which one trial is given, (m,)."""
+
+    def among(sets):
+        return tuple(np.flatnonzero(np.isin(first, rows)) for rows in sets)
+
+    trains = None if folds.trains is None else among(folds.trains)
+    return replace(folds, tests=among(folds.tests), n=len(first), trains=trains)
+
+
+def _group(cells, codes, seed):
     """Return k random trials of the same cell in every row, each trial at most once."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    cell = cells.unit * cells.counts.shape[1] + codes
     order = rng.permutation(len(cell))
     order = order[np.argsort(cell[order], kind="stable")]
-    within = np.concatenate([np.arange(count) for count in counts])
-    used = within < np.repeat(counts // k * k, counts)
-    members = np.sort(order[used].reshape(-1, k), axis=1)
+    members = np.sort(order[cells.slots()], axis=1)
     return members[np.argsort(members[:, 0])]
 
 

@@ -79,10 +79,13 @@ class _Options(TypedDict, total=False):
     verbose: bool | str | int | None
     n_components: int | None
     approx: Nystrom | None
-    average: int | None
+    average: int | Literal["max"] | None
     keep_class_scores: bool
     preprocess: Preprocess
     confounds: Confounds
+    n_repeats: int
+    equalize: bool
+    average_test: bool
 
 
 @overload
@@ -109,11 +112,14 @@ def decode_epochs(
     verbose: bool | str | int | None = None,
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     task: Literal["classification"] = "classification",
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> TimeResult: ...
 
 
@@ -178,6 +184,9 @@ def decode_epochs(
     keep_class_scores=False,
     preprocess=None,
     confounds=None,
+    n_repeats=1,
+    equalize=False,
+    average_test=True,
 ):
     """Decode class labels from epochs at every time point, without retraining.
 
@@ -291,7 +300,7 @@ def decode_epochs(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out.
@@ -316,6 +325,17 @@ def decode_epochs(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of ``epochs.metadata``.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -408,6 +428,9 @@ def decode_epochs(
         average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         confounds=None if confounds is None else confounds[chosen.kept],
         maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
         numbers=chosen.numbers,

@@ -142,10 +142,13 @@ def generalize_arrays(
     verbose: bool | None = None,
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> GeneralizationResult:
     """Train at every time point of an array and test at every other one.
 
@@ -257,7 +260,7 @@ def generalize_arrays(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. For linear kernels, and
@@ -277,6 +280,17 @@ def generalize_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -351,6 +365,9 @@ def generalize_arrays(
         average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         confounds=read_confounds(confounds, data.shape[1]),
         maps=_maps(null, windows, windows_test),
     )
@@ -395,10 +412,13 @@ def generalize_epochs(
     verbose: bool | str | int | None = None,
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> GeneralizationResult:
     r"""Train at every time point of epochs and test at every other one.
 
@@ -549,7 +569,7 @@ def generalize_epochs(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. For linear kernels, and
@@ -570,6 +590,17 @@ def generalize_epochs(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of ``epochs.metadata``.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -644,6 +675,9 @@ def generalize_epochs(
         average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         confounds=None if confounds is None else confounds[sets.kept],
         maps=_maps(null, windows, windows_test),
         numbers=sets.numbers,

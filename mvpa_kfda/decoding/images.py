@@ -370,9 +370,12 @@ def searchlight(
     checkpoint: str | PathLike[str] | None = None,
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> VolumeResult:
     r"""Decode class labels around every voxel or vertex, without retraining.
 
@@ -485,7 +488,7 @@ def searchlight(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. Images are averaged after
@@ -501,6 +504,17 @@ def searchlight(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -600,6 +614,9 @@ def searchlight(
         n_components=n_components,
         average=average,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         verbose=verbose,
         checkpoint=checkpoint,
         **options,
@@ -629,9 +646,12 @@ def decode_regions(
     checkpoint: str | PathLike[str] | None = None,
     n_components: int | None = None,
     approx: Nystrom | None = None,
-    average: int | None = None,
+    average: int | Literal["max"] | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    n_repeats: int = 1,
+    equalize: bool = False,
+    average_test: bool = True,
 ) -> VolumeResult:
     """Decode class labels from the voxels of every region of an atlas.
 
@@ -734,7 +754,7 @@ def decode_regions(
     approx : Nystrom | None
         Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
         (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | None
+    average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
         with `random_state`; a remainder of fewer is left out. Images are averaged after
@@ -750,6 +770,17 @@ def decode_regions(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    n_repeats : int
+        Repeat so often, and average the scores: with `average`, trials are grouped
+        anew; without, a splitter with random folds draws others. ``result.repeats``
+        has the scores of each. A permutation moves the labels of trials, and all
+        repeats run on them.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has
+        in each test set (and group). With ``average=1`` this leaves out trials at
+        random until classes are equal.
+    average_test : bool
+        False: single trials are tested by models of averages.
 
     Returns
     -------
@@ -803,6 +834,9 @@ def decode_regions(
         n_components=n_components,
         average=average,
         preprocess=preprocess,
+        n_repeats=n_repeats,
+        equalize=equalize,
+        average_test=average_test,
         verbose=verbose,
         checkpoint=checkpoint,
         **options,

@@ -10,7 +10,7 @@ class with these parts.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -89,6 +89,9 @@ class Positions(Protocol):
     def same(self, position):
         """Return which cell of its row tests a position on itself; None: none does."""
 
+    def grouped(self, grouping, block):
+        """Return the same positions of pseudo-trials, good for those of a block."""
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -164,6 +167,11 @@ class FeaturePositions(Positions):
     def where(self, position):
         """Return how to begin a message about a position."""
         return ""
+
+    def grouped(self, grouping, block):
+        """Return the same position of pseudo-trials."""
+        X, kernel = grouping.both(self.X, self.kernel)
+        return replace(self, X=X, kernel=kernel)
 
 
 @dataclass(frozen=True)
@@ -258,6 +266,13 @@ class WindowPositions(Positions):
             for position in block:
                 kernel = self.kernel_of(position)
                 yield plan_of_features(self.features(position), kernel, self.reg, task)
+
+    def grouped(self, grouping, block):
+        """Return the windows of pseudo-trials, with the samples of a block's only."""
+        starts = self.starts.ravel()[np.asarray(block)]
+        first, stop = starts.min(), starts.max() + self.width
+        data, kernel = grouping.both(self.data[first:stop], self.kernel, axis=1)
+        return replace(self, data=data, starts=self.starts - first, kernel=kernel)
 
     def kernel_of(self, position):
         """Return the kernel for a window's features."""
@@ -492,6 +507,14 @@ class SubsetPositions(Positions):
                     self._plans([position], task)
             raise PositionError(f"{self.where(positions[0])}{error}") from error
 
+    def grouped(self, grouping, block):
+        """Return the positions of pseudo-trials, with a block's features only."""
+        used = np.unique(np.concatenate([self._columns(each) for each in block]))
+        kernel = self.kernel.take(used)
+        data, kernel = grouping.both(self.data[used].T, kernel)
+        indices = np.searchsorted(used, self.indices)
+        return replace(self, data=data.T, indices=indices, kernel=kernel)
+
     def _columns(self, position):
         """Return the columns of a position."""
         return self.indices[self.indptr[position] : self.indptr[position + 1]]
@@ -562,6 +585,12 @@ class GeneralizationPositions(Positions):
     def signal(self, position):
         """Return the channels' mean in a training window, (n, p)."""
         return self.train.signal(position)
+
+    def grouped(self, grouping, block):
+        """Return the same of pseudo-trials; of all test windows."""
+        train = self.train.grouped(grouping, block)
+        test = self.test.grouped(grouping, range(self.width))
+        return replace(self, train=train, test=test)
 
     def same(self, position):
         """Return the cell of the same time; None where none is."""

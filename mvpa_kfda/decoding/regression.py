@@ -555,6 +555,9 @@ def _make_from_decoding(
     average=None,
     keep_class_scores=False,
     numbers=None,
+    n_repeats=1,
+    equalize=False,
+    average_test=True,
     **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
@@ -565,6 +568,9 @@ def _make_from_decoding(
     refuse_for_regression(
         n_components=n_components,
         average=average,
+        n_repeats=None if n_repeats == 1 else n_repeats,
+        equalize=equalize or None,
+        average_test=None if average_test is True else average_test,
         keep_class_scores=keep_class_scores or None,
     )
     scoring = "r2" if scoring == "accuracy" else scoring

@@ -115,6 +115,18 @@ class Task:
         """Score and predict with one model; return parts as `_run_block` names them."""
         return _decode_classes(self, model)
 
+    def run_block(self, positions, block):
+        """Decode the positions of one block; return its part, with whole nulls."""
+        parts, done = [], 0
+        for model in models_of(positions, block, self):
+            numbers = block[done : done + model.n_positions]
+            parts.append(_run_model(model, positions, self, numbers))
+            done += len(numbers)
+        return {
+            key: np.concatenate([part[key] for part in parts], axis=_axis(key))
+            for key in parts[0]
+        }
+
 
 def is_foldwise(folds, learned):
     """Tell whether every fold needs a matrix of its own."""
@@ -175,13 +187,19 @@ def _run_block(positions, task, block):
     """Decode the positions of one block.
 
     The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``folds/NAME`` (cells,
-    n_sets), ``nulls/NAME/...`` and ``second/NAME/...`` from `reduce_null`,
+    n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...`` and
+    ``second/NAME/...`` from `reduce_null`,
     ``predicted`` (cells, n), ``class_scores`` (positions, n, c) if they are kept,
     ``patterns/KIND`` (positions, ., n_features) if they are wanted, ``penalty/NAME``
     (positions, ...).
     """
     keep_freed_memory()
-    models, parts, done = positions.models(block, task), [], 0
+    return _reduce(task.run_block(positions, block), task.kept_null)
+
+
+def models_of(positions, block, task):
+    """Yield the models of a block, and say where there is something wrong."""
+    models, done = positions.models(block, task), 0
     while done < len(block):
         try:
             model = next(models)
@@ -189,14 +207,27 @@ def _run_block(positions, task, block):
             raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
             raise ValueError(f"{positions.where(block[done])}{error}") from error
-        numbers = block[done : done + model.n_positions]
-        parts.append(_run_model(model, positions, task, numbers))
-        done += len(numbers)
-    joined = {
-        key: np.concatenate([part[key] for part in parts], axis=_axis(key))
-        for key in parts[0]
-    }
-    return _reduce(joined, task.kept_null)
+        yield model
+        done += model.n_positions
+
+
+def score_models(models, task):
+    """Return scores (cells of all models,) of a task's one label vector, by name.
+
+    A list of these, of which the second is against the task's second labels.
+    """
+    metrics, found = task.scalar_metrics, []
+    want_scores = _needs_class_scores(metrics)
+    for model in models:
+        scored = model.predict(task.labels, task.n_classes, want_scores)
+        found.append(_evaluate(metrics, scored, model, task, task.second))
+    return [
+        {
+            name: np.concatenate([each[name][0].ravel() for each in kind])
+            for name in metrics
+        }
+        for kind in zip(*found, strict=True)
+    ]
 
 
 def _run_model(model, positions, task, numbers):
@@ -374,6 +405,8 @@ class Outcome:
     metrics: dict
     #: Those of every test set, (*shape, n_sets), of the single-number metrics.
     folds: dict
+    #: Those of every repeat (*shape, r), where there are any.
+    repeats: dict
     #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
     nulls: dict
     #: What is left of the nulls that were not kept.
@@ -530,7 +563,8 @@ class MapStore:
     def outcome(self):
         """Return the map."""
         packed = {key: null.result() for key, null in self._nulls.items()}
-        found = {"metrics": {}, "folds": {}, "patterns": {}, "penalty": {}}
+        kinds = ("metrics", "folds", "repeats", "patterns", "penalty")
+        found = {kind: {} for kind in kinds}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
             each = kind in _OF_POSITIONS
@@ -550,6 +584,7 @@ class MapStore:
         return Outcome(
             metrics=found["metrics"],
             folds=found["folds"],
+            repeats=found["repeats"],
             nulls=pick("nulls", 0),
             summaries=pick("nulls", 1),
             second_nulls=pick("second", 0),

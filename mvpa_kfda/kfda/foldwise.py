@@ -22,7 +22,7 @@ from .direct import FoldModels, Plan, PlanMixin, Predictions, make_targets, prep
 from .foldmaps import MapMaker, apply_maps
 from .folds import Folds, lay_out
 from .hat import make_hat, spectrum_of
-from .kernels import Linear, kernels_of, needs_gram
+from .kernels import KernelChoice, Linear, kernels_of, needs_gram
 from .penalties import Tuned
 from .rules import contrasts
 from .steps import Learned
@@ -318,6 +318,8 @@ class FoldwisePlan(PlanMixin):
 def foldwise_plan(X, kernel, reg, task):
     """Return the plan of features (n, p), or of a kernel matrix, for a task."""
     learned, dtype = task.learned, np.dtype(task.dtype)
+    if not isinstance(kernel, KernelChoice):
+        X, kernel = kernel.of_samples(X)
     X = learned.augmented(X)
     return FoldwisePlan(
         X, kernel, reg, learned, task.folds, task.inner, dtype, task.rank

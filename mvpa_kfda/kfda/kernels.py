@@ -59,6 +59,13 @@ class Kernel:
             "linear kernels and Nystrom approximations have."
         )
 
+    def of_samples(self, X: ArrayLike) -> tuple[NDArray, Kernel]:
+        """Return what samples are compared by: their features, or a matrix of theirs.
+
+        Samples may be made of several rows of X.
+        """
+        return X, self
+
     def take(self, columns: NDArray) -> Kernel:
         """Return the kernel for some columns of the features."""
         return self

@@ -318,6 +318,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     trains : tuple of arrays of int, or None
         Row indices of every training set; None where each is of all rows outside of the
         test set. See `folds`.
+    repeats : dict of str -> array, shape (positions..., n_repeats)
+        Name -> score of every repeat, of the observed labels; empty without repeats.
     """
 
     metrics: dict[str, Any]
@@ -334,13 +336,14 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     members: NDArray | None = None
     fold_metrics: dict[str, NDArray] = field(default_factory=dict)
     trains: tuple[NDArray, ...] | None = None
+    repeats: dict[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "classes", "y", "predicted", *self.axes)
         self._convert(optional_array, "groups")
         self._convert(plain_values, "metrics", "penalty")
-        self._convert(arrays, "nulls", "fold_metrics")
+        self._convert(arrays, "nulls", "fold_metrics", "repeats")
         self._convert(lambda tests: tuple(map(np.asarray, tests)), "tests")
         if self.trains is not None:
             self._convert(lambda trains: tuple(map(np.asarray, trains)), "trains")

@@ -1,0 +1,480 @@
+r"""Procedures that are repeated: trials grouped anew, or folds drawn anew, r times.
+
+A score is then the mean over repeats, and so is every permuted one. Repeats of the same
+trials share them: they differ less than independent data would. A null is right only if
+its means do so too. So a permutation moves the labels of *trials*, once for all of its
+repeats, and the whole procedure runs on what comes out of it, all regroupings included.
+
+- :class:`Regrouped`: trials of a test set (and group) are grouped at random within
+  classes. Labels move within test sets and groups, so that every labelling has the same
+  number of averages of each class there; only who is averaged differs.
+- :class:`Reshuffled`: a splitter draws other folds in every repeat. One that looks at
+  labels is shown the permuted ones, as it was shown the observed ones.
+"""
+
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from numbers import Integral
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from ..kfda.direct import Plan
+from ..kfda.folds import Folds, make_folds
+from ..kfda.kernels import KernelChoice
+from ..kfda.models import Stack
+from ..utils.checks import check_count
+from .averaging import Cells, Grouping, count_cells, folds_of_averages
+from .run import Task, models_of, score_models
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedTask(Task):
+    """What is asked at every position, several times over."""
+
+    #: The procedure once, for the samples of one repeat.
+    single: Task
+    #: How it is repeated.
+    repeats: object
+
+    def run_block(self, positions, block):
+        """Decode the positions of one block; return its part, with whole nulls."""
+        return self.repeats.run_block(self, positions, block)
+
+
+def _repeated(repeats, single, labels, samples):
+    """Return the task of a procedure that is repeated."""
+    own = {each.name: getattr(single, each.name) for each in fields(Task)}
+    own |= {"labels": labels, "folds": samples.folds}
+    return RepeatedTask(**own, single=single, repeats=repeats)
+
+
+@dataclass(frozen=True, eq=False)
+class Regrouped:
+    """Trials averaged within test sets (and groups), grouped anew r times.
+
+    Attributes
+    ----------
+    n_repeats : int
+        How often, r.
+    cells : Cells
+        How many trials there are to be averaged where.
+    labels : ndarray of int, shape (P + 1, n)
+        The classes of the trials, observed and permuted.
+    seed : int
+        Of the random order of trials.
+    folds : Folds
+        Of the trials.
+    groups : ndarray, shape (n,) | None
+        Of the trials.
+    average_test : bool
+        Whether averages are tested, or single trials.
+    """
+
+    n_repeats: int
+    cells: Cells
+    labels: np.ndarray
+    seed: int
+    folds: Folds
+    groups: np.ndarray | None
+    average_test: bool = True
+
+    @property
+    def sampled(self):
+        """Labels (1, m), folds, classes and groups of the samples of a repeat."""
+        sides, codes = self.sides(0, 0)
+        folds = self.sample_folds(two_sided=not self.average_test)
+        groups = None
+        if self.groups is not None:
+            groups = self.groups[np.concatenate([side[:, 0] for side in sides])]
+        return codes[None], folds, codes, groups
+
+    def tasks(self, single, inner):
+        """Return the task of all repeats, of the task of one, and the `Samples`."""
+        r, (_, folds, codes, groups) = self.n_repeats, self.sampled
+        members = [self.members(0, j) for j in range(r)]
+        if not self.average_test:
+            codes, groups, folds = self.labels[0], self.groups, self.folds
+            members = None
+        several = None if groups is None else [groups] * r
+        samples = samples_of([codes] * r, several, [folds] * r, members)
+        return _repeated(self, single, self.labels, samples), samples
+
+    @cached_property
+    def _slots(self):
+        return self.cells.slots()
+
+    def members(self, b, j):
+        """Return the trials of every average (m, k), in repeat j of label vector b."""
+        key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
+        order = self.cells.draw(self.labels[b], np.random.default_rng(key))
+        return order[self._slots]
+
+    @cached_property
+    def codes(self):
+        """The classes of the averages (m,), the same whatever the labelling."""
+        return self.labels[0][self.members(0, 0)[:, 0]]
+
+    @property
+    def n_averages(self):
+        """The number of averages m."""
+        return len(self._slots)
+
+    def sample_folds(self, two_sided):
+        """Return the folds of a repeat's samples.
+
+        These are averages, or where it is `two_sided` averages to train with, and
+        behind them those to be tested.
+        """
+        members = self.members(0, 0)
+        folds = folds_of_averages(self.folds, members[:, 0])
+        if not two_sided:
+            return folds
+        tests = self.folds if not self.average_test else folds
+        m = self.n_averages
+        return replace(
+            folds,
+            tests=tuple(m + test for test in tests.tests),
+            n=m + tests.n,
+            trains=tuple(train for train, _ in folds.pairs),
+        )
+
+    def sides(self, b, j, tested_as=None):
+        """Return the trials of all samples of a repeat, and the samples' classes.
+
+        Tested averages may be those of another label vector.
+        """
+        trained = self.members(b, j)
+        if not self.average_test:
+            singles = np.arange(self.folds.n)[:, np.newaxis]
+            return (trained, singles), np.append(self.codes, self.labels[b])
+        if tested_as is None:
+            return (trained,), self.codes
+        return (trained, self.members(tested_as, j)), np.tile(self.codes, 2)
+
+    def run_block(self, task, positions, block):
+        """Decode the positions of one block; return its part, with whole nulls."""
+        parts = []
+        for j in range(self.n_repeats):
+            single, grouping = self._single(task.single, 0, j)
+            part = single.run_block(positions.grouped(grouping, block), block)
+            parts.append(self._of_tested(part))
+        part = _mean_of(parts)
+        kinds = {"nulls": None} | ({} if task.second is None else {"second": 0})
+        for kind, tested_as in kinds.items():
+            nulls = [
+                self._scores(task.single, b, positions, block, tested_as)
+                for b in range(1, len(self.labels))
+            ]
+            part |= _stacked(kind, nulls, part)
+        return part
+
+    def _single(self, single, b, j, tested_as=None):
+        """Return the task of one repeat of a label vector, and its grouping."""
+        sides, codes = self.sides(b, j, tested_as)
+        grouping = Grouping(sides)
+        folds = single.folds
+        if tested_as is not None:
+            folds = self.sample_folds(two_sided=True)
+        learned = single.learned.averaged(grouping)
+        task = replace(single, labels=codes[None], folds=folds, learned=learned)
+        return task, grouping
+
+    def _scores(self, single, b, positions, block, tested_as=None):
+        """Return the mean scores (cells,) over repeats of a permuted label vector."""
+        models = []
+        for j in range(self.n_repeats):
+            task, grouping = self._single(single, b, j, tested_as)
+            averaged = positions.grouped(grouping, block)
+            models += models_of(averaged, block, task)
+        return _means(models, task, self.n_repeats)[0]
+
+    def _of_tested(self, part):
+        """Return a part with the predictions of tested samples only."""
+        if self.average_test:
+            return part
+        tested = slice(self.n_averages, None)
+        return {
+            key: values[:, tested] if key in ("predicted", "class_scores") else values
+            for key, values in part.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Reshuffled:
+    """Folds of the same trials, drawn anew r times.
+
+    Attributes
+    ----------
+    splitters : tuple
+        One with a seed of its own for every repeat.
+    labels : ndarray of int, shape (P + 1, n)
+        The classes of the trials, observed and permuted.
+    groups : ndarray, shape (n,) | None
+        What the splitters are given as groups.
+    classes : ndarray, shape (c,)
+        The labels of the classes.
+    singles : tuple of Task
+        The task of every repeat, with all labels, or if splitters look at the labels
+        with the observed ones only.
+    """
+
+    splitters: tuple
+    labels: np.ndarray
+    groups: np.ndarray | None
+    classes: np.ndarray
+    singles: tuple = ()
+
+    @cached_property
+    def folds(self):
+        """The folds of every repeat, of the observed labels."""
+        codes = self.labels[0]
+        return [make_folds(s, codes, self.groups, self.classes) for s in self.splitters]
+
+    @property
+    def sampled(self):
+        """Labels (., n), folds, classes and groups of the trials in a repeat."""
+        sees = any(folds.sees_labels is not False for folds in self.folds)
+        labels = self.labels[:1] if sees else self.labels
+        return labels, self.folds[0], self.labels[0], self.groups
+
+    def tasks(self, single, inner):
+        """Return the task of all repeats, of the task of one, and the `Samples`."""
+        singles = []
+        for folds in self.folds:
+            within = inner(self.labels[0], self.groups, folds)
+            singles.append(replace(single, folds=folds, inner=within))
+        r = len(self.folds)
+        groups = None if self.groups is None else [self.groups] * r
+        samples = samples_of([self.labels[0]] * r, groups, self.folds)
+        repeats = replace(self, singles=tuple(singles))
+        return _repeated(repeats, single, self.labels, samples), samples
+
+    def run_block(self, task, positions, block):
+        """Decode the positions of one block; return its part, with whole nulls."""
+        second = None if task.second is None else self.labels[:1]
+        singles = [replace(single, second=second) for single in self.singles]
+        part = _mean_of([single.run_block(positions, block) for single in singles])
+        if len(singles[0].labels) == len(self.labels):
+            return part
+        labelled = range(1, len(self.labels))
+        found = [self._scores(singles, b, positions, block) for b in labelled]
+        kinds = ("nulls", "second") if second is not None else ("nulls",)
+        for kind, nulls in zip(kinds, zip(*found, strict=True), strict=True):
+            part |= _stacked(kind, nulls, part)
+        return part
+
+    def _scores(self, singles, b, positions, block):
+        """Return a list of mean scores (cells,) over repeats, of permuted labels."""
+        found = []
+        for splitter, single in zip(self.splitters, singles, strict=True):
+            folds = make_folds(splitter, self.labels[b], self.groups)
+            task = replace(single, labels=self.labels[b][None], folds=folds)
+            found.append(_means(models_of(positions, block, task), task))
+        return [
+            {name: np.mean([each[name] for each in kind], axis=0) for name in kind[0]}
+            for kind in zip(*found, strict=True)
+        ]
+
+
+def _means(models, task, n_repeats=1):
+    """Return a list of mean scores (cells,) of models, repeat after repeat."""
+    models = list(models)
+    plans = [each for model in models for each in getattr(model, "plans", (model,))]
+    if all(isinstance(plan, Plan) for plan in plans):
+        models = [Stack(tuple(plans))]  # as one they take a fraction of the time
+    return [
+        {k: values.reshape(n_repeats, -1).mean(axis=0) for k, values in scores.items()}
+        for scores in score_models(models, task)
+    ]
+
+
+def _stacked(kind, nulls, part):
+    """Return the scores (P, cells) of all permutations, as a part names them."""
+    names = [key.partition("/")[2] for key in part if key.startswith("nulls/")]
+    if nulls:
+        return {f"{kind}/{name}": np.stack([n[name] for n in nulls]) for name in names}
+    return {f"{kind}/{name}": part[f"nulls/{name}"] for name in names}
+
+
+def _mean_of(parts, extra=()):
+    """Return one part of those of all repeats of the observed labels.
+
+    Scores are averaged and kept one by one, confusions are added up; predictions and
+    what is recorded of test sets and penalties follow each other.
+    """
+    joined = {}
+    for key in parts[0]:
+        kind, _, name = key.partition("/")
+        values = [part[key] for part in parts]
+        if kind == "metrics" and values[0].ndim > 1:
+            joined[key] = np.sum(values, axis=0)
+        elif kind == "metrics":
+            joined[key] = np.mean(values, axis=0)
+            joined[f"repeats/{name}"] = np.stack(values, axis=-1)
+        elif kind in ("nulls", "second", "patterns"):
+            joined[key] = np.mean(values, axis=0)
+        elif kind == "penalty":
+            flat = [v.reshape(len(v), -1) if v.ndim < 3 else v for v in values]
+            joined[key] = np.concatenate(flat, axis=1)
+        else:  # predictions, class scores and test sets, along trials or sets
+            joined[key] = np.concatenate(values, axis=1)
+    return joined
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What a result is about: the tested samples, one repeat after the other."""
+
+    codes: np.ndarray
+    groups: np.ndarray | None
+    folds: Folds
+    #: The trials in each, (n, k), where they are averages.
+    members: np.ndarray | None = None
+
+
+def samples_of(codes, groups, folds, members=None):
+    """Return the `Samples` of the repeats' classes, groups, folds and members."""
+    n, pairs = np.cumsum([0, *map(len, codes)]), []
+    for start, each in zip(n, folds, strict=False):
+        pairs += [(start + train, start + test) for train, test in each.pairs]
+    trains, tests = zip(*pairs, strict=True)
+    if len(codes) == 1:
+        trains = folds[0].trains
+    joined = replace(folds[0], tests=tests, n=int(n[-1]), trains=trains)
+    return Samples(
+        np.concatenate(codes),
+        None if groups is None else np.concatenate(groups),
+        joined,
+        None if members is None else np.concatenate(members),
+    )
+
+
+@dataclass(frozen=True)
+class Repeating:
+    """The arguments that say how a procedure is repeated, checked."""
+
+    average: int | str | None
+    n_repeats: int
+    equalize: bool
+    average_test: bool
+    #: Whether folds have training sets of their own.
+    own_folds: bool = False
+
+    @property
+    def two_sided(self):
+        """Whether trained and tested samples differ, or models have own folds."""
+        return self.average is not None and (self.own_folds or not self.average_test)
+
+    @property
+    def is_repeated(self):
+        """Whether labels of trials are permuted, and the procedure runs on them."""
+        return self.n_repeats > 1 or self.two_sided
+
+    @property
+    def redraws_folds(self):
+        """Whether every repeat has folds of its own."""
+        return self.is_repeated and self.average is None
+
+    def check_kernel(self, kernel):
+        """Refuse a choice among kernels of which no single matrix can be averaged."""
+        if self.two_sided and isinstance(kernel, KernelChoice) and not kernel.is_linear:
+            raise ValueError(
+                f"average={self.average!r} with average_test=False or train_on cannot "
+                "choose among kernels that are not linear. Give one kernel."
+            )
+
+    def scheme(self, permute):
+        """Return what may be exchanged, for `permute`."""
+        if self.redraws_folds:
+            if permute == "within_folds":
+                raise ValueError(
+                    "permute='within_folds' cannot be combined with n_repeats: every "
+                    "repeat has other folds. Leave permute out, or give "
+                    "'within_groups' or 'free'."
+                )
+            return permute
+        if permute not in ("auto", "within_folds"):
+            raise ValueError(
+                f"permute={permute!r} cannot be combined with trials that are grouped "
+                "anew (n_repeats, average_test=False): their labels are permuted "
+                "within test sets and groups, so that every permutation has as many "
+                "averages of each class there. Leave permute out."
+            )
+        return "within_folds"
+
+    def plan(self, cv, folds, labels, groups, seed, classes):
+        """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""
+        if self.redraws_folds:
+            splitters = _splitters(cv, groups, self.n_repeats, seed)
+            return Reshuffled(splitters, labels, groups, classes)
+        codes = labels[0].astype(np.intp)
+        cells = count_cells(
+            self.average, folds, codes, groups, classes, equalize=self.equalize
+        )
+        return Regrouped(
+            self.n_repeats, cells, labels, seed, folds, groups, self.average_test
+        )
+
+    def record(self):
+        """Return what a result records of it."""
+        return {
+            "n_repeats": self.n_repeats,
+            "equalize": self.equalize,
+            "average_test": self.average_test,
+        }
+
+
+def check_repeats(average, n_repeats, equalize, average_test, folds, y_test):
+    """Return the `Repeating` of a decoding function's arguments."""
+    n_repeats = check_count("n_repeats", n_repeats, minimum=1)
+    for name, value in (("equalize", equalize), ("average_test", average_test)):
+        if not isinstance(value, bool | np.bool):
+            raise TypeError(f"Invalid value for {name!r}: {value!r}. Allowed: a bool.")
+    own = folds is not None and folds.trains is not None
+    how = Repeating(average, n_repeats, bool(equalize), bool(average_test), own)
+    if average is None:
+        if equalize or not average_test:
+            given = "equalize=True" if equalize else "average_test=False"
+            raise ValueError(
+                f"{given} says how trials are averaged, and average is None. Give "
+                "average=k; with average=1 no trials are averaged, and equalize=True "
+                "leaves out trials at random until classes are equal."
+            )
+        if n_repeats == 1:
+            return how
+    given = f"n_repeats={n_repeats}" if average is None else f"average={average!r}"
+    if folds is None or y_test is not None:
+        what = "y_test, a second label for each trial"
+        if folds is None:
+            what = "tests on other trials (test_epochs, X_test)"
+        raise ValueError(
+            f"{given} repeats or averages within the test sets of a cross-validation, "
+            f"and cannot be combined with {what}. Leave it out, and average such "
+            "trials before you decode them."
+        )
+    return how
+
+
+def _splitters(cv, groups, n_repeats, seed):
+    """Return a splitter with a seed of its own for every repeat."""
+    if cv is None and groups is None:
+        cv = 10
+    if isinstance(cv, Integral):
+        cv = StratifiedKFold(cv)
+    if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
+        given = "cv=None leaves out one group at a time, which" if cv is None else cv
+        raise ValueError(
+            f"n_repeats={n_repeats} draws other folds in every repeat, and {given} "
+            "has no random folds, or repeats them itself. Give a number of folds, or a "
+            "splitter such as KFold, StratifiedKFold, GroupKFold or ShuffleSplit; with "
+            "average=k trials are grouped anew within the same folds."
+        )
+    seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
+    splitters = [copy(cv) for _ in seeds]
+    for splitter, each in zip(splitters, seeds, strict=True):
+        splitter.random_state = int(each)
+        if hasattr(splitter, "shuffle"):
+            splitter.shuffle = True
+    return tuple(splitters)
