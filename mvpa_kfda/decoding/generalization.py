@@ -101,14 +101,15 @@ def _maps(null, windows, windows_test):
 
 def _average_both(analysis, data, data_test, kernel):
     """Return training and test data (n_samples, n_trials, p) of pseudo-trials."""
-    if analysis.averaging is None:
-        return data, data_test
-    if not kernel.is_linear:
+    average = analysis.parameters["average"]
+    if average is not None and not kernel.is_linear:
         raise ValueError(
-            f"average={analysis.parameters['average']} needs a linear kernel in time "
+            f"average={average!r} needs a linear kernel in time "
             f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
             "average trials before."
         )
+    if analysis.averaging is None:
+        return data, data_test
     averaged, _ = analysis.average(data, kernel, axis=1)
     if data_test is data:
         return averaged, averaged

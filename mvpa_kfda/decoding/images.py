@@ -310,9 +310,7 @@ def _describe_run(positions, analysis, parameters):
         ),
         "folds within training sets": _digest_inner(analysis.task.inner),
         "permutations": digest(analysis.task.labels),
-        "averaged trials": digest(
-            [] if analysis.averaging is None else analysis.averaging.members
-        ),
+        "averaged trials": digest([] if analysis.members is None else analysis.members),
         **values,
         **packages,
     }

@@ -148,7 +148,8 @@ class Regrouped:
         trained = self.members(b, j)
         if not self.average_test:
             singles = np.arange(self.folds.n)[:, np.newaxis]
-            return (trained, singles), np.append(self.codes, self.labels[b])
+            tested = self.labels[b if tested_as is None else tested_as]
+            return (trained, singles), np.append(self.codes, tested)
         if tested_as is None:
             return (trained,), self.codes
         return (trained, self.members(tested_as, j)), np.tile(self.codes, 2)
