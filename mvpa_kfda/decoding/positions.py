@@ -22,7 +22,7 @@ from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
 from ..kfda.foldwise import FoldwiseTransfer
 from ..kfda.hat import make_hat, prefers_features
-from ..kfda.kernels import Linear
+from ..kfda.kernels import KernelChoice, Linear, Precomputed, gram_of
 from ..kfda.models import (
     Stack,
     check_size,
@@ -88,6 +88,9 @@ class Positions(Protocol):
 
     def same(self, position):
         """Return which cell of its row tests a position on itself; None: none does."""
+
+    def samples(self, position):
+        """Return the features of a position (n, p), and the kernel for them."""
 
     def grouped(self, grouping, block):
         """Return the same positions of pseudo-trials, good for those of a block."""
@@ -167,6 +170,10 @@ class FeaturePositions(Positions):
     def where(self, position):
         """Return how to begin a message about a position."""
         return ""
+
+    def samples(self, position):
+        """Return the features (n, p), or a kernel matrix, and the kernel for them."""
+        return self.X, self.kernel
 
     def grouped(self, grouping, block):
         """Return the same position of pseudo-trials."""
@@ -264,8 +271,12 @@ class WindowPositions(Positions):
                 yield plan_of_inner(inner, n_features, self.kernel, self.reg, task)
         else:
             for position in block:
-                kernel = self.kernel_of(position)
-                yield plan_of_features(self.features(position), kernel, self.reg, task)
+                X, kernel = self.samples(position)
+                yield plan_of_features(X, kernel, self.reg, task)
+
+    def samples(self, position):
+        """Return the features of a window (n, p), and the kernel for them."""
+        return self.features(position), self.kernel_of(position)
 
     def grouped(self, grouping, block):
         """Return the windows of pseudo-trials, with the samples of a block's only."""
@@ -477,9 +488,13 @@ class SubsetPositions(Positions):
 
     def _plan(self, position, task):
         """Return the plan of a single position."""
-        X, kernel = self.signal(position), self._kernel(position)
+        X, kernel = self.samples(position)
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return plan_of_features(X, kernel, self.reg, task)
+
+    def samples(self, position):
+        """Return the features of a position (n, p), and the kernel for them."""
+        return self.signal(position), self._kernel(position)
 
     def _kernel(self, position):
         """Return the kernel for a position's columns."""
@@ -523,6 +538,53 @@ class SubsetPositions(Positions):
         """Return the features of a position (n, p), in the layout's order of trials."""
         features = self.data[self._columns(position)]
         return (features if layout.is_sorted else features[:, layout.order]).T
+
+
+@dataclass(frozen=True)
+class GramPositions(Positions):
+    """Some positions of a map by their kernel matrices, worked out once."""
+
+    #: The matrices (n, n), by position.
+    grams: dict
+    reg: object
+    #: The positions they are of.
+    positions: Positions
+
+    @classmethod
+    def of(cls, positions, block):
+        """Return those of a block's positions; themselves where they have no single."""
+        kernel = getattr(positions, "kernel", None)
+        several = kernel is None or isinstance(kernel, KernelChoice)
+        if several or kernel.is_linear or kernel.low_rank:
+            return positions
+        grams = {}
+        for position in block:
+            X, kernel = positions.samples(position)
+            if kernel.shift_free:
+                X = X - X.mean(axis=0)
+            try:
+                with config_context(assume_finite=True, skip_parameter_validation=True):
+                    grams[position] = gram_of(X, kernel.fit(X))
+            except ValueError as error:  # of the user's own kernel
+                raise ValueError(f"{positions.where(position)}{error}") from error
+        return cls(grams, positions.reg, positions)
+
+    def where(self, position):
+        """Return how to begin a message about a position."""
+        return self.positions.where(position)
+
+    def models(self, block, task):
+        """Yield the model of every position in a block."""
+        for position in block:
+            yield plan_of_features(self.grams[position], Precomputed(), self.reg, task)
+
+    def grouped(self, grouping, block):
+        """Return the same positions of pseudo-trials."""
+        grams = {
+            position: grouping.apply(grouping.apply(self.grams[position]), axis=1)
+            for position in block
+        }
+        return replace(self, grams=grams)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
 from ..utils.checks import check_count
 from .averaging import Cells, Grouping, count_cells, folds_of_averages
+from .positions import GramPositions
 from .run import Task, models_of, score_models
 
 
@@ -156,7 +157,7 @@ class Regrouped:
 
     def run_block(self, task, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
-        parts = []
+        parts, positions = [], GramPositions.of(positions, block)
         for j in range(self.n_repeats):
             single, grouping = self._single(task.single, 0, j)
             part = single.run_block(positions.grouped(grouping, block), block)
