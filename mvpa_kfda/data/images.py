@@ -270,7 +270,7 @@ def surface_space(mesh, mask):
 def read_masker(imgs, masker):
     """Return what a fitted masker of nilearn makes of images."""
     surface = is_surface(imgs)
-    _check_masker(masker, SurfaceMasker if surface else NiftiMasker)
+    check_masker(masker, SurfaceMasker if surface else NiftiMasker)
     if surface:
         images = load_surfaces(imgs)
         check_mesh(masker.mask_img_, images[0], "The mask of mask_img")
@@ -289,7 +289,7 @@ def read_masker(imgs, masker):
     return Images(X, space, usable_columns(X) & sound)
 
 
-def _check_masker(masker, wanted):
+def check_masker(masker, wanted):
     """Refuse maskers of other kinds, and those that are not fitted."""
     name = type(masker).__name__
     if not isinstance(masker, wanted):

@@ -12,6 +12,8 @@ from contextlib import suppress
 
 import tqdm
 
+from .checks import counted
+
 #: Seconds after which a run that was not told to be quiet is shown, and an estimate is
 #: one: the first moments of a run are slower than the rest.
 PATIENCE = 5.0
@@ -35,7 +37,7 @@ class Progress:
     Parameters
     ----------
     total : int
-        The number of positions.
+        The number of positions, or of what else is counted.
     ready : int
         How many of them were done by an earlier run, and say nothing about speed.
     verbose : bool | None
@@ -45,6 +47,8 @@ class Progress:
     outlook : callable | None
         ``outlook(seconds) -> str``, what is said once of a long run, given the time
         that it takes in all.
+    noun : str
+        What is counted.
 
     Examples
     --------
@@ -54,11 +58,19 @@ class Progress:
     ...         progress.update(len(block))
     """
 
-    def __init__(self, total, ready=0, verbose=None, n_workers=1, outlook=None):
+    def __init__(
+        self,
+        total,
+        ready=0,
+        verbose=None,
+        n_workers=1,
+        outlook=None,
+        noun="position",
+    ):
         self._speed = _Speed(total - ready, n_workers)
         kind = _choose_display(verbose)
         self._outlook = None if kind is _Nothing else outlook
-        self._display = kind(total, ready, verbose is None)
+        self._display = kind(total, ready, verbose is None, noun)
 
     def __enter__(self):
         return self
@@ -136,7 +148,7 @@ def _is_notebook():
 class _Nothing:
     """Nothing is shown."""
 
-    def __init__(self, total, ready, waits):
+    def __init__(self, total, ready, waits, noun):
         pass
 
     def update(self, n_positions, elapsed, left):
@@ -152,11 +164,11 @@ class _Nothing:
 class _Bar(_Nothing):
     """A bar, which in a notebook is a widget if there are any."""
 
-    def __init__(self, total, ready, waits):
+    def __init__(self, total, ready, waits, noun):
         self._bar = _kind_of_bar()(
             total=total,
             initial=ready,
-            unit="position",
+            unit=noun,
             delay=PATIENCE if waits else 0,
             smoothing=0,  # the mean speed: blocks of several workers come in waves
         )
@@ -187,8 +199,9 @@ def _kind_of_bar():
 class _Lines(_Nothing):
     """A line now and then, none for the first seconds of a run."""
 
-    def __init__(self, total, ready, waits):
+    def __init__(self, total, ready, waits, noun):
         self._total, self._done, self._next = total, ready, PATIENCE
+        self._noun = noun
         self._least = PATIENCE if waits else 0.0
 
     def update(self, n_positions, elapsed, left):
@@ -210,7 +223,7 @@ class _Lines(_Nothing):
 
     def _count(self):
         """Word how many positions are done."""
-        return f"{self._done} of {self._total} position{'s' * (self._total != 1)}"
+        return f"{self._done} of {counted(self._total, self._noun)}"
 
 
 def word_seconds(seconds):

@@ -1,0 +1,707 @@
+"""One image per trial from BOLD runs: models of single trials, as nilearn makes them.
+
+Haemodynamic responses, drifts and maskers are nilearn's, as its FirstLevelModel has
+them. Estimates of least squares are linear in the data, so for every run there is one
+matrix (n_trials, n_scans) that gives those of all trials, also where each has a model
+of its own: the model of trial t holds the trial x_t, the sums of all others by type,
+and what is of no interest, Z. Take Z out of everything. As x_t and the others of its
+type c are together s_c, the model spans what x_t spans with S = (s_1, s_2, ...), which
+all trials of the run have in common. With P = pinv(S) and the residual
+r_t = x_t - S P x_t, the estimate of the trial is
+
+    b_t = p_c y + (1 - p_c x_t) (r_t y) / (r_t r_t),    p_c the row of P for type c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import pandas as pd
+from nilearn.glm.first_level import (
+    compute_regressor,
+    glover_dispersion_derivative,
+    glover_hrf,
+    glover_time_derivative,
+    make_first_level_design_matrix,
+    mean_scaling,
+    run_glm,
+    spm_dispersion_derivative,
+    spm_hrf,
+    spm_time_derivative,
+)
+from nilearn.surface import SurfaceImage
+from numpy.typing import NDArray
+
+from ..utils.checks import (
+    Precision,
+    check_count,
+    check_dtype,
+    check_option,
+    check_positive,
+    counted,
+    plural,
+    quoted,
+    warn,
+)
+from ..utils.memory import check_memory
+from ..utils.progress import Progress
+from .bold import (
+    COLUMNS,
+    check_durations,
+    check_sample_mask,
+    check_trials,
+    find_t_r,
+    fit_masker,
+    given_of_runs,
+    mark_trials,
+    read_bold,
+    read_bold_confounds,
+    read_events,
+    read_runs,
+    table_of_trials,
+)
+from .volumes import NilearnWarnings, n_maps, n_volumes, usable_columns
+
+if TYPE_CHECKING:
+    from nibabel.spatialimages import SpatialImage
+    from pandas import DataFrame
+    from sklearn.base import TransformerMixin
+
+    Run = SpatialImage | SurfaceImage | str | PathLike[str]
+    Events = DataFrame | str | PathLike[str]
+    Regressors = DataFrame | NDArray | str | PathLike[str]
+    Response = str | Callable | Sequence[Callable] | None
+
+METHODS = ("lss", "lsa")
+NOISE_MODELS = ("ols", "ar1")
+DRIFT_MODELS = ("cosine", "polynomial", None)
+_FUNCTIONS = {
+    "glover": (glover_hrf, glover_time_derivative, glover_dispersion_derivative),
+    "spm": (spm_hrf, spm_time_derivative, spm_dispersion_derivative),
+}
+_ENDINGS = ("", " + derivative", " + derivative + dispersion")
+#: Haemodynamic responses of one regressor and more -> nilearn's function for each.
+HRF_MODELS = {
+    name + ending: functions[: n + 1]
+    for name, functions in _FUNCTIONS.items()
+    for n, ending in enumerate(_ENDINGS)
+}
+
+#: Seconds before a run from which on nilearn takes events in.
+_MIN_ONSET = -24
+#: Seconds that a response lasts.
+_RESPONSE = 32.0
+#: The share of a response that has to be within the run, lest there is a warning.
+_SEEN = 0.5
+#: A regressor of which less is left, relative to its length, when all others are taken
+#: out is one of their sums.
+_SINGULAR = 1e-6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Betas:
+    """Estimates of single trials, from `single_trial_betas`.
+
+    Parameters
+    ----------
+    imgs : 4D image | SurfaceImage
+        One image per trial; zeros outside of the mask.
+    table : DataFrame
+        One row per trial: run, onset, duration, trial_type, and all further columns of
+        the events.
+    mask_img : 3D image | SurfaceImage
+        The voxels or vertices with estimates.
+    design_matrices : list of DataFrame
+        For every run the regressors of each trial and of what is of no interest. With
+        "lsa" they are the model; with "lss" trials other than the one are summed up by
+        type.
+    parameters : dict
+        How the estimates were made.
+    """
+
+    imgs: SpatialImage | SurfaceImage
+    table: DataFrame
+    mask_img: SpatialImage | SurfaceImage
+    design_matrices: list
+    parameters: dict
+
+    def __repr__(self):
+        types = self.table["trial_type"].value_counts(sort=False).items()
+        return (
+            f"<Betas | {counted(len(self.table), 'trial')} "
+            f"({', '.join(f'{name} {n}' for name, n in types)}) of "
+            f"{counted(len(self.design_matrices), 'run')}, "
+            f"{self.parameters['method']}>"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _RunDesign:
+    """What a run is modelled by."""
+
+    #: When scans were taken, in seconds, (n_all_scans,).
+    frame_times: np.ndarray
+    #: All events that are modelled, in the order of their onsets; types are texts.
+    events: pd.DataFrame
+    #: Which of them are trials of interest, (n_events,).
+    is_trial: np.ndarray
+    #: Regressors that are given, (n_all_scans, n_confounds), or None.
+    confounds: pd.DataFrame | None
+    #: The scans that are not left out.
+    kept: np.ndarray | slice
+    #: What the run is called in messages.
+    name: str
+
+    @property
+    def trials(self):
+        """The events that are trials of interest."""
+        return self.events[self.is_trial]
+
+    def label(self, number):
+        """Word a trial, by its place among the trials."""
+        trial = self.trials.iloc[number]
+        return f"{trial['trial_type']!r} at {trial['onset']:g} s of {self.name}"
+
+
+# --------------------------------------------------------------------- what is given
+
+
+def _check_options(options):
+    """Check what does not need the images, and return it as it is used."""
+    check_option("method", options["method"], METHODS)
+    check_option("noise_model", options["noise_model"], NOISE_MODELS)
+    check_option("drift_model", options["drift_model"], DRIFT_MODELS)
+    options["high_pass"] = check_positive("high_pass", options["high_pass"], " In Hz.")
+    options["drift_order"] = check_count("drift_order", options["drift_order"])
+    for name in ("t_r", "smoothing_fwhm"):
+        if options[name] is not None:
+            options[name] = check_positive(name, options[name])
+    scaling = options["signal_scaling"]
+    if scaling is not False and (isinstance(scaling, bool) or scaling != 0):
+        raise ValueError(
+            f"Invalid value for 'signal_scaling': {scaling!r}. Allowed: 0, percent of "
+            "each voxel's mean over its run; False, the unit of the data."
+        )
+    share = options["slice_time_ref"]
+    if (
+        isinstance(share, bool)
+        or not isinstance(share, int | float)
+        or not (0 <= share <= 1)
+    ):
+        raise ValueError(
+            f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
+            "to 1, the share of t_r at which the slices of a scan are."
+        )
+    _find_kernels(options["hrf_model"])
+
+
+def _find_kernels(hrf_model):
+    """Return the responses of a trial one by one, that of its estimate first."""
+    if isinstance(hrf_model, str):
+        check_option("hrf_model", hrf_model, HRF_MODELS, ["None", "a function"])
+        return HRF_MODELS[hrf_model]
+    if hrf_model is None or callable(hrf_model):
+        return (hrf_model,)
+    several = isinstance(hrf_model, list | tuple) and len(hrf_model) > 0
+    if not several or not all(map(callable, hrf_model)):
+        raise TypeError(
+            f"Invalid value for 'hrf_model': {hrf_model!r}. Allowed: "
+            f"{quoted(HRF_MODELS)}, None, a function(t_r, oversampling) or a list of "
+            "such functions, the first of which is what is estimated."
+        )
+    return tuple(hrf_model)
+
+
+# ---------------------------------------------------------------------------- designs
+
+
+def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
+    """Return the `_RunDesign` of every run."""
+    runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
+    for i, n in enumerate(lengths):
+        name = f"run {i + 1}" if len(lengths) > 1 else "the run"
+        run = _RunDesign(
+            frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
+            events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
+            is_trial=is_trial[i],
+            confounds=read_bold_confounds(confounds[i], i, n),
+            kept=check_sample_mask(sample_masks[i], i, n),
+            name=name,
+        )
+        check_trials(run.trials, name, n * t_r)
+        runs.append(run)
+    return runs
+
+
+def _regressors(trials, kernels, frame_times):
+    """Return what nilearn makes of each trial and response, (n_trials, n_scans, k)."""
+    columns = [
+        compute_regressor(
+            ([trial.onset], [trial.duration], [1.0]),
+            kernel,
+            frame_times,
+            min_onset=_MIN_ONSET,
+        )[0][:, 0]
+        for trial in trials.itertuples()
+        for kernel in kernels
+    ]
+    stacked = np.reshape(columns, (len(trials), len(kernels), len(frame_times)))
+    return stacked.transpose(0, 2, 1)
+
+
+def _design_matrix(run, events, options):
+    """Return the design matrix that nilearn makes of some events of a run."""
+    columns = [*COLUMNS, *({"modulation"} & {*run.events.columns})]
+    try:
+        return make_first_level_design_matrix(
+            run.frame_times,
+            events[columns] if len(events) else None,
+            options["hrf_model"],
+            options["drift_model"],
+            options["high_pass"],
+            options["drift_order"],
+            add_regs=run.confounds,
+            min_onset=_MIN_ONSET,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"nilearn makes no design matrix of {run.name}: {error}"
+        ) from error
+
+
+def _warn_of_late_trials(runs, kernels, t_r):
+    """Warn of trials whose response comes after the end of the run."""
+    late = []
+    for run in runs:
+        trials, times = run.trials, run.frame_times
+        ends = (trials["onset"] + trials["duration"]).to_numpy()
+        near = np.flatnonzero(ends + _RESPONSE > times[-1])
+        if len(near) == 0:
+            continue
+        n, more = len(times), int(np.ceil((ends.max() + _RESPONSE - times[-1]) / t_r))
+        longer = times[0] + np.arange(n + max(more, 1)) * t_r
+        power = _regressors(trials.iloc[near], kernels[:1], longer)[:, :, 0] ** 2
+        share = power[:, :n].sum(axis=1) / power.sum(axis=1)
+        late += [run.label(number) for number in near[share < _SEEN]]
+    if late:
+        warn(
+            f"{counted(len(late), 'trial')} so late that the run ends before half of "
+            f"the response is over ({', '.join(late[:3])}"
+            f"{', ...' if len(late) > 3 else ''}). Their estimates are mostly "
+            "noise: drop them."
+        )
+
+
+def _name_trials(types):
+    """Return a name for every trial, by its type and number within it."""
+    numbers = pd.Series(types).groupby(types, sort=False).cumcount() + 1
+    return [f"{kind}__{n:03d}" for kind, n in zip(types, numbers, strict=True)]
+
+
+def _lay_out(run, kernels, options):
+    """Return the weights of a run, (n_trials, n_scans), and its design matrix."""
+    types = run.trials["trial_type"].to_numpy()
+    names = _name_trials(types)
+    endings = ["", *(f"_{i}" for i in range(1, len(kernels)))]
+    if taken := {*names} & {*run.events["trial_type"]}:
+        raise ValueError(
+            f"{run.name} has a trial_type {quoted(taken)}, which is how a single trial "
+            "would be called. Rename that type."
+        )
+    X = _regressors(run.trials, kernels, run.frame_times)
+    main = _main_response(X)
+    X = X[:, run.kept]
+    silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
+    if len(silent):
+        raise ValueError(
+            f"No scan that is kept holds anything of the response to the trial "
+            f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
+            "from events."
+        )
+    with NilearnWarnings():
+        nuisance = _design_matrix(run, run.events[~run.is_trial], options)
+    nuisance = nuisance.iloc[run.kept]
+    weigh = _weigh_separately if options["method"] == "lss" else _weigh_together
+    weights = (main @ weigh(X, types, nuisance.to_numpy(), run))[:, 0]
+    matrix = pd.DataFrame(
+        X.transpose(1, 0, 2).reshape(X.shape[1], -1),
+        nuisance.index,
+        [name + ending for name in names for ending in endings],
+    )
+    return weights, pd.concat([matrix, nuisance], axis=1)
+
+
+# -------------------------------------------------------------------------- estimates
+
+
+def _basis(nuisance):
+    """Return an orthonormal basis (n_scans, rank) of what is of no interest."""
+    lengths = np.linalg.norm(nuisance, axis=0)
+    scaled = nuisance / np.where(lengths > 0, lengths, 1)
+    U, s, _ = np.linalg.svd(scaled, full_matrices=False)
+    return U[:, s > max(nuisance.shape) * np.finfo(float).eps * s[0]]
+
+
+def _inverse(A, lengths):
+    """Return pinv of A (..., n, m) and the column that is a sum of others, or -1.
+
+    `lengths` (..., m) are those of the columns before anything was taken out.
+    """
+    lengths = np.where(lengths > 0, lengths, 1)
+    U, s, Vt = np.linalg.svd(A / lengths[..., np.newaxis, :], full_matrices=False)
+    V, U = np.swapaxes(Vt, -1, -2), np.swapaxes(U, -1, -2)
+    P = (V / np.maximum(s, _SINGULAR)[..., np.newaxis, :]) @ U
+    singular = s[..., -1] < _SINGULAR
+    column = np.abs(Vt[..., -1, :]).argmax(axis=-1)
+    return P / lengths[..., np.newaxis], np.where(singular, column, -1)
+
+
+def _main_response(X):
+    """Return how coefficients make that of the main response, (n_trials, 1, k).
+
+    nilearn makes the derivatives of a response orthogonal to it.
+    """
+    R = np.linalg.qr(X, mode="r")
+    return R[:, :1] / R[:, :1, :1]
+
+
+def _check_size(n_regressors, basis, run):
+    """Refuse models with more regressors than scans."""
+    n_scans, rank = basis.shape
+    if n_regressors + rank > n_scans:
+        raise ValueError(
+            f"{run.name}: the model has {n_regressors} regressors of trials and {rank} "
+            f"of no interest, but there are {n_scans} scans. Use method='lss', a "
+            "simpler hrf_model, or fewer confounds."
+        )
+
+
+def _refuse_singular(what, run):
+    """Say of which trials the responses cannot be told from other regressors."""
+    raise ValueError(
+        f"The design is singular: the response to {what} in {run.name} is a sum of "
+        "other regressors. Look for events that always come together, for confounds "
+        "that hold the task, and with method='lsa' for trials too close in time "
+        "(method='lss' is for these)."
+    )
+
+
+def _weigh_separately(X, types, nuisance, run):
+    """Return weights (n_trials, k, n_scans) of trials with a model each.
+
+    X (n_trials, n_scans, k) are the regressors of trials, `types` their names.
+    """
+    basis, (names, codes) = _basis(nuisance), np.unique(types, return_inverse=True)
+    k, counts, lengths = X.shape[2], np.bincount(codes), np.linalg.norm(X, axis=1)
+    _check_size((len(names) + 1) * k, basis, run)
+    sums = np.stack([X[codes == code].sum(axis=0) for code in range(len(names))])
+    lengths_of_sums = np.linalg.norm(sums, axis=1).ravel()
+    X, sums = (A - basis @ (basis.T @ A) for A in (X, sums))
+    S = np.concatenate(list(sums), axis=1)  # (n_scans, n_types * k)
+    P, column = _inverse(S, lengths_of_sums)
+    if column >= 0:
+        _refuse_singular(f"{names[column // k]!r}", run)
+    own = P.reshape(len(names), k, -1)[codes]  # (n_trials, k, n_scans)
+    alone = counts[codes] == 1
+    D, columns = _inverse(X - S @ (P @ X), lengths)
+    if (wrong := (columns >= 0) & ~alone).any():
+        _refuse_singular(run.label(np.flatnonzero(wrong)[0]), run)
+    D[alone] = 0  # there are no others of the type: the trial is the sum
+    return own + D - (own @ X) @ D
+
+
+def _weigh_together(X, types, nuisance, run):
+    """Return weights (n_trials, k, n_scans) of trials in one model of the run."""
+    basis, (n_trials, n_scans, k) = _basis(nuisance), X.shape
+    _check_size(n_trials * k, basis, run)
+    lengths = np.linalg.norm(X, axis=1).ravel()
+    columns = (X - basis @ (basis.T @ X)).transpose(1, 0, 2).reshape(n_scans, -1)
+    P, column = _inverse(columns, lengths)
+    if column >= 0:
+        _refuse_singular(run.label(column // k), run)
+    return P.reshape(n_trials, k, n_scans)
+
+
+def _fit_by_nilearn(Y, run, k, options, progress):
+    """Yield estimates (n_voxels,) of trials by nilearn's models of noise."""
+    types = run.events["trial_type"].to_numpy(dtype=object)
+    trials = np.flatnonzero(run.is_trial)
+    named = types.copy()
+    named[trials] = _name_trials(types[trials])
+    together = options["method"] == "lsa"
+    for count, row in enumerate(trials):
+        labels = (
+            named if together else np.where(np.arange(len(types)) == row, named, types)
+        )
+        if count == 0 or not together:
+            with catch_warnings():
+                simplefilter("ignore")  # what they are about has been said
+                design = _design_matrix(
+                    run, run.events.assign(trial_type=labels), options
+                )
+                noises, fitted = run_glm(
+                    Y, design.iloc[run.kept].to_numpy(), options["noise_model"]
+                )
+        column = k * np.flatnonzero(np.unique(labels) == labels[row])[0]
+        values = np.empty(Y.shape[1])
+        for noise, result in fitted.items():
+            values[noises == noise] = result.theta[column]
+        progress.update(1)
+        yield values
+
+
+# ------------------------------------------------------------------------------- data
+
+
+def _estimate(image, masker, run, weights, options, progress, notes):
+    """Return estimates (n_trials, n_voxels) of a run, and take note of odd voxels."""
+    Y, finite = read_bold(image, masker, run.kept, run.name)
+    sound = finite & usable_columns(Y)
+    notes["hold NaN or infinite values, and so do their estimates"] |= ~finite
+    notes["are constant in some run, where their estimates are 0"] |= finite & ~sound
+    values = np.zeros((len(weights), Y.shape[1]), dtype=options["dtype"])
+    values[:, ~finite] = np.nan
+    Y = Y[:, sound]
+    if options["signal_scaling"] is not False:
+        low = np.zeros(len(sound), bool)
+        low[sound] = Y.mean(axis=0) < 1
+        notes[
+            "have a mean below 1, of which percent make no sense: they are taken "
+            "times 100 instead, as nilearn does (or use signal_scaling=False)"
+        ] |= low
+        with NilearnWarnings():
+            Y = mean_scaling(Y, options["signal_scaling"])[0]
+    if options["noise_model"] == "ols":
+        values[:, sound] = weights @ Y.astype(np.float64, copy=False)
+        progress.update(len(weights))
+    else:
+        k = len(_find_kernels(options["hrf_model"]))
+        fitted = _fit_by_nilearn(Y, run, k, options, progress)
+        for row, estimates in enumerate(fitted):
+            values[row, sound] = estimates
+    return values
+
+
+class _Notes(dict):
+    """What is odd about voxels -> which these are."""
+
+    def __missing__(self, what):
+        self[what] = False
+        return False
+
+    def tell(self, noun):
+        """Warn of what there is."""
+        for what, marked in self.items():
+            if n := np.count_nonzero(marked):
+                warn(f"{n} of {len(marked)} {plural(noun)} of the mask {what}.")
+
+
+def single_trial_betas(
+    imgs: Run | Sequence[Run],
+    events: Events | Sequence[Events],
+    *,
+    method: Literal["lss", "lsa"] = "lss",
+    conditions: Sequence[str | int] | str | None = None,
+    t_r: float | None = None,
+    slice_time_ref: float = 0.0,
+    hrf_model: Response = "glover",
+    drift_model: Literal["cosine", "polynomial"] | None = "cosine",
+    high_pass: float = 0.01,
+    drift_order: int = 1,
+    confounds: Regressors | Sequence[Regressors | None] | None = None,
+    sample_masks: NDArray | Sequence[NDArray | None] | None = None,
+    mask_img: Run | TransformerMixin | None = None,
+    smoothing_fwhm: float | None = None,
+    signal_scaling: Literal[0, False] = 0,
+    noise_model: Literal["ols", "ar1"] = "ols",
+    dtype: Precision = "float64",
+    verbose: bool | None = None,
+) -> Betas:
+    """Estimate the response to every single trial of BOLD runs, one image per trial.
+
+    Models are those of :class:`nilearn.glm.first_level.FirstLevelModel`, run by run.
+    Arguments of the same names mean the same, and so do their defaults but for
+    `noise_model`.
+
+    Parameters
+    ----------
+    imgs : 4D image | SurfaceImage | path | list of these
+        One image for each run, or a pattern of file names; volumes are on one grid.
+    events : DataFrame | path | list of these
+        For each run the columns onset and duration (seconds, from the first scan) and
+        trial_type, as in the events.tsv files of BIDS. Columns beside these come into
+        the table of trials.
+    method : "lss" | "lsa"
+        ``"lss"``, least squares separate: each trial has a model of its own, with one
+        regressor for the trial and one for all other trials of each type [1]_ [2]_.
+        ``"lsa"``, least squares all: one model of the run, with a regressor for each
+        trial.
+    conditions : None | list of str | str
+        The types of trials that are estimated; None takes all events. Events of other
+        types have one regressor for each type.
+    t_r : None | float
+        Seconds from scan to scan. None takes it from the headers, if they tell a unit
+        of time.
+    slice_time_ref : float
+        When in a scan its slices are, as a share of `t_r` (0 to 1); after a correction
+        of slice times the time that it brought slices to.
+    hrf_model : str | None | callable | list of callables
+        The haemodynamic response: ``"glover"``, ``"spm"``, with ``" + derivative"`` or
+        ``" + derivative + dispersion"``, or functions ``f(t_r, oversampling)``. With
+        more than one response, images are estimates of the first. None: there is no
+        delay.
+    drift_model : "cosine" | "polynomial" | None
+        Slow drifts that are modelled.
+    high_pass : float
+        Frequency in Hz below which there are drifts of cosines.
+    drift_order : int
+        Order of polynomial drifts.
+    confounds : None | DataFrame | array | path | list of these
+        More regressors of no interest, one row per scan, one table for each run; those
+        of fMRIPrep by :func:`nilearn.interfaces.fmriprep.load_confounds`.
+    sample_masks : None | array | list of these
+        For each run the numbers of the scans to keep, where some are left out.
+    mask_img : None | 3D image | SurfaceImage | path | fitted masker
+        The voxels to estimate. None: the intersection of the masks that nilearn
+        computes of runs, or all vertices. With a fitted masker its ``transform`` makes
+        the data.
+    smoothing_fwhm : None | float
+        Full width at half maximum in mm by which volumes are smoothed.
+    signal_scaling : 0 | False
+        0: estimates are in percent of the mean of each voxel over its run. False: in
+        the unit of the data.
+    noise_model : "ols" | "ar1"
+        Ordinary least squares, or noise that lasts from scan to scan. ``"ar1"`` is
+        computed by nilearn, model by model, and takes many times as long.
+    dtype : "float64" | "float32"
+        Type of the images. Estimates are computed in double precision.
+    verbose : None | bool
+        Whether progress is shown; None shows that of long runs.
+
+    Returns
+    -------
+    betas : Betas
+        With the fields ``imgs``, ``table``, ``mask_img``, ``design_matrices`` and
+        ``parameters``, see :class:`~mvpa_kfda.data.betas.Betas`. Trials are in the
+        order of runs, and of onsets within each.
+
+    See Also
+    --------
+    searchlight : Decodes the images.
+    decode_regions : Does so in regions of an atlas.
+
+    Notes
+    -----
+    Estimates of trials that are close in time hang together: with "lsa" an error in one
+    goes into the next with the other sign, with "lss" with the same sign. They do not
+    hang together from run to run. So give the runs as groups, and draw the order of
+    trials anew in each.
+
+    With "ols" the estimates of all trials are one product of a matrix
+    (n_trials, n_scans) and the data of the run, however many models there are. The
+    images of all trials are in memory, and the scans of one run.
+
+    References
+    ----------
+    .. [1] Mumford, J. A., Turner, B. O., Ashby, F. G., & Poldrack, R. A. (2012).
+       Deconvolving BOLD activation in event-related designs for multivoxel pattern
+       classification analyses. NeuroImage, 59(3), 2636-2643.
+    .. [2] Turner, B. O., Mumford, J. A., Poldrack, R. A., & Ashby, F. G. (2012).
+       Spatiotemporal activity estimation for multivoxel pattern analysis with rapid
+       event-related designs. NeuroImage, 62(3), 1429-1438.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from nibabel import Nifti1Image
+    >>> rng = np.random.default_rng(0)
+    >>> bold = [Nifti1Image(rng.normal(100, 1, (3, 3, 3, 60)), np.eye(4)) for _ in "ab"]
+    >>> events = pd.DataFrame({"onset": np.arange(8) * 12.0, "duration": 1.0})
+    >>> events["trial_type"] = ["face", "house"] * 4
+    >>> mask = Nifti1Image(np.ones((3, 3, 3)), np.eye(4))
+    >>> betas = single_trial_betas(bold, [events, events], t_r=2.0, mask_img=mask)
+    >>> betas
+    <Betas | 16 trials (face 8, house 8) of 2 runs, lss>
+    >>> betas.imgs.shape
+    (3, 3, 3, 16)
+    >>> betas.table.head(2)
+       run  onset  duration trial_type
+    0    1    0.0       1.0       face
+    1    1   12.0       1.0      house
+    """
+    options = {
+        "method": method,
+        "t_r": t_r,
+        "slice_time_ref": slice_time_ref,
+        "hrf_model": hrf_model.lower() if isinstance(hrf_model, str) else hrf_model,
+        "drift_model": drift_model,
+        "high_pass": high_pass,
+        "drift_order": drift_order,
+        "smoothing_fwhm": smoothing_fwhm,
+        "signal_scaling": signal_scaling,
+        "noise_model": noise_model,
+        "dtype": check_dtype(dtype),
+    }
+    _check_options(options)
+    images, surface = read_runs(imgs)
+    options["t_r"] = find_t_r(images, options["t_r"])
+    given = given_of_runs(imgs, images, events, confounds, sample_masks)
+    tables = [read_events(item, i) for i, item in enumerate(given["events"])]
+    is_trial = mark_trials(tables, conditions)
+    lengths = [n_maps(image) if surface else n_volumes(image) for image in images]
+    runs = _make_runs(
+        lengths, tables, is_trial, given["confounds"], given["sample_masks"], options
+    )
+    table = table_of_trials(tables, is_trial)
+    check_durations(table)
+    kernels = _find_kernels(options["hrf_model"])
+    models = [_lay_out(run, kernels, options) for run in runs]
+    _warn_of_late_trials(runs, kernels, options["t_r"])
+    masker = fit_masker(images, surface, mask_img, options["smoothing_fwhm"])
+    values = _estimate_all(images, masker, runs, models, options, verbose)
+    with NilearnWarnings():
+        made = masker.inverse_transform(values)
+    options["hrf_model"] = str(hrf_model)
+    options["dtype"] = options["dtype"].name
+    return Betas(
+        made, table, masker.mask_img_, [design for _, design in models], options
+    )
+
+
+def _estimate_all(images, masker, runs, models, options, verbose):
+    """Return the estimates of all trials, (n_trials, n_voxels)."""
+    surface = isinstance(images[0], SurfaceImage)
+    mask_img = masker.mask_img_
+    parts = mask_img.data.parts.values() if surface else [mask_img.dataobj]
+    n_voxels = sum(np.count_nonzero(np.asarray(part)) for part in parts)
+    n_places = sum(np.asarray(part).size for part in parts)
+    n_trials = sum(len(weights) for weights, _ in models)
+    n_scans = max(len(run.frame_times) for run in runs)
+    size = options["dtype"].itemsize * n_trials
+    check_memory(
+        size * (n_voxels + n_places) + 8 * n_scans * (2 * n_voxels + n_places),
+        f"Estimating {n_trials} trials in {n_voxels} {plural(_noun(surface))}",
+        "dtype='float32', fewer runs at a time or a smaller mask",
+    )
+    values, start = np.empty((n_trials, n_voxels), options["dtype"]), 0
+    notes = _Notes()
+    with Progress(n_trials, verbose=verbose, noun="trial") as progress:
+        for image, run, (weights, _) in zip(images, runs, models, strict=True):
+            stop = start + len(weights)
+            values[start:stop] = _estimate(
+                image, masker, run, weights, options, progress, notes
+            )
+            start = stop
+    notes.tell(_noun(surface))
+    return values
+
+
+def _noun(surface):
+    """Return what a place of an image is called."""
+    return "vertex" if surface else "voxel"
