@@ -65,7 +65,13 @@ from .bold import (
     read_runs,
     table_of_trials,
 )
-from .volumes import NilearnWarnings, n_maps, n_volumes, usable_columns
+from .volumes import (
+    SCORED_AT_ONCE,
+    NilearnWarnings,
+    n_maps,
+    n_volumes,
+    usable_columns,
+)
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
@@ -427,32 +433,31 @@ def _weigh_together(X, types, nuisance, run):
     return P.reshape(n_trials, k, n_scans)
 
 
-def _fit_by_nilearn(Y, run, k, options, progress):
-    """Yield estimates (n_voxels,) of trials by nilearn's models of noise."""
+def _fit_by_nilearn(Y, run, options, progress):
+    """Return estimates (n_trials, n_voxels) by nilearn's models of noise."""
+    k = len(_find_kernels(options["hrf_model"]))
     types = run.events["trial_type"].to_numpy(dtype=object)
     trials = np.flatnonzero(run.is_trial)
     named = types.copy()
     named[trials] = _name_trials(types[trials])
     together = options["method"] == "lsa"
+    values = np.empty((len(trials), Y.shape[1]))
     for count, row in enumerate(trials):
         labels = (
             named if together else np.where(np.arange(len(types)) == row, named, types)
         )
         if count == 0 or not together:
+            events = run.events.assign(trial_type=labels)
             with catch_warnings():
                 simplefilter("ignore")  # what they are about has been said
-                design = _design_matrix(
-                    run, run.events.assign(trial_type=labels), options
-                )
-                noises, fitted = run_glm(
-                    Y, design.iloc[run.kept].to_numpy(), options["noise_model"]
-                )
+                design = _design_matrix(run, events, options).iloc[run.kept].to_numpy()
+                noises, fitted = run_glm(Y, design, options["noise_model"])
+        # nilearn has types in sorted order, each with its responses.
         column = k * np.flatnonzero(np.unique(labels) == labels[row])[0]
-        values = np.empty(Y.shape[1])
         for noise, result in fitted.items():
-            values[noises == noise] = result.theta[column]
+            values[count, noises == noise] = result.theta[column]
         progress.update(1)
-        yield values
+    return values
 
 
 # ------------------------------------------------------------------------------- data
@@ -460,30 +465,36 @@ def _fit_by_nilearn(Y, run, k, options, progress):
 
 def _estimate(image, masker, run, weights, options, progress, notes):
     """Return estimates (n_trials, n_voxels) of a run, and take note of odd voxels."""
-    Y, finite = read_bold(image, masker, run.kept, run.name)
-    sound = finite & usable_columns(Y)
+    data, finite = read_bold(image, masker, run.kept, run.name)
+    sound = finite & usable_columns(data)
     notes["hold NaN or infinite values, and so do their estimates"] |= ~finite
     notes["are constant in some run, where their estimates are 0"] |= finite & ~sound
-    values = np.zeros((len(weights), Y.shape[1]), dtype=options["dtype"])
+    values = np.zeros((len(weights), data.shape[1]), dtype=options["dtype"])
     values[:, ~finite] = np.nan
-    Y = Y[:, sound]
-    if options["signal_scaling"] is not False:
-        low = np.zeros(len(sound), bool)
-        low[sound] = Y.mean(axis=0) < 1
-        notes[
-            "have a mean below 1, of which percent make no sense: they are taken "
-            "times 100 instead, as nilearn does (or use signal_scaling=False)"
-        ] |= low
-        with NilearnWarnings():
-            Y = mean_scaling(Y, options["signal_scaling"])[0]
-    if options["noise_model"] == "ols":
-        values[:, sound] = weights @ Y.astype(np.float64, copy=False)
+    low = np.zeros(len(sound), bool)
+    by_nilearn = options["noise_model"] != "ols"
+    (columns,), step = np.nonzero(sound), max(1, SCORED_AT_ONCE // len(data))
+    step = max(1, len(columns)) if by_nilearn else step
+    for start in range(0, len(columns), step):
+        block = columns[start : start + step]
+        Y = data[:, block].astype(
+            np.float64
+        )  # scaled too, which nilearn does in float32
+        if options["signal_scaling"] is not False:
+            low[block] = Y.mean(axis=0) < 1
+            with catch_warnings():
+                simplefilter("ignore")  # there is a note on it
+                Y = mean_scaling(Y, options["signal_scaling"])[0]
+        if by_nilearn:
+            values[:, block] = _fit_by_nilearn(Y, run, options, progress)
+        else:
+            values[:, block] = weights @ Y
+    notes[
+        "have a mean below 1, of which percent make no sense: they are taken times 100 "
+        "instead, as nilearn does (or use signal_scaling=False)"
+    ] |= low
+    if not by_nilearn:
         progress.update(len(weights))
-    else:
-        k = len(_find_kernels(options["hrf_model"]))
-        fitted = _fit_by_nilearn(Y, run, k, options, progress)
-        for row, estimates in enumerate(fitted):
-            values[row, sound] = estimates
     return values
 
 
