@@ -16,8 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
-from mvpa_kfda.cli import common, group
+from mvpa_kfda.cli import common, group, images
 from mvpa_kfda.cli.main import main
+from mvpa_kfda.data import betas
 from mvpa_kfda.decoding.sizes import NULLS
 from mvpa_kfda.group.arguments import CLUSTER_FDR
 from mvpa_kfda.group.second_level import METHODS
@@ -443,6 +444,7 @@ HELP = {
     "--test-file --train-on --null --sensors",
     "searchlight": f"--radius --process-mask {OF_IMAGES}",
     "regions": f"--atlas --atlas-names {OF_IMAGES}",
+    "betas": "--events --fmriprep --hrf-model --t-r lsa ar1",
     "group": "--method --other --paired",
 }
 
@@ -465,6 +467,9 @@ def test_names_of_options_are_those_of_the_functions():
     assert set(common.CRITERIA) == set(CRITERIA)
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
     assert group.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
+    assert images.METHODS == betas.METHODS
+    assert images.NOISE_MODELS == betas.NOISE_MODELS
+    assert images.HRF_MODELS == tuple(betas.HRF_MODELS)
     assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
     assert group.ALTERNATIVES == ALTERNATIVES
 
@@ -473,7 +478,7 @@ def test_help_loads_nothing_that_takes_long():
     code = """
 import contextlib, io, sys
 from mvpa_kfda.cli.main import main
-for command in ([], ["epochs"], ["searchlight"], ["regions"], ["group"]):
+for command in ([], ["epochs"], ["searchlight"], ["regions"], ["betas"], ["group"]):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main([*command, "--help"])
 slow = {"numpy", "scipy", "sklearn", "pandas", "mne", "nibabel", "nilearn"}

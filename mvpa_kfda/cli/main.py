@@ -27,7 +27,7 @@ from .common import (
     reword,
 )
 from .group import add_group
-from .images import add_regions, add_searchlight
+from .images import add_betas, add_regions, add_searchlight
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
@@ -172,6 +172,7 @@ def _make_parser():
     epochs.set_defaults(run=_run_epochs)
     add_searchlight(commands)
     add_regions(commands)
+    add_betas(commands)
     add_group(commands)
     return parser
 

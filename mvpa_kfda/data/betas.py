@@ -107,6 +107,8 @@ _SEEN = 0.5
 #: A regressor of which less is left, relative to its length, when all others are taken
 #: out is one of their sums.
 _SINGULAR = 1e-6
+#: A column of no interest is zero if it is shorter than this part of the longest one.
+_ZERO = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -296,10 +298,10 @@ def _warn_of_late_trials(runs, kernels, t_r):
         late += [run.label(number) for number in near[share < _SEEN]]
     if late:
         warn(
-            f"{counted(len(late), 'trial')} so late that the run ends before half of "
-            f"the response is over ({', '.join(late[:3])}"
-            f"{', ...' if len(late) > 3 else ''}). Their estimates are mostly "
-            "noise: drop them."
+            "The run ends before half of the response is over to "
+            f"{counted(len(late), 'trial')} ({', '.join(late[:3])}"
+            f"{', ...' if len(late) > 3 else ''}). Such estimates are mostly noise: "
+            "drop them."
         )
 
 
@@ -319,9 +321,8 @@ def _lay_out(run, kernels, options):
             f"{run.name} has a trial_type {quoted(taken)}, which is how a single trial "
             "would be called. Rename that type."
         )
-    X = _regressors(run.trials, kernels, run.frame_times)
-    main = _main_response(X)
-    X = X[:, run.kept]
+    of_all_scans = _regressors(run.trials, kernels, run.frame_times)
+    X = of_all_scans[:, run.kept]
     silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
     if len(silent):
         raise ValueError(
@@ -333,7 +334,8 @@ def _lay_out(run, kernels, options):
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
     nuisance = nuisance.iloc[run.kept]
     weigh = _weigh_separately if options["method"] == "lss" else _weigh_together
-    weights = (main @ weigh(X, types, nuisance.to_numpy(), run))[:, 0]
+    weights = weigh(X, types, nuisance.to_numpy(), run)
+    weights = (_main_response(of_all_scans) @ weights)[:, 0]
     matrix = pd.DataFrame(
         X.transpose(1, 0, 2).reshape(X.shape[1], -1),
         nuisance.index,
@@ -348,7 +350,10 @@ def _lay_out(run, kernels, options):
 def _basis(nuisance):
     """Return an orthonormal basis (n_scans, rank) of what is of no interest."""
     lengths = np.linalg.norm(nuisance, axis=0)
-    scaled = nuisance / np.where(lengths > 0, lengths, 1)
+    # Where columns depend on each other nilearn adds rounding errors to all of them, so
+    # that what was zero must not be scaled to the length of the others.
+    there = lengths > _ZERO * lengths.max()
+    scaled = nuisance[:, there] / lengths[there]
     U, s, _ = np.linalg.svd(scaled, full_matrices=False)
     return U[:, s > max(nuisance.shape) * np.finfo(float).eps * s[0]]
 

@@ -172,6 +172,14 @@ def read_events(item, number):
             f"{name} has {what}. It needs the columns {quoted(COLUMNS)}, onsets and "
             f"durations in seconds; it has {quoted(table.columns.tolist())}."
         )
+    unnamed = table["trial_type"].isna()
+    if n := int(unnamed.sum()):
+        verb = "is" if n == 1 else "are"
+        warn(
+            f"{name}: {counted(n, 'event')} without a trial_type (n/a) {verb} not "
+            "modelled."
+        )
+        table = table[~unnamed].reset_index(drop=True)
     for column in ("onset", "duration", *({"modulation"} & {*table.columns})):
         values = pd.to_numeric(table[column], errors="coerce").astype(float)
         wrong = ~np.isfinite(values.to_numpy())
@@ -180,19 +188,13 @@ def read_events(item, number):
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"{name}: {column} is {table[column].iloc[row]!r} in row {row} "
+                f"{name}: {column} is {str(table[column].iloc[row])!r} in row {row} "
                 f"(counted from 0), and wrong in {wrong.sum()} of {len(table)} rows. "
                 "It must be a number of seconds, durations not negative; drop these "
                 "rows, or fill in the values."
             )
         table[column] = values
-    unnamed = table["trial_type"].isna()
-    if unnamed.any():
-        warn(
-            f"{name}: {counted(int(unnamed.sum()), 'event')} without a trial_type "
-            "(n/a) not modelled."
-        )
-    table = table[~unnamed].sort_values("onset", kind="stable", ignore_index=True)
+    table = table.sort_values("onset", kind="stable", ignore_index=True)
     types = table["trial_type"]
     if types.dtype.kind == "f" and (types == types.round()).all():
         table["trial_type"] = types.astype(int)  # whole numbers beside an n/a
@@ -224,17 +226,18 @@ def check_trials(trials, name, length):
     outside = (onsets < 0) | (onsets >= length)
     if outside.any():
         raise ValueError(
-            f"{counted(int(outside.sum()), 'trial')} outside of {name}, which lasts "
-            f"from 0 to {length:g} s (the first: onset {onsets[outside][0]:g} s). Drop "
-            "them from events, or give them a trial_type that is not in conditions. "
-            "Onsets are in seconds, from the first scan of the image."
+            f"{name} lasts from 0 to {length:g} s, and does not hold "
+            f"{counted(int(outside.sum()), 'trial')} (the first: onset "
+            f"{onsets[outside][0]:g} s). Drop them from events, or give them a "
+            "trial_type that is not in conditions. Onsets are in seconds, from the "
+            "first scan of the image."
         )
     twice = trials.duplicated(["onset", "duration"]).to_numpy()
     if twice.any():
         raise ValueError(
             f"{name}: two trials have the onset {onsets[twice][0]:g} s and the same "
             f"duration ({counted(int(twice.sum()), 'such pair')}), and cannot be told "
-            "apart. Drop one, or name the trials of interest with conditions=[...]."
+            "apart. Drop one, or name the types of interest as conditions."
         )
     if "modulation" in trials and (trials["modulation"] != 1).any():
         raise ValueError(
@@ -248,8 +251,8 @@ def check_durations(trials):
     zero = (trials["duration"] == 0).to_numpy()
     if zero.any() and not zero.all():
         raise ValueError(
-            f"{counted(int(zero.sum()), 'trial')} of {len(zero)} have a duration of 0. "
-            "The response to an impulse is so much smaller that its estimate has "
+            f"{counted(int(zero.sum()), 'trial')} of {len(zero)} with a duration of 0: "
+            "the response to an impulse is so much smaller that its estimate has "
             "another unit. Give all trials durations above 0, or 0 to all."
         )
     if zero.any():
@@ -262,8 +265,8 @@ def check_durations(trials):
     n_early = np.count_nonzero(trials["onset"].to_numpy() < before - 1e-6)
     if n_early:
         warn(
-            f"{counted(n_early, 'trial')} of {len(trials)} begin before the one before "
-            "has ended. What they share cannot be told apart."
+            f"When {counted(n_early, 'trial')} of {len(trials)} began, the one before "
+            "had not ended. What they share cannot be told apart."
         )
 
 

@@ -1,0 +1,552 @@
+"""Single trials of BOLD runs: equal to nilearn's models, refused where senseless."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from nibabel import Nifti1Image
+from nilearn.glm.first_level import FirstLevelModel, make_first_level_design_matrix
+from nilearn.maskers import NiftiMasker
+from nilearn.masking import apply_mask
+from nilearn.surface import SurfaceImage
+from numpy.testing import assert_allclose, assert_array_equal
+
+import build
+from mvpa_kfda import decode_regions, searchlight, single_trial_betas
+
+AFFINE = np.diag([3.0, 3, 3, 1])
+SHAPE = (3, 2, 2)
+MASK = Nifti1Image(np.ones(SHAPE, np.uint8), AFFINE)
+T_R = 2.0
+LENGTHS = 75, 64
+ABC = ["a", "b", "c"]
+NAN = float("nan")
+
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Generation of a mask has been requested"),
+    pytest.mark.filterwarnings("ignore:nilearn says"),
+]
+
+
+def bold(n=LENGTHS[0], seed=0):
+    """Return a run with drifts and noise on a baseline."""
+    steps = np.random.default_rng([seed, 7]).normal(size=(2, *SHAPE, n))
+    return Nifti1Image(500 + np.cumsum(steps[0], axis=-1) + 5 * steps[1], AFFINE)
+
+
+def events(n_scans=LENGTHS[0], seed=0, types="abcabcbqacbaq"):
+    """Return events with responses that overlap, in no order of time."""
+    rng = np.random.default_rng([seed, 8])
+    n = len(types)
+    gaps = rng.uniform(0.7, 1.3, n)
+    onsets = np.cumsum(gaps) / gaps.sum() * (n_scans * T_R - 30)
+    table = pd.DataFrame(
+        {
+            "onset": onsets.round(2),
+            "duration": rng.uniform(0.5, 3, n).round(2),
+            "trial_type": list(types),
+            "word": [f"word {i}" for i in range(n)],
+        }
+    )
+    return table.sample(frac=1, random_state=seed)
+
+
+def moved(n_scans=LENGTHS[0], seed=0, k=3):
+    """Return confounds of a run."""
+    rng = np.random.default_rng([seed, 9])
+    return pd.DataFrame(rng.normal(size=(n_scans, k)), columns=list("xyz")[:k])
+
+
+RUNS = [bold(n, i) for i, n in enumerate(LENGTHS)]
+EVENTS = [events(n, i) for i, n in enumerate(LENGTHS)]
+CONFOUNDS = [moved(n, i) for i, n in enumerate(LENGTHS)]
+
+
+def response(t_r, oversampling=50):
+    """Return a haemodynamic response of one's own."""
+    t = np.arange(0, 20, t_r / oversampling)
+    return t * np.exp(-t / 3)
+
+
+def by_nilearn(run, table, method, confounds, sample_masks=None, **options):
+    """Return estimates (n_trials, n_voxels) by a FirstLevelModel for each trial."""
+    table = table.sort_values("onset", ignore_index=True)
+    trials, found = np.flatnonzero(table["trial_type"].isin(ABC)), []
+    for i in trials:
+        names = table["trial_type"].to_numpy(dtype=object, copy=True)
+        for j in trials if method == "lsa" else [i]:
+            names[j] = f"trial {j:02d}"
+        model = FirstLevelModel(**{"mask_img": MASK, "t_r": T_R} | options)
+        known = table[["onset", "duration"]].assign(trial_type=names)
+        model.fit(run, known, confounds, sample_masks)
+        columns = model.design_matrices_[0].columns
+        own = [str(column).startswith(f"trial {i:02d}") for column in columns]
+        contrast = np.zeros(len(columns))
+        contrast[own.index(True)] = 1
+        image = model.compute_contrast(contrast, output_type="effect_size")
+        found.append(apply_mask(image, MASK))
+    return np.array(found)
+
+
+def estimates(betas):
+    """Return estimates (n_trials, n_voxels)."""
+    return apply_mask(betas.imgs, MASK, ensure_finite=False)
+
+
+def of_first(**changes):
+    """Estimate the first run, whose description is changed."""
+    options = {"t_r": T_R, "mask_img": MASK, "conditions": ABC}
+    given = {"imgs": RUNS[0], "events": EVENTS[0]} | options | changes
+    return single_trial_betas(given.pop("imgs"), given.pop("events"), **given)
+
+
+# ------------------------------------------------------------------ equal to nilearn
+
+
+@pytest.mark.parametrize(
+    ("method", "noise_model", "hrf_model"),
+    [
+        ("lss", "ols", "glover"),
+        ("lss", "ols", "spm + derivative"),
+        ("lss", "ols", "glover + derivative + dispersion"),
+        ("lss", "ols", response),
+        ("lss", "ols", [response]),
+        ("lss", "ar1", "spm"),
+        ("lss", "ar1", "glover + derivative"),
+        ("lsa", "ols", "spm"),
+        ("lsa", "ols", "glover + derivative"),
+        ("lsa", "ar1", "glover"),
+    ],
+)
+def test_equal_to_models_of_nilearn(method, noise_model, hrf_model):
+    options = {"hrf_model": hrf_model, "noise_model": noise_model}
+    betas = single_trial_betas(
+        RUNS,
+        EVENTS,
+        t_r=T_R,
+        method=method,
+        conditions=ABC,
+        confounds=CONFOUNDS,
+        mask_img=MASK,
+        **options,
+    )
+    expected = [
+        by_nilearn(run, table, method, confounds, **options)
+        for run, table, confounds in zip(RUNS, EVENTS, CONFOUNDS, strict=True)
+    ]
+    assert np.abs(expected[0]).mean() > 0.01
+    found = estimates(betas)
+    assert_allclose(found, np.concatenate(expected), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"drift_model": "polynomial", "drift_order": 3},
+        {"drift_model": None, "slice_time_ref": 0.5},
+        {"high_pass": 0.02, "signal_scaling": False},
+        {"smoothing_fwhm": 5.0},
+        {"sample_masks": np.delete(np.arange(LENGTHS[0]), [0, 1, 30, 31])},
+    ],
+    ids=lambda options: " ".join(options),
+)
+@pytest.mark.parametrize("method", ["lss", "lsa"])
+def test_every_option_means_what_it_does_in_nilearn(method, options):
+    expected = by_nilearn(
+        RUNS[0], EVENTS[0], method, CONFOUNDS[0], noise_model="ols", **options
+    )
+    found = estimates(of_first(method=method, confounds=CONFOUNDS[0], **options))
+    assert_allclose(found, expected, rtol=0, atol=1e-8)
+    plain = estimates(of_first(method=method, confounds=CONFOUNDS[0]))
+    assert np.abs(found - plain).max() > 1e-3
+
+
+def test_derivatives_are_orthogonal_before_scans_are_left_out():
+    options = {"hrf_model": "glover + derivative", "sample_masks": np.arange(0, 75, 2)}
+    expected = by_nilearn(RUNS[0], EVENTS[0], "lss", None, noise_model="ols", **options)
+    assert_allclose(estimates(of_first(**options)), expected, rtol=0, atol=1e-8)
+
+
+def test_nuisance_that_is_not_of_full_rank():
+    confounds = moved().assign(again=lambda table: 3 * table["x"], none=0.0)
+    for method in ("lss", "lsa"):
+        once = of_first(method=method, confounds=moved())
+        twice = of_first(method=method, confounds=confounds)
+        assert_allclose(estimates(twice), estimates(once), rtol=0, atol=1e-9)
+
+
+def test_types_with_one_trial_in_a_run():
+    table = events(types="abbbaqcbabbaq")  # c is there once
+    expected = by_nilearn(RUNS[0], table, "lss", None, noise_model="ols")
+    assert_allclose(estimates(of_first(events=table)), expected, rtol=0, atol=1e-8)
+
+
+def test_images_of_single_precision_are_estimated_in_double():
+    single = Nifti1Image(RUNS[0].get_fdata().astype(np.float32), AFFINE)
+    double = Nifti1Image(single.get_fdata(), AFFINE)
+    found = of_first(imgs=single)
+    assert found.imgs.get_data_dtype() == np.float64
+    assert_allclose(estimates(found), estimates(of_first(imgs=double)), atol=1e-12)
+    small = of_first(imgs=single, dtype="float32").imgs
+    assert small.get_data_dtype() == np.float32
+    assert_allclose(small.get_fdata(), found.imgs.get_fdata(), rtol=1e-6, atol=1e-6)
+
+
+def test_mask_is_that_of_a_first_level_model():
+    rng = np.random.default_rng(0)
+    brain = np.zeros((12, 12, 12, 1))
+    brain[2:10, 3:10, 2:9] = 800
+    runs = [
+        Nifti1Image(brain + rng.normal(100, 3, size=(12, 12, 12, n)), AFFINE)
+        for n in LENGTHS
+    ]
+    tables = [table.drop(columns="word") for table in EVENTS]
+    betas = single_trial_betas(runs, tables, t_r=T_R)
+    model = FirstLevelModel(t_r=T_R, noise_model="ols").fit(runs, tables)
+    mask = model.masker_.mask_img_.get_fdata()
+    assert 150 < mask.sum() < 500
+    assert_array_equal(betas.mask_img.get_fdata(), mask)
+    assert_array_equal(betas.imgs.get_fdata()[mask == 0], 0)
+
+
+def test_design_matrices_are_those_of_nilearn():
+    (design,) = of_first(confounds=moved()).design_matrices
+    table = EVENTS[0].sort_values("onset", ignore_index=True)
+    is_trial = table["trial_type"].isin(ABC)
+    counts = table.groupby("trial_type").cumcount() + 1
+    numbered = table["trial_type"] + counts.map("__{:03d}".format)
+    table["trial_type"] = table["trial_type"].mask(is_trial, numbered)
+    expected = make_first_level_design_matrix(
+        np.arange(LENGTHS[0]) * T_R, table.drop(columns="word"), add_regs=moved()
+    )
+    assert design.columns[:2].tolist() == ["a__001", "b__001"]
+    assert_allclose(design[expected.columns], expected, rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------ what comes out
+
+
+def responses_alone(n_scans=200, n=24, seed=0):
+    """Return a run without noise, its events, and the amplitudes (n, n_voxels)."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "onset": np.arange(n) * 16.0,
+            "duration": 1.0,
+            "trial_type": rng.permutation(["a", "b"] * (n // 2)),
+        }
+    )
+    names = table.assign(trial_type=[f"t{i:02d}" for i in range(n)])
+    X = make_first_level_design_matrix(
+        np.arange(n_scans) * T_R, names, drift_model=None
+    )
+    amplitudes = rng.normal(size=(n, np.prod(SHAPE)))
+    amplitudes[:, :4] += 3 * (table["trial_type"] == "a").to_numpy()[:, np.newaxis]
+    data = 300 + X.iloc[:, :n].to_numpy() @ amplitudes
+    return Nifti1Image(data.T.reshape(*SHAPE, -1), AFFINE), table, amplitudes
+
+
+def test_responses_without_noise_come_back():
+    run, table, amplitudes = responses_alone()
+    options = {"t_r": T_R, "mask_img": MASK, "signal_scaling": False}
+    together = single_trial_betas(run, table, method="lsa", **options)
+    assert_allclose(estimates(together), amplitudes, rtol=0, atol=1e-9)
+    scaled = single_trial_betas(
+        run, table, method="lsa", **options | {"signal_scaling": 0}
+    )
+    percent = 100 * amplitudes / apply_mask(run, MASK).mean(axis=0)
+    assert_allclose(estimates(scaled), percent, rtol=0, atol=1e-9)
+
+
+def test_images_and_table_are_decoded_as_they_are():
+    parts = [responses_alone(seed=seed) for seed in range(3)]
+    betas = single_trial_betas(
+        [run for run, *_ in parts],
+        [table for _, table, _ in parts],
+        t_r=T_R,
+        mask_img=MASK,
+    )
+    y = (betas.table, "trial_type")
+    options = {"groups": "run", "mask_img": betas.mask_img}
+    result = searchlight(betas.imgs, y, radius=2.0, **options)
+    assert result.groups.tolist() == np.repeat([1, 2, 3], 24).tolist()
+    informative = result.scores[:4].mean()
+    assert informative > 0.85
+    assert abs(result.scores[4:].mean() - 0.5) < 0.15
+    atlas = Nifti1Image(np.arange(12).reshape(SHAPE) // 4 + 1, AFFINE, dtype=np.int16)
+    regions = decode_regions(betas.imgs, y, labels_img=atlas, groups="run")
+    assert regions.scores.argmax() == 0
+
+
+def test_table_has_one_row_per_trial_in_order():
+    betas = single_trial_betas(
+        RUNS, EVENTS, t_r=T_R, conditions=ABC, mask_img=MASK, method="lsa"
+    )
+    table = betas.table
+    assert list(table.columns) == ["run", "onset", "duration", "trial_type", "word"]
+    expected = pd.concat(
+        [
+            each[each["trial_type"] != "q"].sort_values("onset").assign(run=i)
+            for i, each in enumerate(EVENTS, start=1)
+        ]
+    )
+    for column in table.columns:
+        assert table[column].tolist() == expected[column].tolist()
+    assert table.index.tolist() == list(range(22))
+    assert betas.imgs.shape == (*SHAPE, 22)
+    assert_array_equal(betas.imgs.affine, AFFINE)
+    assert repr(betas) == "<Betas | 22 trials (a 8, b 8, c 6) of 2 runs, lsa>"
+    assert betas.parameters["t_r"] == T_R
+
+
+def test_names_of_runs_and_whole_numbers_as_types():
+    tables = [
+        each.assign(run=name, trial_type=each["trial_type"].map(ABC.index, "ignore"))
+        for each, name in zip(
+            [e[e["trial_type"] != "q"] for e in EVENTS], ["late", "early"], strict=True
+        )
+    ]
+    tables[0].loc[len(tables[0]) + 50] = [1.0, 1.0, None, "", "late"]
+    options = {"t_r": T_R, "mask_img": MASK}
+    with pytest.warns(RuntimeWarning, match=r"events\[0\]: 1 event without .* is not"):
+        betas = single_trial_betas(RUNS, tables, conditions=[0, 2], **options)
+    assert betas.table["run"].unique().tolist() == ["late", "early"]
+    assert betas.table["trial_type"].unique().tolist() == [0, 2]
+    named = single_trial_betas(RUNS, EVENTS, conditions=["a", "c"], **options)
+    without = [each[each["trial_type"] != "q"] for each in EVENTS]
+    named = single_trial_betas(RUNS, without, conditions=["a", "c"], **options)
+    assert_allclose(estimates(betas), estimates(named), rtol=0, atol=1e-12)
+    tables[1]["run"] = "late"
+    with pytest.raises(ValueError, match="The column 'run' of events must have one"):
+        with pytest.warns(RuntimeWarning, match="without a trial_type"):
+            single_trial_betas(RUNS, tables, **options)
+
+
+def test_files_and_headers(tmp_path):
+    for i, (run, table, confounds) in enumerate(
+        zip(RUNS, EVENTS, CONFOUNDS, strict=True), start=1
+    ):
+        run = Nifti1Image(run.get_fdata(), AFFINE)
+        run.header.set_zooms((3, 3, 3, 1000 * T_R))
+        run.header.set_xyzt_units("mm", "msec")
+        run.to_filename(tmp_path / f"sub-01_run-{i}_bold.nii.gz")
+        sorted_ = table.sort_values("onset")
+        sorted_.to_csv(tmp_path / f"sub-01_run-0{i}_events.tsv", sep="\t", index=False)
+        confounds.to_csv(tmp_path / f"sub-01_run-{i}_regressors.csv", index=False)
+    MASK.to_filename(tmp_path / "mask.nii")
+    options = {"conditions": ABC, "mask_img": tmp_path / "mask.nii"}
+    files = f"{tmp_path}/*_bold.nii.gz", f"{tmp_path}/*_events.tsv"
+    confounds = sorted(tmp_path.glob("*.csv"))
+    found = single_trial_betas(*files, confounds=confounds, **options)
+    expected = single_trial_betas(RUNS, EVENTS, t_r=T_R, confounds=CONFOUNDS, **options)
+    assert_allclose(estimates(found), estimates(expected), rtol=0, atol=1e-12)
+    with pytest.warns(
+        RuntimeWarning, match=r"t_r=2.5, but the header of imgs\[0\] say"
+    ):
+        single_trial_betas(*files, t_r=2.5, **options)
+    with pytest.raises(
+        ValueError, match=r"imgs\[0\] is of run-1 and events\[0\] of ru"
+    ):
+        single_trial_betas(files[0], sorted(tmp_path.glob("*events*"))[::-1], **options)
+    with pytest.raises(ValueError, match=r"imgs\[0\] is of run-1 and confounds\[0\]"):
+        single_trial_betas(*files, confounds=confounds[::-1], **options)
+
+
+def test_fitted_masker_makes_the_data():
+    masker = NiftiMasker(MASK, smoothing_fwhm=5.0, standardize=None).fit()
+    expected = of_first(smoothing_fwhm=5.0)
+    found = of_first(mask_img=masker)
+    assert_allclose(estimates(found), estimates(expected), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="smoothing_fwhm is given beside a masker"):
+        of_first(mask_img=masker, smoothing_fwhm=3.0)
+    with pytest.raises(ValueError, match="NiftiMasker that is not fitted"):
+        of_first(mask_img=NiftiMasker(MASK, standardize=None))
+
+
+def test_surfaces_have_the_numbers_of_volumes():
+    image = build.surface(*np.split(RUNS[0].get_fdata().reshape(12, -1).T, 2, axis=1))
+    assert image.shape == (12, 75)
+    betas = single_trial_betas(image, EVENTS[0], t_r=T_R, conditions=ABC)
+    assert isinstance(betas.imgs, SurfaceImage)
+    expected = estimates(of_first())
+    found = np.concatenate(list(betas.imgs.data.parts.values())).T
+    assert_allclose(found, expected, rtol=0, atol=1e-9)
+    result = searchlight(
+        betas.imgs, (betas.table, "trial_type"), radius=2, distance="edges", cv=2
+    )
+    assert result.shape == (12,)
+
+
+# --------------------------------------------------------------- odd data, warnings
+
+
+def test_voxels_without_an_estimate():
+    data = RUNS[0].get_fdata().copy()
+    data[0, 0, 0, 5], data[1, 0, 0], data[2, 0, 0] = NAN, 40.0, data[2, 0, 0] / 1000
+    with pytest.warns(RuntimeWarning) as caught:
+        betas = of_first(imgs=Nifti1Image(data, AFFINE))
+    told = " ".join(str(warning.message) for warning in caught)
+    assert "1 of 12 voxels of the mask hold NaN or infinite values" in told
+    assert "1 of 12 voxels of the mask are constant in some run" in told
+    assert "1 of 12 voxels of the mask have a mean below 1" in told
+    found = betas.imgs.get_fdata()
+    assert np.isnan(found[0, 0, 0]).all()
+    assert_array_equal(found[1, 0, 0], 0)
+    expected = of_first().imgs.get_fdata()
+    assert_allclose(found[:, 1], expected[:, 1], rtol=0, atol=1e-12)
+    raw = of_first(signal_scaling=False).imgs.get_fdata()
+    assert_allclose(found[2, 0, 0], raw[2, 0, 0] / 1000 * 100, rtol=1e-9, atol=0)
+    with pytest.warns(RuntimeWarning, match="hold NaN"):
+        ar1 = of_first(imgs=Nifti1Image(data, AFFINE), noise_model="ar1")
+    assert_array_equal(np.isnan(ar1.imgs.get_fdata()), np.isnan(found))
+    data[..., 3] = NAN
+    with pytest.raises(ValueError, match="All voxels of the mask hold NaN"):
+        of_first(imgs=Nifti1Image(data, AFFINE))
+    kept = np.delete(np.arange(75), [3, 5])
+    with pytest.warns(RuntimeWarning, match="are constant"):
+        of_first(imgs=Nifti1Image(data, AFFINE), sample_masks=kept)
+
+
+def changed(**columns):
+    """Return the events of the first run in order, with other values in some rows."""
+    table = EVENTS[0].sort_values("onset", ignore_index=True)
+    for name, values in columns.items():
+        for row, value in values.items():
+            table[name] = table[name].astype(
+                object if isinstance(value, str) else float
+            )
+            table.loc[row, name] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (
+            changed(onset={12: 143.0}, trial_type={12: "a"}),
+            r"over to 1 trial \('a' at 143 s of the run\)",
+        ),
+        (changed(duration={3: 60.0}), "When 1 trial of 11 began, the one"),
+        (EVENTS[0].assign(duration=0.0), "All trials have a duration of 0, and"),
+    ],
+)
+def test_what_is_doubtful_is_said(table, match):
+    with pytest.warns(RuntimeWarning, match=match):
+        of_first(events=table)
+
+
+# ------------------------------------------------------------------- what is refused
+
+
+OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"method": "lsx"}, "Invalid value for 'method'"),
+        ({"noise_model": "ar2"}, "Invalid value for 'noise_model'"),
+        ({"drift_model": "linear"}, "Invalid value for 'drift_model'"),
+        ({"hrf_model": "fir"}, "Invalid value for 'hrf_model'"),
+        ({"high_pass": 0}, "Invalid value for 'high_pass'"),
+        ({"drift_order": 1.5}, "Invalid value for 'drift_order'"),
+        ({"slice_time_ref": 2}, "Invalid value for 'slice_time_ref'"),
+        ({"signal_scaling": 1}, "Invalid value for 'signal_scaling'"),
+        ({"smoothing_fwhm": -1}, "Invalid value for 'smoothing_fwhm'"),
+        ({"dtype": "int16"}, "Invalid value for 'dtype'"),
+        ({"t_r": 0}, "Invalid value for 't_r'"),
+        ({"t_r": None}, "t_r is not given, and not all headers"),
+        ({"imgs": MASK}, r"imgs\[0\] has shape \(3, 2, 2\); a run must be a 4D"),
+        ({"imgs": [RUNS[0], OTHER]}, r"imgs\[1\] is on another grid"),
+        ({"imgs": RUNS}, "imgs holds 2 runs but events 1 item"),
+        ({"events": EVENTS}, "imgs holds 1 run but events 2 items"),
+        ({"confounds": CONFOUNDS}, "imgs holds 1 run but confounds 2 items"),
+        (
+            {"confounds": CONFOUNDS[1]},
+            r"confounds\[0\] has 64 rows, but the run has 75",
+        ),
+        (
+            {"confounds": moved() * NAN},
+            "holds NaN or infinite values in 3 of 3 columns",
+        ),
+        ({"confounds": moved().astype(str) + "x"}, "must hold numbers only"),
+        ({"confounds": moved(k=3).rename(columns={"x": "q"})}, "unique names"),
+        (
+            {
+                "confounds": np.random.default_rng(0).normal(size=(75, 62)),
+                "method": "lsa",
+            },
+            "the model has 11 regressors of trials",
+        ),
+        (
+            {"sample_masks": np.array([3, 1])},
+            r"sample_masks\[0\] must hold the numbers",
+        ),
+        ({"sample_masks": np.arange(30)}, "No scan that is kept holds anything"),
+        ({"conditions": ["d"]}, "conditions names 'd', which no trial_type is"),
+        ({"conditions": []}, "conditions names nothing"),
+        ({"events": EVENTS[0].drop(columns="duration")}, "has no column 'duration'"),
+        ({"events": EVENTS[0][:0]}, "has no rows"),
+        (
+            {"events": changed(onset={2: NAN})},
+            "onset is 'nan' in row 2 .* wrong in 1 of",
+        ),
+        ({"events": changed(duration={2: -1})}, "duration is '-1.0' in row 2"),
+        ({"events": changed(onset={2: "soon"})}, "onset is 'soon' in row 2"),
+        (
+            {"events": changed(onset={12: 200}), "conditions": None},
+            "to 150 s, and does not hold 1 trial",
+        ),
+        ({"events": changed(onset={0: -3})}, r"hold 1 trial \(the first: onset -3 s\)"),
+        ({"events": changed(duration={0: 0})}, "1 trial of 11 with a duration of 0"),
+        (
+            {"events": EVENTS[0].assign(onset=1.0, duration=1.0)},
+            "two trials have the on",
+        ),
+        ({"events": EVENTS[0].assign(modulation=2.0)}, "a modulation other than 1"),
+        ({"events": changed(trial_type={12: "a__001"})}, "has a trial_type 'a__001'"),
+        ({"mask_img": Nifti1Image(np.ones((4, 2, 2)), AFFINE)}, "on another grid"),
+    ],
+    ids=lambda value: re.sub(r"\W+", " ", value)[:40] if isinstance(value, str) else "",
+)
+def test_refused(changes, match):
+    with pytest.raises(ValueError, match=match):
+        of_first(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"hrf_model": 3}, "Invalid value for 'hrf_model': 3"),
+        ({"events": np.ones(3)}, r"events\[0\] must be a DataFrame or the path"),
+        ({"confounds": [(moved(), None)]}, "load_confounds returns are two things"),
+        ({"imgs": np.ones((2, 2))}, "must be"),
+    ],
+)
+def test_refused_types(changes, match):
+    with pytest.raises(TypeError, match=match):
+        of_first(**changes)
+
+
+def test_runs_without_trials_of_interest():
+    tables = [EVENTS[0], EVENTS[1].assign(trial_type="q")]
+    with pytest.raises(ValueError, match="run 2 holds no trials of interest"):
+        single_trial_betas(RUNS, tables, t_r=T_R, conditions=ABC, mask_img=MASK)
+
+
+def test_singular_designs():
+    table = EVENTS[0].sort_values("onset", ignore_index=True)
+    matrix = make_first_level_design_matrix(
+        np.arange(LENGTHS[0]) * T_R,
+        table.drop(columns="word"),
+        drift_model=None,
+    )
+    with pytest.raises(ValueError, match="singular: the response to 'b' in the run"):
+        of_first(confounds=matrix[["b"]].rename(columns={"b": "known"}))
+    (design,) = of_first().design_matrices
+    known = design[["c__002"]].rename(columns={"c__002": "known"})
+    for method in ("lss", "lsa"):
+        with pytest.raises(ValueError, match=r"singular: the response to '?c'? at "):
+            of_first(confounds=known, method=method)
