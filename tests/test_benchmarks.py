@@ -33,6 +33,7 @@ loo = benchmark("bench_leave_one_out")
 penalty = benchmark("bench_penalty")
 calibration = benchmark("bench_calibration")
 speed = benchmark("bench_group")
+betas = benchmark("bench_betas")
 
 
 def read_tables(path):
@@ -449,3 +450,26 @@ class TestGroup:
         pairs = null[:, 1:].ravel(), null[:, :-1].ravel()
         assert np.corrcoef(*pairs)[0, 1] > 0.5
         assert_array_equal(np.rint(null * speed.N_TRIALS) / speed.N_TRIALS, null)
+
+
+# ----------------------------------------------------------------------- single trials
+
+
+def test_betas_writes_its_table(betas, tmp_path):
+    path = tmp_path / "results.rst"
+    betas.main(["--quick", "--out", str(path)])
+    (rows,), _ = read_tables(path)
+    cases = [tuple(row[0].split(", ")[-2:]) for row in rows[1:]]
+    assert cases == list(betas.CASES)
+    assert all(float(row[3].split(" ")[0]) > 0 for row in rows[1:])
+
+
+def test_wrong_estimates_are_found_out(betas, monkeypatch):
+    real = betas.single_trial_betas
+
+    def other(run, events, **options):
+        return real(run, events, **options | {"high_pass": 0.02})
+
+    monkeypatch.setattr(betas, "single_trial_betas", other)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        betas.measure([], betas.QUICK_BOX)
