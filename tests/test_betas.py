@@ -70,12 +70,16 @@ def response(t_r, oversampling=50):
     return t * np.exp(-t / 3)
 
 
-def by_nilearn(run, table, method, confounds, sample_masks=None, **options):
+def by_nilearn(
+    run, table, method, confounds, sample_masks=None, others="together", **options
+):
     """Return estimates (n_trials, n_voxels) by a FirstLevelModel for each trial."""
     table = table.sort_values("onset", ignore_index=True)
     trials, found = np.flatnonzero(table["trial_type"].isin(ABC)), []
     for i in trials:
         names = table["trial_type"].to_numpy(dtype=object, copy=True)
+        if others == "together":
+            names[trials] = "others"
         for j in trials if method == "lsa" else [i]:
             names[j] = f"trial {j:02d}"
         model = FirstLevelModel(**{"mask_img": MASK, "t_r": T_R} | options)
@@ -105,6 +109,7 @@ def of_first(**changes):
 # ------------------------------------------------------------------ equal to nilearn
 
 
+@pytest.mark.parametrize("others", ["together", "by_type"])
 @pytest.mark.parametrize(
     ("method", "noise_model", "hrf_model"),
     [
@@ -120,8 +125,8 @@ def of_first(**changes):
         ("lsa", "ar1", "glover"),
     ],
 )
-def test_equal_to_models_of_nilearn(method, noise_model, hrf_model):
-    options = {"hrf_model": hrf_model, "noise_model": noise_model}
+def test_equal_to_models_of_nilearn(method, noise_model, hrf_model, others):
+    options = {"hrf_model": hrf_model, "noise_model": noise_model, "others": others}
     betas = single_trial_betas(
         RUNS,
         EVENTS,
@@ -179,8 +184,24 @@ def test_nuisance_that_is_not_of_full_rank():
 
 def test_types_with_one_trial_in_a_run():
     table = events(types="abbbaqcbabbaq")  # c is there once
-    expected = by_nilearn(RUNS[0], table, "lss", None, noise_model="ols")
-    assert_allclose(estimates(of_first(events=table)), expected, rtol=0, atol=1e-8)
+    options = {"others": "by_type"}
+    expected = by_nilearn(RUNS[0], table, "lss", None, noise_model="ols", **options)
+    found = estimates(of_first(events=table, **options))
+    assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+def test_labels_have_no_part_in_estimates():
+    swapped = EVENTS[0].replace({"trial_type": {"a": "b", "b": "c", "c": "a"}})
+    for method in ("lss", "lsa"):
+        found, same = of_first(method=method), of_first(method=method, events=swapped)
+        assert_allclose(estimates(found), estimates(same), rtol=0, atol=1e-12)
+    mixed = EVENTS[0]["trial_type"].map({"a": "b", "b": "a", "c": "b", "q": "q"})
+    mixed.iloc[0] = "c"
+    found, other = (
+        of_first(others="by_type", events=EVENTS[0].assign(trial_type=types))
+        for types in (EVENTS[0]["trial_type"], mixed)
+    )
+    assert np.abs(estimates(found) - estimates(other)).max() > 1e-3
 
 
 def test_images_of_single_precision_are_estimated_in_double():
@@ -447,6 +468,7 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
     ("changes", "match"),
     [
         ({"method": "lsx"}, "Invalid value for 'method'"),
+        ({"others": "none"}, "Invalid value for 'others'"),
         ({"noise_model": "ar2"}, "Invalid value for 'noise_model'"),
         ({"drift_model": "linear"}, "Invalid value for 'drift_model'"),
         ({"hrf_model": "fir"}, "Invalid value for 'hrf_model'"),
@@ -543,8 +565,9 @@ def test_singular_designs():
         table.drop(columns="word"),
         drift_model=None,
     )
+    known = matrix[["b"]].rename(columns={"b": "known"})
     with pytest.raises(ValueError, match="singular: the response to 'b' in the run"):
-        of_first(confounds=matrix[["b"]].rename(columns={"b": "known"}))
+        of_first(confounds=known, others="by_type")
     (design,) = of_first().design_matrices
     known = design[["c__002"]].rename(columns={"c__002": "known"})
     for method in ("lss", "lsa"):

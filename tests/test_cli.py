@@ -468,6 +468,7 @@ def test_names_of_options_are_those_of_the_functions():
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
     assert group.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
     assert images.METHODS == betas.METHODS
+    assert images.OTHERS == betas.OTHERS
     assert images.NOISE_MODELS == betas.NOISE_MODELS
     assert images.HRF_MODELS == tuple(betas.HRF_MODELS)
     assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}

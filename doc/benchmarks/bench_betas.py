@@ -4,7 +4,7 @@ Run ``python doc/benchmarks/bench_betas.py``; it takes about five minutes and re
 ``results_betas.rst`` beside it, which the documentation includes. ``--quick`` takes few
 voxels; it prints its rows, and writes them only where ``--out`` says.
 
-One run of 300 scans of noise, single precision, with 60 trials of two types. nilearn
+One run of 300 scans of noise with 60 trials of two types. nilearn
 fits a ``FirstLevelModel`` for every trial, of which some are timed and the rest
 extrapolated. Both sides mask the images. Estimates of the trials that nilearn fitted
 are compared.
@@ -38,7 +38,7 @@ CASES = (("lss", "ols"), ("lsa", "ols"), ("lss", "ar1"))
 def make_run(box, seed=0):
     """Return a run of noise, its mask and its events."""
     rng = np.random.default_rng(seed)
-    data = rng.standard_normal((*box, N_SCANS), dtype=np.float32)
+    data = rng.standard_normal((*box, N_SCANS))
     gaps = rng.uniform(5, 13, size=N_TRIALS)
     onsets = np.cumsum(gaps) / gaps.sum() * (N_SCANS * T_R - 30)
     events = pd.DataFrame({"onset": onsets, "duration": 1.0})
@@ -72,7 +72,12 @@ def measure(table, box):
     for method, noise_model in CASES:
         start = time.perf_counter()
         betas = single_trial_betas(
-            run, events, method=method, noise_model=noise_model, **options
+            run,
+            events,
+            method=method,
+            noise_model=noise_model,
+            others="by_type",
+            **options,
         )
         own = time.perf_counter() - start
         n_fitted = N_TRIALS if method == "lsa" else N_FITTED
@@ -80,8 +85,7 @@ def measure(table, box):
         expected = by_nilearn(run, mask, events, method, noise_model, range(n_fitted))
         seconds = (time.perf_counter() - start) * N_TRIALS / n_fitted
         found = apply_mask(betas.imgs, mask)[:n_fitted]
-        # nilearn takes percent of the mean in single precision.
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
         extrapolated = f", extrapolated from {n_fitted}" if n_fitted < N_TRIALS else ""
         models = f"{N_TRIALS} models" if method == "lss" else "one model"
         table.append(

@@ -126,6 +126,7 @@ REGIONS_OPTIONS = (
 
 #: How single trials are estimated.
 METHODS = ("lss", "lsa")
+OTHERS = ("together", "by_type")
 NOISE_MODELS = ("ols", "ar1")
 HRF_MODELS = tuple(
     f"{name}{ending}"
@@ -135,6 +136,13 @@ HRF_MODELS = tuple(
 BETAS_OPTIONS = (
     Option(
         "--method", "method", METHODS, "a model per trial, or one of all", str, "lss"
+    ),
+    Option(
+        "--others",
+        "others",
+        OTHERS,
+        "with lss, regressors of the other trials",
+        default="together",
     ),
     Option(
         "--conditions",

@@ -4,10 +4,10 @@ Haemodynamic responses, drifts and maskers are nilearn's, as its FirstLevelModel
 them. Estimates of least squares are linear in the data, so for every run there is one
 matrix (n_trials, n_scans) that gives those of all trials, also where each has a model
 of its own: the model of trial t holds the trial x_t, the sums of all others by type,
-and what is of no interest, Z. Take Z out of everything. As x_t and the others of its
-type c are together s_c, the model spans what x_t spans with S = (s_1, s_2, ...), which
-all trials of the run have in common. With P = pinv(S) and the residual
-r_t = x_t - S P x_t, the estimate of the trial is
+and what is of no interest, Z. (Where others are together, there is one type.) Take Z
+out of everything. As x_t and the others of its type c are together s_c, the model spans
+what x_t spans with S = (s_1, s_2, ...), which all trials of the run have in common.
+With P = pinv(S) and the residual r_t = x_t - S P x_t, the estimate of the trial is
 
     b_t = p_c y + (1 - p_c x_t) (r_t y) / (r_t r_t),    p_c the row of P for type c.
 """
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     Response = str | Callable | Sequence[Callable] | None
 
 METHODS = ("lss", "lsa")
+OTHERS = ("together", "by_type")
 NOISE_MODELS = ("ols", "ar1")
 DRIFT_MODELS = ("cosine", "polynomial", None)
 _FUNCTIONS = {
@@ -126,8 +127,7 @@ class Betas:
         The voxels or vertices with estimates.
     design_matrices : list of DataFrame
         For every run the regressors of each trial and of what is of no interest. With
-        "lsa" they are the model; with "lss" trials other than the one are summed up by
-        type.
+        "lsa" they are the model; with "lss" the other trials are summed up.
     parameters : dict
         How the estimates were made.
     """
@@ -182,6 +182,7 @@ class _RunDesign:
 def _check_options(options):
     """Check what does not need the images, and return it as it is used."""
     check_option("method", options["method"], METHODS)
+    check_option("others", options["others"], OTHERS)
     check_option("noise_model", options["noise_model"], NOISE_MODELS)
     check_option("drift_model", options["drift_model"], DRIFT_MODELS)
     options["high_pass"] = check_positive("high_pass", options["high_pass"], " In Hz.")
@@ -305,6 +306,10 @@ def _warn_of_late_trials(runs, kernels, t_r):
         )
 
 
+#: What trials are called that have a regressor together.
+_OTHER_TRIALS = "other trials"
+
+
 def _name_trials(types):
     """Return a name for every trial, by its type and number within it."""
     numbers = pd.Series(types).groupby(types, sort=False).cumcount() + 1
@@ -316,9 +321,9 @@ def _lay_out(run, kernels, options):
     types = run.trials["trial_type"].to_numpy()
     names = _name_trials(types)
     endings = ["", *(f"_{i}" for i in range(1, len(kernels)))]
-    if taken := {*names} & {*run.events["trial_type"]}:
+    if taken := {*names, _OTHER_TRIALS} & {*run.events["trial_type"]}:
         raise ValueError(
-            f"{run.name} has a trial_type {quoted(taken)}, which is how a single trial "
+            f"{run.name} has a trial_type {quoted(taken)}, which is how trials "
             "would be called. Rename that type."
         )
     of_all_scans = _regressors(run.trials, kernels, run.frame_times)
@@ -334,6 +339,8 @@ def _lay_out(run, kernels, options):
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
     nuisance = nuisance.iloc[run.kept]
     weigh = _weigh_separately if options["method"] == "lss" else _weigh_together
+    if options["others"] == "together":
+        types = np.full(len(types), _OTHER_TRIALS)
     weights = weigh(X, types, nuisance.to_numpy(), run)
     weights = (_main_response(of_all_scans) @ weights)[:, 0]
     matrix = pd.DataFrame(
@@ -446,6 +453,8 @@ def _fit_by_nilearn(Y, run, options, progress):
     named = types.copy()
     named[trials] = _name_trials(types[trials])
     together = options["method"] == "lsa"
+    if options["others"] == "together":
+        types = np.where(run.is_trial, _OTHER_TRIALS, types)
     values = np.empty((len(trials), Y.shape[1]))
     for count, row in enumerate(trials):
         labels = (
@@ -522,6 +531,7 @@ def single_trial_betas(
     events: Events | Sequence[Events],
     *,
     method: Literal["lss", "lsa"] = "lss",
+    others: Literal["together", "by_type"] = "together",
     conditions: Sequence[str | int] | str | None = None,
     t_r: float | None = None,
     slice_time_ref: float = 0.0,
@@ -554,9 +564,13 @@ def single_trial_betas(
         the table of trials.
     method : "lss" | "lsa"
         ``"lss"``, least squares separate: each trial has a model of its own, with one
-        regressor for the trial and one for all other trials of each type [1]_ [2]_.
-        ``"lsa"``, least squares all: one model of the run, with a regressor for each
-        trial.
+        regressor for the trial and one for all other trials [1]_. ``"lsa"``, least
+        squares all: one model of the run, with a regressor for each trial.
+    others : "together" | "by_type"
+        With "lss", whether the other trials have one regressor, or one for each type
+        [2]_. By type, what is of the same type in a run has errors in common. Then
+        permuted labels are no match for the observed ones, and p-values can be too
+        small, also with runs as groups.
     conditions : None | list of str | str
         The types of trials that are estimated; None takes all events. Events of other
         types have one regressor for each type.
@@ -653,6 +667,7 @@ def single_trial_betas(
     """
     options = {
         "method": method,
+        "others": others,
         "t_r": t_r,
         "slice_time_ref": slice_time_ref,
         "hrf_model": hrf_model.lower() if isinstance(hrf_model, str) else hrf_model,
