@@ -568,9 +568,9 @@ def single_trial_betas(
         squares all: one model of the run, with a regressor for each trial.
     others : "together" | "by_type"
         With "lss", whether the other trials have one regressor, or one for each type
-        [2]_. By type, what is of the same type in a run has errors in common. Then
-        permuted labels are no match for the observed ones, and p-values can be too
-        small, also with runs as groups.
+        [2]_. By type, labels are part of the estimates, and trials of one type in a run
+        borrow from each other: scores are too high, and p-values can be too small, also
+        with runs as groups.
     conditions : None | list of str | str
         The types of trials that are estimated; None takes all events. Events of other
         types have one regressor for each type.
