@@ -93,7 +93,7 @@ def measure(table, box):
             f"{noise_model}",
             f"{own:.1f} s",
             f"nilearn's FirstLevelModel, {models}: {seconds:.1f} s{extrapolated}",
-            f"{seconds / own:.3g} times faster",
+            f"{seconds / own:.3g} times as fast",
         )
 
 
