@@ -21,7 +21,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import (
     laplacian_kernel,
@@ -36,6 +39,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
 )
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 import build
 import entries
@@ -213,14 +217,15 @@ def loss(K, y, train, test, lam):
     return np.sum((predicted[:, 0] - y[test]) ** 2)
 
 
-def pick(kernels, lambdas, y, train, predicts):
+def pick(kernels, lambdas, y, train, predicts, n_classes=None):
     """Return number and penalty of the kernel that is best within the training set."""
     if np.size(lambdas) == 1:
         return 0, lambdas[0][0]
     splits = list(KFold(3, shuffle=True, random_state=0).split(train))
     if predicts == "classes":
+        n_classes = n_classes or len(np.unique(y))
         return reference.choose(
-            kernels, lambdas, y, train, splits, "squared_error", len(np.unique(y))
+            kernels, lambdas, y, train, splits, "squared_error", n_classes
         )[:2]
     losses = [
         (sum(loss(K, y, train[a], train[b], lam) for a, b in splits), i, lam)
@@ -251,21 +256,65 @@ def area(codes, scores):
     return np.mean(areas)
 
 
-def refit(cell, method, labels, truth, folds, predicts):
+@dataclass(frozen=True)
+class Learned:
+    """What every fold learns first: transformers, after confounds (n, k) are out."""
+
+    steps: tuple = ()
+    confounds: np.ndarray | None = None
+
+    def __call__(self, cell, train, test):
+        """Return features of training and of test trials."""
+        Z, Z_test = cell.X[train], cell.X_test[test]
+        if self.confounds is not None:
+            model = LinearRegression().fit(self.confounds[train], Z)
+            Z = Z - model.predict(self.confounds[train])
+            Z_test = Z_test - model.predict(self.confounds[test])
+        for step in map(clone, self.steps):
+            Z, Z_test = step.fit(Z).transform(Z), step.transform(Z_test)
+        return Z, Z_test
+
+
+def matrices(X, X_test, columns, method):
+    """Return kernel matrices (n, n) and (n_test, n) and penalties, by the kernels."""
+    fitted = [fit(X, columns) for fit in method.kernels]
+    grams = [k(X, X) for k in fitted]
+    return grams, [k(X_test, X) for k in fitted], [method.lam(X, K) for K in grams]
+
+
+def matrices_of_folds(cell, method, folds, learned):
+    """Return such matrices for every fold, of its training and test trials.
+
+    Without anything to learn, widths and penalties are those of all trials.
+    """
+    if learned is not None:
+        parts = [learned(cell, *fold) for fold in folds]
+        return [matrices(*part, cell.columns, method) for part in parts]
+    grams, crosses, lambdas = matrices(cell.X, cell.X_test, cell.columns, method)
+    return [
+        (
+            [K[np.ix_(train, train)] for K in grams],
+            [K[np.ix_(test, train)] for K in crosses],
+            lambdas,
+        )
+        for train, test in folds
+    ]
+
+
+def refit(cell, method, labels, truth, folds, predicts, learned=None):
     """Return predictions (n_test,) of the observed labels, and all scores (P + 1,).
 
     `labels` (P + 1, n) are trained with, `truth` (P + 1, n_test) is to be predicted.
     """
-    fitted = [fit(cell.X, cell.columns) for fit in method.kernels]
-    grams = [k(cell.X, cell.X) for k in fitted]
-    crosses = [k(cell.X_test, cell.X) for k in fitted]
-    lambdas = [method.lam(cell.X, K) for K in grams]
+    of_folds = matrices_of_folds(cell, method, folds, learned)
+    n_classes = len(np.unique(labels[0]))
     predicted, areas = np.full(truth.shape, np.nan), []
     for y, true, row in zip(labels, truth, predicted, strict=True):
-        for train, test in folds:
-            i, lam = pick(grams, lambdas, y, train, predicts)
-            K, K_test = grams[i][np.ix_(train, train)], crosses[i][np.ix_(test, train)]
-            row[test], scores = predict(K, K_test, y[train], lam, predicts)
+        for (train, test), part in zip(folds, of_folds, strict=True):
+            grams, crosses, lambdas = part
+            within = np.arange(len(train))
+            i, lam = pick(grams, lambdas, y[train], within, predicts, n_classes)
+            row[test], scores = predict(grams[i], crosses[i], y[train], lam, predicts)
             if predicts == "classes":
                 areas.append(area(true[test], scores))
     if predicts == "numbers":
@@ -277,16 +326,17 @@ def refit(cell, method, labels, truth, folds, predicts):
     }
 
 
-def assert_equals_oracle(result, entry, method):
+def assert_equals_oracle(result, entry, method, learned=None, cv=None):
     """Assert predictions, scores and nulls of some positions, from first to last."""
     levels, codes = np.unique(entry.y, return_inverse=True)
+    cv = entry.cv if cv is None else cv
     if entry.tests_others:
         folds = [(np.arange(N), np.arange(len(OTHERS)))]
         labels = build.permuted(codes, 2, None, seed=SEED)
         truth = np.tile(OTHER_CODES, (3, 1))
     else:
-        folds = list(entry.cv.split(codes, codes))
-        labels = build.permuted(codes, 2, entry.cv, seed=SEED)
+        folds = list(cv.split(codes, codes)) if hasattr(cv, "split") else cv
+        labels = build.permuted(codes, 2, cv, seed=SEED)
         truth = labels = levels[labels] if entry.predicts == "numbers" else labels
     nulls = [(result.nulls, truth)]
     if getattr(result, "second_nulls", {}):  # scored against the observed labels
@@ -296,7 +346,7 @@ def assert_equals_oracle(result, entry, method):
     for i in {0, len(cells) // 3, 2 * len(cells) // 3, len(cells) - 1}:
         index, cell = cells[i]
         for null, true in nulls:
-            ours = refit(cell, method, labels, true, folds, entry.predicts)
+            ours = refit(cell, method, labels, true, folds, entry.predicts, learned)
             assert_allclose(result.predicted[index], ours[0], rtol=1e-7, atol=0)
             for name, scores in ours[1].items():
                 observed = np.asarray(result.metrics[name])[index]
@@ -314,6 +364,51 @@ def test_refitting_gives_the_same(entry, method):
     options = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
     result = entry(scoring=SCORING[entry.predicts], **options)
     assert_equals_oracle(result, entry, method)
+
+
+SPEED = DATA[:, 1, 0] + CODES + np.sin(np.arange(N))
+BLOCK = np.where(np.arange(N) % 3, "late", np.where(CODES, "mid", "early"))
+#: A number and a category, as they are given and as columns.
+CONFOUNDS = np.column_stack([SPEED.astype(object), BLOCK])
+COLUMNS = np.column_stack([SPEED, BLOCK == "late", BLOCK == "mid"]).astype(float)
+#: Folds that train on every other one of the trials outside their test set.
+THINNED = [(train[::2], test) for train, test in KFold(3).split(CODES)]
+TWO = PCA(2, svd_solver="full")
+#: Options, and what every fold learns by them.
+FOLDWISE = {
+    "zscore": ({"preprocess": "zscore"}, Learned((StandardScaler(),))),
+    "list": (
+        {
+            "preprocess": ["zscore", TWO, QuantileTransformer(n_quantiles=9)],
+            "confounds": CONFOUNDS,
+        },
+        Learned((StandardScaler(), TWO, QuantileTransformer(n_quantiles=9)), COLUMNS),
+    ),
+    "confounds": ({"confounds": CONFOUNDS, "cv": THINNED}, Learned((), COLUMNS)),
+    "a part": ({"cv": THINNED}, Learned()),
+}
+
+
+def foldwise(methods):
+    """Parametrise by entries, what folds learn, and methods."""
+    return pytest.mark.parametrize(
+        ("entry", "options", "learned", "method"),
+        [
+            pytest.param(entry, options, learned, METHODS[method], id="-".join(names))
+            for name, entry in ENTRIES.items()
+            for what, (options, learned) in FOLDWISE.items()
+            for method in methods
+            if all(map(entry.has, options))
+            for names in [(name, what, method)]
+        ],
+    )
+
+
+@foldwise(["linear", "rbf", "tuned"])
+def test_steps_and_confounds_are_learned_anew(entry, options, learned, method):
+    more = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
+    result = entry(scoring=SCORING[entry.predicts], **options, **more)
+    assert_equals_oracle(result, entry, method, learned, options.get("cv"))
 
 
 def agreement(true, predicted, scores):
