@@ -449,23 +449,26 @@ def test_functions_are_scores_as_the_known_ones_are(entry):
     assert_array_equal(p, result.pvalues(metric=known))
 
 
+@pytest.mark.parametrize("what", [None, *FOLDWISE])
 @everywhere
-def test_folds_and_trials_are_those_of_refitted_models(entry):
+def test_folds_and_trials_are_those_of_refitted_models(entry, what):
     classes = entry.predicts == "classes"
+    given, learned = FOLDWISE[what] if what else ({}, None)
+    if not all(map(entry.has, given)):
+        return
     options = {"keep_class_scores": True} if entry.has("keep_class_scores") else {}
-    result = entry(scoring=SCORING[entry.predicts], **options)
+    result = entry(scoring=SCORING[entry.predicts], **given, **options)
     codes = np.unique(entry.y, return_inverse=True)[1]
     y, truth = (codes, codes) if classes else (entry.y, entry.y)
     folds = [(fold, result.tests[k]) for k, (fold, _) in enumerate(result.folds)]
     if entry.tests_others:
         truth = OTHER_CODES
     for index, cell in entry.cells(DATA).items():
-        K, K_test = linear_kernel(cell.X), linear_kernel(cell.X_test, cell.X)
-        lam = 0.3 * scale_of(K)
+        parts = matrices_of_folds(cell, METHODS["linear"], folds, learned)
         found = {name: values[index] for name, values in result.fold_metrics.items()}
         for k, (train, test) in enumerate(folds):
-            part = K[np.ix_(train, train)], K_test[np.ix_(test, train)]
-            predicted, scores = predict(*part, y[train], lam, entry.predicts)
+            (K,), (K_test,), ((lam,),) = parts[k]
+            predicted, scores = predict(K, K_test, y[train], lam, entry.predicts)
             if not classes:
                 expected = r2_score(truth[test], predicted)
                 assert_allclose(found["r2"][k], expected, rtol=1e-7)
@@ -529,6 +532,28 @@ def result_of(entry):
     return entry(**PERMUTED)
 
 
+#: Steps that are affine and one that is not.
+LEARNED = {
+    "affine": ["zscore", TWO],
+    "other": ["zscore", QuantileTransformer(n_quantiles=9)],
+}
+both_kinds = pytest.mark.parametrize("steps", LEARNED)
+
+
+def learned_options(entry, steps):
+    """Return the options of a run in which folds learn all that they can here."""
+    options = {"preprocess": LEARNED[steps], "confounds": CONFOUNDS, "cv": THINNED}
+    if steps == "affine":  # which share what they can with all others to train on
+        del options["cv"]
+    return PERMUTED | {name: options[name] for name in options if entry.has(name)}
+
+
+@cache
+def learned_result_of(entry, steps):
+    """Return what an entry gives where folds learn, computed once."""
+    return entry(**learned_options(entry, steps))
+
+
 def assert_identical(one, other):
     """Assert that two values are equal bit for bit, whatever they are made of."""
     assert type(one) is type(other)
@@ -570,6 +595,14 @@ def test_workers_change_no_bit(entry):
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
 
 
+@both_kinds
+@entries_with("n_jobs")
+def test_workers_change_no_bit_of_what_folds_learn(entry, steps):
+    options = learned_options(entry, steps)
+    X = DATA if entry.holder in ("table", "image") else LONG
+    assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
+
+
 @entries_with("n_jobs")
 def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
     seen = []
@@ -587,6 +620,18 @@ def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
 @entries_with("batch_size")
 def test_batches_change_no_bit(entry, batch_size):
     assert_equal_results(entry(batch_size=batch_size, **PERMUTED), result_of(entry))
+
+
+@both_kinds
+@pytest.mark.parametrize("batch_size", [1, 7])
+@entries_with("batch_size")
+def test_batches_change_nothing_of_what_folds_learn(entry, steps, batch_size):
+    result = entry(batch_size=batch_size, **learned_options(entry, steps))
+    expected = learned_result_of(entry, steps)
+    if entry.predicts == "numbers":  # of which the last digits are of a product's width
+        assert_allclose(result.null, expected.null, rtol=1e-12, atol=1e-13)
+        result = replace(result, nulls=expected.nulls)
+    assert_equal_results(result, expected)
 
 
 def assert_same_numbers(ours, theirs):
@@ -639,6 +684,21 @@ def test_single_precision_is_close(entry):
     else:  # but for near ties
         assert np.mean(single.predicted != double.predicted) < 0.01
         assert np.mean(single.null != double.null) < 0.05
+        assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
+
+
+@both_kinds
+@entries_with("dtype")
+def test_single_precision_is_close_where_folds_learn(entry, steps):
+    double = learned_result_of(entry, steps)
+    single = entry(dtype="float32", **learned_options(entry, steps))
+    assert_allclose(single.lambdas, double.lambdas, rtol=1e-6, atol=0)
+    if entry.predicts == "numbers":
+        assert (single.predicted != double.predicted).any()
+        assert_allclose(single.predicted, double.predicted, rtol=1e-4, atol=0)
+        assert_allclose(single.null, double.null, rtol=0, atol=1e-4)
+    else:  # but for near ties
+        assert np.mean(single.predicted != double.predicted) < 0.01
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 
@@ -738,6 +798,32 @@ def reloaded(result):
 def test_saved_results_come_back(entry):
     result = result_of(entry)
     assert_equal_results(reloaded(result), result)
+
+
+@both_kinds
+@entries_with("preprocess")
+def test_saved_results_of_what_folds_learn_come_back(entry, steps):
+    result = learned_result_of(entry, steps)
+    loaded = reloaded(result)
+    assert_equal_results(loaded, result)
+    assert loaded != result_of(entry)
+    own = entry.has("cv") and steps == "other"
+    assert (loaded.trains is not None) == own
+    folds = THINNED if own else [*entry.cv.split(CODES, CODES)]
+    if not entry.tests_others:
+        for ours, expected in zip(loaded.folds, folds, strict=True):
+            assert_array_equal(ours[0], expected[0])
+            assert_array_equal(ours[1], expected[1])
+        shape = (*np.shape(result.scores)[: len(result.shape)], len(folds))
+        if "test_times" in result.axes:
+            shape = shape[:1] + shape[2:]
+        assert np.shape(loaded.lambdas) == shape
+    of_labels = 3 if entry.has("confounds") else 0
+    assert loaded.parameters["n_confounds"] == of_labels
+    assert loaded.parameters["preprocess"][0] == "StandardScaler()"
+    assert len(loaded.parameters["preprocess"]) == 2
+    assert result_of(entry).parameters["preprocess"] is None
+    assert result_of(entry).parameters["n_confounds"] == 0
 
 
 @pytest.mark.filterwarnings("ignore:.* resamples:RuntimeWarning")
