@@ -59,6 +59,8 @@ def _columns(given, n, column_of):
         }
     try:
         values = np.asarray(given)
+        if values.ndim == 2 and values.dtype.kind in "US":
+            values = np.asarray(given, object)  # numbers beside texts stay numbers
     except ValueError as error:
         raise ValueError(
             f"confounds has rows of different lengths: {error}. Give one value, or one "
@@ -76,7 +78,7 @@ def _columns(given, n, column_of):
 
 def _numbers(values, n, name):
     """Return a column as numbers (n, 1), or categories as (n, categories - 1)."""
-    column = pd.Series(np.asarray(values))
+    column = pd.Series(np.asarray(values)).infer_objects()
     if len(column) != n:
         raise ValueError(f"confounds: {name} has {len(column)} rows for {n} trials.")
     missing = np.array(column.isna())
