@@ -248,7 +248,11 @@ class WindowPositions(Positions):
                 )
 
     def models(self, block, task):
-        """Yield the model of every window in a block."""
+        """Yield the models of a block, of one window or of several."""
+        return _in_stacks(self.plans(block, task), task)
+
+    def plans(self, block, task):
+        """Yield the plan of every window in a block."""
         if self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
@@ -346,6 +350,25 @@ def window_positions(data, windows, mode, kernel, reg):
 _BLOCK_BYTES, _LONGEST = 2**26, 64
 #: Positions in a block of those that take long by themselves.
 _SHORT = 4
+
+
+def _in_stacks(plans, task):
+    """Yield plans, those of folds with matrices of their own in stacks.
+
+    Positions of a stack share what depends on labels only, as memory allows. Patterns
+    are of single positions, and tuning takes long by itself.
+    """
+    if not task.is_foldwise or task.with_patterns or task.inner is not None:
+        yield from plans
+        return
+    stack, n_bytes = [], 0
+    for plan in plans:
+        if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+            yield Stack(tuple(stack))
+            stack, n_bytes = [], 0
+        stack.append(plan)
+        n_bytes += plan.n_bytes
+    yield Stack(tuple(stack))
 
 
 def _by_number(position):
@@ -450,8 +473,7 @@ class SubsetPositions(Positions):
         """Yield the model of a block, a stack of all its positions."""
         alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
         if task.is_foldwise:
-            for position in block:
-                yield self._plan(position, task)
+            yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or
             # with landmarks, which depend on the order of the trials.
@@ -570,7 +592,7 @@ class GeneralizationPositions(Positions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        for position, plan in zip(block, self.train.models(block, task), strict=True):
+        for position, plan in zip(block, self.train.plans(block, task), strict=True):
             yield self._transfer(position, plan, task)
 
     def _transfer(self, position, plan, task):
