@@ -270,12 +270,13 @@ def generalize_arrays(
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials at the training time,
-        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
         variance), a transformer of scikit-learn that needs no labels, or a list of
         these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
+        are then those of each training set. None: nothing. They are learned at the
+        training time and applied at the testing time.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
@@ -564,12 +565,13 @@ def generalize_epochs(
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials at the training time,
-        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
         variance), a transformer of scikit-learn that needs no labels, or a list of
         these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
+        are then those of each training set. None: nothing. They are learned at the
+        training time and applied at the testing time.
     confounds : str | list of str | array_like, shape (n_epochs, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
