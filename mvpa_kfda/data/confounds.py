@@ -102,7 +102,7 @@ def _numbers(values, n, name):
         )
     if column.nunique() == 1:
         raise ValueError(
-            f"confounds: {name} is constant ({column[0]!r} for all {n} trials), so "
+            f"confounds: {name} is constant ({column[0]} for all {n} trials), so "
             "that it explains nothing. Leave it out."
         )
     if column.dtype.kind in "iuf":
