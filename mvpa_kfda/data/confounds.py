@@ -18,10 +18,22 @@ Confounds = ArrayLike | pd.DataFrame | str | Sequence[str] | None
 
 
 def read_confounds(given, n, column_of=None):
-    """Return confounds as columns of numbers (n, k); None for none.
+    """Return confounds as columns of numbers.
 
-    `column_of(name)` returns a column of the table at hand, (n,). Texts and booleans
-    are categories: a column of zeros and ones for each but the first.
+    Parameters
+    ----------
+    given : array_like, shape (n,) or (n, k) | DataFrame | str | list of str | None
+        As users give them: values, or names of columns. Texts and booleans are
+        categories, and become a column of zeros and ones for each but the first.
+    n : int
+        The number of trials.
+    column_of : callable or None, default=None
+        Returns the column (n,) of a name, where there is a table.
+
+    Returns
+    -------
+    confounds : ndarray, shape (n, k) | None
+        None for none.
     """
     if given is None:
         return None
@@ -92,7 +104,7 @@ def _numbers(values, n, name):
         )
     if column.nunique() == 1:
         raise ValueError(
-            f"confounds: {name} is constant ({column[0]!r} for all {n} trials), so "
+            f"confounds: {name} is constant ({column[0]} for all {n} trials), so "
             "that it explains nothing. Leave it out."
         )
     if column.dtype.kind in "iuf":

@@ -429,9 +429,10 @@ def regress(
         training set. A tuned penalty is chosen by the squared error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, as scikit-learn's KFold. Test sets may
-        overlap or miss trials, but training must be on all trials outside the test
-        set. Splitters are not shown the values; stratified ones are refused.
+        many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be
+        any trials outside their test set; if some are not all of them, a relative `reg`
+        and the width of a kernel are those of each training set. Test sets may overlap
+        or miss trials. Splitters are not shown the values; stratified ones are refused.
     scoring : str | callable | list of these
         ``"r2"``, ``"pearsonr"``, ``"neg_mean_squared_error"`` (in the squared unit of
         y), or several; the first is the one in ``result.scores``. All are computed on
@@ -442,10 +443,11 @@ def regress(
         Permutations P of the values for the null distribution; 0 for none. When fewer
         distinct ones exist, all of them are used.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
         such as 0, and report it.

@@ -214,7 +214,7 @@ def make_folds(cv, codes, groups=None, classes=None):
     Returns
     -------
     folds : Folds
-        The test sets.
+        The test sets, and the training sets if some are not all other rows.
 
     Raises
     ------

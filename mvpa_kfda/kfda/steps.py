@@ -36,6 +36,8 @@ _KEEPS = OneToOneFeatureMixin
 _BY_ROW = (StandardScaler, PCA)
 #: How nearly other steps must, relative to their largest value.
 _SAME = 1e-7
+#: Share of the variance up to which components are as exact from the covariance.
+_MOST_EXPLAINED = 0.999
 #: Confounds are collinear from here on, relative to the largest singular value.
 _ALIKE = 1e-10
 
@@ -238,7 +240,7 @@ def fit_steps(steps, X):
 def _fit(step, X):
     """Return a step that has learned from rows X; word what goes wrong."""
     try:
-        return clone(step).fit(X)
+        return _solved(clone(step), X).fit(X)
     except Exception as error:
         if _learns_with_labels(step, X):
             raise ValueError(_needs_labels(step)) from error
@@ -246,6 +248,19 @@ def _fit(step, X):
             f"The step {step!r} in preprocess cannot be learned from these "
             f"{X.shape[0]} trials with {X.shape[1]} features: {_reason(step, X, error)}"
         ) from error
+
+
+def _solved(step, X):
+    """Return a step that solves the same in less time, where one is known.
+
+    With fewer features than rows, components are those of the covariance; what they
+    lose to it, digits of the smallest ones, is not among a share of the variance.
+    """
+    share = getattr(step, "n_components", None)
+    if type(step) is PCA and step.svd_solver == "full" and X.shape[1] < X.shape[0]:
+        if isinstance(share, float) and share <= _MOST_EXPLAINED:
+            return step.set_params(svd_solver="covariance_eigh")
+    return step
 
 
 def _learns_with_labels(step, X):

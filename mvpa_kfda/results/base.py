@@ -409,7 +409,10 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     @property
     def degrees_of_freedom(self) -> Any:
-        """The trace of the hat matrix of all trials for each of the `lambdas`."""
+        """The trace of the hat matrix for each of the `lambdas`.
+
+        Of all trials, or of the training trials where every fold has its own matrix.
+        """
         return self._recorded("degrees_of_freedom")
 
     def _recorded(self, name):
