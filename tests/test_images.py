@@ -702,13 +702,13 @@ def table():
 def test_labels_of_all_kinds(table):
     words = ["face", "house", "face", "house"]
     for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups = read_labels(y, table["run"])
+        y, groups, *_ = read_labels(y, table["run"])
         assert isinstance(y, np.ndarray)
         assert y.dtype.kind == "U"
         assert y.tolist() == words
         assert groups.tolist() == [1, 1, 2, 2]
         assert groups.dtype.kind == "i"
-    y, groups = read_labels((table, "run"), "subject")
+    y, groups, *_ = read_labels((table, "run"), "subject")
     assert y.tolist() == [1, 1, 2, 2]
     assert groups.tolist() == ["b", "a", "b", "a"]
     assert read_labels(table["subject"])[0].tolist() == ["b", "a", "b", "a"]

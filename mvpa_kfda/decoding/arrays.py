@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.confounds import Confounds, read_confounds
+from ..data.confounds import Confounds, read_confounds, read_train_on
 from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.models import resolve_method
@@ -54,6 +54,7 @@ def cross_validate(
     average: int | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
 ) -> DecodingResult:
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
@@ -210,6 +211,7 @@ def cross_validate(
         average=average,
         preprocess=preprocess,
         confounds=read_confounds(confounds, len(X)),
+        train_on=read_train_on(train_on, len(X)),
     )
     n_features = X.shape[1]
     X, kernel = analysis.average(X, kernel)
@@ -248,6 +250,7 @@ def decode_arrays(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
 ) -> TimeResult | TimeRegressionResult:
     """Decode class labels at every time point of an array, without retraining.
 
@@ -404,6 +407,7 @@ def decode_arrays(
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
         confounds=read_confounds(confounds, data.shape[1]),
+        train_on=read_train_on(train_on, data.shape[1]),
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )
     data, kernel = analysis.average(data, kernel, axis=1)

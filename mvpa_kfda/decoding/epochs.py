@@ -11,7 +11,7 @@ from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
 
 from ..data.classes import EpochLabels, choose_epochs, names_classes
-from ..data.confounds import Confounds, confounds_of_epochs
+from ..data.confounds import Confounds, confounds_of_epochs, train_on_of_epochs
 from ..data.epochs import (
     check_epochs,
     check_map,
@@ -83,6 +83,7 @@ class _Options(TypedDict, total=False):
     keep_class_scores: bool
     preprocess: Preprocess
     confounds: Confounds
+    train_on: ArrayLike | str | None
 
 
 @overload
@@ -114,6 +115,7 @@ def decode_epochs(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
 ) -> TimeResult: ...
 
 
@@ -178,6 +180,7 @@ def decode_epochs(
     keep_class_scores=False,
     preprocess=None,
     confounds=None,
+    train_on=None,
 ):
     """Decode class labels from epochs at every time point, without retraining.
 
@@ -385,6 +388,7 @@ def decode_epochs(
     _check_task(task, epochs, y, sensors)
     confounds = confounds_of_epochs(epochs, confounds)
     chosen = choose_epochs(epochs, y, groups)
+    train_on = train_on_of_epochs(epochs, train_on, chosen)
     epochs = chosen.epochs
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)
@@ -409,11 +413,12 @@ def decode_epochs(
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
         confounds=None if confounds is None else confounds[chosen.kept],
+        train_on=train_on,
         maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
         numbers=chosen.numbers,
     )
     data = samples_first(epochs, picks)
-    scaling = fit_scaling(info, data, scale, kernel)
+    scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
     data = scaling.apply(data).reshape(-1, *data.shape[-2:])
     data, kernel = analysis.average(
         data, for_channels(kernel, info["ch_names"]), axis=1

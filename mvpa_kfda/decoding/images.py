@@ -200,6 +200,7 @@ def _decode_geometry(
             len(images.X),
             groups=labels[1],
             confounds=labels[2],
+            train_on=labels[3],
             kernel=kernel,
             reg=reg,
             random_state=random_state,
@@ -367,6 +368,7 @@ def searchlight(
     average: int | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
 ) -> VolumeResult:
     r"""Decode class labels around every voxel or vertex, without retraining.
 
@@ -583,7 +585,7 @@ def searchlight(
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, own),
-        read_labels(y, groups, confounds),
+        read_labels(y, groups, confounds, train_on),
         parameters=near,
         cv=cv,
         scoring=scoring,
@@ -626,6 +628,7 @@ def decode_regions(
     average: int | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
 ) -> VolumeResult:
     """Decode class labels from the voxels of every region of an atlas.
 
@@ -786,7 +789,7 @@ def decode_regions(
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), own),
-        read_labels(y, groups, confounds),
+        read_labels(y, groups, confounds, train_on),
         parameters={},
         cv=cv,
         scoring=scoring,
