@@ -722,7 +722,7 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
     path = tmp_path / f"labels of all{ending}"
     table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
     for given in (path, str(path), f"~/{path.name}"):
-        y, groups = read_labels((given, "label"), "run")
+        y, groups, *_ = read_labels((given, "label"), "run")
         assert y.tolist() == ["face", "house", "face", "house"]
         assert groups.tolist() == [1, 1, 2, 2]
 

@@ -250,19 +250,8 @@ def make_analysis(
         "train_on": None if train_on is None else train_on.record,
         **record_run(task, permutations, seed),
     }
-    analysis = Analysis(
-        classes,
-        codes,
-        groups,
-        folds,
-        tested,
-        moved,
-        permutations,
-        task,
-        parameters,
-        single,
-        averaging,
-    )
+    trials = classes, codes, groups, folds, tested, moved
+    analysis = Analysis(*trials, permutations, task, parameters, single, averaging)
     warn_of_design(analysis, numbers)
     return analysis
 

@@ -143,6 +143,16 @@ def cross_validate(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`.
 
     Returns
     -------
@@ -356,6 +366,16 @@ def decode_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`.
 
     Returns
     -------

@@ -20,7 +20,6 @@ from ..data.epochs import (
     check_scale,
     fit_scaling,
     progress_wanted,
-    scale_name,
 )
 from ..data.pairs import (
     check_alone,
@@ -46,6 +45,7 @@ from ..utils.checks import (
 )
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
+from .epochs import record_epochs
 from .positions import GeneralizationPositions, cut_windows, window_positions
 from .sizes import NULLS, KeptNull, Maps
 
@@ -233,10 +233,10 @@ def generalize_arrays(
         cross-validation each permutation's predictions are scored twice: with the
         tested labels permuted along with the trained ones, and with the tested labels
         as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
-        the training labels are permuted: no trial is both trained with and tested, and
-        the hypothesis is that what was trained with says nothing about what is tested,
-        which may well be decodable by itself.
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
+        with `train_on`, only the training labels are permuted: no trial is both trained
+        with and tested, and the hypothesis is that what was trained with says nothing
+        about what is tested, which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
         What may be exchanged. ``"within_folds"``: trials of the same test sets (and
         group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
@@ -293,6 +293,16 @@ def generalize_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`.
 
     Returns
     -------
@@ -462,8 +472,8 @@ def generalize_epochs(
     - `test_epochs` with the same trials, one by one, for example time-locked to the
       response (``same_trials=True``): cross-validated, so that no trial is both
       trained with and tested.
-    - `train_on`: trained on the epochs that a metadata query selects, tested on all
-      others.
+    - `train_on`: trained on some epochs, tested on the others (cross-decoding): without
+      folds, or with `groups` or `cv` so that whole runs are left out.
 
     Parameters
     ----------
@@ -490,9 +500,18 @@ def generalize_epochs(
         given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
         names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
         ``test_epochs=epochs`` one side is trained with and the other tested.
-    train_on : str | None
-        A query on ``epochs.metadata`` as pandas understands it, for example
-        ``"position == 'upper'"``.
+    train_on : str | array_like of bool, shape (n_epochs,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`. A string is a query on
+        ``epochs.metadata`` as pandas understands it, for example
+        ``"position == 'upper'"``; of an array also what `y` leaves out.
     same_trials : bool | None
         Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
         found out by comparing the data at common times; epochs that are cut around
@@ -511,8 +530,8 @@ def generalize_epochs(
         ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
         each channel is divided by its own standard deviation. A noise covariance:
         channels are whitened with it. None: nothing. Standard deviations are those of
-        all epochs and picked channels, without labels. They are taken from `epochs` (or
-        the part to train on) and applied to test epochs too.
+        all epochs and picked channels, without labels; with `train_on` of those to
+        train with. They are taken from `epochs` and applied to test epochs too.
     window, step : float | None
         Length of a sliding window and distance between windows in seconds, rounded to
         samples. None: one sample.
@@ -553,10 +572,10 @@ def generalize_epochs(
         cross-validation each permutation's predictions are scored twice: with the
         tested labels permuted along with the trained ones, and with the tested labels
         as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
-        the training labels are permuted: no trial is both trained with and tested, and
-        the hypothesis is that what was trained with says nothing about what is tested,
-        which may well be decodable by itself.
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
+        with `train_on`, only the training labels are permuted: no trial is both trained
+        with and tested, and the hypothesis is that what was trained with says nothing
+        about what is tested, which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
         What may be exchanged. ``"within_folds"``: trials of the same test sets (and
         group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
@@ -701,6 +720,8 @@ def generalize_epochs(
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
     kernel = for_channels(kernel, sets.info["ch_names"])
+    recorded = record_epochs(sets.info, scale, windows, window_mode, sfreq)
+    recorded["train_on"] = None if train_on is None else train_on.record
     return generalize(
         analysis,
         (data, windows),
@@ -711,16 +732,7 @@ def generalize_epochs(
         null=null,
         n_jobs=n_jobs,
         verbose=progress,
-        parameters={
-            "ch_names": list(sets.info["ch_names"]),
-            "scale": scale_name(scale),
-            "train_on": None if train_on is None else train_on.record,
-            "window": windows.width / sfreq,
-            "step": windows.step / sfreq,
-            "window_mode": window_mode,
-            "sfreq": sfreq,
-            **sets.record,
-        },
+        parameters=recorded | sets.record,
         undo=scaling.undo,
         info_fif=pack_info(sets.info),
     )

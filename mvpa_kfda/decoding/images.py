@@ -497,6 +497,18 @@ def searchlight(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`. A string is a query
+        on the table of `y` as pandas understands it, for example
+        ``"modality == 'seen'"``.
 
     Returns
     -------
@@ -747,6 +759,18 @@ def decode_regions(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`. A string is a query
+        on the table of `y` as pandas understands it, for example
+        ``"modality == 'seen'"``.
 
     Returns
     -------

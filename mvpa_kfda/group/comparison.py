@@ -514,6 +514,8 @@ def _other_permutations(a, b):
     same_folds = len(a.tests) == len(b.tests)
     if not (same_folds and all(map(np.array_equal, a.tests, b.tests))):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
+    if not _same(a._chosen, b._chosen):
+        words.append("trials to train with (train_on)")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
     if of_a.get("exact") and of_b.get("exact"):
