@@ -578,19 +578,30 @@ def test_chance_is_that_of_the_tested_trials():
     assert set(codes) == {0, 1}
 
 
+@pytest.mark.parametrize("reg", [0.3, Tuned(cv=3)], ids=str)
+def test_patterns_of_all_are_those_of_all_chosen_trials(reg):
+    epochs = simulate_epochs(n_trials=80, n_classes=2, random_state=0)
+    chosen, runs = np.arange(80) < 50, np.arange(80) % 4
+    options = {"reg": reg, "step": 0.3}
+    result = decode_epochs(epochs, train_on=chosen, groups=runs, **options)
+    alone = decode_epochs(epochs[chosen], groups=runs[chosen], **options)
+    for name, maps in alone.pattern_maps.items():
+        if name != "class_folds":  # one by one, with penalties of their own
+            scale = np.abs(maps).max()
+            assert_allclose(
+                result.pattern_maps[name], maps, rtol=1e-6, atol=1e-9 * scale
+            )
+
+
 def test_patterns_are_those_of_the_models_of_chosen_trials():
     epochs = simulate_epochs(n_trials=80, n_classes=2, random_state=0)
     chosen = np.arange(80) % 2 == 0
     runs = np.repeat(np.arange(4), 20)
     options = {"groups": runs, "step": 0.1}
     result = decode_epochs(epochs, train_on=chosen, **options)
-    # Of all that are trained with, as if nothing else had been given.
-    alone = decode_epochs(epochs[chosen], groups=runs[chosen], step=0.1)
-    for name, evoked in result.patterns().items():
-        other = alone.patterns()[name]
-        assert_allclose(evoked.data, other.data, rtol=1e-6, atol=1e-12)
-        assert evoked.nave == other.nave
-    # And the mean over the models of folds, each of its own training trials.
+    for evoked in result.patterns().values():
+        assert evoked.nave == 20
+    # The mean over the models of folds, each of its own training trials.
     maps = []
     for run in range(4):
         part = epochs[chosen & (runs != run)]
@@ -629,6 +640,24 @@ def test_groups_of_subjects():
         assert group.scores.shape == (T,)
 
 
+def test_class_sizes_are_those_of_the_tested_trials():
+    # Of 24, 24 and 24 trials, 12, 12 and 4 are tested.
+    order = np.argsort(np.argsort(CODES, kind="stable"))
+    chosen = order % 24 < np.array([12, 12, 20])[CODES]
+    results = [
+        decode_arrays(
+            X + seed * np.random.default_rng(seed).normal(size=X.shape),
+            NAMES,
+            train_on=chosen,
+            n_permutations=9,
+            random_state=0,
+        )
+        for seed in range(3)
+    ]
+    with pytest.warns(RuntimeWarning, match=r"different sizes \(up to 3 to 1\)"):
+        group_inference(results, "t")
+
+
 def test_comparisons_know_what_was_trained_with():
     options = {"groups": RUNS, **PERMUTED}
     one = decode_arrays(X, NAMES, train_on=CHOSEN, **options)
@@ -641,6 +670,9 @@ def test_comparisons_know_what_was_trained_with():
     another = decode_arrays(X, NAMES, train_on=fewer, cv=left, **options)
     with pytest.raises(ValueError, match=r"trials to train with \(train_on\)"):
         compare(one, another)
+    reverse = decode_arrays(X, NAMES, train_on=~CHOSEN, **options)
+    with pytest.raises(ValueError, match=r"but they have no tested trial in common\."):
+        compare(one, reverse, "sign-flip")
 
 
 def test_checkpoints_know_what_was_trained_with(tmp_path):

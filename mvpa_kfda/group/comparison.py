@@ -319,6 +319,8 @@ def _other_trials(a, b):
         if n != n_other:
             return f"{name} of {n} and {n_other} trials"
         return f"another {name} for {np.count_nonzero(of_a != of_b)} of {n} trials"
+    if not np.isin(np.concatenate(a.tests), np.concatenate(b.tests)).any():
+        return "no tested trial in common"
     return ""
 
 
