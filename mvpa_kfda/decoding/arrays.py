@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.confounds import Confounds, read_confounds
+from ..data.confounds import Confounds, read_confounds, read_train_on
 from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.models import resolve_method
@@ -54,6 +54,7 @@ def cross_validate(
     average: int | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
 ) -> DecodingResult:
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
@@ -145,6 +146,16 @@ def cross_validate(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`.
 
     Returns
     -------
@@ -213,6 +224,7 @@ def cross_validate(
         average=average,
         preprocess=preprocess,
         confounds=read_confounds(confounds, len(X)),
+        train_on=read_train_on(train_on, len(X)),
     )
     n_features = X.shape[1]
     X, kernel = analysis.average(X, kernel)
@@ -251,6 +263,7 @@ def decode_arrays(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
 ) -> TimeResult | TimeRegressionResult:
     """Decode class labels at every time point of an array, without retraining.
 
@@ -359,6 +372,16 @@ def decode_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`.
 
     Returns
     -------
@@ -410,6 +433,7 @@ def decode_arrays(
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
         confounds=read_confounds(confounds, data.shape[1]),
+        train_on=read_train_on(train_on, data.shape[1]),
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )
     data, kernel = analysis.average(data, kernel, axis=1)

@@ -200,6 +200,7 @@ def _decode_geometry(
             len(images.X),
             groups=labels[1],
             confounds=labels[2],
+            train_on=labels[3],
             kernel=kernel,
             reg=reg,
             random_state=random_state,
@@ -373,6 +374,7 @@ def searchlight(
     average: int | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
 ) -> VolumeResult:
     r"""Decode class labels around every voxel or vertex, without retraining.
 
@@ -504,6 +506,18 @@ def searchlight(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`. A string is a query
+        on the table of `y` as pandas understands it, for example
+        ``"modality == 'seen'"``.
 
     Returns
     -------
@@ -592,7 +606,7 @@ def searchlight(
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, own),
-        read_labels(y, groups, confounds),
+        read_labels(y, groups, confounds, train_on),
         parameters=near,
         cv=cv,
         scoring=scoring,
@@ -635,6 +649,7 @@ def decode_regions(
     average: int | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
 ) -> VolumeResult:
     """Decode class labels from the voxels of every region of an atlas.
 
@@ -756,6 +771,18 @@ def decode_regions(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression, nor together with `average`. A string is a query
+        on the table of `y` as pandas understands it, for example
+        ``"modality == 'seen'"``.
 
     Returns
     -------
@@ -798,7 +825,7 @@ def decode_regions(
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), own),
-        read_labels(y, groups, confounds),
+        read_labels(y, groups, confounds, train_on),
         parameters={},
         cv=cv,
         scoring=scoring,

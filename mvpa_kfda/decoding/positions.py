@@ -619,7 +619,7 @@ class GeneralizationPositions(Positions):
     def _foldwise(self, plan, learned):
         """Return the transfer of folds with matrices of their own, or of a model."""
 
-        def chunks_of(part, trials):
+        def chunks_of(part, trials, learned):
             def rows(windows):
                 if self._test_windows is None:
                     features = self._test_features(windows, trials)
@@ -634,10 +634,13 @@ class GeneralizationPositions(Positions):
 
         if plan.batches:
             return FoldwiseTransfer(
-                plan, lambda part: chunks_of(part, part.test), self.width, self.true
+                plan,
+                lambda part: chunks_of(part, part.test, learned),
+                self.width,
+                self.true,
             )
         whole, everybody = plan.whole, np.arange(self.n_test)
-        chunks = chunks_of(whole, everybody)
+        chunks = chunks_of(whole, everybody, learned.of_others)
         return Transfer(whole.plan, whole.expansions, chunks, self.true, self.n_test)
 
     def _uses_features(self, X, task):

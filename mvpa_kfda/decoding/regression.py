@@ -28,6 +28,7 @@ from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preproces
 from ..kfda.folds import Folds, make_folds, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
+from ..kfda.steps import Learned, check_steps
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,
@@ -243,6 +244,10 @@ class RegressionAnalysis:
         """The values to be predicted, (n,)."""
         return self.values.given
 
+    def of_trained(self, data):
+        """Return data as they are: all trials are trained with."""
+        return data
+
     def task_for(self, positions):
         """Return the task of any positions."""
         return self.task
@@ -305,7 +310,8 @@ def make_regression_analysis(
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
-    learned = check_foldwise(preprocess, confounds, folds, kernel)
+    learned = Learned(check_steps(preprocess), confounds)
+    check_foldwise(learned, preprocess, folds, kernel)
     seed = draw_seed(random_state)
 
     def check(n_permutations):
@@ -557,6 +563,7 @@ def _make_from_decoding(
     average=None,
     keep_class_scores=False,
     numbers=None,
+    train_on=None,
     **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
@@ -568,6 +575,7 @@ def _make_from_decoding(
         n_components=n_components,
         average=average,
         keep_class_scores=keep_class_scores or None,
+        train_on=train_on,
     )
     scoring = "r2" if scoring == "accuracy" else scoring
     return make_regression_analysis(*data, scoring=scoring, **options)

@@ -175,11 +175,12 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def whole(self):
-        """The part that trains on all trials."""
-        everything = np.arange(self.n_rows)
+        """The part that trains on all trials that are to be trained with."""
+        folds = self.folds
+        everything = np.arange(self.n_rows) if folds is None else folds.rows_of_all
         with config_context(assume_finite=True, skip_parameter_validation=True):
             transform = self._learn(everything)
-            Z = transform(self.X)
+            Z = transform(self.X[everything])
             plan = self._plan(Z, -1)
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
 

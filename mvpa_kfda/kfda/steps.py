@@ -161,6 +161,8 @@ class Learned:
     steps: tuple = ()
     #: To be taken out of the features first, (n, k).
     confounds: np.ndarray | None = None
+    #: The same of other trials that are tested, (n_test, k).
+    others: np.ndarray | None = None
 
     def __bool__(self):
         return bool(self.steps) or self.confounds is not None
@@ -172,6 +174,11 @@ class Learned:
         C = self.confounds[trials]
         C = np.broadcast_to(C, (*X.shape[:-1], C.shape[-1]))
         return np.concatenate([X, C], axis=-1)
+
+    @property
+    def of_others(self):
+        """The same for other trials that are tested."""
+        return replace(self, confounds=self.others)
 
     def averaged(self, averaging):
         """Return the same for averages of trials."""
