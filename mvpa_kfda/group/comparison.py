@@ -511,8 +511,8 @@ def _other_permutations(a, b):
     words = []
     if not _same(a.groups, b.groups):
         words.append("groups")
-    same_folds = len(a.tests) == len(b.tests)
-    if not (same_folds and all(map(np.array_equal, a.tests, b.tests))):
+    tests, trains = zip(*((r.tests, r.trains or ()) for r in (a, b)), strict=True)
+    if not all(_same_sets(*sets) for sets in (tests, trains)):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
@@ -524,6 +524,11 @@ def _other_permutations(a, b):
         if of_a.get(name) != of_b.get(name):
             words.append(f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})")
     return words
+
+
+def _same_sets(ours, theirs):
+    """Tell whether two tuples of row numbers are the same."""
+    return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
 
 
 def _worded_folds(result):

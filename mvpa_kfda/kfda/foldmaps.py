@@ -42,6 +42,8 @@ from .penalties import resolve_penalty
 
 #: How nearly features must be affine in the data, relative to their size.
 _AFFINE = 1e-11
+#: How many standard deviations test trials may be away, lest digits are lost to them.
+_FAR = 1e4
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ class MapMaker:
         left, right = _solve(L, Fc.T), _solve(L, (F_te - F.mean(axis=0)).T).T
         df = 1 + float(np.square(left).sum())
         if self._shares(len(train) + len(test), len(scatter)):
-            W = self._weights(features, np.concatenate([train, test]), F, F_te)
+            W = self._weights(features, train, test, np.concatenate([F, F_te]))
             if W is not None:
                 tested = self.products[:, self.place[test]]
                 mean = self.products[:, self.place[train]].mean(axis=1)
@@ -203,17 +205,22 @@ class MapMaker:
             and 2 * n * p + k * rank * p < k * rank * n
         )
 
-    def _weights(self, features, rows, *F):
-        """Return W (p, r) of features F of rows; None if they are not affine.
+    def _weights(self, features, train, test, F):
+        """Return W (p, r) of features F of all trials; None if they are not affine.
 
-        Each column of the data is moved by itself, by as much as it varies.
+        Each column of the data is moved by itself, by as much as it varies. None, too,
+        where a test trial is so large that what training trials share would lose its
+        digits to it.
         """
-        centred = self.X[rows] - self.offset
+        centred = self.X[np.concatenate([train, test])] - self.offset
+        known, new = centred[: len(train)], centred[len(train) :]
+        away = np.abs(new - known.mean(axis=0)).max(axis=0)
+        if (away > _FAR * known.std(axis=0) + 1e-12 * np.abs(self.offset)).any():
+            return None
         size = np.sqrt(np.mean(centred**2, axis=0))
         size[size == 0] = 1.0
         moved = features(self.offset + np.vstack([np.zeros_like(size), np.diag(size)]))
         W = (moved[1:] - moved[0]) / size[:, None]
-        F = np.concatenate(F)
         error = np.abs(centred @ W + moved[0] - F).max()
         return W if error <= _AFFINE * np.abs(F).max() else None
 
