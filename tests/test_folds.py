@@ -26,7 +26,7 @@ GROUPS = np.repeat(np.arange(4), 6)
         (ms.StratifiedGroupKFold(2), True, True),
         (ms.ShuffleSplit(5, test_size=0.2, random_state=0), False, False),
         (ms.ShuffleSplit(5, test_size=6, train_size=9, random_state=0), False, False),
-        (ms.TimeSeriesSplit(3, gap=1), None, False),
+        (ms.TimeSeriesSplit(3, gap=1), False, False),
         (ms.PredefinedSplit(np.repeat([0, 1, -1], 8)), None, False),
     ],
 )
@@ -69,6 +69,9 @@ def test_iterables():
         assert folds.sees_labels is None
     one_out = make_folds(list(ms.LeaveOneOut().split(CODES)), CODES)
     assert one_out.sees_labels is False
+    # Where fewer are trained with, they may have been chosen by their labels.
+    balanced = [(train[:-1], test) for train, test in ms.LeaveOneOut().split(CODES)]
+    assert make_folds(balanced, CODES).sees_labels is None
 
 
 def test_blocks_number_rows_that_share_their_test_sets():

@@ -40,14 +40,25 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+import build
 import reference
-from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, regress
+from mvpa_kfda import (
+    KernelFDA,
+    Ridge,
+    Tuned,
+    cross_validate,
+    decode_epochs,
+    generalize_epochs,
+    regress,
+)
 from mvpa_kfda.data.confounds import read_confounds
+from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis, read_features
 from mvpa_kfda.kfda.direct import FoldModels
 from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
+from mvpa_kfda.kfda.patterns import class_patterns
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
@@ -203,12 +214,19 @@ def refit_pipeline(problem, labels, train, test):
     return model.predict(X[test]), scores
 
 
-def refit_oracle(problem, labels, train, test):
-    """Return the same of the oracle, on features after the steps."""
-    X, method = problem.without_confounds(train), METHODS[problem.method]
+def learned(problem, train, test):
+    """Return the features of training and test trials after all that is learned."""
+    X = problem.without_confounds(train)
     Z, Z_test = X[train], X[test]
     for step in transformers(problem.steps):
         Z, Z_test = step.fit(Z).transform(Z), step.transform(Z_test)
+    return Z, Z_test
+
+
+def refit_oracle(problem, labels, train, test):
+    """Return the same of the oracle, on features after the steps."""
+    method = METHODS[problem.method]
+    Z, Z_test = learned(problem, train, test)
     kernels = [fit(Z, np.arange(Z.shape[1])) for fit in method.kernels]
     grams = [k(Z, Z) for k in kernels]
     lambdas = [method.lam(Z, K) for K in grams]
@@ -432,9 +450,7 @@ def test_penalties_are_tuned_within_every_training_set(
     plan = check(problem, [refit_pipeline])
 
     def refit_chosen(problem, labels, train, test):
-        Z, Z_test = problem.X[train], problem.X[test]
-        for step in transformers(steps):
-            Z, Z_test = step.fit(Z).transform(Z), step.transform(Z_test)
+        Z, Z_test = learned(problem, train, test)
         K, mine, rows = linear_kernel(Z), labels[train], np.arange(len(Z))
         within = KFold(inner, shuffle=True, random_state=0) if inner else LeaveOneOut()
         lambdas = [[reg * scale_of(K) for reg in GRID]]
@@ -634,6 +650,21 @@ def test_offsets_cost_no_more_digits_than_they_must(offset, p):
         assert_equal_scores(far.class_scores, near.class_scores, 1e-11 * offset)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
+@pytest.mark.parametrize("steps", ["zscore", "pca", ["zscore", "whiten"]], ids=str)
+def test_a_trial_far_from_the_others_costs_them_no_digits(steps, far, monkeypatch):
+    share(monkeypatch, True)
+    X, codes = make_data(3, 6)
+    cv = [(np.arange(9, 35), np.arange(9))]
+    problem = Problem(X, codes, steps, cv=cv)
+    X_far = X.copy()
+    X_far[4] = far * np.arange(6)
+    before, found = predict(problem)[2], predict(replace(problem, X=X_far))[2]
+    others = np.arange(9) != 4
+    ours = found.class_scores[others]
+    assert_equal_scores(ours, before.class_scores[others], atol=1e-10)
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 @pytest.mark.parametrize("steps", ["zscore", "pca", "quantiles", None], ids=str)
 def test_batches_change_no_number(steps, batch_size):
@@ -689,10 +720,7 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
     result = regress(X, y, confounds=table, scoring="neg_mean_squared_error", **options)
     total, times, errors = np.zeros(35), np.zeros(35), []
     for train, test in problem.folds:
-        cleaned = problem.without_confounds(train)
-        Z, Z_test = cleaned[train], cleaned[test]
-        for step in transformers(problem.steps):
-            Z, Z_test = step.fit(Z).transform(Z), step.transform(Z_test)
+        Z, Z_test = learned(problem, train, test)
         K, rows = linear_kernel(Z), np.arange(len(Z))
         tuned = TUNING if isinstance(reg, Tuned) else [reg]
         lambdas = [[each * scale_of(K) for each in tuned]]
@@ -709,5 +737,126 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
     parameters = result.parameters
     assert parameters["n_confounds"] == 4
     names = {"zscore": ["StandardScaler()"], None: None}
-    expected = names.get(steps, ["QuantileTransformer(n_quantiles=10)"])
+    seeded = ["QuantileTransformer(n_quantiles=10, random_state=0)"]
+    expected = names.get(steps, seeded)
     assert parameters["preprocess"] == expected
+
+
+# ---------------------------------------------------------------------------- patterns
+
+
+def refit_patterns(problem, train):
+    """Return the class patterns (c, p) of a model of the oracle, NaN for absent ones.
+
+    Its discriminant scores stand for s: another basis than the package uses.
+    """
+    codes, signal = problem.codes[train], problem.X[train]
+    K = linear_kernel(learned(problem, train, train)[0])
+    scores = reference.fit(K, codes, 0.3 * scale_of(K), problem.n_classes).transform(K)
+    joint, p = np.cov(signal, scores, rowvar=False), signal.shape[1]
+    A = joint[:p, p:] @ np.linalg.inv(joint[p:, p:])  # Haufe et al. (2014)
+    patterns = np.full((problem.n_classes, p), np.nan)
+    for k in np.unique(codes):
+        patterns[k] = A @ (scores[codes == k].mean(axis=0) - scores.mean(axis=0))
+    return patterns
+
+
+#: Class 2 is in the first training set alone.
+LOST = [
+    lambda codes: (np.arange(20), np.arange(20, 35)),
+    lambda codes: (np.flatnonzero(codes != 2)[:15], np.flatnonzero(codes != 2)[15:]),
+    lambda codes: (np.flatnonzero(codes != 2)[5:], np.flatnonzero(codes == 2)[:9]),
+]
+
+
+@pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
+@both_shapes
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("steps", ["zscore", "pca", "own", None], ids=str)
+@pytest.mark.parametrize("name", ["partition", "unequal", "lost", "confounds"])
+def test_patterns_are_those_of_refitted_models(name, steps, shares, p, monkeypatch):
+    share(monkeypatch, shares)
+    X, codes = make_data(3, p)
+    problem = Problem(X, codes, STEPS.get(steps))
+    if name == "confounds":
+        table, columns = make_confounds(len(codes), codes)
+        problem = replace(problem, confounds=table, columns=columns)
+    elif name == "lost":
+        problem = replace(problem, cv=[make(codes) for make in LOST])
+    else:
+        problem = replace(problem, cv=FOLDS[name if steps else "a part"])
+    plan, _, _ = predict(problem)
+    ours = class_patterns(plan, codes, 3, X)
+    expected = refit_patterns(problem, np.arange(len(codes)))
+    atol = 1e-8 * np.abs(expected).max()
+    assert_allclose(ours["class"], expected, rtol=0, atol=atol)
+    of_folds = [refit_patterns(problem, train) for train, _ in problem.folds]
+    assert np.isnan(of_folds).any() == (name == "lost")
+    expected = np.nanmean(of_folds, axis=0)
+    assert_allclose(ours["class_folds"], expected, rtol=0, atol=atol)
+    assert np.abs(ours["class_folds"] - ours["class"]).max() > 1e4 * atol
+
+
+@pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
+def test_a_class_that_no_fold_trains_on_has_no_pattern():
+    X, codes = make_data(3, 6)
+    problem = Problem(X, codes, "zscore", cv=[make(codes) for make in LOST[1:]])
+    ours = class_patterns(predict(problem)[0], codes, 3, X)
+    assert np.isnan(ours["class_folds"][2]).all()
+    assert np.isfinite(ours["class_folds"][:2]).all()
+    assert np.isfinite(ours["class"]).all()
+
+
+@pytest.mark.parametrize("reg", [0.3, Tuned(TUNING, cv=3)], ids=["fixed", "tuned"])
+def test_patterns_of_epochs_are_in_the_units_of_their_channels(reg):
+    X, codes = build.trials((12, 12, 12), 4, 3)
+    epochs = build.epochs(X, codes, types=["eeg", "eeg", "mag", "grad"])
+    cv = ShuffleSplit(3, test_size=6, train_size=24, random_state=0)
+    options = {"cv": cv, "reg": reg, "preprocess": ["zscore", "pca"]}
+    confounds = np.arange(36) + 6.0 * codes
+    result = decode_epochs(epochs, codes, confounds=confounds, **options)
+    raw = epochs.get_data(copy=False)
+    scales = np.array([1e6, 1e6, 1e13, 1e12])  # as they are handed to models
+    for t in range(3):
+        problem = Problem(
+            raw[:, :, t] * scales, codes, ["zscore", "pca"], columns=confounds[:, None]
+        )
+        if isinstance(reg, Tuned):
+            break
+        of_folds = [refit_patterns(problem, train) for train, _ in result.folds]
+        expected = np.mean(of_folds, axis=0) / scales
+        ours = result.pattern_maps["class_folds"][t]
+        assert_allclose(ours * scales, expected * scales, rtol=0, atol=1e-8)
+    maps = generalize_epochs(epochs, codes, confounds=confounds, **options).pattern_maps
+    for kind in maps:
+        ours, expected = maps[kind], result.pattern_maps[kind]
+        assert_allclose(ours / expected, 1, rtol=1e-8)
+
+
+@pytest.mark.parametrize("limit", [1, None], ids=["no memory", "memory"])
+def test_positions_that_share_targets_are_decoded_as_alone(limit, monkeypatch):
+    if limit:
+        monkeypatch.setattr(positions, "_BLOCK_BYTES", limit)
+    rng = np.random.default_rng(0)
+    y, X = np.arange(40) % 3, rng.standard_normal((40, 5, 6))
+    X[:, :, 4] *= 1 + np.arange(5)
+    X[:, 0] += y[:, None]
+    options = {"cv": 4, "n_permutations": 30, "random_state": 0, "scoring": "accuracy"}
+    options["preprocess"] = "zscore"
+    course = decode_arrays(X, y, verbose=False, **options)
+    for t in range(6):
+        alone = cross_validate(X[:, :, t], y, **options)
+        assert_allclose(course.scores[t], alone.scores, rtol=0, atol=1e-12)
+        assert_allclose(course.null[:, t], alone.null, rtol=0, atol=1e-12)
+        assert_allclose(
+            course.penalty["lambda"][t], alone.penalty["lambda"], rtol=1e-9, atol=0
+        )
+    assert len(np.unique(course.scores)) > 2
+
+
+def test_the_position_of_an_error_is_found_among_several():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5, 6))
+    X[:32, :, 2] = 1.0  # one fold is left nothing to learn from
+    with pytest.raises(ValueError, match=r"At 2\.000 s: In fold 4"):
+        decode_arrays(X, np.arange(40) % 2, cv=KFold(5), preprocess="zscore")

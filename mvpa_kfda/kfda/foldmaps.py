@@ -42,6 +42,8 @@ from .penalties import resolve_penalty
 
 #: How nearly features must be affine in the data, relative to their size.
 _AFFINE = 1e-11
+#: How many standard deviations test trials may be away, lest digits are lost to them.
+_FAR = 1e4
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,8 @@ class MapMaker:
         df = 1 + len(inverse) - lam * np.square(inverse).sum()
         right, W, mean = (F_te - F.mean(axis=0)) @ inverse.T, None, None
         if self._shares(len(train) + len(test), len(scatter)):
-            W = self._weights(features, np.concatenate([train, test]), F, F_te)
+            both = np.concatenate([F, F_te])
+            W = self._weights(features, train, test, both)
         if W is None:
             left = inverse @ Fc.T
         else:
@@ -217,12 +220,19 @@ class MapMaker:
             and 2 * n * p + k * rank * p < k * rank * n
         )
 
-    def _weights(self, features, rows, *F):
-        """Return W (p, r) of features F of rows; None if they are not affine."""
+    def _weights(self, features, train, test, F):
+        """Return W (p, r) of features F of all trials; None if they are not affine.
+
+        None, too, where a test trial is so large that what training trials share would
+        lose its digits to it.
+        """
+        known, new = (self.centred[self.place[rows]] for rows in (train, test))
+        away = np.abs(new - known.mean(axis=0)).max(axis=0)
+        if (away > _FAR * known.std(axis=0) + 1e-12 * np.abs(self.offset)).any():
+            return None
         moved = features(self.probes)
         W = (moved[1:] - moved[0]) / self.spread[:, None]
-        F = np.concatenate(F)
-        error = np.abs(self.centred[self.place[rows]] @ W + moved[0] - F).max()
+        error = np.abs(np.concatenate([known, new]) @ W + moved[0] - F).max()
         return W if error <= _AFFINE * np.abs(F).max() else None
 
     def _pack(self, train, left, right, is_dual, lam, df, mean=None):

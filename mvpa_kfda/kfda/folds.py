@@ -271,7 +271,9 @@ def make_folds(cv, codes, groups=None, classes=None):
         trains = None  # to be worked out
     if type(cv) in _STRATIFIED:
         sees_labels = True
-    elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
+    elif type(cv) in _LABEL_BLIND:
+        sees_labels = False
+    elif trains is None and _is_leave_one_out(tests, len(codes)):
         sees_labels = False
     else:
         sees_labels = None

@@ -85,7 +85,7 @@ def _seeded(step):
 
 
 def _requires_labels(step):
-    """Tell whether a step says that it needs labels, by its tags or how it is called."""
+    """Tell whether a step needs labels, by its tags or by how it is called."""
     tags = getattr(step, "__sklearn_tags__", None)
     if tags is not None and tags().target_tags.required:
         return True
