@@ -47,6 +47,7 @@ from mvpa_kfda import (
     Ridge,
     Tuned,
     cross_validate,
+    decode_arrays,
     decode_epochs,
     generalize_epochs,
     regress,
