@@ -25,6 +25,7 @@ from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.kfda.kernels import KERNELS
 from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
+from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
@@ -437,10 +438,12 @@ def test_status_reaches_the_shell():
     assert done.stdout == f"mvpa-kfda {mvpa_kfda.__version__}\n"
 
 
-OF_IMAGES = "--drop --resume --mask roc_auc tfce .check IMAGE permuted"
+OF_IMAGES = (
+    "--drop --preprocess --confounds --resume --mask roc_auc tfce .check IMAGE permuted"
+)
 HELP = {
     "epochs": "--by --correction roc_auc tfce polynomial replaced --generalize "
-    "--test-file --train-on --null --sensors",
+    "--test-file --train-on --null --sensors --preprocess --confounds",
     "searchlight": f"--radius --process-mask {OF_IMAGES}",
     "regions": f"--atlas --atlas-names {OF_IMAGES}",
     "group": "--method --other --paired",
@@ -461,6 +464,7 @@ def test_names_of_options_are_those_of_the_functions():
     assert list(common.CORRECTIONS) == list(CORRECTIONS)
     assert list(common.METRICS) == list(METRICS)
     assert common.NULLS == NULLS
+    assert common.STEPS == tuple(STEPS)
     assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
     assert set(common.CRITERIA) == set(CRITERIA)
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)

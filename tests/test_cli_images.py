@@ -427,6 +427,39 @@ def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, group
     assert said in capsys.readouterr().out
 
 
+def test_confounds_are_averaged_within_blocks(inside, tmp_path, capsys, no_figures):
+    data, table = write_blocks(tmp_path)
+    table["motion"] = np.random.default_rng(3).normal(size=len(table))
+    table["scanner"] = np.where(table["image"] == 1, "old", "new")
+    table["odd"] = np.where(np.arange(len(table)) % 2, "yes", "no")
+    table.to_csv(tmp_path / "blocks.tsv", sep="\t", index=False)
+    kept = table.iloc[[a for a, _ in SPANS]].copy()
+    kept["motion"] = [table["motion"][a:b].mean() for a, b in SPANS]
+    means = [data[..., a:b].sum(axis=3) / (b - a) for a, b in SPANS]
+    expected = searchlight(
+        Nifti1Image(np.stack(means, axis=3), AFFINE),
+        (kept, "label"),
+        groups="run",
+        confounds=["motion", "scanner"],
+        mask_img="mask.nii.gz",
+        radius=3.0,
+        random_state=0,
+    )
+    command = [
+        *("searchlight", str(tmp_path / "a.nii.gz"), str(tmp_path / "b.nii.gz")),
+        *("--labels", str(tmp_path / "blocks.tsv"), "--average-blocks"),
+        *("--groups", "run", "--permutations", "0", *SHORT, "--confounds"),
+    ]
+    files = run(tmp_path / "out", command, "motion", "scanner")
+    result = load_result(files[".h5"])
+    assert result.parameters["n_confounds"] == 2
+    assert_array_equal(result.scores, expected.scores)
+    assert_allclose(result.lambdas, expected.lambdas, rtol=1e-9, atol=0)
+    capsys.readouterr()
+    assert main([*command, "motion", "odd", "--out", str(tmp_path / "other")]) == 2
+    assert "'odd' of --confounds holds several values" in capsys.readouterr().err
+
+
 def test_single_images_are_averaged_alone(inside, tmp_path, capsys, no_figures):
     rng, paths = np.random.default_rng(2), []
     for number in range(6):
@@ -596,6 +629,8 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "first.csv"], "2 tables for 1 images. Give one table for all"),
         ([*BOLD, "--label-column", "x"], "--label-column: 'x' is no .*'label', 'run'"),
         ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
+        ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is no column of --lab"),
+        ([*BOLD[:3], "holes.tsv", "--confounds", "code"], "'code' of --labels is empt"),
         ([*BOLD, "--drop", "Rest"], "no volume has .* 'Rest'.* 'face', 'house', 'rest"),
         ([*BOLD, "--drop", "face", "house", "rest"], "--drop leaves no volume"),
         ([*BOLD, "--drop", "face", "house"], "class"),

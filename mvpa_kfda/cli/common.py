@@ -30,6 +30,8 @@ REGRESSION_METRICS = ("r2", "pearsonr", "neg_mean_squared_error")
 #: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
 PENALTIES = ("tuned", "ledoit_wolf", "oas")
 CRITERIA = ("squared_error", "accuracy", "log_loss")
+#: Steps that every fold learns.
+STEPS = ("zscore", "pca", "whiten")
 
 #: Corrections that need every permutation's map, and those for which ``--null stream``
 #: keeps too little of them.
@@ -117,6 +119,15 @@ ANALYSIS_OPTIONS = (
         "--average", "average", "K", "average K trials of a class within test sets", int
     ),
     Option("--nystrom", "approx", "R", "approximate the kernel with R landmarks", int),
+    Option(
+        "--preprocess",
+        "preprocess",
+        STEPS,
+        "steps that every fold learns from its training trials, in this order: zscore "
+        "of each feature, pca with 99 %% of the variance, whiten: the same with unit "
+        "variance",
+        several=True,
+    ),
 )
 
 #: The correction, which results take and the functions do not.
@@ -289,6 +300,16 @@ REWORDED = (
         r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b"
         r"| or cv=GroupKFold\(\d+\)",
         "",
+    ),
+    (
+        r" \(X_test, test_epochs\)(, whose confounds are not\. Leave confounds out),.*",
+        r" (test_epochs)\1.",
+    ),
+    (
+        r"GraphSmooth\(.*\) (knows .*) the step PCA\(.*?\) in preprocess makes others"
+        r".*",
+        r"--smooth \1 pca and whiten make others of them. Leave --smooth out, or take "
+        "--preprocess zscore.",
     ),
     (
         r" A float is relative to trace.*?'oas'\.",

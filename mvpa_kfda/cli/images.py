@@ -64,6 +64,15 @@ IMAGES_OPTIONS = (
         "column of the groups, e.g. runs; file: every image is a group",
     ),
     Option(
+        "--confounds",
+        "confounds",
+        "COLUMN",
+        "columns whose effect is taken out of the voxels, in every fold by a "
+        "regression on its training volumes; with --average-blocks their means over "
+        "blocks",
+        several=True,
+    ),
+    Option(
         "--standardize",
         "standardize",
         ("zscore_sample", "none"),
@@ -268,6 +277,7 @@ def _run(arguments, decode, unit, options):
         arguments.label_column,
         arguments.drop or (),
         arguments.groups,
+        arguments.confounds or (),
         arguments.average_blocks,
     )
     check_out(arguments.out)
@@ -280,6 +290,7 @@ def _run(arguments, decode, unit, options):
             images,
             (table, arguments.label_column),
             groups=arguments.groups,
+            confounds=arguments.confounds,
             standardize=False if standardize == "none" else standardize,
             null=_null(arguments, images),
             dtype=arguments.dtype,

@@ -42,6 +42,14 @@ EPOCHS_OPTIONS = (
     ),
     Option("--groups", "groups", "COLUMN", "metadata column of the groups, e.g. runs"),
     Option(
+        "--confounds",
+        "confounds",
+        "COLUMN",
+        "metadata columns whose effect is taken out of the signals, in every fold by a "
+        "regression on its training trials",
+        several=True,
+    ),
+    Option(
         "--picks",
         "picks",
         "P",
@@ -241,6 +249,7 @@ def _run_epochs(arguments):
     check_out(arguments.out)
     options = {
         "groups": arguments.groups,
+        "confounds": arguments.confounds,
         "picks": _split_commas(arguments.picks),
         "window": arguments.window,
         "step": arguments.step,

@@ -255,7 +255,8 @@ def _word_result(result, name, unit):
     place = {column: values[best] for column, values in space.columns().items()}
     at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
     at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
-    averaged = "" if result.members is None else f", {result._worded_trials()}"
+    plain = result.members is None and result._chosen is None
+    averaged = "" if plain else f", {result._worded_trials()}"
     return [
         f"Decoded {name}, {tested}{averaged}",
         f"{len(counts)} classes: {sizes}",
@@ -268,7 +269,7 @@ def _word_result(result, name, unit):
 
 def _word_unequal(result):
     """Warn, in at most one line, of accuracies that unequal classes lift."""
-    counts = np.bincount(result.y, minlength=len(result.classes))
+    counts = np.bincount(result._true, minlength=len(result.classes))
     if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
         return []
     words = quoted(counts.tolist(), MOST_COUNTS)

@@ -12,7 +12,14 @@ from functools import partial
 import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
-from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
+from ..kfda.folds import (
+    Folds,
+    InnerFolds,
+    cross_folds,
+    left_out_folds,
+    make_folds,
+    sees_labels,
+)
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
@@ -39,6 +46,8 @@ from .repeats import check_repeats
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 
+#: How a result records that there are no folds.
+_OTHERS = "none: tested on other trials"
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
 
@@ -89,6 +98,20 @@ class Analysis:
     members: np.ndarray | None
 
     @property
+    def chosen(self):
+        """Which trials are trained with (n,), all others tested; None: any may be."""
+        return None if self.folds is None else self.folds.chosen
+
+    @property
+    def n_trained(self):
+        """The number of trials that are trained with."""
+        return len(self.codes) if self.chosen is None else int(self.chosen.sum())
+
+    def of_trained(self, data):
+        """Return the data (..., n, p) of the trials that are trained with."""
+        return data if self.chosen is None else data[..., self.chosen, :]
+
+    @property
     def true(self):
         """The labels to be predicted where they are not those trained with."""
         same = self.folds is not None and np.array_equal(self.tested, self.codes)
@@ -99,9 +122,11 @@ class Analysis:
 
         Where a model is tested at other positions than its own, predictions are scored
         twice in cross-validation: where the first null has the tested labels move along
-        with the trained ones, the second has them stay, and the other way round.
+        with the trained ones, the second has them stay, and the other way round. Where
+        no trial is both trained with and tested, the tested labels stay, and that is
+        all.
         """
-        if not positions.row:
+        if not positions.row or self.chosen is not None:
             return self.task
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, second=second)
@@ -117,12 +142,13 @@ class Analysis:
 
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
+        tested = self.tested if self.chosen is None else self.tested[~self.chosen]
         return kind(
             metrics=outcome.metrics,
             fold_metrics=outcome.folds,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
             chances={
-                name: chance_level(name, self.tested, len(self.classes))
+                name: chance_level(name, tested, len(self.classes))
                 for name in self.task.scoring
             },
             classes=self.classes,
@@ -166,6 +192,8 @@ def make_analysis(
     numbers=None,
     preprocess=None,
     confounds=None,
+    confounds_test=None,
+    train_on=None,
     n_repeats=1,
     equalize=False,
     average_test=True,
@@ -174,6 +202,7 @@ def make_analysis(
 
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
+    `train_on` (`TrainOn`) says which of the trials are trained with and never tested.
     What is kept of the permutations' `maps` is measured before any label is drawn.
     `numbers` (n,) are those of the trials in the recording, where they are known.
     """
@@ -184,18 +213,18 @@ def make_analysis(
     classes, codes = check_labels(y, n_trials)
     if groups is not None:
         groups = check_per_trial(groups, n_trials, "groups")
-    folds, name = _draw_folds(cv, codes, groups, classes, n_test)
-    learned = check_foldwise(preprocess, confounds, folds, kernel, average)
+    folds, name = _draw_folds(cv, codes, groups, classes, n_test, train_on)
+    learned = Learned(check_steps(preprocess), confounds, confounds_test)
+    check_foldwise(learned, preprocess, folds, kernel, average)
     how = check_repeats(average, n_repeats, equalize, average_test, folds, y_test)
     how.check_kernel(kernel)
     seed = draw_seed(random_state)
     single, averaging, repeats = (codes, groups), None, None
     if how.is_repeated:
-        permute = how.scheme(permute)
+        permute = how.scheme(permute, folds)
     elif average is not None:
-        options = {"equalize": equalize}
         averaging = average_trials(
-            average, folds, codes, groups, seed, classes, **options
+            average, folds, codes, groups, seed, classes, equalize=equalize
         )
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         learned = learned.averaged(averaging)
@@ -241,66 +270,57 @@ def make_analysis(
         **record_method(kernel, reg, n_components, average),
         **how.record(),
         "cv": name,
+        "train_on": None if train_on is None else train_on.record,
         **record_run(task, learned, permutations, seed),
     }
-    analysis = Analysis(
-        classes,
-        codes,
-        groups,
-        folds,
-        tested,
-        moved,
-        permutations,
-        task,
-        parameters,
-        single,
-        averaging,
-        members,
-    )
+    trials = classes, codes, groups, folds, tested, moved
+    of_trials = single, averaging, members
+    analysis = Analysis(*trials, permutations, task, parameters, *of_trials)
     warn_of_design(analysis, numbers)
     return analysis
 
 
-def check_foldwise(preprocess, confounds, folds, kernel, average=None):
-    """Return what folds learn (`Learned`); refuse what folds of their own have not."""
-    learned = Learned(check_steps(preprocess), confounds)
+def check_foldwise(learned, preprocess, folds, kernel, average=None):
+    """Refuse what folds of their own have not, where there is something `Learned`."""
     own = folds is not None and folds.trains is not None
     if not (learned or own):
-        return learned
+        return
     given = f"preprocess={preprocess!r}"
     if not learned.steps:
         given = "confounds"
-        if confounds is None:
+        if learned.confounds is None:
             given = f"{folds.name}, which trains on a part of the other trials,"
     if learned:
         check_kernel_after(kernel, learned, given)
-    if confounds is not None:
-        _check_confounds(confounds, folds)
+    if learned.confounds is not None:
+        _check_confounds(learned, folds)
     if average is not None and learned and not kernel.is_linear:
         raise ValueError(
             f"average={average} with a kernel that is not linear, {kernel!r}, averages "
             f"in feature space, where {given} has no meaning. Use a linear kernel, or "
             "average trials before you decode them."
         )
-    return learned
 
 
-def _check_confounds(confounds, folds):
+def _check_confounds(learned, folds):
     """Refuse confounds of other trials, and so many that they explain everything."""
-    if folds is None:
+    if folds is None and learned.others is None:
         raise ValueError(
             "confounds are known of the trials trained with, and the test is on other "
             "trials (X_test, test_epochs), whose confounds are not. Leave confounds "
             "out, or give all trials in one set with folds of your own, cv=[(train, "
             "test)]."
         )
-    k, smallest = confounds.shape[1], min(len(train) for train, _ in folds.pairs)
+    smallest, k = learned.confounds.shape
+    of = "the only training set"
+    if folds is not None:
+        smallest = min(len(train) for train, _ in folds.pairs)
+        of = f"the smallest training set of {folds.name}"
     if k + 1 >= smallest:
         raise ValueError(
             f"confounds has {k} columns (categories count one less than there are), "
-            f"and the smallest training set of {folds.name} holds {smallest} trials: "
-            "they would explain everything. Give fewer confounds, or larger training "
-            "sets."
+            f"and {of} holds {smallest} trials: they would explain everything. Give "
+            "fewer confounds, or larger training sets."
         )
 
 
@@ -312,12 +332,16 @@ def _check_rank(n_components, n_classes):
     return None if n_components == n_classes - 1 else n_components
 
 
-def _permute(codes, tested, n_permutations, **options):
+def _permute(codes, tested, n_permutations, *, folds, groups, **options):
     """Return the permutations, and trained and tested labels (P + 1, n) by them.
 
     Two labellings of a trial move together, as one label. Without a second one, since
-    other trials are tested, there are no tested labels to move.
+    other trials are tested, there are no tested labels to move. Where some of the
+    trials are chosen to train with, only their labels move.
     """
+    if folds is not None and folds.chosen is not None:
+        return _permute_chosen(codes, n_permutations, folds, groups, options)
+    options |= {"folds": folds, "groups": groups}
     n_classes = int(codes.max()) + 1
     pairs = codes if tested is None else codes * n_classes + tested
     used, pairs = np.unique(pairs, return_inverse=True)
@@ -335,8 +359,26 @@ def _permute(codes, tested, n_permutations, **options):
     return permutations, labels, moved
 
 
-def _draw_folds(cv, codes, groups, classes, n_test):
+def _permute_chosen(codes, n_permutations, folds, groups, options):
+    """Return what `_permute` does where the labels of some trials move among them."""
+    chosen = folds.chosen
+    permutations, labels, _ = _permute(
+        codes[chosen],
+        None,
+        n_permutations,
+        folds=left_out_folds(folds),
+        groups=_of(groups, chosen),
+        **options,
+    )
+    of_all = np.tile(codes.astype(labels.dtype), (len(labels), 1))
+    of_all[:, chosen] = labels
+    return permutations, of_all, None
+
+
+def _draw_folds(cv, codes, groups, classes, n_test, train_on):
     """Return the folds, None for a test on other trials, and their name."""
+    if train_on is not None:
+        return _draw_cross_folds(cv, codes, groups, classes, train_on)
     if n_test is None:
         folds = make_folds(cv, codes, groups, classes)
         warn_of_absent_classes(folds, codes, classes)
@@ -349,7 +391,50 @@ def _draw_folds(cv, codes, groups, classes, n_test):
             "tested on others. Leave cv out; for test data that are the same trials in "
             "the same order, say same_trials=True."
         )
-    return None, "none: tested on other trials"
+    return None, _OTHERS
+
+
+def _draw_cross_folds(cv, codes, groups, classes, train_on):
+    """Return folds that train on some trials and test the others, and their name."""
+    absent = np.setdiff1d(codes[~train_on.mask], codes[train_on.mask])
+    if len(absent):
+        raise ValueError(
+            f"{train_on.given} selects no trial of class {str(classes[absent[0]])!r}, "
+            "which is among the trials to be tested: no model can predict it. Leave "
+            "these trials out, or select some to train with."
+        )
+    given = None
+    if cv is not None or groups is not None:
+        given = make_folds(cv, codes, groups, classes)
+    folds = cross_folds(given, train_on.mask)
+    for number, (train, test) in enumerate(folds.pairs):
+        where = ""
+        if given is not None:
+            left_out = given.tests[number]
+            where = f" in fold {number} of {given.name}{_word_group(groups, left_out)}"
+        if len(test) == 0:
+            raise ValueError(
+                f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
+                "trials of its test set are to be trained with. Leave them out, or "
+                "give other folds. To train with whole runs and test on others, give "
+                "cv=[(train, test)] with the indices of both."
+            )
+        present = np.unique(codes[train])
+        if len(present) < 2:
+            only = [f"trials of class {str(classes[k])!r} only" for k in present]
+            raise ValueError(
+                f"{train_on.given} leaves {(only or ['no trial'])[0]} to train "
+                f"with{where}; a model needs trials of two or more classes. Select "
+                "more trials, or give folds whose training sets hold more of them."
+            )
+    warn_of_absent_classes(folds, codes, classes)
+    return folds, _OTHERS if given is None else given.name.removeprefix("cv=")
+
+
+def _word_group(groups, rows):
+    """Name the group of some trials in brackets, if it is one."""
+    names = () if groups is None else np.unique(groups[rows])
+    return f" (group {names[0].item()!r})" if len(names) == 1 else ""
 
 
 def _check_trained(folds, codes):
@@ -417,7 +502,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
             trains = [train for train, _ in folds.pairs] if folds else []
             inner = tuple(
                 InnerFolds(reg.cv, len(rows), codes[rows], _of(groups, rows), None)
-                for rows in (*trains, np.arange(n))
+                for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
             )
             _ = [each.of_all for each in inner]
         else:

@@ -280,7 +280,10 @@ def folds_of_averages(folds, first):
         return tuple(np.flatnonzero(np.isin(first, rows)) for rows in sets)
 
     trains = None if folds.trains is None else among(folds.trains)
-    return replace(folds, tests=among(folds.tests), n=len(first), trains=trains)
+    chosen = None if folds.chosen is None else folds.chosen[first]
+    return replace(
+        folds, tests=among(folds.tests), n=len(first), trains=trains, chosen=chosen
+    )
 
 
 def _group(cells, codes, seed):

@@ -9,15 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.classes import EpochLabels
-from ..data.confounds import Confounds, confounds_of_epochs, read_confounds
+from ..data.confounds import (
+    Confounds,
+    confounds_of_epochs,
+    read_confounds,
+    read_train_on,
+)
 from ..data.epochs import (
     check_epochs,
     check_scale,
     fit_scaling,
     progress_wanted,
-    scale_name,
 )
 from ..data.pairs import (
+    check_alone,
     check_no_same_trials,
     check_same_trials,
     gather_pairs,
@@ -30,9 +35,17 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult
 from ..results.patterns import pack_info
-from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
+from ..utils.checks import (
+    Precision,
+    Seed,
+    check_finite,
+    check_jobs,
+    check_option,
+    check_per_trial,
+)
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
+from .epochs import record_epochs
 from .positions import GeneralizationPositions, cut_windows, window_positions
 from .sizes import NULLS, KeptNull, Maps
 
@@ -61,7 +74,7 @@ def generalize(
         analysis,
         GeneralizationResult,
         parameters={
-            "n_trained": len(analysis.codes),
+            "n_trained": analysis.n_trained,
             "mode": _mode(analysis, data_test is data),
             **parameters,
         },
@@ -76,6 +89,8 @@ def _mode(analysis, same_data):
     """Name how training and test trials belong together."""
     if analysis.folds is None:
         return "other_trials"
+    if analysis.chosen is not None:
+        return "cross_decoding"
     if analysis.true is not None:
         return "other_labels"
     return "plain" if same_data else "same_trials"
@@ -147,6 +162,7 @@ def generalize_arrays(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -201,10 +217,11 @@ def generalize_arrays(
         training set. Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations. Not for
-        tests on other trials.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations. Not for tests on other trials.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -221,15 +238,16 @@ def generalize_arrays(
         cross-validation each permutation's predictions are scored twice: with the
         tested labels permuted along with the trained ones, and with the tested labels
         as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
-        the training labels are permuted: no trial is both trained with and tested, and
-        the hypothesis is that what was trained with says nothing about what is tested,
-        which may well be decodable by itself.
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
+        with `train_on`, only the training labels are permuted: no trial is both trained
+        with and tested, and the hypothesis is that what was trained with says nothing
+        about what is tested, which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -272,15 +290,26 @@ def generalize_arrays(
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials at the training time,
-        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
         variance), a transformer of scikit-learn that needs no labels, or a list of
         these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
+        are then those of each training set. None: nothing. What is learned at a
+        training time is applied at every testing time.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression.
     n_repeats : int
         Repeat so often, and average the scores: with `average`, trials are grouped
         anew; without, a splitter with random folds draws others. ``result.repeats``
@@ -328,26 +357,28 @@ def generalize_arrays(
     kernel, reg = resolve_method(kernel, reg, approx)
     n_jobs = check_jobs(n_jobs)
     data = array_samples_first(X, "X")
-    cut = (window, step, window_mode)
-    windows = windows_test = cut_array(data, sfreq, tmin, *cut)
-    data_test, n_test = data, None
-    if X_test is None:
+    cut = sfreq, window, step, window_mode
+    windows = windows_test = _cut(data, tmin, cut)
+    confounds, confounds_test = read_confounds(confounds, data.shape[1]), None
+    train_on, n_test, data_test = read_train_on(train_on, data.shape[1]), None, data
+    record = record_windows(windows, sfreq, window_mode, data)
+    if train_on is not None:
+        check_alone("X", X_test, y_test)
+        record["train_on"] = train_on.record
+    if X_test is not None:
+        data_test, windows_test, n_test = _read_test(
+            X_test, same_trials, data, (tmin, tmin_test), cut
+        )
+    else:
         check_no_same_trials(same_trials, "X_test")
         if tmin_test is not None:
             raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
-    else:
-        data_test = array_samples_first(X_test, "X_test", data.shape[2])
-        tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
-        times = tmin + np.arange(len(data)) / sfreq
-        times_test = tmin_test + np.arange(len(data_test)) / sfreq
-        same = check_same_trials(
-            same_trials, data, times, data_test, times_test, ("X", "X_test")
-        )
-        if same:
-            data_test = without_copy(data, times, data_test, times_test)
-        else:
-            n_test = data_test.shape[1]
-        windows_test = cut_array(data_test, sfreq, tmin_test, *cut)
+        if train_on is not None and groups is None and cv is None:  # without folds
+            at, y = train_on.mask, check_per_trial(y, len(train_on.mask), "y")
+            (y, y_test), train_on, n_test = (y[at], y[~at]), None, int(np.sum(~at))
+            data, data_test = data[:, at], data[:, ~at]
+            if confounds is not None:
+                confounds, confounds_test = confounds[at], confounds[~at]
     analysis = make_analysis(
         y,
         data.shape[1],
@@ -366,6 +397,9 @@ def generalize_arrays(
         average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
+        confounds=confounds,
+        confounds_test=confounds_test,
+        train_on=train_on,
         n_repeats=n_repeats,
         equalize=equalize,
         average_test=average_test,
@@ -382,8 +416,33 @@ def generalize_arrays(
         null=null,
         n_jobs=n_jobs,
         verbose=verbose,
-        parameters=record_windows(windows, sfreq, window_mode, data),
+        parameters=record,
     )
+
+
+def _cut(data, tmin, cut):
+    """Return the windows of data (n_times, n_trials, n_features)."""
+    sfreq, *windows = cut
+    return cut_array(data, sfreq, tmin, *windows)
+
+
+def _read_test(X_test, same_trials, data, starts, cut):
+    """Return data to be tested, their windows, and of how many other trials.
+
+    That is None if they are the trials of `data`.
+    """
+    (tmin, tmin_test), sfreq = starts, cut[0]
+    data_test = array_samples_first(X_test, "X_test", data.shape[2])
+    tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
+    times = tmin + np.arange(len(data)) / sfreq
+    times_test = tmin_test + np.arange(len(data_test)) / sfreq
+    same = check_same_trials(
+        same_trials, data, times, data_test, times_test, ("X", "X_test")
+    )
+    if same:
+        data_test = without_copy(data, times, data_test, times_test)
+    windows = _cut(data_test, tmin_test, cut)
+    return data_test, windows, None if same else data_test.shape[1]
 
 
 def generalize_epochs(
@@ -392,7 +451,7 @@ def generalize_epochs(
     *,
     test_epochs: BaseEpochs | None = None,
     y_test: EpochLabels = None,
-    train_on: str | None = None,
+    train_on: ArrayLike | str | None = None,
     same_trials: bool | None = None,
     groups: ArrayLike | None = None,
     picks: str | Sequence[str] | Sequence[int] | None = None,
@@ -438,8 +497,8 @@ def generalize_epochs(
     - `test_epochs` with the same trials, one by one, for example time-locked to the
       response (``same_trials=True``): cross-validated, so that no trial is both
       trained with and tested.
-    - `train_on`: trained on the epochs that a metadata query selects, tested on all
-      others.
+    - `train_on`: trained on some epochs, tested on the others (cross-decoding): without
+      folds, or with `groups` or `cv` so that whole runs are left out.
 
     Parameters
     ----------
@@ -466,9 +525,18 @@ def generalize_epochs(
         given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
         names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
         ``test_epochs=epochs`` one side is trained with and the other tested.
-    train_on : str | None
-        A query on ``epochs.metadata`` as pandas understands it, for example
-        ``"position == 'upper'"``.
+    train_on : str | array_like of bool, shape (n_epochs,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression. A string is a query on
+        ``epochs.metadata`` as pandas understands it, for example
+        ``"position == 'upper'"``; of an array also what `y` leaves out.
     same_trials : bool | None
         Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
         found out by comparing the data at common times; epochs that are cut around
@@ -487,8 +555,8 @@ def generalize_epochs(
         ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
         each channel is divided by its own standard deviation. A noise covariance:
         channels are whitened with it. None: nothing. Standard deviations are those of
-        all epochs and picked channels, without labels. They are taken from `epochs` (or
-        the part to train on) and applied to test epochs too.
+        all epochs and picked channels, without labels; with `train_on` of those to
+        train with. They are taken from `epochs` and applied to test epochs too.
     window, step : float | None
         Length of a sliding window and distance between windows in seconds, rounded to
         samples. None: one sample.
@@ -509,10 +577,11 @@ def generalize_epochs(
         training set. Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations. Not for
-        tests on other trials.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations. Not for tests on other trials.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -529,15 +598,16 @@ def generalize_epochs(
         cross-validation each permutation's predictions are scored twice: with the
         tested labels permuted along with the trained ones, and with the tested labels
         as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
-        the training labels are permuted: no trial is both trained with and tested, and
-        the hypothesis is that what was trained with says nothing about what is tested,
-        which may well be decodable by itself.
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
+        with `train_on`, only the training labels are permuted: no trial is both trained
+        with and tested, and the hypothesis is that what was trained with says nothing
+        about what is tested, which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -581,12 +651,13 @@ def generalize_epochs(
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials at the training time,
-        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
         variance), a transformer of scikit-learn that needs no labels, or a list of
         these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
+        are then those of each training set. None: nothing. What is learned at a
+        training time is applied at every testing time.
     confounds : str | list of str | array_like, shape (n_epochs, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
@@ -651,9 +722,11 @@ def generalize_epochs(
     n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
     epochs = check_epochs(epochs)
     confounds = confounds_of_epochs(epochs, confounds)
-    sets = gather_pairs(
-        epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks
-    )
+    with_folds = groups is not None or cv is not None
+    others = test_epochs, y_test, train_on, same_trials
+    sets = gather_pairs(epochs, y, groups, *others, picks, with_folds)
+    confounds, confounds_test = sets.part(confounds)
+    train_on = sets.train_on
     sfreq = float(epochs.info["sfreq"])
     windows = cut_windows(sets.times, sfreq, window, step)
     windows_test = cut_windows(sets.times_test, sfreq, window, step)
@@ -676,6 +749,9 @@ def generalize_epochs(
         average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
+        confounds=confounds,
+        confounds_test=confounds_test,
+        train_on=train_on if with_folds else None,
         n_repeats=n_repeats,
         equalize=equalize,
         average_test=average_test,
@@ -683,10 +759,12 @@ def generalize_epochs(
         maps=_maps(null, windows, windows_test),
         numbers=sets.numbers,
     )
-    scaling = fit_scaling(sets.info, sets.data, scale, kernel)
+    scaling = fit_scaling(sets.info, analysis.of_trained(sets.data), scale, kernel)
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
     kernel = for_channels(kernel, sets.info["ch_names"])
+    recorded = record_epochs(sets.info, scale, windows, window_mode, sfreq)
+    recorded["train_on"] = None if train_on is None else train_on.record
     return generalize(
         analysis,
         (data, windows),
@@ -697,16 +775,7 @@ def generalize_epochs(
         null=null,
         n_jobs=n_jobs,
         verbose=progress,
-        parameters={
-            "ch_names": list(sets.info["ch_names"]),
-            "scale": scale_name(scale),
-            "train_on": train_on,
-            "window": windows.width / sfreq,
-            "step": windows.step / sfreq,
-            "window_mode": window_mode,
-            "sfreq": sfreq,
-            **sets.record,
-        },
+        parameters=recorded | sets.record,
         undo=scaling.undo,
         info_fif=pack_info(sets.info),
     )

@@ -263,7 +263,11 @@ class WindowPositions(Positions):
                 )
 
     def models(self, block, task):
-        """Yield the model of every window in a block."""
+        """Yield the models of a block, of one window or of several."""
+        return _in_stacks(self.plans(block, task), task)
+
+    def plans(self, block, task):
+        """Yield the plan of every window in a block."""
         if self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
@@ -374,6 +378,25 @@ _BLOCK_BYTES, _LONGEST = 2**26, 64
 _SHORT = 4
 
 
+def _in_stacks(plans, task):
+    """Yield plans, those of folds with matrices of their own in stacks.
+
+    Positions of a stack share what depends on labels only, as memory allows. Patterns
+    are of single positions, and tuning takes long by itself.
+    """
+    if not task.is_foldwise or task.with_patterns or task.inner is not None:
+        yield from plans
+        return
+    stack, n_bytes = [], 0
+    for plan in plans:
+        if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+            yield Stack(tuple(stack))
+            stack, n_bytes = [], 0
+        stack.append(plan)
+        n_bytes += plan.n_bytes
+    yield Stack(tuple(stack))
+
+
 def _by_number(position):
     """Return what a position is called by default."""
     return f"position {position}"
@@ -476,8 +499,7 @@ class SubsetPositions(Positions):
         """Yield the model of a block, a stack of all its positions."""
         alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
         if task.is_foldwise:
-            for position in block:
-                yield self._plan(position, task)
+            yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or
             # with landmarks, which depend on the order of the trials.
@@ -661,7 +683,7 @@ class GeneralizationPositions(Positions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        for position, plan in zip(block, self.train.models(block, task), strict=True):
+        for position, plan in zip(block, self.train.plans(block, task), strict=True):
             yield self._transfer(position, plan, task)
 
     def _transfer(self, position, plan, task):
@@ -688,7 +710,7 @@ class GeneralizationPositions(Positions):
     def _foldwise(self, plan, learned):
         """Return the transfer of folds with matrices of their own, or of a model."""
 
-        def chunks_of(part, trials):
+        def chunks_of(part, trials, learned):
             def rows(windows):
                 if self._test_windows is None:
                     features = self._test_features(windows, trials)
@@ -703,10 +725,13 @@ class GeneralizationPositions(Positions):
 
         if plan.batches:
             return FoldwiseTransfer(
-                plan, lambda part: chunks_of(part, part.test), self.width, self.true
+                plan,
+                lambda part: chunks_of(part, part.test, learned),
+                self.width,
+                self.true,
             )
         whole, everybody = plan.whole, np.arange(self.n_test)
-        chunks = chunks_of(whole, everybody)
+        chunks = chunks_of(whole, everybody, learned.of_others)
         return Transfer(whole.plan, whole.expansions, chunks, self.true, self.n_test)
 
     def _uses_features(self, X, task):

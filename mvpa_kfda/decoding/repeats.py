@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from ..kfda.direct import Plan
-from ..kfda.folds import Folds, make_folds
+from ..kfda.folds import Folds, left_out_folds, make_folds
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
 from ..utils.checks import check_count
@@ -134,11 +134,13 @@ class Regrouped:
             return folds
         tests = self.folds if not self.average_test else folds
         m = self.n_averages
+        trained = np.ones(m, bool) if folds.chosen is None else folds.chosen
         return replace(
             folds,
             tests=tuple(m + test for test in tests.tests),
             n=m + tests.n,
             trains=tuple(train for train, _ in folds.pairs),
+            chosen=np.append(trained, np.zeros(tests.n, bool)),
         )
 
     def sides(self, b, j, tested_as=None):
@@ -344,7 +346,10 @@ def samples_of(codes, groups, folds, members=None):
     trains, tests = zip(*pairs, strict=True)
     if len(codes) == 1:
         trains = folds[0].trains
-    joined = replace(folds[0], tests=tests, n=int(n[-1]), trains=trains)
+    chosen = folds[0].chosen
+    if chosen is not None:
+        chosen = np.concatenate([each.chosen for each in folds])
+    joined = replace(folds[0], tests=tests, n=int(n[-1]), trains=trains, chosen=chosen)
     return Samples(
         np.concatenate(codes),
         None if groups is None else np.concatenate(groups),
@@ -387,7 +392,7 @@ class Repeating:
                 "choose among kernels that are not linear. Give one kernel."
             )
 
-    def scheme(self, permute):
+    def scheme(self, permute, folds):
         """Return what may be exchanged, for `permute`."""
         if self.redraws_folds:
             if permute == "within_folds":
@@ -404,7 +409,8 @@ class Repeating:
                 "within test sets and groups, so that every permutation has as many "
                 "averages of each class there. Leave permute out."
             )
-        return "within_folds"
+        one_model = folds.chosen is not None and left_out_folds(folds) is None
+        return "free" if one_model else "within_folds"
 
     def plan(self, cv, folds, labels, groups, seed, classes):
         """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""

@@ -319,6 +319,8 @@ def _other_trials(a, b):
         if n != n_other:
             return f"{name} of {n} and {n_other} trials"
         return f"another {name} for {np.count_nonzero(of_a != of_b)} of {n} trials"
+    if not np.isin(np.concatenate(a.tests), np.concatenate(b.tests)).any():
+        return "no tested trial in common"
     return ""
 
 
@@ -513,6 +515,8 @@ def _other_permutations(a, b):
         words.append("groups")
     if not _same_folds(a.folds, b.folds):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
+    if not _same(a._chosen, b._chosen):
+        words.append("trials to train with (train_on)")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
     if of_a.get("exact") and of_b.get("exact"):

@@ -425,7 +425,7 @@ def _largest_ratio(result):
     """Return the largest ratio between the tested trials of two classes; 1 without."""
     if len(result.classes) == 0:
         return 1.0
-    counts = np.unique(getattr(result, "y_test", result.y), return_counts=True)[1]
+    counts = np.unique(result._true, return_counts=True)[1]
     return float(counts.max() / counts.min())
 
 

@@ -412,7 +412,10 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     @property
     def degrees_of_freedom(self) -> Any:
-        """The trace of the hat matrix of all trials for each of the `lambdas`."""
+        """The trace of the hat matrix for each of the `lambdas`.
+
+        Of all trials, or of the training trials where every fold has its own matrix.
+        """
         return self._recorded("degrees_of_freedom")
 
     def _recorded(self, name):
@@ -441,6 +444,19 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             return list(zip(self.trains, self.tests, strict=True))
         rows = np.arange(len(self.y))
         return [(np.setdiff1d(rows, test), test) for test in self.tests]
+
+    @property
+    def _chosen(self):
+        """The trials to train with where these are never tested, else None."""
+        if self.parameters.get("train_on") is None or self.trains is None:
+            return None
+        return np.unique(np.concatenate(self.trains))
+
+    @property
+    def _true(self):
+        """The classes of the trials that are in some test set."""
+        rows = np.unique(np.concatenate(self.tests))
+        return getattr(self, "y_test", self.y)[rows]
 
     @property
     def predictions(self) -> NDArray:
@@ -748,6 +764,9 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     def _worded_trials(self):
         """Word how many trials there are, and of how many they are averages."""
+        if self._chosen is not None:
+            trials = counted(len(self._chosen), "trial")
+            return f"trained on {trials}, tested on {counted(len(self._true), 'other')}"
         if self.members is None or np.shape(self.members)[1] == 1:
             return counted(len(self.y), "trial")
         (_, k), size = np.shape(self.members), np.size(self.members)

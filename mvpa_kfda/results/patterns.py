@@ -90,8 +90,9 @@ class PatternsMixin:
             the score is about the square root of n_trials within-class standard
             deviations, and its sign is free: the largest value of each map is positive.
         average : {"full", "folds"}
-            The patterns of the model of all trials, or the mean over the models of
-            all folds, each on its training trials ("class" only).
+            The patterns of the model of all trials (of all that are trained with), or
+            the mean over the models of all folds, each on its training trials ("class"
+            only).
 
         Returns
         -------
@@ -126,10 +127,11 @@ class PatternsMixin:
             )
         maps = self._kept_patterns()[kind if average == "full" else "class_folds"]
         labels = list(map(str, self.classes))
-        counts = np.bincount(self.y, minlength=len(labels))
+        trained = self.y if self._chosen is None else self.y[self._chosen]
+        counts = np.bincount(trained, minlength=len(labels))
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
-            counts = [len(self.y)] * len(labels)
+            counts = [len(trained)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {
