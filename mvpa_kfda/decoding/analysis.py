@@ -90,7 +90,7 @@ class Analysis:
     task: Task
     #: Plain values that, with the data, redo the analysis.
     parameters: dict
-    #: Codes and groups of the single trials.
+    #: Codes and groups of the single trials, and which are chosen to train with.
     single: tuple
     #: Which trials are averaged; all else is then about pseudo-trials.
     averaging: Averaging | None
@@ -109,7 +109,8 @@ class Analysis:
 
     def of_trained(self, data):
         """Return the data (..., n, p) of the trials that are trained with."""
-        return data if self.chosen is None else data[..., self.chosen, :]
+        chosen = self.single[2]
+        return data if chosen is None else data[..., chosen, :]
 
     @property
     def true(self):
@@ -219,7 +220,8 @@ def make_analysis(
     how = check_repeats(average, n_repeats, equalize, average_test, folds, y_test)
     how.check_kernel(kernel)
     seed = draw_seed(random_state)
-    single, averaging, repeats = (codes, groups), None, None
+    chosen = None if folds is None else folds.chosen
+    single, averaging, repeats = (codes, groups, chosen), None, None
     if how.is_repeated:
         permute = how.scheme(permute, folds)
     elif average is not None:

@@ -121,7 +121,7 @@ def find_problems(codes, groups=None, numbers=None):
 
 def warn_of_design(analysis, numbers=None):
     """Warn of the problems in the order of labels that an analysis runs into."""
-    (codes, groups), chosen = analysis.single, analysis.chosen
+    codes, groups, chosen = analysis.single
     permutations = analysis.permutations
     one_by_one = permutations.n_permutations and permutations.scheme != "groups"
     cut = groups is None and analysis.folds is not None

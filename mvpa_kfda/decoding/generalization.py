@@ -403,7 +403,6 @@ def generalize_arrays(
         n_repeats=n_repeats,
         equalize=equalize,
         average_test=average_test,
-        confounds=read_confounds(confounds, data.shape[1]),
         maps=_maps(null, windows, windows_test),
     )
     return generalize(
@@ -755,7 +754,6 @@ def generalize_epochs(
         n_repeats=n_repeats,
         equalize=equalize,
         average_test=average_test,
-        confounds=None if confounds is None else confounds[sets.kept],
         maps=_maps(null, windows, windows_test),
         numbers=sets.numbers,
     )

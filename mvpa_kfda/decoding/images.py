@@ -208,7 +208,7 @@ def _decode_geometry(
             numbers=np.arange(len(images.X)),  # images follow each other in time
             **options,
         )
-        codes, groups = analysis.single
+        codes, groups, _ = analysis.single
         X = z_score(images.X, groups, codes, standardize)
         usable = images.usable & usable_columns(X)  # now also within the groups
         members = _leave_out_useless(images, geometry, usable)

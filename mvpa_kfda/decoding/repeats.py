@@ -452,6 +452,12 @@ def check_repeats(average, n_repeats, equalize, average_test, folds, y_test):
             )
         if n_repeats == 1:
             return how
+    if average is None and folds is not None and folds.chosen is not None:
+        raise ValueError(
+            f"n_repeats={n_repeats} without average draws other folds in every repeat, "
+            "and cannot be combined with train_on. Give average=k, by which trials are "
+            "grouped anew, or leave n_repeats out."
+        )
     given = f"n_repeats={n_repeats}" if average is None else f"average={average!r}"
     if folds is None or y_test is not None:
         what = "y_test, a second label for each trial"
