@@ -35,6 +35,13 @@ class TrainOn:
         """How a result records it."""
         return "mask" if self.query is None else self.query
 
+    def split(self, values, axis=0):
+        """Return values of the trials to train with, and those of the others."""
+        if values is None:
+            return None, None
+        parts = self.mask, ~self.mask
+        return tuple(np.compress(part, values, axis) for part in parts)
+
     def of(self, kept):
         """Return the same of some of the trials, once both kinds are among them."""
         return _check_both(replace(self, mask=self.mask[kept]))
