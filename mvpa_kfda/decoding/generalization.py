@@ -35,14 +35,7 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult
 from ..results.patterns import pack_info
-from ..utils.checks import (
-    Precision,
-    Seed,
-    check_finite,
-    check_jobs,
-    check_option,
-    check_per_trial,
-)
+from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .epochs import record_epochs
@@ -357,9 +350,9 @@ def generalize_arrays(
             raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
         if train_on is not None and groups is None and cv is None:
             # Without folds, the others are as good as other trials.
-            y = check_per_trial(y, data.shape[1], "y")
+            y, y_test = train_on.split_labels(y)
             data, data_test = train_on.split(data, axis=1)
-            (y, y_test), n_test = train_on.split(y), data_test.shape[1]
+            n_test = data_test.shape[1]
             confounds, confounds_test = train_on.split(confounds)
     analysis = make_analysis(
         y,
