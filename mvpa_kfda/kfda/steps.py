@@ -20,8 +20,8 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from ..utils.checks import quoted
-from .kernels import kernels_of, needs_gram
+from ..utils.checks import counted, quoted
+from .kernels import Kernel, kernels_of, needs_gram
 
 #: What names stand for.
 STEPS = {
@@ -38,6 +38,8 @@ _BY_ROW = (StandardScaler, PCA)
 _SAME = 1e-7
 #: Confounds are collinear from here on, relative to the largest singular value.
 _ALIKE = 1e-10
+#: What an offset adds to the size of what varies, in rounding.
+_SMALLEST = 1e-4
 
 _REFIT = (
     "To refit such a step with the classifier, use "
@@ -107,7 +109,8 @@ def check_kernel_after(kernel, learned, given):
             "from. Give the features and a kernel of them."
         )
     mixing = [step for step in learned.steps if not isinstance(step, _KEEPS)]
-    placed = [each for each in kernels_of(kernel) if hasattr(each, "n_features")]
+    innermost = map(_innermost, kernels_of(kernel))
+    placed = [each for each in innermost if hasattr(each, "n_features")]
     if mixing and placed:
         raise ValueError(
             f"{placed[0]!r} knows the features by their places, and the step "
@@ -116,11 +119,19 @@ def check_kernel_after(kernel, learned, given):
         )
 
 
+def _innermost(kernel):
+    """Return the kernel that a kernel stands for, or is made of."""
+    while isinstance(getattr(kernel, "kernel", None), Kernel):
+        kernel = kernel.kernel
+    return kernel
+
+
 class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take what the last columns explain out of the other ones, by regression.
 
     The coefficients, with an intercept, are those of the rows it is fitted on. The
-    last columns are left out of what it returns.
+    last columns are left out of what it returns. Features that they explain but for
+    rounding become zero: a later step might scale the rounding up.
 
     Parameters
     ----------
@@ -141,13 +152,18 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = confounds.mean(axis=0)
         centred = confounds - self.mean_
         # Constant and collinear confounds explain nothing more: the least norm.
-        self.coef_ = lstsq(centred, features - features.mean(axis=0), cond=_ALIKE)[0]
+        offset = features.mean(axis=0)
+        signal = features - offset
+        self.coef_ = lstsq(centred, signal, cond=_ALIKE)[0]
+        left = np.abs(signal - centred @ self.coef_).max(axis=0)
+        size = np.abs(signal).max(axis=0) + _SMALLEST * np.abs(offset)
+        self.left_ = left > _ALIKE * size
         return self
 
     def transform(self, X):
         """Return the features without what the confounds explain."""
         features, confounds = self._split(X)
-        return features - (confounds - self.mean_) @ self.coef_
+        return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
 
 @dataclass(frozen=True)
@@ -229,7 +245,8 @@ def _fit(step, X):
             raise ValueError(_needs_labels(step)) from error
         raise ValueError(
             f"The step {step!r} in preprocess cannot be learned from these "
-            f"{X.shape[0]} trials with {X.shape[1]} features: {_reason(step, X, error)}"
+            f"{X.shape[0]} trials with {counted(X.shape[1], 'feature')}: "
+            f"{_reason(step, X, error)}"
         ) from error
 
 
@@ -269,6 +286,8 @@ def _check_rows(step, among, alone):
 def _checked(step, X, n):
     """Return what a step made of n rows, finite values (n, r)."""
     what = f"The step {step!r} in preprocess"
+    if isinstance(step, RemoveConfounds):
+        what = "The regression on confounds"
     if issparse(X):
         raise ValueError(
             f"{what} returns a sparse matrix. Allowed: a dense array; many steps have "
