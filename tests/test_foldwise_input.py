@@ -32,6 +32,7 @@ from mvpa_kfda import (
     GraphSmooth,
     KernelFDA,
     Nystrom,
+    Tuned,
     compare,
     cross_validate,
     decode_arrays,
@@ -41,6 +42,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
+from mvpa_kfda.decoding import positions, run
 
 N, P = 40, 5
 X, CODES = build.features((20, 20), P)
@@ -181,6 +183,7 @@ WRONG_STEPS = [
 
 
 @pytest.mark.parametrize("function", [cross_validate, regress, decode_arrays])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize(("steps", "message"), WRONG_STEPS)
 def test_wrong_steps_are_refused(steps, message, function):
     data = X[:, :, np.newaxis] if function is decode_arrays else X
@@ -335,11 +338,10 @@ WRONG_CONFOUNDS = [
         "the column 'speed' has 39 rows for 40 tria",
     ),
     (pd.DataFrame({"speed": spoiled(np.inf)}), f"the column 'speed' {MISSING}"),
-    (np.where(CODES, 1e300, -1e300) * 1e9, "missing or infinite for 40 of 40"),
+    (np.where(CODES, np.inf, -np.inf), "missing or infinite for 40 of 40"),
 ]
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.parametrize("function", [cross_validate, regress])
 @pytest.mark.parametrize(("confounds", "message"), WRONG_CONFOUNDS)
 def test_wrong_confounds_are_refused(confounds, message, function):
@@ -536,3 +538,47 @@ def test_comparisons_need_the_same_training_sets():
         compare(one, other)
     same = cross_validate(X, CODES, cv=one.folds, reg=3.0, **options)
     compare(one, same)
+
+
+# -------------------------------------------------------------------------- checkpoints
+
+
+class Stopped(Exception):
+    """A run is stopped."""
+
+
+@pytest.mark.parametrize("reg", [0.3, Tuned([3.0, 0.3], cv=3)], ids=["fixed", "tuned"])
+def test_an_interrupted_map_is_finished_where_it_stopped(reg, tmp_path, monkeypatch):
+    monkeypatch.setattr(positions, "_LONGEST", 2)
+    run_block, done = run._run_block, []
+
+    def counting(source, task, block):
+        if len(done) == limit:
+            raise Stopped
+        done.append(tuple(block))
+        return run_block(source, task, block)
+
+    def compute(checkpoint=tmp_path / "run", **changes):
+        options = {"preprocess": ["zscore", "pca"], "confounds": NUMBERS, "reg": reg}
+        options |= {"cv": THINNED, "n_permutations": 9, "random_state": 0}
+        options |= {"adjacency": np.eye(P, dtype=bool), "permute": "free"}
+        return searchlight(X, CODES, checkpoint=checkpoint, **options | changes)
+
+    limit = None
+    expected = compute(checkpoint=None)
+    monkeypatch.setattr(run, "_run_block", counting)
+    limit = 1
+    with pytest.raises(Stopped):
+        compute()
+    limit = None
+    assert compute() == expected
+    assert len(done) == len(set(done)) == 3
+    fewer = [(train[1:], test) for train, test in THINNED]
+    for changes, message in (
+        ({"preprocess": "zscore"}, "preprocess was .* and is"),
+        ({"confounds": NUMBERS[::-1]}, "the data of confounds differ"),
+        ({"confounds": None}, "n_confounds was 1 and is 0"),
+        ({"cv": fewer}, "the data of cv's folds differ"),
+    ):
+        with pytest.raises(ValueError, match=f"checkpoint of another run.*{message}"):
+            compute(**changes)
