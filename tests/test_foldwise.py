@@ -472,14 +472,14 @@ def test_penalties_are_tuned_within_every_training_set(
 
 def test_groups_are_left_out_one_at_a_time_to_tune_after_steps():
     X, codes = make_data(3, 6)
-    problem = Problem(X, codes, cv=LeaveOneGroupOut(), groups=GROUPS)
+    groups = np.repeat([2, 0, 4, 1], [5, 14, 9, 7])
     result = cross_validate(
-        X, codes, groups=GROUPS, reg=Tuned(TUNING), preprocess="zscore"
+        X, codes, groups=groups, reg=Tuned(TUNING), preprocess="zscore"
     )
-    for number, (train, _) in enumerate(problem.folds):
+    for number, (train, _) in enumerate(result.folds):
         Z = StandardScaler().fit_transform(X[train])
         K = linear_kernel(Z)
-        splits = list(LeaveOneGroupOut().split(Z, groups=GROUPS[train]))
+        splits = list(LeaveOneGroupOut().split(Z, groups=groups[train]))
         lambdas = [[reg * scale_of(K) for reg in TUNING]]
         rows = np.arange(len(train))
         _, lam, criteria = reference.choose(

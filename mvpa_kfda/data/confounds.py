@@ -216,8 +216,8 @@ def _columns(given, n, column_of):
             f"shape ({n},), or one row of values, shape ({n}, k), for each trial."
         )
     if values.ndim == 1:
-        return {"confounds": values}
-    return {f"column {i} of confounds": column for i, column in enumerate(values.T)}
+        return {"the array": values}
+    return {f"column {i} of the array": column for i, column in enumerate(values.T)}
 
 
 def _numbers(values, n, name):
@@ -236,8 +236,8 @@ def _numbers(values, n, name):
         )
     if column.nunique() == 1:
         raise ValueError(
-            f"confounds: {name} is constant ({column[0]} for all {n} trials), so "
-            "that it explains nothing. Leave it out."
+            f"confounds: {name} is constant ({column.tolist()[0]!r} for all {n} "
+            "trials), so that it explains nothing. Leave it out."
         )
     if column.dtype.kind in "iuf":
         return column.to_numpy(np.float64)[:, np.newaxis]

@@ -20,7 +20,7 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from ..utils.checks import quoted
+from ..utils.checks import counted, quoted
 from .kernels import innermost, kernels_of, needs_gram
 
 #: What names stand for.
@@ -40,6 +40,8 @@ _SAME = 1e-7
 _MOST_EXPLAINED = 0.999
 #: Confounds are collinear from here on, relative to the largest singular value.
 _ALIKE = 1e-10
+#: What an offset adds to the size of what varies, in rounding.
+_SMALLEST = 1e-4
 
 _REFIT = (
     "To refit such a step with the classifier, use "
@@ -113,7 +115,8 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take what the last columns explain out of the other ones, by regression.
 
     The coefficients, with an intercept, are those of the rows it is fitted on. The
-    last columns are left out of what it returns.
+    last columns are left out of what it returns. Features that they explain but for
+    rounding become zero: a later step might scale the rounding up.
 
     Parameters
     ----------
@@ -134,13 +137,18 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = confounds.mean(axis=0)
         centred = confounds - self.mean_
         # Constant and collinear confounds explain nothing more: the least norm.
-        self.coef_ = lstsq(centred, features - features.mean(axis=0), cond=_ALIKE)[0]
+        offset = features.mean(axis=0)
+        signal = features - offset
+        self.coef_ = lstsq(centred, signal, cond=_ALIKE)[0]
+        left = np.abs(signal - centred @ self.coef_).max(axis=0)
+        size = np.abs(signal).max(axis=0) + _SMALLEST * np.abs(offset)
+        self.left_ = left > _ALIKE * size
         return self
 
     def transform(self, X):
         """Return the features without what the confounds explain."""
         features, confounds = self._split(X)
-        return features - (confounds - self.mean_) @ self.coef_
+        return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
 
 @dataclass(frozen=True)
@@ -243,7 +251,8 @@ def _fit(step, X):
             raise ValueError(_needs_labels(step)) from error
         raise ValueError(
             f"The step {step!r} in preprocess cannot be learned from these "
-            f"{X.shape[0]} trials with {X.shape[1]} features: {_reason(step, X, error)}"
+            f"{X.shape[0]} trials with {counted(X.shape[1], 'feature')}: "
+            f"{_reason(step, X, error)}"
         ) from error
 
 
@@ -296,6 +305,8 @@ def _check_rows(step, among, alone):
 def _checked(step, X, n):
     """Return what a step made of n rows, finite values (n, r)."""
     what = f"The step {step!r} in preprocess"
+    if isinstance(step, RemoveConfounds):
+        what = "The regression on confounds"
     if issparse(X):
         raise ValueError(
             f"{what} returns a sparse matrix. Allowed: a dense array; many steps have "
