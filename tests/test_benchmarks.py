@@ -374,7 +374,7 @@ class TestCalibration:
         in_voxels = ["prevalence", "majority null", "bootstrap", "sign-flip", "t"]
         assert columns[2:6] == [group, fewer, in_voxels, group]
         n_rows = [len(table) - 1 for table in tables[:-2]]
-        n_foldwise = len(calibration.studies.FOLDWISE)
+        n_foldwise = len(calibration.studies.FOLDWISE | calibration.studies.CROSSED)
         assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9, n_foldwise]
         assert [row[0] for row in tables[-2]] == ["Latency", "onset", "peak"]
         for table in tables[:-2]:

@@ -87,6 +87,14 @@ def lasting(rng, cv):
     return X, rng.permutation(np.arange(40) % 2), {"cv": cv}
 
 
+def crossed(rng, **options):
+    # Train on half of the trials, which tell nothing; test on the others, which do.
+    groups, trained = np.repeat(np.arange(5), 8), np.arange(40) % 8 < 4
+    y = np.concatenate([rng.permutation([0, 0, 1, 1]) for _ in range(10)])
+    X = features(rng, groups) + 0.7 * np.outer(y * ~trained, rng.normal(size=8))
+    return X, y, {"groups": groups, "train_on": trained, **options}
+
+
 PROBLEMS = {
     "stratified": (stratified, "within_folds"),
     "stratified, unbalanced": (stratified_unbalanced, "within_folds"),
@@ -110,6 +118,11 @@ PROBLEMS = {
     "few training trials": (
         partial(lasting, cv=ShuffleSplit(5, train_size=0.5, random_state=0)),
         "free",
+    ),
+    "cross-decoding": (crossed, "within_groups"),
+    "cross-decoding, z-scores": (
+        partial(crossed, preprocess="zscore"),
+        "within_groups",
     ),
 }
 

@@ -289,6 +289,10 @@ def shuffling(n):
 
 # ------------------------------------------- folds with a hat matrix of their own
 
+#: Runs of trials with an offset each, and which trials cross-decoding trains on.
+RUNS = np.repeat(np.arange(5), 8)
+TRAINED = np.arange(40) % 8 < 4
+
 
 def noise(rng):
     """Draw trials (40, 20) with features of any scale and level."""
@@ -306,6 +310,14 @@ def confounded(rng):
     confound = Y + rng.standard_normal(len(Y))
     moved = 2 * np.outer(confound, rng.standard_normal(20))
     return noise(rng) + moved, Y, {"cv": 4, "confounds": confound}
+
+
+def crossed(rng, **options):
+    """Draw runs whose trials for testing, and these only, can tell the classes."""
+    y = np.concatenate([rng.permutation([0, 0, 1, 1]) for _ in range(10)])
+    X = rng.standard_normal((len(y), 20)) + 2 * rng.standard_normal((5, 20))[RUNS]
+    X += 0.7 * np.outer(y * ~TRAINED, rng.standard_normal(20))
+    return X, y, {"groups": RUNS, "train_on": TRAINED, **options}
 
 
 def _stepped(**options):
@@ -334,12 +346,17 @@ FOLDWISE = {
     ),
     "test sets that overlap": _split(ShuffleSplit(10, random_state=0)),
 }
+#: The same for cross-decoding with runs left out.
+CROSSED = {
+    "trained on some trials, tested on others": crossed,
+    "the same with z-scores": partial(crossed, preprocess="zscore"),
+}
 
 
 def foldwise(n):
     """Decode noise with steps, confounds and training sets of any shape."""
     found = {}
-    for study, (words, draws) in enumerate(FOLDWISE.items(), start=10):
+    for study, (words, draws) in enumerate({**FOLDWISE, **CROSSED}.items(), start=10):
         found[words] = defaultdict(list)
         for number in range(n):
             X, y, options = draws(np.random.default_rng((study, number)))
