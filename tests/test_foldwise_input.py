@@ -248,7 +248,12 @@ def test_chance_in_steps_is_the_same_every_time():
     one = cross_validate(wide, CODES, preprocess=make_pipeline(step), **options)
     two = cross_validate(wide, CODES, preprocess=make_pipeline(step), **options)
     assert_array_equal(one.class_scores, two.class_scores)
-    assert "random_state=0" in one.parameters["preprocess"][0]
+    # As it was given: the seed is that of the analysis.
+    assert "random_state" not in one.parameters["preprocess"][0]
+    again = cross_validate(
+        wide, CODES, preprocess=make_pipeline(step), **options | {"random_state": 1}
+    )
+    assert (again.class_scores != one.class_scores).any()
     seeded = TruncatedSVD(3, n_iter=1, random_state=5)
     other = cross_validate(wide, CODES, preprocess=seeded, **options)
     assert (other.class_scores != one.class_scores).any()

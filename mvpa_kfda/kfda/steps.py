@@ -245,7 +245,7 @@ def fit_steps(steps, X):
 def _fit(step, X):
     """Return a step that has learned from rows X; word what goes wrong."""
     try:
-        return _solved(clone(step), X).fit(X)
+        return _components(step, X) if _by_covariance(step, X) else clone(step).fit(X)
     except Exception as error:
         if _learns_with_labels(step, X):
             raise ValueError(_needs_labels(step)) from error
@@ -256,17 +256,24 @@ def _fit(step, X):
         ) from error
 
 
-def _solved(step, X):
-    """Return a step that solves the same in less time, where one is known.
+def _by_covariance(step, X):
+    """Tell whether principal components may as well be those of a covariance.
 
-    With fewer features than rows, components are those of the covariance; what they
-    lose to it, digits of the smallest ones, is not among a share of the variance.
+    With fewer features than rows that takes a fraction of the time. The digits that it
+    costs the smallest components are not among a share of the variance.
     """
-    share = getattr(step, "n_components", None)
-    if type(step) is PCA and step.svd_solver == "full" and X.shape[1] < X.shape[0]:
-        if isinstance(share, float) and share <= _MOST_EXPLAINED:
-            return step.set_params(svd_solver="covariance_eigh")
-    return step
+    if type(step) is not PCA or step.svd_solver != "full":
+        return False
+    share = step.n_components
+    return isinstance(share, float) and share <= _MOST_EXPLAINED and len(X) > X.shape[1]
+
+
+def _components(step, X):
+    """Return the components of rows X; centred first, since an offset costs digits."""
+    mean = X.mean(axis=0)
+    fitted = clone(step).set_params(svd_solver="covariance_eigh").fit(X - mean)
+    fitted.mean_ = fitted.mean_ + mean
+    return fitted
 
 
 def _learns_with_labels(step, X):
