@@ -60,7 +60,7 @@ from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
-from mvpa_kfda.kfda.steps import STEPS, fit_steps
+from mvpa_kfda.kfda.steps import check_steps, fit_steps
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
@@ -868,7 +868,7 @@ def test_the_position_of_an_error_is_found_among_several():
 def test_components_are_those_of_scikit_learn(name, n, p):
     rng = np.random.default_rng(0)
     X = 1e4 + rng.normal(size=(n, p)) * rng.uniform(0.1, 3, p)  # far from zero
-    step = STEPS[name]
+    (step,) = check_steps(name)
     found, expected = fit_steps((step,), X)(X), clone(step).fit(X).transform(X)
     assert found.shape == expected.shape
     signs = np.sign((found * expected).sum(axis=0))
