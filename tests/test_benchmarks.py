@@ -33,6 +33,7 @@ loo = benchmark("bench_leave_one_out")
 penalty = benchmark("bench_penalty")
 calibration = benchmark("bench_calibration")
 speed = benchmark("bench_group")
+steps = benchmark("bench_preprocess")
 
 
 def read_tables(path):
@@ -373,7 +374,8 @@ class TestCalibration:
         in_voxels = ["prevalence", "majority null", "bootstrap", "sign-flip", "t"]
         assert columns[2:6] == [group, fewer, in_voxels, group]
         n_rows = [len(table) - 1 for table in tables[:-2]]
-        assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9]
+        n_foldwise = len(calibration.studies.FOLDWISE | calibration.studies.CROSSED)
+        assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9, n_foldwise]
         assert [row[0] for row in tables[-2]] == ["Latency", "onset", "peak"]
         for table in tables[:-2]:
             cells = [cell for row in table[1:] for cell in row[1:] if cell]
@@ -449,3 +451,28 @@ class TestGroup:
         pairs = null[:, 1:].ravel(), null[:, :-1].ravel()
         assert np.corrcoef(*pairs)[0, 1] > 0.5
         assert_array_equal(np.rint(null * speed.N_TRIALS) / speed.N_TRIALS, null)
+
+
+class TestPreprocess:
+    """What steps learned in every fold cost."""
+
+    def test_writes_its_table(self, steps, monkeypatch, tmp_path):
+        monkeypatch.setattr(steps, "SHAPES", {"words, 4 folds": (40, 6, 2, 4)})
+        monkeypatch.setattr(steps, "RESULTS", None)  # is not to be written
+        for name in ("n_permutations", "n_refitted", "n_times", "runs"):
+            monkeypatch.setattr(steps.Sizes, name, 1)
+        path = tmp_path / "results.rst"
+        steps.main(["--parts", "a", "b", "d", "--out", str(path)])
+        (rows,), _ = read_tables(path)
+        against = [row[2].split(":")[0].split(",")[0] for row in rows[1:]]
+        assert against[:5] == ["without"] * 5
+        assert against[5:7] == ["4 stratified folds"] * 2
+        assert against[7:] == ["permutation_test_score"] * 2
+        assert all(float(row[3].split()[0]) >= 0 for row in rows[1:])
+
+    def test_other_predictions_are_found_out(self, steps, monkeypatch):
+        shape = (40, 6, 2, 4)
+        steps.check_equal(shape)
+        monkeypatch.setitem(steps.STEPS, "zscore", steps.PCA(2))
+        with pytest.raises(AssertionError, match="Arrays are not equal"):
+            steps.check_equal(shape)

@@ -234,6 +234,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--task regression --by condition", "--by must name .*<U7.*leave --task out"),
         ("--task regression --by gone", "--by gone is not a metadata column.*'rt'"),
         ("--task regression --by rt --sensors", "--sensors is for classes"),
+        ("--task regression --by rt --train-on block<3", "--train-on is for classes"),
         (
             "--task regression --by rt --components 1 --average 2",
             "--components, --average is for classes.*or leave out --task regression",

@@ -60,6 +60,7 @@ from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
+from mvpa_kfda.kfda.steps import check_steps, fit_steps
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
@@ -472,14 +473,14 @@ def test_penalties_are_tuned_within_every_training_set(
 
 def test_groups_are_left_out_one_at_a_time_to_tune_after_steps():
     X, codes = make_data(3, 6)
-    problem = Problem(X, codes, cv=LeaveOneGroupOut(), groups=GROUPS)
+    groups = np.repeat([2, 0, 4, 1], [5, 14, 9, 7])
     result = cross_validate(
-        X, codes, groups=GROUPS, reg=Tuned(TUNING), preprocess="zscore"
+        X, codes, groups=groups, reg=Tuned(TUNING), preprocess="zscore"
     )
-    for number, (train, _) in enumerate(problem.folds):
+    for number, (train, _) in enumerate(result.folds):
         Z = StandardScaler().fit_transform(X[train])
         K = linear_kernel(Z)
-        splits = list(LeaveOneGroupOut().split(Z, groups=GROUPS[train]))
+        splits = list(LeaveOneGroupOut().split(Z, groups=groups[train]))
         lambdas = [[reg * scale_of(K) for reg in TUNING]]
         rows = np.arange(len(train))
         _, lam, criteria = reference.choose(
@@ -738,8 +739,7 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
     parameters = result.parameters
     assert parameters["n_confounds"] == 4
     names = {"zscore": ["StandardScaler()"], None: None}
-    seeded = ["QuantileTransformer(n_quantiles=10, random_state=0)"]
-    expected = names.get(steps, seeded)
+    expected = names.get(steps, ["QuantileTransformer(n_quantiles=10)"])
     assert parameters["preprocess"] == expected
 
 
@@ -861,3 +861,15 @@ def test_the_position_of_an_error_is_found_among_several():
     X[:32, :, 2] = 1.0  # one fold is left nothing to learn from
     with pytest.raises(ValueError, match=r"At 2\.000 s: In fold 4"):
         decode_arrays(X, np.arange(40) % 2, cv=KFold(5), preprocess="zscore")
+
+
+@pytest.mark.parametrize("name", ["pca", "whiten"])
+@pytest.mark.parametrize(("n", "p"), [(40, 7), (40, 39), (20, 60)])
+def test_components_are_those_of_scikit_learn(name, n, p):
+    rng = np.random.default_rng(0)
+    X = 1e4 + rng.normal(size=(n, p)) * rng.uniform(0.1, 3, p)  # far from zero
+    (step,) = check_steps(name)
+    found, expected = fit_steps((step,), X)(X), clone(step).fit(X).transform(X)
+    assert found.shape == expected.shape
+    signs = np.sign((found * expected).sum(axis=0))
+    assert_allclose(found * signs, expected, rtol=0, atol=1e-8)

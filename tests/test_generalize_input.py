@@ -130,6 +130,7 @@ def test_labels_only_in_testing_are_named(epochs, others):
     )
     where = epochs.metadata["word"] == "cat"
     epochs.metadata = epochs.metadata.assign(has=np.where(where, 1, 2))
+    message = "^train_on='has == 2' selects no trial of class 'cat', which is among the"
     refused(message, epochs, train_on="has == 2")
 
 

@@ -795,6 +795,16 @@ def test_training_sets_that_lack_classes():
         train_on=CHOSEN & (CODES != 1),
         groups=RUNS,
     )
+    for function, data in ((generalize_arrays, X), (decode_arrays, X)):
+        refused(
+            r"^train_on selects no trial of class 'bee'",
+            function=function,
+            data=data,
+            train_on=CODES != 1,
+        )
+    epochs = build.epochs(X, CODES)
+    with pytest.raises(ValueError, match=r"^train_on=\"word != 'bee'\" selects no tri"):
+        generalize_epochs(epochs, train_on="word != 'bee'")
     refused(
         r"^train_on leaves no trial to train with in fold 1 of cv=LeaveOneGroupOut\(\) "
         r"\(group 1\); a model needs trials of two",

@@ -295,6 +295,11 @@ def one_line(error):
 #: What Python alone has, by pattern, and what there is for it on the command line.
 REWORDED = (
     (
+        r" Give a mask instead: .*| To train with whole runs and test on others, give "
+        r"cv=\[.*",
+        "",
+    ),
+    (
         r" To choose among several.*?(tuned'|\])\)?\."
         r"|; if the names are wrong, pass subjects=\[\.\.\.\]"
         r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b"

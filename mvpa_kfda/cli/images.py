@@ -73,6 +73,14 @@ IMAGES_OPTIONS = (
         several=True,
     ),
     Option(
+        "--train-on",
+        "train_on",
+        "QUERY",
+        "train with the volumes that a query on --labels selects, e.g. "
+        "\"task == 'seen'\", and test on the others; with --groups or --cv in every "
+        "fold. Only labels trained with are permuted",
+    ),
+    Option(
         "--standardize",
         "standardize",
         ("zscore_sample", "none"),
@@ -258,7 +266,8 @@ def _output(arguments):
     name = arguments.images[0].name
     for ending in (".gz", ".nii", ".img", ".hdr"):
         name = name.removesuffix(ending)
-    return arguments.out / f"{name or 'images'}_{arguments.command}"
+    part = "_train_on" if arguments.train_on else ""
+    return arguments.out / f"{name or 'images'}_{arguments.command}{part}"
 
 
 def _checkpoint(arguments):
@@ -278,6 +287,7 @@ def _run(arguments, decode, unit, options):
         arguments.drop or (),
         arguments.groups,
         arguments.confounds or (),
+        arguments.train_on,
         arguments.average_blocks,
     )
     check_out(arguments.out)
@@ -291,6 +301,7 @@ def _run(arguments, decode, unit, options):
             (table, arguments.label_column),
             groups=arguments.groups,
             confounds=arguments.confounds,
+            train_on=arguments.train_on,
             standardize=False if standardize == "none" else standardize,
             null=_null(arguments, images),
             dtype=arguments.dtype,

@@ -9,10 +9,11 @@ import math
 MOST_LISTED = 20
 
 
-def read_volumes(paths, tables, column, drop, groups, confounds=(), average=False):
+def read_volumes(paths, tables, column, drop, groups, confounds, train_on, average):
     """Return images and the table of their volumes, and words for both."""
     import numpy as np
 
+    from ..data.confounds import OF_IMAGES, read_train_on
     from ..data.volumes import load_volumes, n_volumes
     from ..utils.checks import counted
 
@@ -34,7 +35,11 @@ def read_volumes(paths, tables, column, drop, groups, confounds=(), average=Fals
     words += f": {len(table)} of {counted(len(keep), 'volume')}" if drop else ""
     if not average:
         return _select_volumes(images, keep, paths), table, words
-    blocks = _number_blocks(table, own, counts)
+    chosen = read_train_on(train_on, len(table), table, OF_IMAGES)
+    values = [table[name].to_numpy() for name in own]
+    if chosen is not None:
+        values.append(chosen.mask)  # no block is both trained with and tested
+    blocks = _number_blocks(table.index.to_numpy(), values, counts)
     n_blocks = blocks.max() + 1
     words += f"{';' if drop else ':'} {counted(len(table), 'volume')}"
     words += f" averaged to {counted(n_blocks, 'block')}"
@@ -146,17 +151,15 @@ def _by_image(values, images, paths):
         start = stop
 
 
-def _number_blocks(table, columns, counts):
-    """Return the block of every row of a table, (n_rows,), numbered from 0."""
+def _number_blocks(volume, columns, counts):
+    """Return the block of every volume, (n_rows,), numbered from 0, by columns."""
     import numpy as np
 
     # A block ends with an equal label and group, before volumes that are left out, and
     # with its image.
-    volume = table.index.to_numpy()
     image = np.repeat(np.arange(len(counts)), counts)[volume]
     starts = (np.diff(volume) > 1) | (np.diff(image) > 0)
-    for column in columns:
-        values = table[column].to_numpy()
+    for values in columns:
         starts |= values[1:] != values[:-1]
     return np.concatenate([[0], np.cumsum(starts)])
 

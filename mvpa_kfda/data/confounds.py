@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..utils.checks import quoted
+from ..utils.checks import check_per_trial, quoted
 from .epochs import per_epoch
 
 #: How users give confounds.
@@ -34,6 +34,25 @@ class TrainOn:
     def record(self):
         """How a result records it."""
         return "mask" if self.query is None else self.query
+
+    def split(self, values, axis=0):
+        """Return values of the trials to train with, and those of the others."""
+        if values is None:
+            return None, None
+        parts = self.mask, ~self.mask
+        return tuple(np.compress(part, values, axis) for part in parts)
+
+    def split_labels(self, y):
+        """Return labels to train with and those of the others, which hold no more."""
+        labels, others = self.split(check_per_trial(y, len(self.mask), "y"))
+        absent = np.setdiff1d(others, labels)
+        if len(absent):
+            raise ValueError(
+                f"{self.given} selects no trial of class {str(absent[0])!r}, which is "
+                "among the trials to be tested: no model can predict it. Leave these "
+                "trials out, or select some to train with."
+            )
+        return labels, others
 
     def of(self, kept):
         """Return the same of some of the trials, once both kinds are among them."""
@@ -197,8 +216,8 @@ def _columns(given, n, column_of):
             f"shape ({n},), or one row of values, shape ({n}, k), for each trial."
         )
     if values.ndim == 1:
-        return {"confounds": values}
-    return {f"column {i} of confounds": column for i, column in enumerate(values.T)}
+        return {"the array": values}
+    return {f"column {i} of the array": column for i, column in enumerate(values.T)}
 
 
 def _numbers(values, n, name):
@@ -217,8 +236,8 @@ def _numbers(values, n, name):
         )
     if column.nunique() == 1:
         raise ValueError(
-            f"confounds: {name} is constant ({column[0]} for all {n} trials), so "
-            "that it explains nothing. Leave it out."
+            f"confounds: {name} is constant ({column.tolist()[0]!r} for all {n} "
+            "trials), so that it explains nothing. Leave it out."
         )
     if column.dtype.kind in "iuf":
         return column.to_numpy(np.float64)[:, np.newaxis]

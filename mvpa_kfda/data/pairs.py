@@ -259,11 +259,11 @@ def _gather_chosen(chosen, train_on, picks, with_folds):
     if with_folds:
         sets = _trial_sets(chosen, None, None, picks, chosen.record)
         return replace(sets, train_on=train_on)
-    y = check_per_trial(chosen.y, len(epochs), "y")
+    y, y_test = train_on.split_labels(chosen.y)
     if groups is not None:
         groups = check_per_trial(groups, len(epochs), "groups")[train]
-    trained = Chosen(epochs[train], y[train], groups)
-    sets = _trial_sets(trained, y[~train], epochs[~train], picks, chosen.record)
+    trained = Chosen(epochs[train], y, groups)
+    sets = _trial_sets(trained, y_test, epochs[~train], picks, chosen.record)
     kept, kept_test = chosen.kept[train], chosen.kept[~train]
     return replace(sets, kept=kept, kept_test=kept_test, train_on=train_on)
 

@@ -35,14 +35,7 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult
 from ..results.patterns import pack_info
-from ..utils.checks import (
-    Precision,
-    Seed,
-    check_finite,
-    check_jobs,
-    check_option,
-    check_per_trial,
-)
+from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .epochs import record_epochs
@@ -373,12 +366,12 @@ def generalize_arrays(
         check_no_same_trials(same_trials, "X_test")
         if tmin_test is not None:
             raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
-        if train_on is not None and groups is None and cv is None:  # without folds
-            at, y = train_on.mask, check_per_trial(y, len(train_on.mask), "y")
-            (y, y_test), train_on, n_test = (y[at], y[~at]), None, int(np.sum(~at))
-            data, data_test = data[:, at], data[:, ~at]
-            if confounds is not None:
-                confounds, confounds_test = confounds[at], confounds[~at]
+        if train_on is not None and groups is None and cv is None:
+            # Without folds, the others are as good as other trials.
+            y, y_test = train_on.split_labels(y)
+            data, data_test = train_on.split(data, axis=1)
+            n_test = data_test.shape[1]
+            confounds, confounds_test = train_on.split(confounds)
     analysis = make_analysis(
         y,
         data.shape[1],
@@ -399,7 +392,7 @@ def generalize_arrays(
         preprocess=preprocess,
         confounds=confounds,
         confounds_test=confounds_test,
-        train_on=train_on,
+        train_on=train_on if n_test is None else None,
         n_repeats=n_repeats,
         equalize=equalize,
         average_test=average_test,

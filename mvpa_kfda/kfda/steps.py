@@ -20,7 +20,7 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from ..utils.checks import quoted
+from ..utils.checks import counted, quoted
 from .kernels import innermost, kernels_of, needs_gram
 
 #: What names stand for.
@@ -40,6 +40,8 @@ _SAME = 1e-7
 _MOST_EXPLAINED = 0.999
 #: Confounds are collinear from here on, relative to the largest singular value.
 _ALIKE = 1e-10
+#: What an offset adds to the size of what varies, in rounding.
+_SMALLEST = 1e-4
 
 _REFIT = (
     "To refit such a step with the classifier, use "
@@ -113,7 +115,8 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take what the last columns explain out of the other ones, by regression.
 
     The coefficients, with an intercept, are those of the rows it is fitted on. The
-    last columns are left out of what it returns.
+    last columns are left out of what it returns. Features that they explain but for
+    rounding become zero: a later step might scale the rounding up.
 
     Parameters
     ----------
@@ -134,13 +137,18 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = confounds.mean(axis=0)
         centred = confounds - self.mean_
         # Constant and collinear confounds explain nothing more: the least norm.
-        self.coef_ = lstsq(centred, features - features.mean(axis=0), cond=_ALIKE)[0]
+        offset = features.mean(axis=0)
+        signal = features - offset
+        self.coef_ = lstsq(centred, signal, cond=_ALIKE)[0]
+        left = np.abs(signal - centred @ self.coef_).max(axis=0)
+        size = np.abs(signal).max(axis=0) + _SMALLEST * np.abs(offset)
+        self.left_ = left > _ALIKE * size
         return self
 
     def transform(self, X):
         """Return the features without what the confounds explain."""
         features, confounds = self._split(X)
-        return features - (confounds - self.mean_) @ self.coef_
+        return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
 
 @dataclass(frozen=True)
@@ -237,27 +245,35 @@ def fit_steps(steps, X):
 def _fit(step, X):
     """Return a step that has learned from rows X; word what goes wrong."""
     try:
-        return _solved(clone(step), X).fit(X)
+        return _components(step, X) if _by_covariance(step, X) else clone(step).fit(X)
     except Exception as error:
         if _learns_with_labels(step, X):
             raise ValueError(_needs_labels(step)) from error
         raise ValueError(
             f"The step {step!r} in preprocess cannot be learned from these "
-            f"{X.shape[0]} trials with {X.shape[1]} features: {_reason(step, X, error)}"
+            f"{X.shape[0]} trials with {counted(X.shape[1], 'feature')}: "
+            f"{_reason(step, X, error)}"
         ) from error
 
 
-def _solved(step, X):
-    """Return a step that solves the same in less time, where one is known.
+def _by_covariance(step, X):
+    """Tell whether principal components may as well be those of a covariance.
 
-    With fewer features than rows, components are those of the covariance; what they
-    lose to it, digits of the smallest ones, is not among a share of the variance.
+    With fewer features than rows that takes a fraction of the time. The digits that it
+    costs the smallest components are not among a share of the variance.
     """
-    share = getattr(step, "n_components", None)
-    if type(step) is PCA and step.svd_solver == "full" and X.shape[1] < X.shape[0]:
-        if isinstance(share, float) and share <= _MOST_EXPLAINED:
-            return step.set_params(svd_solver="covariance_eigh")
-    return step
+    if type(step) is not PCA or step.svd_solver != "full":
+        return False
+    share = step.n_components
+    return isinstance(share, float) and share <= _MOST_EXPLAINED and len(X) > X.shape[1]
+
+
+def _components(step, X):
+    """Return the components of rows X; centred first, since an offset costs digits."""
+    mean = X.mean(axis=0)
+    fitted = clone(step).set_params(svd_solver="covariance_eigh").fit(X - mean)
+    fitted.mean_ = fitted.mean_ + mean
+    return fitted
 
 
 def _learns_with_labels(step, X):
@@ -296,6 +312,8 @@ def _check_rows(step, among, alone):
 def _checked(step, X, n):
     """Return what a step made of n rows, finite values (n, r)."""
     what = f"The step {step!r} in preprocess"
+    if isinstance(step, RemoveConfounds):
+        what = "The regression on confounds"
     if issparse(X):
         raise ValueError(
             f"{what} returns a sparse matrix. Allowed: a dense array; many steps have "
