@@ -31,8 +31,11 @@ from ..utils.checks import check_count, warn
 
 def _mean(data, members, axis):
     """Average entries of an axis, as many at a time as there are averages."""
-    total = sum(np.take(data, each, axis).astype(np.float64) for each in members.T)
-    return total / members.shape[1]
+    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
+    for each in members.T[1:]:
+        total += np.take(data, each, axis)
+    total /= members.shape[1]
+    return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,6 +80,13 @@ class Positions(Protocol):
     def models(self, block, task):
         """Yield the models of a block, each of one position or of several in a row."""
 
+    def hats(self, block, task):
+        """Return the hats of a block's models, where these are plans of one hat each.
+
+        None where they are not, or are prepared together already.
+        """
+        return None
+
     def where(self, position):
         """Return how to begin a message about a position."""
 
@@ -129,6 +136,11 @@ def cut_windows(times, sfreq, window, step):
     return Windows(starts, width, step, centres)
 
 
+def _has_hats(reg, task):
+    """Tell whether positions have one hat each for all folds."""
+    return not (task.is_foldwise or isinstance(reg, Tuned))
+
+
 @dataclass(frozen=True)
 class FeaturePositions(Positions):
     """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
@@ -166,6 +178,12 @@ class FeaturePositions(Positions):
         """Yield the model of every position in a block."""
         for _ in block:
             yield plan_of_features(self.X, self.kernel, self.reg, task)
+
+    def hats(self, block, task):
+        """Return the hat of every position in a block."""
+        if not _has_hats(self.reg, task):
+            return None
+        return [make_hat(self.X, self.kernel, self.reg) for _ in block]
 
     def where(self, position):
         """Return how to begin a message about a position."""
@@ -281,6 +299,15 @@ class WindowPositions(Positions):
     def samples(self, position):
         """Return the features of a window (n, p), and the kernel for them."""
         return self.features(position), self.kernel_of(position)
+
+    def hats(self, block, task):
+        """Return the hats of a block's windows, where each needs one of its own."""
+        if self._sums_kernels or not _has_hats(self.reg, task):
+            return None
+        return [
+            make_hat(self.features(each), self.kernel_of(each), self.reg)
+            for each in block
+        ]
 
     def grouped(self, grouping, block):
         """Return the windows of pseudo-trials, with the samples of a block's only."""

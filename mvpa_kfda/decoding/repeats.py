@@ -14,13 +14,13 @@ repeats, and the whole procedure runs on what comes out of it, all regroupings i
 
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ..kfda.direct import Plan
+from ..kfda.direct import Plan, prepare_all
 from ..kfda.folds import Folds, left_out_folds, make_folds
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
@@ -28,6 +28,11 @@ from ..utils.checks import check_count
 from .averaging import Cells, Grouping, count_cells, folds_of_averages
 from .positions import GramPositions
 from .run import Task, models_of, score_models
+
+#: Bytes of groupings that are kept, so that they are not drawn anew in every block.
+_DRAWN_BYTES = 2**25
+#: Bytes that the matrices of several repeats may take, to be handled together.
+_MATRIX_BYTES = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +113,19 @@ class Regrouped:
 
     def members(self, b, j):
         """Return the trials of every average (m, k), in repeat j of label vector b."""
-        key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
-        order = self.cells.draw(self.labels[b], np.random.default_rng(key))
-        return order[self._slots]
+        members = self._drawn.get((b, j))
+        if members is None:
+            key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
+            order = self.cells.draw(self.labels[b], np.random.default_rng(key))
+            members = order[self._slots]
+            if (len(self._drawn) + 1) * members.nbytes <= _DRAWN_BYTES:
+                self._drawn[b, j] = members
+        return members
+
+    @cached_property
+    def _drawn(self):
+        """What was drawn for one block of positions, kept for the others."""
+        return {}
 
     @cached_property
     def codes(self):
@@ -187,12 +202,20 @@ class Regrouped:
 
     def _scores(self, single, b, positions, block, tested_as=None):
         """Return the mean scores (cells,) over repeats of a permuted label vector."""
-        models = []
-        for j in range(self.n_repeats):
+
+        def ask(j):
             task, grouping = self._single(single, b, j, tested_as)
-            averaged = positions.grouped(grouping, block)
-            models += models_of(averaged, block, task)
-        return _means(models, task, self.n_repeats)[0]
+            return task, positions.grouped(grouping, block)
+
+        step = max(1, _MATRIX_BYTES // (16 * single.folds.n**2 * len(block)))
+        if positions.row:
+            step = 1  # their models hold what they are tested with
+        found = []
+        for start in range(0, self.n_repeats, step):
+            some = range(start, min(start + step, self.n_repeats))
+            task, models = _models_of([partial(ask, j) for j in some], block)
+            found.append(_of_repeats(models, task, len(some)))
+        return _mean_scores(found)[0]
 
     def _of_tested(self, part):
         """Return a part with the predictions of tested samples only."""
@@ -275,22 +298,50 @@ class Reshuffled:
         for splitter, single in zip(self.splitters, singles, strict=True):
             folds = make_folds(splitter, self.labels[b], self.groups)
             task = replace(single, labels=self.labels[b][None], folds=folds)
-            found.append(_means(models_of(positions, block, task), task))
-        return [
-            {name: np.mean([each[name] for each in kind], axis=0) for name in kind[0]}
-            for kind in zip(*found, strict=True)
-        ]
+            found.append(_of_repeats(list(models_of(positions, block, task)), task))
+        return _mean_scores(found)
 
 
-def _means(models, task, n_repeats=1):
-    """Return a list of mean scores (cells,) of models, repeat after repeat."""
-    models = list(models)
+def _models_of(asked, block):
+    """Return the last task and the models of a block, of repeats with the same folds.
+
+    Of functions that return the task and the positions of a repeat each.
+    """
+    models, hats = [], []
+    try:
+        for ask in asked:
+            task, positions = ask()
+            own = positions.hats(block, task)
+            if own is None:
+                models += models_of(positions, block, task)
+            else:
+                hats += own
+        return task, models or prepare_all(hats, *task.settings)
+    except ValueError:  # one by one they say where it is
+        models = [model for ask in asked for model in _located(*ask(), block)]
+    return task, models
+
+
+def _located(task, positions, block):
+    return models_of(positions, block, task)
+
+
+def _of_repeats(models, task, n_repeats=1):
+    """Return a list of the scores (n_repeats, cells) of models, repeat after repeat."""
     plans = [each for model in models for each in getattr(model, "plans", (model,))]
     if all(isinstance(plan, Plan) for plan in plans):
         models = [Stack(tuple(plans))]  # as one they take a fraction of the time
     return [
-        {k: values.reshape(n_repeats, -1).mean(axis=0) for k, values in scores.items()}
+        {name: values.reshape(n_repeats, -1) for name, values in scores.items()}
         for scores in score_models(models, task)
+    ]
+
+
+def _mean_scores(found):
+    """Return a list of the mean scores (cells,) over repeats, some of them in each."""
+    return [
+        {name: np.concatenate([e[name] for e in kind]).mean(axis=0) for name in kind[0]}
+        for kind in zip(*found, strict=True)
     ]
 
 
