@@ -38,6 +38,11 @@ class RepeatedTask(Task):
     #: How it is repeated.
     repeats: object
 
+    @property
+    def n_folds(self):
+        """The number of folds, in one repeat."""
+        return self.single.n_folds
+
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
         return self.repeats.run_block(self, positions, block)
@@ -94,11 +99,13 @@ class Regrouped:
         """Return the task of all repeats, of the task of one, and the `Samples`."""
         r, (_, folds, codes, groups) = self.n_repeats, self.sampled
         members = [self.members(0, j) for j in range(r)]
+        all_folds = [folds] * r
         if not self.average_test:
-            codes, groups, folds = self.labels[0], self.groups, self.folds
+            codes, groups = self.labels[0], self.groups
+            all_folds = [self._tested_singly(each) for each in members]
             members = None
         several = None if groups is None else [groups] * r
-        samples = samples_of([codes] * r, several, [folds] * r, members)
+        samples = join_samples([codes] * r, several, all_folds, members)
         return _repeated(self, single, self.labels, samples), samples
 
     @cached_property
@@ -115,6 +122,11 @@ class Regrouped:
     def codes(self):
         """The classes of the averages (m,), the same whatever the labelling."""
         return self.labels[0][self.members(0, 0)[:, 0]]
+
+    @property
+    def k(self):
+        """How many trials make an average."""
+        return self.cells.k
 
     @property
     def n_averages(self):
@@ -140,6 +152,12 @@ class Regrouped:
             trains=tuple(train for train, _ in folds.pairs),
         )
 
+    def _tested_singly(self, members):
+        """Return the folds of the trials, trained with those in some average."""
+        trains = [train for train, _ in self.sample_folds(two_sided=False).pairs]
+        trains = tuple(np.sort(members[train], axis=None) for train in trains)
+        return replace(self.folds, trains=trains)
+
     def sides(self, b, j, tested_as=None):
         """Return the trials of all samples of a repeat, and the samples' classes.
 
@@ -162,6 +180,8 @@ class Regrouped:
             part = single.run_block(positions.grouped(grouping, block), block)
             parts.append(self._of_tested(part))
         part = _mean_of(parts)
+        if self.n_repeats > 1:  # every repeat has discriminants of its own
+            part.pop("patterns/discriminant", None)
         kinds = {"nulls": None} | ({} if task.second is None else {"second": 0})
         for kind, tested_as in kinds.items():
             nulls = [
@@ -185,9 +205,15 @@ class Regrouped:
     def _scores(self, single, b, positions, block, tested_as=None):
         """Return the mean scores (cells,) over repeats of a permuted label vector."""
         models = []
+        # Averages that are tested elsewhere take the places of those trained with, fold
+        # by fold; only what folds learn needs to know both.
+        both = tested_as if single.is_foldwise else None
         for j in range(self.n_repeats):
-            task, grouping = self._single(single, b, j, tested_as)
-            averaged = positions.grouped(grouping, block)
+            task, grouping = self._single(single, b, j, both)
+            tested = {}
+            if tested_as is not None and both is None:
+                tested = {"tested": Grouping((self.members(tested_as, j),))}
+            averaged = positions.grouped(grouping, block, **tested)
             models += models_of(averaged, block, task)
         return _means(models, task, self.n_repeats)[0]
 
@@ -219,6 +245,8 @@ class Reshuffled:
     singles : tuple of Task
         The task of every repeat, with all labels, or if splitters look at the labels
         with the observed ones only.
+    inner : callable | None
+        ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
     splitters: tuple
@@ -226,6 +254,7 @@ class Reshuffled:
     groups: np.ndarray | None
     classes: np.ndarray
     singles: tuple = ()
+    inner: object = None
 
     @cached_property
     def folds(self):
@@ -248,8 +277,8 @@ class Reshuffled:
             singles.append(replace(single, folds=folds, inner=within))
         r = len(self.folds)
         groups = None if self.groups is None else [self.groups] * r
-        samples = samples_of([self.labels[0]] * r, groups, self.folds)
-        repeats = replace(self, singles=tuple(singles))
+        samples = join_samples([self.labels[0]] * r, groups, self.folds)
+        repeats = replace(self, singles=tuple(singles), inner=inner)
         return _repeated(repeats, single, self.labels, samples), samples
 
     def run_block(self, task, positions, block):
@@ -270,8 +299,10 @@ class Reshuffled:
         """Return a list of mean scores (cells,) over repeats, of permuted labels."""
         found = []
         for splitter, single in zip(self.splitters, singles, strict=True):
-            folds = make_folds(splitter, self.labels[b], self.groups)
-            task = replace(single, labels=self.labels[b][None], folds=folds)
+            labels = self.labels[b]
+            folds = make_folds(splitter, labels, self.groups)
+            within = self.inner(labels, self.groups, folds)
+            task = replace(single, labels=labels[None], folds=folds, inner=within)
             found.append(_means(models_of(positions, block, task), task))
         return [
             {name: np.mean([each[name] for each in kind], axis=0) for name in kind[0]}
@@ -335,7 +366,7 @@ class Samples:
     members: np.ndarray | None = None
 
 
-def samples_of(codes, groups, folds, members=None):
+def join_samples(codes, groups, folds, members=None):
     """Return the `Samples` of the repeats' classes, groups, folds and members."""
     n, pairs = np.cumsum([0, *map(len, codes)]), []
     for start, each in zip(n, folds, strict=False):
@@ -418,9 +449,10 @@ class Repeating:
             self.n_repeats, cells, labels, seed, folds, groups, self.average_test
         )
 
-    def record(self):
-        """Return what a result records of it."""
+    def record(self, made):
+        """Return what a result records of it, and of the averages that were `made`."""
         return {
+            "average": getattr(made, "k", None),  # a number where it is "max"
             "n_repeats": self.n_repeats,
             "equalize": self.equalize,
             "average_test": self.average_test,
