@@ -240,7 +240,7 @@ def _word_span(times):
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = np.bincount(result.y, minlength=len(result.classes))
+    counts = result._class_counts
     classes = zip(result.classes.tolist(), counts, strict=True)
     tested = counted(result.parameters["n_folds"], "fold")
     if result.groups is not None:
@@ -270,6 +270,7 @@ def _word_result(result, name, unit):
 def _word_unequal(result):
     """Warn, in at most one line, of accuracies that unequal classes lift."""
     counts = np.bincount(result._true, minlength=len(result.classes))
+    counts //= result._n_repeats
     if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
         return []
     words = quoted(counts.tolist(), MOST_COUNTS)

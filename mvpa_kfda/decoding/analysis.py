@@ -270,7 +270,7 @@ def make_analysis(
         members, tested = samples.members, samples.codes
     parameters = {
         **record_method(kernel, reg, n_components, average),
-        **how.record(),
+        **how.record(averaging or repeats),
         "cv": name,
         "train_on": None if train_on is None else train_on.record,
         **record_run(task, learned, permutations, seed),
@@ -532,7 +532,7 @@ def record_method(kernel, reg, n_components=None, average=None):
 def record_run(task, learned, permutations, seed):
     """Return what a result records about folds, scores and permutations."""
     return {
-        "n_folds": 0 if task.folds is None else len(task.folds.tests),
+        "n_folds": task.n_folds,
         "scoring": task.scoring,
         **learned.record(),
         "n_permutations": permutations.n_permutations,

@@ -86,6 +86,11 @@ class Averaging(Grouping):
         """The trials in each pseudo-trial, (n_new, k)."""
         return self.sides[0]
 
+    @property
+    def k(self):
+        """How many trials make a pseudo-trial."""
+        return self.members.shape[1]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AveragedKernel(Kernel):

@@ -697,10 +697,10 @@ class GeneralizationPositions(Positions):
         """Return the channels' mean in a training window, (n, p)."""
         return self.train.signal(position)
 
-    def grouped(self, grouping, block):
-        """Return the same of pseudo-trials; of all test windows."""
+    def grouped(self, grouping, block, tested=None):
+        """Return the same of pseudo-trials; of all test windows, perhaps of others."""
         train = self.train.grouped(grouping, block)
-        test = self.test.grouped(grouping, range(self.width))
+        test = self.test.grouped(tested or grouping, range(self.width))
         return replace(self, train=train, test=test)
 
     def same(self, position):

@@ -44,6 +44,11 @@ class RepeatedTask(Task):
     #: How it is repeated.
     repeats: object
 
+    @property
+    def n_folds(self):
+        """The number of folds, in one repeat."""
+        return self.single.n_folds
+
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
         return self.repeats.run_block(self, positions, block)
@@ -100,11 +105,13 @@ class Regrouped:
         """Return the task of all repeats, of the task of one, and the `Samples`."""
         r, (_, folds, codes, groups) = self.n_repeats, self.sampled
         members = [self.members(0, j) for j in range(r)]
+        all_folds = [folds] * r
         if not self.average_test:
-            codes, groups, folds = self.labels[0], self.groups, self.folds
+            codes, groups = self.labels[0], self.groups
+            all_folds = [self._tested_singly(each) for each in members]
             members = None
         several = None if groups is None else [groups] * r
-        samples = samples_of([codes] * r, several, [folds] * r, members)
+        samples = join_samples([codes] * r, several, all_folds, members)
         return _repeated(self, single, self.labels, samples), samples
 
     @cached_property
@@ -133,6 +140,11 @@ class Regrouped:
         return self.labels[0][self.members(0, 0)[:, 0]]
 
     @property
+    def k(self):
+        """How many trials make an average."""
+        return self.cells.k
+
+    @property
     def n_averages(self):
         """The number of averages m."""
         return len(self._slots)
@@ -158,6 +170,12 @@ class Regrouped:
             chosen=np.append(trained, np.zeros(tests.n, bool)),
         )
 
+    def _tested_singly(self, members):
+        """Return the folds of the trials, trained with those in some average."""
+        trains = [train for train, _ in self.sample_folds(two_sided=False).pairs]
+        trains = tuple(np.sort(members[train], axis=None) for train in trains)
+        return replace(self.folds, trains=trains)
+
     def sides(self, b, j, tested_as=None):
         """Return the trials of all samples of a repeat, and the samples' classes.
 
@@ -180,6 +198,8 @@ class Regrouped:
             part = single.run_block(positions.grouped(grouping, block), block)
             parts.append(self._of_tested(part))
         part = _mean_of(parts)
+        if self.n_repeats > 1:  # every repeat has discriminants of its own
+            part.pop("patterns/discriminant", None)
         kinds = {"nulls": None} | ({} if task.second is None else {"second": 0})
         for kind, tested_as in kinds.items():
             nulls = [
@@ -202,10 +222,16 @@ class Regrouped:
 
     def _scores(self, single, b, positions, block, tested_as=None):
         """Return the mean scores (cells,) over repeats of a permuted label vector."""
+        # Averages that are tested elsewhere take the places of those trained with, fold
+        # by fold; only what folds learn needs to know both.
+        both = tested_as if single.is_foldwise else None
 
         def ask(j):
-            task, grouping = self._single(single, b, j, tested_as)
-            return task, positions.grouped(grouping, block)
+            task, grouping = self._single(single, b, j, both)
+            tested = {}
+            if tested_as is not None and both is None:
+                tested = {"tested": Grouping((self.members(tested_as, j),))}
+            return task, positions.grouped(grouping, block, **tested)
 
         step = max(1, _MATRIX_BYTES // (16 * single.folds.n**2 * len(block)))
         if positions.row:
@@ -245,6 +271,8 @@ class Reshuffled:
     singles : tuple of Task
         The task of every repeat, with all labels, or if splitters look at the labels
         with the observed ones only.
+    inner : callable | None
+        ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
     splitters: tuple
@@ -252,6 +280,7 @@ class Reshuffled:
     groups: np.ndarray | None
     classes: np.ndarray
     singles: tuple = ()
+    inner: object = None
 
     @cached_property
     def folds(self):
@@ -274,8 +303,8 @@ class Reshuffled:
             singles.append(replace(single, folds=folds, inner=within))
         r = len(self.folds)
         groups = None if self.groups is None else [self.groups] * r
-        samples = samples_of([self.labels[0]] * r, groups, self.folds)
-        repeats = replace(self, singles=tuple(singles))
+        samples = join_samples([self.labels[0]] * r, groups, self.folds)
+        repeats = replace(self, singles=tuple(singles), inner=inner)
         return _repeated(repeats, single, self.labels, samples), samples
 
     def run_block(self, task, positions, block):
@@ -296,8 +325,10 @@ class Reshuffled:
         """Return a list of mean scores (cells,) over repeats, of permuted labels."""
         found = []
         for splitter, single in zip(self.splitters, singles, strict=True):
-            folds = make_folds(splitter, self.labels[b], self.groups)
-            task = replace(single, labels=self.labels[b][None], folds=folds)
+            labels = self.labels[b]
+            folds = make_folds(splitter, labels, self.groups)
+            within = self.inner(labels, self.groups, folds)
+            task = replace(single, labels=labels[None], folds=folds, inner=within)
             found.append(_of_repeats(list(models_of(positions, block, task)), task))
         return _mean_scores(found)
 
@@ -323,6 +354,7 @@ def _models_of(asked, block):
 
 
 def _located(task, positions, block):
+    """Return the models of one repeat, whose errors say where they are."""
     return models_of(positions, block, task)
 
 
@@ -389,7 +421,7 @@ class Samples:
     members: np.ndarray | None = None
 
 
-def samples_of(codes, groups, folds, members=None):
+def join_samples(codes, groups, folds, members=None):
     """Return the `Samples` of the repeats' classes, groups, folds and members."""
     n, pairs = np.cumsum([0, *map(len, codes)]), []
     for start, each in zip(n, folds, strict=False):
@@ -476,9 +508,10 @@ class Repeating:
             self.n_repeats, cells, labels, seed, folds, groups, self.average_test
         )
 
-    def record(self):
-        """Return what a result records of it."""
+    def record(self, made):
+        """Return what a result records of it, and of the averages that were `made`."""
         return {
+            "average": getattr(made, "k", None),  # a number where it is "max"
             "n_repeats": self.n_repeats,
             "equalize": self.equalize,
             "average_test": self.average_test,

@@ -42,7 +42,7 @@ _BEYOND = 1e-6
 _DEFINING = (
     *("task", "kernel", "reg", "kernels", "criterion", "n_components", "average"),
     *("permute", "standardize", "radius", "distance", "scale", "window", "step"),
-    *("window_mode", "sfreq", "train_on"),
+    *("window_mode", "sfreq", "train_on", "n_repeats", "equalize", "average_test"),
 )
 
 #: Numbers that differ by less, as a part of the first, are the same.

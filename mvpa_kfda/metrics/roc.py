@@ -109,7 +109,7 @@ def _scores_of(result, number):
     times, total = np.zeros((2, len(scores)))
     for train, test in result.folds:
         times[test] += 1
-        total[test] += len(train)
+        total[test] += result._n_trained(train)
     n_train = total / np.maximum(times, 1)
     odds = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
     return odds[number, :, 0]

@@ -114,5 +114,5 @@ class EvidenceMixin:
         times, total = np.zeros((2, self.n_tested))
         for train, test in self.folds:
             times[test] += 1
-            total[test] += len(train)
+            total[test] += self._n_trained(train)
         return total / np.maximum(times, 1)
