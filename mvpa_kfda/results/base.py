@@ -723,7 +723,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         if np.isfinite(self.chance):
             parts[0] += f" (chance {self.chance:.3f})"
         parts += self._worded_positions()
-        tested = counted(len(self.tests), "fold")
+        tested = ", ".join(self._worded_folds())
         if self.parameters.get("mode") == "other_trials":
             tested = f"tested on {counted(self.n_tested, 'other')}"
         classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
@@ -741,17 +741,36 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             named = f" ({names})" if len(names) <= 25 else ""
             parts.append(f"{len(self.classes)} classes{named}")
         if self.parameters.get("mode") != "other_trials":
-            parts.append(counted(len(self.tests), "fold"))
+            parts += self._worded_folds()
         if self.n_permutations:
             parts.append(counted(self.n_permutations, "permutation", ","))
         return parts
 
+    @property
+    def _n_repeats(self):
+        """How often the procedure was run on the trials."""
+        return self.parameters.get("n_repeats", 1)
+
+    def _worded_folds(self):
+        """Word the folds of a repeat, and the repeats if there are several."""
+        r = self._n_repeats
+        folds = [counted(len(self.tests) // r, "fold")]
+        return folds if r == 1 else [*folds, counted(r, "repeat")]
+
     def _worded_trials(self):
-        """Word how many trials there are, and of how many they are averages."""
-        if self.members is None or np.shape(self.members)[1] == 1:
-            return counted(len(self.y), "trial")
-        (_, k), size = np.shape(self.members), np.size(self.members)
-        return f"{counted(len(self.y), 'average')} of {k} trials ({size})"
+        """Word how many trials there are, and of how many they are averages.
+
+        Of one repeat, if there are several.
+        """
+        n = len(self.y) // self._n_repeats
+        k = self.parameters.get("average") or 1
+        if self.members is not None:
+            k = np.shape(self.members)[1]
+        if k == 1:
+            return counted(n, "trial")
+        if self.members is None:
+            return f"{counted(n, 'trial')} (trained with averages of {k})"
+        return f"{counted(n, 'average')} of {k} trials ({n * k})"
 
     def _worded_positions(self):
         """Word the positions of the map, one text per axis."""

@@ -447,6 +447,8 @@ class GeneralizationResult(
             class_scores=None if self.class_scores is None else self.class_scores[rows],
             tests=self.tests,
             trains=self.trains,
+            members=self.members,
+            repeats={name: each[at] for name, each in self.repeats.items()},
             parameters=parameters,
             versions=self.versions,
             pattern_maps=patterns,

@@ -126,10 +126,10 @@ class PatternsMixin:
             )
         maps = self._kept_patterns()[kind if average == "full" else "class_folds"]
         labels = list(map(str, self.classes))
-        counts = np.bincount(self.y, minlength=len(labels))
+        counts = np.bincount(self.y, minlength=len(labels)) // self._n_repeats
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
-            counts = [len(self.y)] * len(labels)
+            counts = [counts.sum()] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {
