@@ -328,6 +328,9 @@ def _check_method(arguments):
         "--sensors": arguments.sensors,
         "--components": arguments.n_components,
         "--average": arguments.average,
+        "--repeats": arguments.n_repeats != 1,
+        "--equalize": arguments.equalize,
+        "--no-average-test": not arguments.average_test,
     }
     flags = [flag for flag, value in of_classes.items() if value]
     if flags:
