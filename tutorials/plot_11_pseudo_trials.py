@@ -126,7 +126,7 @@ both["labels of averages, anew in each grouping (wrong)"] = shortcut
 for (name, null), color in zip(both.items(), ("C0", "C3"), strict=True):
     ax.hist(null, bins, density=True, color=color, alpha=0.5, label=name)
     print(f"{name}: standard deviation {null.std():.3f}")
-ax.axvline(result.scores, color="black", lw=1.5, label="observed")
+ax.axvline(result.scores, 0, 0.7, color="black", lw=1.5, label="observed")
 ax.set(xlabel="Mean accuracy over 20 groupings", ylabel="Density", ylim=(0, 18))
 ax.legend(frameon=False, fontsize="small", loc="upper right")
 
