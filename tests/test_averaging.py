@@ -9,6 +9,7 @@ from scipy.stats import kstest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold
 
+import build
 from mvpa_kfda import RBF, Linear, Polynomial
 from mvpa_kfda.decoding.averaging import (
     AveragedKernel,
@@ -299,3 +300,13 @@ def test_a_class_in_one_test_set_anyway_is_not_warned_of_here(recwarn):
     folds = make_folds([(range(6, 12), range(6)), (range(6), range(6, 12))], codes)
     average_trials(2, folds, codes)
     assert not len(recwarn)
+
+
+# ---------------------------------------------------------------------------- repeats
+
+
+def test_patterns_are_of_as_many_averages_as_one_repeat_has():
+    for n_repeats in (1, 3):
+        options = {"average": 2, "n_repeats": n_repeats}
+        result = build.result("TimeResult", n_permutations=0, **options)
+        assert {each.nave for each in result.patterns().values()} == {4}

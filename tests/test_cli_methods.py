@@ -67,6 +67,10 @@ METHODS = {
     "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
     "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
     "--average 2": {"average": 2},
+    "--average max --repeats 2": {"average": "max", "n_repeats": 2},
+    "--average 1 --equalize": {"average": 1, "equalize": True},
+    "--average 2 --no-average-test": {"average": 2, "average_test": False},
+    "--average 2 --average-test": {"average": 2},
     "--components 1": {"n_components": 1},
     "--kernel rbf --nystrom 20": {"kernel": "rbf", "approx": Nystrom(20)},
     "--preprocess whiten": {"preprocess": "whiten"},
@@ -105,6 +109,17 @@ def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
     assert load_result(tmp_path / "words.h5") == expected
     if option == "--average 2":
         assert "-epo.fif: 30 averages of 2 trials (60), 3 classes" in printed.out
+
+
+def test_repeats_draw_other_folds(folder, tmp_path, capsys):
+    words = "--repeats 3 --cv 4 --permutations 9 --step 0.1"
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", words) == 0
+    printed = capsys.readouterr().out
+    assert "-epo.fif: 60 trials, 3 classes" in printed
+    assert ", 4 folds, 3 repeats\n" in printed
+    options = {"cv": 4, "n_repeats": 3, "n_permutations": 9, "random_state": 0}
+    expected = decode_epochs(read(folder), step=0.1, **options)
+    assert load_result(tmp_path / "words.h5") == expected
 
 
 @pytest.mark.parametrize("option", ["", "--generalize", "--sensors"])
@@ -188,6 +203,19 @@ def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
     assert result.parameters["n_confounds"] == 1
 
 
+def test_searchlight_passes_repeats_on(folder, tmp_path, capsys):
+    data, options, words = image_options(folder)
+    words += " --radius 4 --average 1 --equalize --repeats 2"
+    assert run(folder, tmp_path, "searchlight", "bold.nii.gz", words) == 0
+    printed = capsys.readouterr().out
+    assert ", 6 folds, 2 repeats, 36 trials\n2 classes: cat 18, dog 18\n" in printed
+    options |= {"average": 1, "equalize": True, "n_repeats": 2}
+    expected = searchlight(*data, radius=4.0, **options)
+    result = load_result(tmp_path / "bold_searchlight.h5")
+    assert_array_equal(result.scores, expected.scores)
+    assert_array_equal(result.repeats["accuracy"], expected.repeats["accuracy"])
+
+
 def test_regions_pass_the_method_on(folder, tmp_path, capsys):
     data, options, words = image_options(folder)
     atlas = folder / "atlas.nii.gz"
@@ -250,7 +278,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ),
         (
             "--preprocess zscore --average 2 --kernel rbf",
-            "--average 2 cannot be combined with --preprocess zscore unless the kernel",
+            "--average 2 with a kernel that is not linear, .* --preprocess zscore has no",
         ),
         ("--confounds gone", "--confounds gone is not a metadata column.*'rt'"),
         ("--confounds rt room", r"confounds: the column 'room' is constant \(7 for"),
@@ -259,6 +287,22 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
             r"on other trials \(--test-file\), .* Leave --confounds out.$",
         ),
         ("--average 2 --generalize --train-on block<3", "tests on other .*--average"),
+        ("--average some", "--average: 'some' is neither a number of trials nor max"),
+        (
+            "--average 7 --groups block",
+            r"--average 7 leaves class .* Use --average 4 or less.* e\.g\. --cv 5\.$",
+        ),
+        ("--repeats 0", "--repeats: 0"),
+        (
+            "--repeats 3 --groups block",
+            "--repeats 3 draws .* Give --cv, a number of folds; with --average K",
+        ),
+        ("--equalize", "--equalize says .* Give --average K; with --average 1 no"),
+        ("--no-average-test", "--no-average-test says .* Give --average K; with"),
+        (
+            "--task regression --by rt --repeats 2 --equalize --no-average-test",
+            "--repeats, --equalize, --no-average-test is for classes",
+        ),
         ("--task regression --by rt --generalize", "--generalize is for classes"),
         ("--task regression --by rt --scoring accuracy", "--scoring: 'accuracy'.*r2"),
     ],

@@ -54,10 +54,22 @@ def _penalty(text):
         ) from None
 
 
-#: An option that takes a value: its flag; what the functions call it; what stands for
-#: the value in the help, or a tuple of choices; the help; type and default; whether it
-#: takes one value or more, which add to those before if it is given again; whether a
-#: command needs it.
+def _average(text):
+    """Return the number or the name that ``--average`` was given."""
+    if text == "max":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number of trials nor max"
+        ) from None
+
+
+#: An option: its flag; what the functions call it; what stands for its value in the
+#: help, or a tuple of choices; the help; type and default; whether it takes one value
+#: or more, which add to those before if it is given again; whether a command needs it.
+#: One of type bool takes no value; if it is true by default, it has a --no- form.
 Option = namedtuple(
     "Option",
     "flag argument takes help type default several required",
@@ -106,7 +118,7 @@ ANALYSIS_OPTIONS = (
         int,
         1000,
     ),
-    Option("--seed", "random_state", "S", "seed of the permutations", int, 0),
+    Option("--seed", "random_state", "S", "seed of all that is random", int, 0),
     Option("--jobs", "n_jobs", "N", "number of parallel jobs; else 1", int),
     Option(
         "--components",
@@ -116,7 +128,38 @@ ANALYSIS_OPTIONS = (
         int,
     ),
     Option(
-        "--average", "average", "K", "average K trials of a class within test sets", int
+        "--average",
+        "average",
+        "K",
+        "average K trials of a class within test sets; max: as many as the smallest "
+        "class has there",
+        _average,
+    ),
+    Option(
+        "--repeats",
+        "n_repeats",
+        "R",
+        "repeat R times and report the mean score: with --average trials are grouped "
+        "anew, else other folds are drawn",
+        int,
+        1,
+    ),
+    Option(
+        "--equalize",
+        "equalize",
+        "",
+        "with --average, as many averages of every class as the smallest has in each "
+        "test set; with --average 1 trials of larger classes are left out at random",
+        bool,
+        False,
+    ),
+    Option(
+        "--average-test",
+        "average_test",
+        "",
+        "--no-average-test: with --average, test single trials by models of averages",
+        bool,
+        True,
     ),
     Option("--nystrom", "approx", "R", "approximate the kernel with R landmarks", int),
     Option(
@@ -147,10 +190,14 @@ NULL = Option(
 def add_options(parser, options):
     """Add options to a parser, or to a group of one."""
     for option in options:
-        default = f"(default: {option.default})" if option.default is not None else ""
+        shown = option.default is not None and option.type is not bool
+        default = f"(default: {option.default})" if shown else ""
         keywords = {"required": option.required, "default": option.default}
         keywords["help"] = " ".join(filter(None, [option.help, default]))
-        if isinstance(option.takes, tuple):
+        if option.type is bool:
+            both = argparse.BooleanOptionalAction
+            keywords["action"] = both if option.default else "store_true"
+        elif isinstance(option.takes, tuple):
             keywords["choices"] = option.takes
         else:
             keywords |= {"metavar": option.takes, "type": option.type}
@@ -335,6 +382,12 @@ REWORDED = (
     ),
     (r"\by(_test)? names\b", "--classes names"),
     (r" For labels give one for each of the \d+ epochs\.", ""),
+    (
+        r" Give a number of folds, or a splitter such as [^;]*;",
+        " Give --cv, a number of folds;",
+    ),
+    (r" \(cv=StratifiedKFold\(\d+\)\)", ""),
+    (r"\baverage=k\b", "--average K"),
     (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),
 )

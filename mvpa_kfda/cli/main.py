@@ -339,6 +339,9 @@ def _check_method(arguments):
         "--components": arguments.n_components,
         "--average": arguments.average,
         "--train-on": arguments.train_on,
+        "--repeats": arguments.n_repeats != 1,
+        "--equalize": arguments.equalize,
+        "--no-average-test": not arguments.average_test,
     }
     flags = [flag for flag, value in of_classes.items() if value]
     if flags:

@@ -137,7 +137,8 @@ def cross_validate(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. Linear kernels are given
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). Linear kernels are given
         averaged features, others are averaged themselves (in feature space).
     preprocess : str | transformer | list of these | None
         Steps that every fold learns from its training trials, at each position by
@@ -160,16 +161,16 @@ def cross_validate(
         relative `reg` and the width of a kernel are those of each training set. Not for
         regression.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -218,6 +219,14 @@ def cross_validate(
     True
     >>> result.pvalues()
     0.001
+
+    Unequal classes: trials of the larger ones are left out at random, ten times.
+
+    >>> X, y = X[:120], y[:120]  # 50, 50 and 20 of the classes
+    >>> options = {"average": 1, "equalize": True, "n_repeats": 10, "random_state": 0}
+    >>> result = cross_validate(X, y, cv=5, **options)
+    >>> result.repeats["accuracy"].shape
+    (10,)
     """
     X, kernel, reg = read_features(X, kernel, reg, approx)
     analysis = make_analysis(
@@ -372,7 +381,8 @@ def decode_arrays(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group).
     task : "classification" | "regression"
         ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
         regression: `y` holds one for each trial, folds are not stratified, and the
@@ -403,16 +413,16 @@ def decode_arrays(
         relative `reg` and the width of a kernel are those of each training set. Not for
         regression.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------

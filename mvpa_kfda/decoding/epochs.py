@@ -310,7 +310,8 @@ def decode_epochs(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group).
     task : "classification" | "regression"
         ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
         regression: `y` holds one for each trial, folds are not stratified, and the
@@ -345,16 +346,16 @@ def decode_epochs(
         ``epochs.metadata`` as pandas understands it, for example
         ``"position == 'upper'"``; of an array also what `y` leaves out.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -398,6 +399,13 @@ def decode_epochs(
     ['class_1', 'class_2', 'class_3']
     >>> decode_epochs(epochs, ["class_1", "class_3"]).chance
     0.5
+
+    Averages of five trials, grouped anew ten times:
+
+    >>> options = {"average": 5, "n_repeats": 10, "cv": 3, "random_state": 0}
+    >>> result = decode_epochs(epochs, window=0.1, step=0.1, **options)
+    >>> result.repeats["accuracy"].shape == (len(result.times), 10)
+    True
 
     Where on the head, in windows of 0.1 s:
 

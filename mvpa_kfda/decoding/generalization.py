@@ -275,8 +275,9 @@ def generalize_arrays(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. For linear kernels, and
-        not for tests on other trials or other labels.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). For linear kernels, and not for
+        tests on other trials or other labels.
     keep_class_scores : bool
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
@@ -304,16 +305,16 @@ def generalize_arrays(
         relative `reg` and the width of a kernel are those of each training set. Not for
         regression.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -635,8 +636,9 @@ def generalize_epochs(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. For linear kernels, and
-        not for tests on other trials or other labels.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). For linear kernels, and not for
+        tests on other trials or other labels.
     keep_class_scores : bool
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
@@ -655,16 +657,16 @@ def generalize_epochs(
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of ``epochs.metadata``.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
