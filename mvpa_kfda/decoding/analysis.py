@@ -192,6 +192,8 @@ def make_analysis(
     single, averaging, repeats = (codes, groups), None, None
     if how.is_repeated:
         permute = how.scheme(permute)
+        trials = folds, codes, groups, seed, classes
+        prepared = how.prepare(cv, *trials, permuted=n_permutations > 0)
     elif average is not None:
         options = {"equalize": equalize}
         averaging = average_trials(
@@ -213,7 +215,7 @@ def make_analysis(
         check=maps and partial(maps.check, n_scalar),
     )
     if how.is_repeated:
-        repeats = how.plan(cv, folds, labels, groups, seed, classes)
+        repeats = how.plan(prepared, folds, labels, groups, seed, classes)
         labels, folds, codes, groups = repeats.sampled
     task = Task(
         labels,

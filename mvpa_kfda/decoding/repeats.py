@@ -25,8 +25,18 @@ from ..kfda.folds import Folds, make_folds
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
 from ..utils.checks import check_count
-from .averaging import Cells, Grouping, count_cells, folds_of_averages
+from .averaging import (
+    Cells,
+    Grouping,
+    count_cells,
+    folds_of_averages,
+    warn_of_left_out,
+)
 from .run import Task, models_of, score_models
+
+#: Repeats whose models are there at the same time: together they take less time, and
+#: all of them would take memory.
+_TOGETHER = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +214,7 @@ class Regrouped:
 
     def _scores(self, single, b, positions, block, tested_as=None):
         """Return the mean scores (cells,) over repeats of a permuted label vector."""
-        models = []
+        models, found = [], []
         # Averages that are tested elsewhere take the places of those trained with, fold
         # by fold; only what folds learn needs to know both.
         both = tested_as if single.is_foldwise else None
@@ -215,7 +225,10 @@ class Regrouped:
                 tested = {"tested": Grouping((self.members(tested_as, j),))}
             averaged = positions.grouped(grouping, block, **tested)
             models += models_of(averaged, block, task)
-        return _means(models, task, self.n_repeats)[0]
+            if (j + 1) % _TOGETHER == 0 or j + 1 == self.n_repeats:
+                found += _scores_of_each(models, task, j % _TOGETHER + 1)
+                models = []
+        return _mean_scores(found)
 
     def _of_tested(self, part):
         """Return a part with the predictions of tested samples only."""
@@ -303,23 +316,28 @@ class Reshuffled:
             folds = make_folds(splitter, labels, self.groups)
             within = self.inner(labels, self.groups, folds)
             task = replace(single, labels=labels[None], folds=folds, inner=within)
-            found.append(_means(models_of(positions, block, task), task))
-        return [
-            {name: np.mean([each[name] for each in kind], axis=0) for name in kind[0]}
-            for kind in zip(*found, strict=True)
-        ]
+            found.append(_scores_of_each(models_of(positions, block, task), task))
+        return [_mean_scores(kind) for kind in zip(*found, strict=True)]
 
 
-def _means(models, task, n_repeats=1):
-    """Return a list of mean scores (cells,) of models, repeat after repeat."""
+def _scores_of_each(models, task, n_repeats=1):
+    """Return a list of scores (n_repeats, cells) of models, repeat after repeat."""
     models = list(models)
     plans = [each for model in models for each in getattr(model, "plans", (model,))]
     if all(isinstance(plan, Plan) for plan in plans):
         models = [Stack(tuple(plans))]  # as one they take a fraction of the time
     return [
-        {k: values.reshape(n_repeats, -1).mean(axis=0) for k, values in scores.items()}
+        {k: values.reshape(n_repeats, -1) for k, values in scores.items()}
         for scores in score_models(models, task)
     ]
+
+
+def _mean_scores(found):
+    """Return the mean scores (cells,) of all repeats (., cells) that were found."""
+    return {
+        name: np.concatenate([each[name] for each in found]).mean(axis=0)
+        for name in found[0]
+    }
 
 
 def _stacked(kind, nulls, part):
@@ -436,15 +454,38 @@ class Repeating:
             )
         return "within_folds"
 
-    def plan(self, cv, folds, labels, groups, seed, classes):
+    def prepare(self, cv, folds, codes, groups, seed, classes, permuted):
+        """Return splitters, or the `Cells` of averages; refuse what has none.
+
+        Of a regrouping that is `permuted`, some cells must hold several classes.
+        """
+        if self.redraws_folds:
+            return _splitters(cv, folds, groups, self.n_repeats, seed)
+        tested = np.bincount(np.concatenate(folds.tests))
+        if folds.trains is None and tested.max() > 1:
+            raise ValueError(
+                f"average={self.average!r} needs every trial in no more than one test "
+                "set, since trials are averaged within test sets; those of "
+                f"{folds.name} overlap. Use KFold, StratifiedKFold, LeaveOneGroupOut "
+                "or the like."
+            )
+        options = {"equalize": self.equalize}
+        cells = count_cells(self.average, folds, codes, groups, classes, **options)
+        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
+            raise ValueError(
+                "Trials that are grouped anew (n_repeats, average_test=False) have "
+                "their labels permuted within test sets and groups, and none of these "
+                "holds trials of two classes. Leave n_repeats and average_test out, or "
+                "use n_permutations=0."
+            )
+        warn_of_left_out(cells, folds, groups, classes)
+        return cells
+
+    def plan(self, prepared, folds, labels, groups, seed, classes):
         """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""
         if self.redraws_folds:
-            splitters = _splitters(cv, groups, self.n_repeats, seed)
-            return Reshuffled(splitters, labels, groups, classes)
-        codes = labels[0].astype(np.intp)
-        cells = count_cells(
-            self.average, folds, codes, groups, classes, equalize=self.equalize
-        )
+            return Reshuffled(prepared, labels, groups, classes)
+        cells = prepared
         return Regrouped(
             self.n_repeats, cells, labels, seed, folds, groups, self.average_test
         )
@@ -478,30 +519,35 @@ def check_repeats(average, n_repeats, equalize, average_test, folds, y_test):
         if n_repeats == 1:
             return how
     given = f"n_repeats={n_repeats}" if average is None else f"average={average!r}"
+    advice = (
+        "n_repeats out"
+        if average is None
+        else ("average out, and average such trials before you decode them")
+    )
     if folds is None or y_test is not None:
         what = "y_test, a second label for each trial"
         if folds is None:
             what = "tests on other trials (test_epochs, X_test)"
         raise ValueError(
-            f"{given} repeats or averages within the test sets of a cross-validation, "
-            f"and cannot be combined with {what}. Leave it out, and average such "
-            "trials before you decode them."
+            f"{given} works within the test sets of a cross-validation, and cannot be "
+            f"combined with {what}. Leave {advice}."
         )
     return how
 
 
-def _splitters(cv, groups, n_repeats, seed):
+def _splitters(cv, folds, groups, n_repeats, seed):
     """Return a splitter with a seed of its own for every repeat."""
     if cv is None and groups is None:
         cv = 10
     if isinstance(cv, Integral):
         cv = StratifiedKFold(cv)
     if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
-        given = "cv=None leaves out one group at a time, which" if cv is None else cv
+        advice = "Give a number of folds, KFold, StratifiedKFold or ShuffleSplit"
+        if groups is not None:  # a number of folds would part them
+            advice = "Give GroupKFold, StratifiedGroupKFold or GroupShuffleSplit"
         raise ValueError(
-            f"n_repeats={n_repeats} draws other folds in every repeat, and {given} "
-            "has no random folds, or repeats them itself. Give a number of folds, or a "
-            "splitter such as KFold, StratifiedKFold, GroupKFold or ShuffleSplit; with "
+            f"n_repeats={n_repeats} draws other folds in every repeat, and "
+            f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
             "average=k trials are grouped anew within the same folds."
         )
     seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
