@@ -5,7 +5,6 @@ kernel: averages features), and trains the oracle of `reference` anew in every f
 every repeat of every permutation.
 """
 
-import tracemalloc
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +32,7 @@ from mvpa_kfda import (
     group_inference,
     load_result,
 )
+from mvpa_kfda.decoding import repeats
 from mvpa_kfda.decoding import run as loop
 from mvpa_kfda.group.statistics import draw_signs
 from test_contract import area, assert_equal_results, pick, scale_of
@@ -776,14 +776,17 @@ def test_who_is_left_out_is_warned_of():
 
 
 def test_many_repeats_take_the_memory_of_some(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.decoding.repeats._TOGETHER", 2)
-    few = decode("arrays", average=2)
+    seen, score = [], repeats._scores_of_each
+
+    def watch(models, *others):
+        seen.append(len(models))
+        return score(models, *others)
+
+    whole = decode("arrays", average=2)
+    monkeypatch.setattr(repeats, "_TOGETHER", 2)
+    assert_equal_results(decode("arrays", average=2), whole)
     monkeypatch.undo()
-    assert_equal_results(few, decode("arrays", average=2))
-    (X, y), peaks = build.trials((100, 100), 40, 3), []
-    for r in (32, 128):
-        tracemalloc.start()
-        decode_arrays(X, y, average=2, n_repeats=r, n_permutations=1, random_state=0)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.4 * peaks[0]
+    monkeypatch.setattr(repeats, "_scores_of_each", watch)
+    decode("arrays", average=2, n_repeats=70, n_permutations=2)
+    assert len(seen) == 2 * 3  # of either permutation 32, 32 and 6 repeats
+    assert max(seen) <= 32 * 3  # times
