@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import confusion_matrix, f1_score
+from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
     LeaveOneGroupOut,
+    RepeatedKFold,
     ShuffleSplit,
     StratifiedKFold,
 )
@@ -23,8 +24,17 @@ from sklearn.model_selection import (
 import build
 import reference
 from entries import ENTRIES
-from mvpa_kfda import RBF, Tuned, load_result
+from mvpa_kfda import (
+    RBF,
+    Tuned,
+    compare,
+    decode_arrays,
+    group_inference,
+    load_result,
+)
+from mvpa_kfda.decoding import repeats
 from mvpa_kfda.decoding import run as loop
+from mvpa_kfda.group.statistics import draw_signs
 from test_contract import area, assert_equal_results, pick, scale_of
 
 R, PERMUTATIONS, SEED = 3, 2, 4
@@ -527,7 +537,8 @@ def test_predictions_folds_and_scores_belong_together(options):
         y = CODES[result.members]
         assert_array_equal(y, np.repeat(result.y[:, np.newaxis], 2, axis=1))
         assert result.members.shape == (n, 2)
-    assert 0.5 < result.roc("bee").auc <= 1
+    p = result.probabilities()[:, 1]
+    assert result.roc("bee").auc == pytest.approx(roc_auc_score(result.y == 1, p))
     assert_array_equal(np.argmax(result.class_scores, axis=1), result.predicted)
 
 
@@ -618,3 +629,164 @@ def test_a_result_without_repeats_has_none():
     assert result.repeats == {}
     assert result.parameters["n_repeats"] == 1
     assert "repeat" not in repr(result)
+
+
+# ------------------------------------------------------------ what is done with results
+
+
+@many
+def test_results_of_repeats_are_compared(options):
+    one, other = (
+        decode("arrays", reg=reg, **options | {"n_permutations": 39})
+        for reg in (0.3, 30.0)
+    )
+    comparison = compare(one, other, random_state=0)
+    assert_allclose(comparison.scores, one.scores - other.scores, rtol=0, atol=1e-12)
+    null = one.null - other.null
+    p = (1 + (np.abs(null) >= np.abs(comparison.scores) - 1e-9).sum(axis=0)) / 40
+    # Two-sided p-values are twice those of one side at most.
+    assert (comparison.pvalues("none") <= 2 * p + 1e-12).all()
+    with pytest.raises(ValueError, match=r"been repeated 3 and 1 times \(n_repeats\)"):
+        compare(one, decode("arrays", n_repeats=1, **options))
+
+
+@pytest.mark.filterwarnings("ignore:The sign-flip test", "ignore:.*finds too many")
+@pytest.mark.parametrize("how", ["single", "folds"])
+def test_a_trial_flips_with_its_repeats(how):
+    one, other = (decode("arrays", reg=reg, **MANY[how]) for reg in (0.3, 30.0))
+    options = {"alternative": "greater", "random_state": 0, "n_permutations": 99}
+    comparison = compare(one, other, "sign-flip", **options)
+    right = [r.predicted == r.y for r in (one, other)]
+    d = np.subtract(*np.asarray(right, int)).reshape(3, R, N).sum(axis=1)
+    d = d[:, d.any(axis=0)]
+    z = draw_signs(d.shape[1], 99, 0) @ d.T
+    p = (1 + (z >= d.sum(axis=1)).sum(axis=0)) / 100
+    assert_allclose(comparison.pvalues("none"), p, rtol=1e-12, atol=0)
+
+
+def test_averages_that_share_trials_are_not_flipped_one_by_one():
+    options = {"average": 2, "groups": RUNS, "cv": LeaveOneGroupOut()}
+    one, other = (decode("arrays", reg=reg, **options) for reg in (0.3, 30.0))
+    for method in ("sign-flip", "both"):
+        with pytest.raises(ValueError, match="the averages of 3 repeats share their"):
+            compare(one, other, method)
+    with pytest.warns(RuntimeWarning):
+        compare(one, other, "sign-flip", flip="groups", random_state=0)
+
+
+def test_subjects_with_repeats_make_a_group():
+    subjects = []
+    for seed in range(5):
+        X, codes = build.trials((8, 8), 4, 3, seed)
+        options = {"cv": 4, "average": 2, "n_permutations": 9, "random_state": 0}
+        y = build.NAMES[codes]
+        subjects.append(decode_arrays(X, y, n_repeats=2, **options))
+    group = group_inference(subjects, random_state=0)
+    assert_allclose(group.scores, np.mean([s.scores for s in subjects], axis=0))
+    subjects[-1] = decode_arrays(X, y, n_repeats=3, **options)
+    with pytest.warns(RuntimeWarning, match=r"n_repeats \(3 instead of 2\)"):
+        group_inference(subjects, random_state=0)
+
+
+# ---------------------------------------------------------------------------- bad input
+
+ONE_EACH = CODES * 10 + np.arange(N) % 2  # groups of one class
+LISTED = [(np.arange(30), np.arange(30, N))]
+REFUSED = [
+    ({"n_repeats": 0}, "'n_repeats': 0. Allowed: a whole number of at least 1"),
+    ({"n_repeats": 1.5}, r"'n_repeats': 1\.5"),
+    ({"n_repeats": "3"}, "'n_repeats': '3'"),
+    ({"n_repeats": True}, "'n_repeats': True"),
+    (
+        {"average": "most"},
+        "'average': 'most'. Allowed: a whole number of at least 1, or 'max' for",
+    ),
+    (
+        {"average": 6},
+        "average=6 leaves class 'cat' without samples: .* no test set holds more than "
+        "4 of the 12 trials of this class. Use average=4 or less",
+    ),
+    (
+        {"average": 4, "groups": RUNS},
+        "no group in a test set holds more than 2 of the 12 trials of this class",
+    ),
+    (
+        {"average": "max", "groups": ONE_EACH, "cv": GroupKFold(2)},
+        "average='max' needs every class in every group",
+    ),
+    (
+        {"average": 2, "equalize": True, "groups": ONE_EACH, "cv": GroupKFold(2)},
+        "equalize=True needs every class in every group in a test set, and one of .* "
+        "has no trial of class",
+    ),
+    (
+        {"average": 2, "groups": ONE_EACH, "cv": GroupKFold(2)},
+        "none of these holds trials of two classes. Leave n_repeats",
+    ),
+    ({"equalize": True}, "equalize=True says how .* average is None. Give average=k"),
+    ({"average_test": False}, "average_test=False says how .* average is None"),
+    ({"average": 2, "equalize": "yes"}, "'equalize': 'yes'. Allowed: a bool"),
+    ({"average": 2, "average_test": 0}, "'average_test': 0. Allowed: a bool"),
+    ({"cv": LISTED}, "and the given cv iterable has no random folds.*Give a number"),
+    ({"cv": RepeatedKFold(n_splits=3)}, "cv=RepeatedKFold.* or repeats them itself"),
+    (
+        {"groups": RUNS, "cv": LeaveOneGroupOut()},
+        "cv=LeaveOneGroupOut.* has no random folds.* Give GroupKFold, Stratified",
+    ),
+    ({"groups": RUNS, "cv": None}, "cv=LeaveOneGroupOut.* has no random folds"),
+    ({"average": 2, "permute": "free"}, "permute='free' cannot be .* grouped anew"),
+    ({"permute": "within_folds"}, "every repeat has other folds. Leave permute out"),
+    (
+        {"average": 2, "cv": RepeatedKFold(n_splits=3)},
+        "needs every trial in no more than one test set.* overlap",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_what_cannot_be_repeated_is_refused(options, message):
+    # A number of the wrong type is a TypeError, where bools are asked for.
+    with pytest.raises((ValueError, TypeError), match=message):
+        decode("cross_validate", **options)
+
+
+@pytest.mark.parametrize("options", [{"average": 2}, {}], ids=repr)
+@pytest.mark.parametrize("name", ["others", "other epochs"])
+def test_other_trials_are_not_repeated(name, options):
+    message = r"cannot be combined with tests on other trials \(test_epochs, X_test\)"
+    with pytest.raises(ValueError, match=message):
+        decode(name, **options)
+    with pytest.raises(ValueError, match="cannot be combined with y_test"):
+        decode("map", y_test=NAMES[::-1], **options)
+
+
+@pytest.mark.parametrize("given", ["n_repeats", "equalize", "average_test"])
+def test_numbers_are_not_repeated(given):
+    value = {"n_repeats": 3, "equalize": True, "average_test": False}[given]
+    with pytest.raises(ValueError, match=f"task='regression' has no {given}"):
+        ENTRIES["values"](DATA, build.values_of(DATA), **{given: value})
+
+
+def test_who_is_left_out_is_warned_of():
+    groups = np.where(CODES == 2, np.arange(N) % 2, RUNS)
+    groups[np.flatnonzero(CODES == 2)[:9]] = 0
+    message = r"average=4 leaves no average of class 'cat' in group '1' in test set 1"
+    with pytest.warns(UserWarning, match=message):
+        decode("cross_validate", average=4, groups=groups, cv=LeaveOneGroupOut())
+
+
+def test_many_repeats_take_the_memory_of_some(monkeypatch):
+    seen, score = [], repeats._scores_of_each
+
+    def watch(models, *others):
+        seen.append(len(models))
+        return score(models, *others)
+
+    whole = decode("arrays", average=2)
+    monkeypatch.setattr(repeats, "_TOGETHER", 2)
+    assert_equal_results(decode("arrays", average=2), whole)
+    monkeypatch.undo()
+    monkeypatch.setattr(repeats, "_scores_of_each", watch)
+    decode("arrays", average=2, n_repeats=70, n_permutations=2)
+    assert len(seen) == 2 * 3  # of either permutation 32, 32 and 6 repeats
+    assert max(seen) <= 32 * 3  # times

@@ -224,6 +224,8 @@ def make_analysis(
     single, averaging, repeats = (codes, groups, chosen), None, None
     if how.is_repeated:
         permute = how.scheme(permute, folds)
+        trials = folds, codes, groups, seed, classes
+        prepared = how.prepare(cv, *trials, permuted=n_permutations > 0)
     elif average is not None:
         averaging = average_trials(
             average, folds, codes, groups, seed, classes, equalize=equalize
@@ -244,7 +246,7 @@ def make_analysis(
         check=maps and partial(maps.check, n_scalar),
     )
     if how.is_repeated:
-        repeats = how.plan(cv, folds, labels, groups, seed, classes)
+        repeats = how.plan(prepared, folds, labels, groups, seed, classes)
         labels, folds, codes, groups = repeats.sampled
     task = Task(
         labels,

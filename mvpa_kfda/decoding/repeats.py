@@ -25,7 +25,13 @@ from ..kfda.folds import Folds, left_out_folds, make_folds
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
 from ..utils.checks import check_count
-from .averaging import Cells, Grouping, count_cells, folds_of_averages
+from .averaging import (
+    Cells,
+    Grouping,
+    count_cells,
+    folds_of_averages,
+    warn_of_left_out,
+)
 from .positions import GramPositions
 from .run import Task, models_of, score_models
 
@@ -495,15 +501,38 @@ class Repeating:
         one_model = folds.chosen is not None and left_out_folds(folds) is None
         return "free" if one_model else "within_folds"
 
-    def plan(self, cv, folds, labels, groups, seed, classes):
+    def prepare(self, cv, folds, codes, groups, seed, classes, permuted):
+        """Return splitters, or the `Cells` of averages; refuse what has none.
+
+        Of a regrouping that is `permuted`, some cells must hold several classes.
+        """
+        if self.redraws_folds:
+            return _splitters(cv, folds, groups, self.n_repeats, seed)
+        tested = np.bincount(np.concatenate(folds.tests))
+        if folds.trains is None and tested.max() > 1:
+            raise ValueError(
+                f"average={self.average!r} needs every trial in no more than one test "
+                "set, since trials are averaged within test sets; those of "
+                f"{folds.name} overlap. Use KFold, StratifiedKFold, LeaveOneGroupOut "
+                "or the like."
+            )
+        options = {"equalize": self.equalize}
+        cells = count_cells(self.average, folds, codes, groups, classes, **options)
+        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
+            raise ValueError(
+                "Trials that are grouped anew (n_repeats, average_test=False) have "
+                "their labels permuted within test sets and groups, and none of these "
+                "holds trials of two classes. Leave n_repeats and average_test out, or "
+                "use n_permutations=0."
+            )
+        warn_of_left_out(cells, folds, groups, classes)
+        return cells
+
+    def plan(self, prepared, folds, labels, groups, seed, classes):
         """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""
         if self.redraws_folds:
-            splitters = _splitters(cv, groups, self.n_repeats, seed)
-            return Reshuffled(splitters, labels, groups, classes)
-        codes = labels[0].astype(np.intp)
-        cells = count_cells(
-            self.average, folds, codes, groups, classes, equalize=self.equalize
-        )
+            return Reshuffled(prepared, labels, groups, classes)
+        cells = prepared
         return Regrouped(
             self.n_repeats, cells, labels, seed, folds, groups, self.average_test
         )
@@ -543,30 +572,35 @@ def check_repeats(average, n_repeats, equalize, average_test, folds, y_test):
             "grouped anew, or leave n_repeats out."
         )
     given = f"n_repeats={n_repeats}" if average is None else f"average={average!r}"
+    advice = (
+        "n_repeats out"
+        if average is None
+        else ("average out, and average such trials before you decode them")
+    )
     if folds is None or y_test is not None:
         what = "y_test, a second label for each trial"
         if folds is None:
             what = "tests on other trials (test_epochs, X_test)"
         raise ValueError(
-            f"{given} repeats or averages within the test sets of a cross-validation, "
-            f"and cannot be combined with {what}. Leave it out, and average such "
-            "trials before you decode them."
+            f"{given} works within the test sets of a cross-validation, and cannot be "
+            f"combined with {what}. Leave {advice}."
         )
     return how
 
 
-def _splitters(cv, groups, n_repeats, seed):
+def _splitters(cv, folds, groups, n_repeats, seed):
     """Return a splitter with a seed of its own for every repeat."""
     if cv is None and groups is None:
         cv = 10
     if isinstance(cv, Integral):
         cv = StratifiedKFold(cv)
     if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
-        given = "cv=None leaves out one group at a time, which" if cv is None else cv
+        advice = "Give a number of folds, KFold, StratifiedKFold or ShuffleSplit"
+        if groups is not None:  # a number of folds would part them
+            advice = "Give GroupKFold, StratifiedGroupKFold or GroupShuffleSplit"
         raise ValueError(
-            f"n_repeats={n_repeats} draws other folds in every repeat, and {given} "
-            "has no random folds, or repeats them itself. Give a number of folds, or a "
-            "splitter such as KFold, StratifiedKFold, GroupKFold or ShuffleSplit; with "
+            f"n_repeats={n_repeats} draws other folds in every repeat, and "
+            f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
             "average=k trials are grouped anew within the same folds."
         )
     seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
