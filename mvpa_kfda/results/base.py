@@ -319,7 +319,10 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         Row indices of every training set; None where each is of all rows outside of the
         test set. See `folds`.
     repeats : dict of str -> array, shape (positions..., n_repeats)
-        Name -> score of every repeat, of the observed labels; empty without repeats.
+        Name -> score of every repeat, of the observed labels, whose mean is in
+        `metrics` (confusion matrices are added up); empty without repeats. With them
+        `y`, `groups`, `predicted`, `tests`, `members` and all else about samples have
+        those of all repeats, one repeat after the other.
     """
 
     metrics: dict[str, Any]
