@@ -239,7 +239,7 @@ def _word_span(times):
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = _count_classes(result)
+    counts = result._class_counts
     classes = zip(result.classes.tolist(), counts, strict=True)
     tested = ", ".join(result._worded_folds())
     if result.groups is not None:
@@ -267,14 +267,9 @@ def _word_result(result, name, unit):
     ]
 
 
-def _count_classes(result):
-    """Return the number of samples of each class (c,) that a repeat tests."""
-    return np.bincount(result.y, minlength=len(result.classes)) // result._n_repeats
-
-
 def _word_unequal(result):
     """Warn, in at most one line, of accuracies that unequal classes lift."""
-    counts = _count_classes(result)
+    counts = result._class_counts
     if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
         return []
     words = quoted(counts.tolist(), MOST_COUNTS)

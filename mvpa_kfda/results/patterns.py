@@ -105,7 +105,8 @@ class PatternsMixin:
         Raises
         ------
         ValueError
-            If the result holds no patterns or no channels, or a name is unknown.
+            If the result holds no patterns or no channels, if a name is unknown, or for
+            "discriminant" if trials were grouped anew (``n_repeats``).
 
         References
         ----------
@@ -124,12 +125,18 @@ class PatternsMixin:
                 "There are no folds to average over: the models were trained on all "
                 "trials, and tested on others. Use average='full'."
             )
-        maps = self._kept_patterns()[kind if average == "full" else "class_folds"]
+        maps = self._kept_patterns()
+        if kind == "discriminant" and kind not in maps:
+            raise ValueError(
+                "Every repeat has averages of its own and so its own discriminants, "
+                "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
+            )
+        maps = maps[kind if average == "full" else "class_folds"]
         labels = list(map(str, self.classes))
-        counts = np.bincount(self.y, minlength=len(labels)) // self._n_repeats
+        counts = self._class_counts
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
-            counts = [counts.sum()] * len(labels)
+            counts = [sum(counts)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {
