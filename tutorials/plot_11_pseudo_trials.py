@@ -131,8 +131,8 @@ ax.set(xlabel="Mean accuracy over 20 groupings", ylabel="Density", ylim=(0, 18))
 ax.legend(frameon=False, fontsize="small", loc="upper right")
 
 # %%
-# The second null is much too narrow, and its p-values are much too small. :doc:`/guide`
-# says how often it finds something in noise.
+# The second null is much too narrow, and its p-values are too small. How often it finds
+# something in noise is in the table of :doc:`/benchmarks`.
 #
 # How many trials to average
 # --------------------------

@@ -382,10 +382,8 @@ REWORDED = (
     ),
     (r"\by(_test)? names\b", "--classes names"),
     (r" For labels give one for each of the \d+ epochs\.", ""),
-    (
-        r" Give a number of folds, or a splitter such as [^;]*;",
-        " Give --cv, a number of folds;",
-    ),
+    (r" Give GroupKFold, [^;]*; with average=k", " With --average K"),
+    (r" Give a number of folds, [^;]*; with", " Give --cv, a number of folds; with"),
     (r" \(cv=StratifiedKFold\(\d+\)\)", ""),
     (r"\baverage=k\b", "--average K"),
     (r"([Gg]ive|or) another path", r"\1 another folder with --out"),

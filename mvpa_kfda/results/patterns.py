@@ -138,7 +138,7 @@ class PatternsMixin:
         counts = np.bincount(trained, minlength=len(labels)) // self._n_repeats
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
-            counts = [counts.sum()] * len(labels)
+            counts = [sum(counts)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {
