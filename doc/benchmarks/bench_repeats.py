@@ -250,9 +250,9 @@ def write_noise(path, true, short):
         machine(),
         "",
         f"{n} data sets of noise in every row, {N_PERMUTATIONS} permutations each: 48 "
-        "trials (72 of unequal classes), 6 features, 3 test sets, accuracy unless it "
-        "says otherwise. Four data sets at a time have labels, permutations and "
-        "groupings in common. Found is the share of data sets, in per cent, with p <= "
+        "trials (72 of unequal classes) in random order, also within runs, 6 features, "
+        "3 test sets, accuracy unless it says otherwise. Four data sets at a time have "
+        "labels, permutations and groupings in common. Found is the share of data sets, in per cent, with p <= "
         f"{ALPHA:g}; calibrated is {low:.1f} to {high:.1f} % ({100 * CONFIDENCE:g} % "
         "binomial interval), and ↑ and ↓ mark what is above or below. Ties count "
         "against an effect, so that a test of few trials and a single grouping finds "
