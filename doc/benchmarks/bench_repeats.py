@@ -1,6 +1,6 @@
 """Procedures that are repeated: the calibration of their null, and their speed.
 
-Run ``python doc/benchmarks/bench_repeats.py``; it takes about half an hour with one
+Run ``python doc/benchmarks/bench_repeats.py``; it takes about twenty minutes with one
 thread and rewrites ``results_repeats.rst`` and ``results_repeats_speed.rst`` beside it,
 which the documentation includes. ``--part noise`` or ``--part speed`` runs one of them
 only, ``--quick`` takes few data sets and small ones, ``--out`` says into which folder
@@ -252,9 +252,10 @@ def write_noise(path, true, short):
         f"{n} data sets of noise in every row, {N_PERMUTATIONS} permutations each: 48 "
         "trials (72 of unequal classes) in random order, also within runs, 6 features, "
         "3 test sets, accuracy unless it says otherwise. Four data sets at a time have "
-        "labels, permutations and groupings in common. Found is the share of data sets, in per cent, with p <= "
-        f"{ALPHA:g}; calibrated is {low:.1f} to {high:.1f} % ({100 * CONFIDENCE:g} % "
-        "binomial interval), and ↑ and ↓ mark what is above or below. Ties count "
+        "labels, permutations and groupings in common. Found is the share of data "
+        f"sets, in per cent, with p <= {ALPHA:g}; calibrated is {low:.1f} to "
+        f"{high:.1f} % ({100 * CONFIDENCE:g} % binomial interval), and ↑ and ↓ mark "
+        "what is above or below. Ties count "
         "against an effect, so that a test of few trials and a single grouping finds "
         "less; the next column is the share if ties were broken at random, which is "
         "to be 5 %. Spread is the standard deviation of the scores over data sets, "
