@@ -239,7 +239,7 @@ def _word_span(times):
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = result._class_counts
+    counts = np.bincount(result.y, minlength=len(result.classes)) // result._n_repeats
     classes = zip(result.classes.tolist(), counts, strict=True)
     tested = ", ".join(result._worded_folds())
     if result.groups is not None:
