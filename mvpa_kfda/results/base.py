@@ -754,12 +754,6 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """How often the procedure was run on the trials."""
         return self.parameters.get("n_repeats", 1)
 
-    def _n_trained(self, train):
-        """Return how many samples a model was trained with, of its training rows."""
-        if self.parameters.get("average_test", True):
-            return len(train)
-        return len(train) // self.parameters["average"]  # rows are trials
-
     def _worded_folds(self):
         """Word the folds of a repeat, and the repeats if there are several."""
         r = self._n_repeats
