@@ -133,10 +133,10 @@ class PatternsMixin:
             )
         maps = maps[kind if average == "full" else "class_folds"]
         labels = list(map(str, self.classes))
-        counts = np.bincount(self.y, minlength=len(labels)) // self._n_repeats
+        counts = self._class_counts
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
-            counts = [counts.sum()] * len(labels)
+            counts = [sum(counts)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {
