@@ -40,9 +40,9 @@ from ..utils.checks import (
     word_bytes,
 )
 from ..utils.files import versions
-from .averaging import Averaging, average_trials
+from .averaging import Averaging
 from .design import warn_of_absent_classes, warn_of_design
-from .repeats import check_repeats
+from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 
@@ -188,16 +188,13 @@ def make_analysis(
     y_test=None,
     n_test=None,
     n_components=None,
-    average=None,
     maps=None,
     numbers=None,
     preprocess=None,
     confounds=None,
     confounds_test=None,
     train_on=None,
-    n_repeats=1,
-    equalize=False,
-    average_test=True,
+    how=ONCE,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
@@ -205,49 +202,37 @@ def make_analysis(
     alone is another labelling of the same trials, to be predicted in cross-validation.
     `train_on` (`TrainOn`) says which of the trials are trained with and never tested.
     What is kept of the permutations' `maps` is measured before any label is drawn.
-    `numbers` (n,) are those of the trials in the recording, where they are known.
+    `numbers` (n,) are those of the trials in the recording, where they are known. `how`
+    (`Repeating`) says which trials are averaged, and what is repeated.
     """
-    scoring, functions = name_functions(scoring)
-    scoring = check_scoring(scoring, functions)
-    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
+    scoring, functions, n_scalar = _check_scores(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
-    classes, codes = check_labels(y, n_trials)
-    if groups is not None:
-        groups = check_per_trial(groups, n_trials, "groups")
+    classes, codes, groups = _check_trials(y, n_trials, groups)
     folds, name = _draw_folds(cv, codes, groups, classes, n_test, train_on)
     learned = Learned(check_steps(preprocess), confounds, confounds_test)
-    check_foldwise(learned, preprocess, folds, kernel, average)
-    how = check_repeats(average, n_repeats, equalize, average_test, folds, y_test)
-    how.check_kernel(kernel)
-    seed = draw_seed(random_state)
-    chosen = None if folds is None else folds.chosen
-    single, averaging, repeats = (codes, groups, chosen), None, None
-    if how.is_repeated:
-        permute = how.scheme(permute, folds)
-        trials = folds, codes, groups, seed, classes
-        prepared = how.prepare(cv, *trials, permuted=n_permutations > 0)
-    elif average is not None:
-        averaging = average_trials(
-            average, folds, codes, groups, seed, classes, equalize=equalize
-        )
+    check_foldwise(learned, preprocess, folds, kernel, how.average)
+    how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
+    single = codes, groups, None if folds is None else folds.chosen
+    trials = folds, codes, groups, seed, classes
+    made = how.prepare(cv, *trials, permuted=n_permutations > 0)
+    averaging = made if isinstance(made, Averaging) else None
+    if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         learned = learned.averaged(averaging)
-    tested = codes
-    if y_test is not None or n_test is not None:
-        tested = _check_tested(y_test, n_trials, n_test, classes)
+    tested = _check_tested(y_test, n_trials, n_test, classes, codes)
     permutations, labels, moved = _permute(
         codes,
         tested if n_test is None else None,
         n_permutations,
         folds=None if how.redraws_folds else folds,
         groups=groups,
-        permute=permute,
+        permute=how.scheme(permute, folds),
         random_state=seed,
         check=maps and partial(maps.check, n_scalar),
     )
     if how.is_repeated:
-        repeats = how.plan(prepared, folds, labels, groups, seed, classes)
-        labels, folds, codes, groups = repeats.sampled
+        made = how.plan(made, folds, labels, groups, seed, classes)
+        labels, folds, codes, groups = made.sampled
     task = Task(
         labels,
         len(classes),
@@ -262,26 +247,35 @@ def make_analysis(
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
-    members = None if averaging is None else averaging.members
-    if repeats is not None:
-        inner = partial(
-            make_inner_folds, reg, permutations=permutations, learned=learned
-        )
-        task, samples = repeats.tasks(task, inner)
-        codes, groups, folds = samples.codes, samples.groups, samples.folds
-        members, tested = samples.members, samples.codes
-    parameters = {
-        **record_method(kernel, reg, n_components, average),
-        **how.record(averaging or repeats),
-        "cv": name,
-        "train_on": None if train_on is None else train_on.record,
-        **record_run(task, learned, permutations, seed),
-    }
-    trials = classes, codes, groups, folds, tested, moved
-    of_trials = single, averaging, members
-    analysis = Analysis(*trials, permutations, task, parameters, *of_trials)
+    samples = Samples(codes, groups, folds, averaging and averaging.members)
+    if how.is_repeated:
+        known = {"permutations": permutations, "learned": learned}
+        task, samples = made.tasks(task, partial(make_inner_folds, reg, **known))
+        tested = samples.codes
+    parameters = record_method(kernel, reg, n_components) | how.record(made)
+    parameters |= {"cv": name, "train_on": train_on and train_on.record}
+    parameters |= record_run(task, learned, permutations, seed)
+    of_samples = samples.codes, samples.groups, samples.folds, tested, moved
+    about = permutations, task, parameters, single, averaging, samples.members
+    analysis = Analysis(classes, *of_samples, *about)
     warn_of_design(analysis, numbers)
     return analysis
+
+
+def _check_scores(scoring):
+    """Return the names of metrics, functions among them, and the number of maps."""
+    scoring, functions = name_functions(scoring)
+    scoring = check_scoring(scoring, functions)
+    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
+    return scoring, functions, n_scalar
+
+
+def _check_trials(y, n_trials, groups):
+    """Return the sorted labels, and the class and group of every trial."""
+    classes, codes = check_labels(y, n_trials)
+    if groups is not None:
+        groups = check_per_trial(groups, n_trials, "groups")
+    return classes, codes, groups
 
 
 def check_foldwise(learned, preprocess, folds, kernel, average=None):
@@ -449,8 +443,13 @@ def _check_trained(folds, codes):
     )
 
 
-def _check_tested(y_test, n_trials, n_test, classes):
-    """Return the codes of the labels to be predicted, into the trained classes."""
+def _check_tested(y_test, n_trials, n_test, classes, codes):
+    """Return the codes of the labels to be predicted, into the trained classes.
+
+    Those trained with, where there are no others.
+    """
+    if y_test is None and n_test is None:
+        return codes
     if y_test is None:
         raise ValueError(
             "The test data are other trials than those trained with, so their labels "
@@ -521,10 +520,10 @@ def _of(groups, rows):
     return None if groups is None else groups[rows]
 
 
-def record_method(kernel, reg, n_components=None, average=None):
+def record_method(kernel, reg, n_components=None):
     """Return what a result records about the method."""
     recorded = {"kernel": repr(kernel), "reg": repr(reg)}
-    recorded |= {"n_components": n_components, "average": average}
+    recorded |= {"n_components": n_components, "average": None}
     if isinstance(reg, Tuned):
         recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
         recorded["criterion"] = reg.criterion

@@ -32,6 +32,7 @@ from .positions import (
     window_positions,
 )
 from .regression import TASKS
+from .repeats import Repeating
 from .sizes import Maps
 
 
@@ -244,11 +245,8 @@ def cross_validate(
         batch_size=batch_size,
         keep_class_scores=True,
         n_components=n_components,
-        average=average,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         confounds=read_confounds(confounds, len(X)),
         train_on=read_train_on(train_on, len(X)),
     )
@@ -470,12 +468,9 @@ def decode_arrays(
         random_state=random_state,
         dtype=dtype,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         confounds=read_confounds(confounds, data.shape[1]),
         train_on=read_train_on(train_on, data.shape[1]),
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),

@@ -42,6 +42,7 @@ from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
 from .regression import TASKS, refuse_for_regression
+from .repeats import Repeating
 from .sizes import Maps
 
 if TYPE_CHECKING:
@@ -453,12 +454,9 @@ def decode_epochs(
         dtype=dtype,
         with_patterns=kernel.is_linear and sensors is None,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         confounds=None if confounds is None else confounds[chosen.kept],
         train_on=train_on,
         maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),

@@ -40,6 +40,7 @@ from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .epochs import record_epochs
 from .positions import GeneralizationPositions, cut_windows, window_positions
+from .repeats import Repeating
 from .sizes import NULLS, KeptNull, Maps
 
 if TYPE_CHECKING:
@@ -388,15 +389,12 @@ def generalize_arrays(
         y_test=y_test,
         n_test=n_test,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
         confounds=confounds,
         confounds_test=confounds_test,
         train_on=train_on if n_test is None else None,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         maps=_maps(null, windows, windows_test),
     )
     return generalize(
@@ -740,15 +738,12 @@ def generalize_epochs(
         y_test=sets.y_test,
         n_test=sets.n_other,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
         confounds=confounds,
         confounds_test=confounds_test,
         train_on=train_on if with_folds else None,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         maps=_maps(null, windows, windows_test),
         numbers=sets.numbers,
     )

@@ -53,6 +53,7 @@ from ..utils.memory import usable_memory
 from ..utils.parallel import one_blas_thread
 from .analysis import decode, make_analysis
 from .positions import SubsetPositions
+from .repeats import Repeating
 from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:
@@ -628,11 +629,8 @@ def searchlight(
         random_state=random_state,
         dtype=dtype,
         n_components=n_components,
-        average=average,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         verbose=verbose,
         checkpoint=checkpoint,
         **options,
@@ -865,11 +863,8 @@ def decode_regions(
         random_state=random_state,
         dtype=dtype,
         n_components=n_components,
-        average=average,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         verbose=verbose,
         checkpoint=checkpoint,
         **options,

@@ -60,6 +60,7 @@ from .analysis import (
     record_run,
 )
 from .positions import FeaturePositions
+from .repeats import ONCE
 from .run import Task
 
 _ADVICE = (
@@ -560,13 +561,10 @@ def _make_from_decoding(
     scoring,
     with_patterns=False,
     n_components=None,
-    average=None,
     keep_class_scores=False,
     numbers=None,
     train_on=None,
-    n_repeats=1,
-    equalize=False,
-    average_test=True,
+    how=ONCE,
     **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
@@ -576,10 +574,10 @@ def _make_from_decoding(
     del with_patterns, numbers  # of classes
     refuse_for_regression(
         n_components=n_components,
-        average=average,
-        n_repeats=None if n_repeats == 1 else n_repeats,
-        equalize=equalize or None,
-        average_test=None if average_test is True else average_test,
+        average=how.average,
+        n_repeats=None if how.n_repeats == 1 else how.n_repeats,
+        equalize=how.equalize or None,
+        average_test=None if how.average_test is True else how.average_test,
         keep_class_scores=keep_class_scores or None,
         train_on=train_on,
     )

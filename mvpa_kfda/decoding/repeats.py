@@ -28,6 +28,7 @@ from ..utils.checks import check_count
 from .averaging import (
     Cells,
     Grouping,
+    average_trials,
     count_cells,
     folds_of_averages,
     warn_of_left_out,
@@ -449,14 +450,65 @@ def join_samples(codes, groups, folds, members=None):
 
 @dataclass(frozen=True)
 class Repeating:
-    """The arguments that say how a procedure is repeated, checked."""
+    """The arguments that say how a procedure is repeated."""
 
-    average: int | str | None
-    n_repeats: int
-    equalize: bool
-    average_test: bool
+    average: int | str | None = None
+    n_repeats: int = 1
+    equalize: bool = False
+    average_test: bool = True
     #: Whether folds have training sets of their own.
     own_folds: bool = False
+
+    def checked(self, folds, y_test, kernel):
+        """Return the same for folds, None for tests on other trials; or refuse it."""
+        check_count("n_repeats", self.n_repeats, minimum=1)
+        for name in ("equalize", "average_test"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool):
+                raise TypeError(
+                    f"Invalid value for {name!r}: {value!r}. Allowed: True or False."
+                )
+        if self.average is None:
+            self._check_without_average(folds)
+        if self.n_repeats > 1 or self.average is not None:
+            self._check_folds(folds, y_test)
+        own = folds is not None and folds.trains is not None
+        known = replace(self, own_folds=own)
+        known.check_kernel(kernel)
+        return known
+
+    def _check_without_average(self, folds):
+        """Refuse what says how trials are averaged, where none are."""
+        if self.equalize or not self.average_test:
+            given = "equalize=True" if self.equalize else "average_test=False"
+            raise ValueError(
+                f"{given} says how trials are averaged, and average is None. Give "
+                "average=k; with average=1 no trials are averaged, and equalize=True "
+                "leaves out trials at random until classes are equal."
+            )
+        chosen = None if folds is None else folds.chosen
+        if self.n_repeats > 1 and chosen is not None:
+            raise ValueError(
+                f"n_repeats={self.n_repeats} without average draws other folds in "
+                "every repeat, and cannot be combined with train_on. Give average=k, "
+                "by which trials are grouped anew, or leave n_repeats out."
+            )
+
+    def _check_folds(self, folds, y_test):
+        """Refuse tests on other trials, or by other labels."""
+        if folds is not None and y_test is None:
+            return
+        given, advice = f"n_repeats={self.n_repeats}", "n_repeats out"
+        if self.average is not None:
+            given = f"average={self.average!r}"
+            advice = "average out, and average such trials before you decode them"
+        what = "y_test, a second label for each trial"
+        if folds is None:
+            what = "tests on other trials (test_epochs, X_test)"
+        raise ValueError(
+            f"{given} works within the test sets of a cross-validation, and cannot be "
+            f"combined with {what}. Leave {advice}."
+        )
 
     @property
     def two_sided(self):
@@ -483,6 +535,8 @@ class Repeating:
 
     def scheme(self, permute, folds):
         """Return what may be exchanged, for `permute`."""
+        if not self.is_repeated:
+            return permute
         if self.redraws_folds:
             if permute == "within_folds":
                 raise ValueError(
@@ -502,10 +556,17 @@ class Repeating:
         return "free" if one_model else "within_folds"
 
     def prepare(self, cv, folds, codes, groups, seed, classes, permuted):
-        """Return splitters, or the `Cells` of averages; refuse what has none.
+        """Return splitters, `Cells` of averages, an `Averaging`, or None for neither.
 
         Of a regrouping that is `permuted`, some cells must hold several classes.
         """
+        options = {"equalize": self.equalize}
+        if not self.is_repeated:
+            if self.average is None:
+                return None
+            return average_trials(
+                self.average, folds, codes, groups, seed, classes, **options
+            )
         if self.redraws_folds:
             return _splitters(cv, folds, groups, self.n_repeats, seed)
         tested = np.bincount(np.concatenate(folds.tests))
@@ -516,7 +577,6 @@ class Repeating:
                 f"{folds.name} overlap. Use KFold, StratifiedKFold, LeaveOneGroupOut "
                 "or the like."
             )
-        options = {"equalize": self.equalize}
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
         if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
             raise ValueError(
@@ -547,45 +607,8 @@ class Repeating:
         }
 
 
-def check_repeats(average, n_repeats, equalize, average_test, folds, y_test):
-    """Return the `Repeating` of a decoding function's arguments."""
-    n_repeats = check_count("n_repeats", n_repeats, minimum=1)
-    for name, value in (("equalize", equalize), ("average_test", average_test)):
-        if not isinstance(value, bool | np.bool):
-            raise TypeError(f"Invalid value for {name!r}: {value!r}. Allowed: a bool.")
-    own = folds is not None and folds.trains is not None
-    how = Repeating(average, n_repeats, bool(equalize), bool(average_test), own)
-    if average is None:
-        if equalize or not average_test:
-            given = "equalize=True" if equalize else "average_test=False"
-            raise ValueError(
-                f"{given} says how trials are averaged, and average is None. Give "
-                "average=k; with average=1 no trials are averaged, and equalize=True "
-                "leaves out trials at random until classes are equal."
-            )
-        if n_repeats == 1:
-            return how
-    if average is None and folds is not None and folds.chosen is not None:
-        raise ValueError(
-            f"n_repeats={n_repeats} without average draws other folds in every repeat, "
-            "and cannot be combined with train_on. Give average=k, by which trials are "
-            "grouped anew, or leave n_repeats out."
-        )
-    given = f"n_repeats={n_repeats}" if average is None else f"average={average!r}"
-    advice = (
-        "n_repeats out"
-        if average is None
-        else ("average out, and average such trials before you decode them")
-    )
-    if folds is None or y_test is not None:
-        what = "y_test, a second label for each trial"
-        if folds is None:
-            what = "tests on other trials (test_epochs, X_test)"
-        raise ValueError(
-            f"{given} works within the test sets of a cross-validation, and cannot be "
-            f"combined with {what}. Leave {advice}."
-        )
-    return how
+#: Nothing is averaged or repeated.
+ONCE = Repeating()
 
 
 def _splitters(cv, folds, groups, n_repeats, seed):

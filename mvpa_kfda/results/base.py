@@ -319,10 +319,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         Row indices of every training set; None where each is of all rows outside of the
         test set. See `folds`.
     repeats : dict of str -> array, shape (positions..., n_repeats)
-        Name -> score of every repeat, of the observed labels, whose mean is in
-        `metrics` (confusion matrices are added up); empty without repeats. With them
-        `y`, `groups`, `predicted`, `tests`, `members` and all else about samples have
-        those of all repeats, one repeat after the other.
+        Name -> score of every repeat, of the observed labels; empty without repeats.
+        Trials and test sets are then those of all repeats, one repeat after the other.
     """
 
     metrics: dict[str, Any]
@@ -770,11 +768,10 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """How often the procedure was run on the trials."""
         return self.parameters.get("n_repeats", 1)
 
-    def _n_trained(self, train):
-        """Return how many samples a model was trained with, of its training rows."""
-        if self.parameters.get("average_test", True):
-            return len(train)
-        return len(train) // self.parameters["average"]  # rows are trials
+    @property
+    def _class_counts(self):
+        """How many of the samples of a repeat are of each class, (c,)."""
+        return np.bincount(self.y, minlength=len(self.classes)) // self._n_repeats
 
     def _worded_folds(self):
         """Word the folds of a repeat, and the repeats if there are several."""
