@@ -356,13 +356,11 @@ def _models_of(asked, block):
                 hats += own
         return task, models or prepare_all(hats, *task.settings)
     except ValueError:  # one by one they say where it is
-        models = [model for ask in asked for model in _located(*ask(), block)]
-    return task, models
-
-
-def _located(task, positions, block):
-    """Return the models of one repeat, whose errors say where they are."""
-    return models_of(positions, block, task)
+        models = []
+        for ask in asked:
+            task, positions = ask()
+            models += models_of(positions, block, task)
+        return task, models
 
 
 def _of_repeats(models, task, n_repeats=1):
