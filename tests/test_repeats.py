@@ -725,8 +725,8 @@ REFUSED = [
     ),
     ({"equalize": True}, "equalize=True says how .* average is None. Give average=k"),
     ({"average_test": False}, "average_test=False says how .* average is None"),
-    ({"average": 2, "equalize": "yes"}, "'equalize': 'yes'. Allowed: a bool"),
-    ({"average": 2, "average_test": 0}, "'average_test': 0. Allowed: a bool"),
+    ({"average": 2, "equalize": "yes"}, "'equalize': 'yes'. Allowed: True or False"),
+    ({"average": 2, "average_test": 0}, "'average_test': 0. Allowed: True or False"),
     ({"cv": LISTED}, "and the given cv iterable has no random folds.*Give a number"),
     ({"cv": RepeatedKFold(n_splits=3)}, "cv=RepeatedKFold.* or repeats them itself"),
     (

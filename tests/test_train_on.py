@@ -823,8 +823,7 @@ def test_training_sets_that_lack_classes():
 
 
 def test_what_does_not_go_together():
-    for given in ({}, {"groups": RUNS}):
-        refused(r"^average=2 .* train_on", train_on=CHOSEN, average=2, **given)
+    refused(r"^n_repeats=2 without .* train_on", train_on=CHOSEN, n_repeats=2)
     values = build.values_of(X)
     with pytest.raises(ValueError, match=r"^task='regression' has no train_on\. Leave"):
         decode_arrays(X, values, task="regression", train_on=CHOSEN)

@@ -22,15 +22,14 @@ from ..inference.corrections import (
     CorrectionName,
     CorrectionNames,
     check_correction,
+    check_greater,
     corrected_p_values,
+    null_where,
     p_values_from_summary,
 )
 from ..inference.null import (
-    ALTERNATIVES,
     Alternative,
-    FullNull,
     NullSummary,
-    SummarisedNull,
     least_extreme,
 )
 from ..utils.checks import check_option, check_share, counted
@@ -655,7 +654,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """Return what clusters are formed of, NaN if not kept, and at which height."""
         counted = np.isfinite(self.metrics[metric])
         first, *others = (
-            _null_where(counted, self.metrics[metric], kept, **options)
+            null_where(counted, self.metrics[metric], kept, **options)
             for kept in self._kept_nulls(metric)
         )
         scores = _unless_lost(first)
@@ -862,7 +861,7 @@ class SummariesMixin:
 
     def _p_from(self, summaries, metric, alternative, **options):
         """Return the p-values of a null of which a summary was kept."""
-        _check_greater(alternative)
+        check_greater(alternative)
         summary = NullSummary.from_arrays(summaries[metric])
         return p_values_from_summary(self.metrics[metric], summary, **options)
 
@@ -876,64 +875,11 @@ class SummariesMixin:
             )
 
 
-def p_values_where(counted, observed, null, correction, alternative, **options):
-    """Return p-values (V,) as if only the counted positions were there, else NaN."""
-    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
-    if len(where) == 0:
-        return p
-    if isinstance(null, NullSummary):
-        _check_greater(alternative)
-        p[where] = p_values_from_summary(observed[where], null, correction, **options)
-    else:
-        options["alternative"] = alternative
-        null = _Columns(null, where)
-        p[where] = corrected_p_values(observed[where], null, correction, **options)
-    return p
-
-
-def _null_where(counted, observed, null, threshold, alternative):
-    """Return a null of the counted positions alone, (C,)."""
-    observed, where = np.asarray(observed)[counted], np.flatnonzero(counted)
-    if isinstance(null, NullSummary):
-        observed = observed.reshape(null.exceedances.shape)
-        return SummarisedNull(observed, null, threshold=threshold)
-    null = _Columns(null, where)
-    return FullNull(observed, null, threshold=threshold, alternative=alternative)
-
-
 def _unless_lost(null):
     """Return what clusters are formed of (C,); NaN if that was not kept."""
     if null.moments is None:
         return np.full(null.observed.size, np.nan)
     return null.scaled(null.observed[np.newaxis]).ravel()
-
-
-class _Columns:
-    """Some positions of a null (P, V...), copied only for rows that are asked for."""
-
-    ndim = 2
-
-    def __init__(self, null, where):
-        self._null, self._where = null, where
-        self.shape, self.dtype = (len(null), len(where)), null.dtype
-
-    def __len__(self):
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        rows = self._null[rows]
-        return rows.reshape(len(rows), -1)[:, self._where]
-
-
-def _check_greater(alternative):
-    """Refuse other alternatives where a summary is all that was kept."""
-    if alternative != "greater":
-        check_option("alternative", alternative, ALTERNATIVES)
-        raise ValueError(
-            f"alternative={alternative!r} needs the scores of the permutations, and "
-            "only what alternative='greater' needs was kept for this result "
-            "(null='max' or 'stream'). Run the analysis again with null='full'."
-        )
 
 
 def _peak(scores):
