@@ -32,7 +32,6 @@ from mvpa_kfda import (
     group_inference,
     load_result,
 )
-from mvpa_kfda.decoding import repeats
 from mvpa_kfda.decoding import run as loop
 from mvpa_kfda.group.statistics import draw_signs
 from test_contract import area, assert_equal_results, pick, scale_of
@@ -773,20 +772,3 @@ def test_who_is_left_out_is_warned_of():
     message = r"average=4 leaves no average of class 'cat' in group '1' in test set 1"
     with pytest.warns(UserWarning, match=message):
         decode("cross_validate", average=4, groups=groups, cv=LeaveOneGroupOut())
-
-
-def test_many_repeats_take_the_memory_of_some(monkeypatch):
-    seen, score = [], repeats._scores_of_each
-
-    def watch(models, *others):
-        seen.append(len(models))
-        return score(models, *others)
-
-    whole = decode("arrays", average=2)
-    monkeypatch.setattr(repeats, "_TOGETHER", 2)
-    assert_equal_results(decode("arrays", average=2), whole)
-    monkeypatch.undo()
-    monkeypatch.setattr(repeats, "_scores_of_each", watch)
-    decode("arrays", average=2, n_repeats=70, n_permutations=2)
-    assert len(seen) == 2 * 3  # of either permutation 32, 32 and 6 repeats
-    assert max(seen) <= 32 * 3  # times
