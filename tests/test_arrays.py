@@ -222,19 +222,12 @@ ROWS = np.arange(60)
 @pytest.mark.parametrize(
     ("cv", "match"),
     [
-        (
-            ms.TimeSeriesSplit(4),
-            r"Fold 0 of cv=TimeSeriesSplit\(.*trains on 12 of the 48 .*use KernelFDA",
-        ),
-        (
-            ms.ShuffleSplit(3, test_size=10, train_size=20),
-            r"Fold 0 of cv=ShuffleSplit\(.*trains on 20 of the 50 .*use KernelFDA",
-        ),
         ([(ROWS, ROWS[:5])], "Fold 0 of the given cv iterable trains on some of its"),
         ([(ROWS[5:], ROWS[:5]), (ROWS[5:], ROWS[:6])], "Fold 1 .*some of its own test"),
-        ([(ROWS[6:], ROWS[:5])], "trains on 54 of the 55 trials outside its test set"),
+        ([(ROWS[3:40], ROWS[:5])], "Fold 0 .*some of its own test"),
         ([(ROWS[5:], [])], "test set of fold 0 .*must be a non-empty array"),
         ([([], ROWS)], "training set of fold 0 .*must be a non-empty array"),
+        ([([], ROWS[:5])], "training set of fold 0 .*must be a non-empty array"),
         ([(ROWS[5:], ROWS[:5] - 1)], r"test set .*indices outside 0\.\.59"),
         ([(ROWS[5:] + 1, ROWS[:5])], r"training set .*indices outside 0\.\.59"),
         ([(ROWS[5:], [0, 1, 2, 3, 3])], "names a trial twice"),

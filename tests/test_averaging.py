@@ -9,8 +9,15 @@ from scipy.stats import kstest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold
 
+import build
 from mvpa_kfda import RBF, Linear, Polynomial
-from mvpa_kfda.decoding.averaging import AveragedKernel, _group, average_trials
+from mvpa_kfda.decoding.averaging import (
+    AveragedKernel,
+    Cells,
+    Grouping,
+    _group,
+    average_trials,
+)
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
@@ -96,11 +103,12 @@ def test_grouping_is_random_and_repeatable():
 
 
 def test_grouping_takes_other_random_numbers_than_permutations():
-    cell = np.zeros(20, int)
+    codes = np.zeros(20, int)
+    cells = Cells(2, codes, np.array([[20]]), np.array([[10]]))
     for seed in range(5):
         pairs = np.random.default_rng(seed).permutation(20).reshape(-1, 2)
         pairs = {tuple(sorted(pair)) for pair in pairs.tolist()}
-        members = _group(2, cell, np.array([20]), seed)
+        members = _group(cells, codes, seed)
         assert {tuple(pair) for pair in members.tolist()} != pairs
 
 
@@ -174,6 +182,7 @@ def test_p_values_are_uniform_on_noise():
 # ----------------------------------------------------------------------------- kernel
 
 MEMBERS = np.array([[0, 3], [1, 2], [4, 7]])
+PAIRS = Grouping((MEMBERS,))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +195,7 @@ def test_the_kernel_averages_the_kernel_of_single_trials(kernel):
     X, Y = rng.standard_normal((2, 9, 4))
     S = np.zeros((3, 9))
     S[np.arange(3)[:, None], MEMBERS] = 0.5
-    averaged = AveragedKernel(kernel, MEMBERS)
+    averaged = AveragedKernel(kernel, PAIRS)
     fitted, single = averaged.fit(X), kernel.fit(X)  # the width is single trials'
     close = {"rtol": 1e-13, "atol": 1e-13}
     assert_allclose(fitted(X), S @ single(X) @ S.T, **close)
@@ -201,18 +210,18 @@ def test_the_kernel_averages_the_kernel_of_single_trials(kernel):
 
 def test_the_linear_kernel_averages_features():
     X = np.random.default_rng(0).standard_normal((9, 4))
-    kernel = AveragedKernel(Linear(), MEMBERS)
+    kernel = AveragedKernel(Linear(), PAIRS)
     averaged = X[MEMBERS].mean(axis=1)
     assert_allclose(kernel(X), averaged @ averaged.T, rtol=1e-13, atol=1e-13)
     assert_allclose(kernel.features(X), averaged, rtol=1e-13, atol=1e-13)
-    other = AveragedKernel(RBF(0.3), MEMBERS)
+    other = AveragedKernel(RBF(0.3), PAIRS)
     assert np.abs(other(X) - RBF(0.3)(averaged)).max() > 0.1
 
 
 def test_a_given_matrix_is_averaged():
     X = np.random.default_rng(0).standard_normal((9, 4))
     averaged = X[MEMBERS].mean(axis=1)
-    kernel = AveragedKernel(Precomputed(), MEMBERS)
+    kernel = AveragedKernel(Precomputed(), PAIRS)
     assert_allclose(kernel(X @ X.T), averaged @ averaged.T, rtol=1e-13, atol=1e-13)
 
 
@@ -227,15 +236,15 @@ class Pairs(Linear):
 
 
 def test_columns_are_the_inner_kernels():
-    kernel = AveragedKernel(Pairs(), MEMBERS)
+    kernel = AveragedKernel(Pairs(), PAIRS)
     taken, repeated = kernel.take([0, 1]), kernel.repeated(4)
     assert taken.kernel == Polynomial(2, coef0=2)
     assert repeated.kernel == Polynomial(4)
-    assert taken.members is repeated.members is MEMBERS
+    assert taken.grouping is repeated.grouping is PAIRS
 
 
 def test_the_kernel_is_described_and_pickled():
-    kernel = AveragedKernel(RBF(0.5), MEMBERS)
+    kernel = AveragedKernel(RBF(0.5), PAIRS)
     assert repr(kernel) == "AveragedKernel(RBF(gamma=0.5), 2 trials each)"
     X = np.random.default_rng(0).standard_normal((9, 4))
     assert_array_equal(pickle.loads(pickle.dumps(kernel))(X), kernel(X))
@@ -291,3 +300,13 @@ def test_a_class_in_one_test_set_anyway_is_not_warned_of_here(recwarn):
     folds = make_folds([(range(6, 12), range(6)), (range(6), range(6, 12))], codes)
     average_trials(2, folds, codes)
     assert not len(recwarn)
+
+
+# ---------------------------------------------------------------------------- repeats
+
+
+def test_patterns_are_of_as_many_averages_as_one_repeat_has():
+    for n_repeats in (1, 3):
+        options = {"average": 2, "n_repeats": n_repeats}
+        result = build.result("TimeResult", n_permutations=0, **options)
+        assert {each.nave for each in result.patterns().values()} == {4}

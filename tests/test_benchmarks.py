@@ -34,6 +34,8 @@ penalty = benchmark("bench_penalty")
 calibration = benchmark("bench_calibration")
 speed = benchmark("bench_group")
 betas = benchmark("bench_betas")
+steps = benchmark("bench_preprocess")
+repeats = benchmark("bench_repeats")
 
 
 def read_tables(path):
@@ -374,7 +376,8 @@ class TestCalibration:
         in_voxels = ["prevalence", "majority null", "bootstrap", "sign-flip", "t"]
         assert columns[2:6] == [group, fewer, in_voxels, group]
         n_rows = [len(table) - 1 for table in tables[:-2]]
-        assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9]
+        n_foldwise = len(calibration.studies.FOLDWISE | calibration.studies.CROSSED)
+        assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9, n_foldwise]
         assert [row[0] for row in tables[-2]] == ["Latency", "onset", "peak"]
         for table in tables[:-2]:
             cells = [cell for row in table[1:] for cell in row[1:] if cell]
@@ -473,3 +476,92 @@ def test_wrong_estimates_are_found_out(betas, monkeypatch):
     monkeypatch.setattr(betas, "single_trial_betas", other)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         betas.measure([], betas.QUICK_BOX)
+
+
+# -------------------------------------------------------------- steps of every fold
+
+
+class TestPreprocess:
+    """What steps learned in every fold cost."""
+
+    def test_writes_its_table(self, steps, monkeypatch, tmp_path):
+        monkeypatch.setattr(steps, "SHAPES", {"words, 4 folds": (40, 6, 2, 4)})
+        monkeypatch.setattr(steps, "RESULTS", None)  # is not to be written
+        for name in ("n_permutations", "n_refitted", "n_times", "runs"):
+            monkeypatch.setattr(steps.Sizes, name, 1)
+        path = tmp_path / "results.rst"
+        steps.main(["--parts", "a", "b", "d", "--out", str(path)])
+        (rows,), _ = read_tables(path)
+        against = [row[2].split(":")[0].split(",")[0] for row in rows[1:]]
+        assert against[:5] == ["without"] * 5
+        assert against[5:7] == ["4 stratified folds"] * 2
+        assert against[7:] == ["permutation_test_score"] * 2
+        assert all(float(row[3].split()[0]) >= 0 for row in rows[1:])
+
+    def test_other_predictions_are_found_out(self, steps, monkeypatch):
+        shape = (40, 6, 2, 4)
+        steps.check_equal(shape)
+        monkeypatch.setitem(steps.STEPS, "zscore", steps.PCA(2))
+        with pytest.raises(AssertionError, match="Arrays are not equal"):
+            steps.check_equal(shape)
+
+
+# ----------------------------------------------------------------- repeated procedures
+
+
+class TestRepeats:
+    """Calibration and speed of procedures that are repeated."""
+
+    def test_writes_its_tables(self, repeats, tmp_path):
+        repeats.main(["--quick", "--out", str(tmp_path)])
+        (true, short), _ = read_tables(tmp_path / "results_repeats.rst")
+        assert [row[0] for row in true[1:]] == [case.words for case in repeats.cases()]
+        assert [row[0] for row in short[1:]] == [f"k = 4, r = {r}" for r in (1, 10, 50)]
+        for row in [*true[1:], *short[1:]]:
+            assert all(0 <= float(cell.rstrip(" ↑↓")) <= 100 for cell in row[1:])
+        # What both nulls are of, and how the single grouping's agree.
+        assert [row[3] for row in short] == [row[3] for row in true[:4]]
+        (rows,), _ = read_tables(tmp_path / "results_repeats_speed.rst")
+        assert [row[0].rpartition(", ")[2] for row in rows[1:]] == [
+            "no permutations",
+            "2 permutations",
+            "5 permutations",
+            "each further permutation",
+        ]
+        assert all(float(row[3].split()[0]) > 0 for row in rows[1:4])
+
+    def test_counts_ties(self, repeats):
+        nulls = [[0.5] * 19, [*[0.4] * 18, 0.5], [*[0.4] * 18, 0.6], [0.4] * 19]
+        found = repeats.Found()
+        found.add([0.5] * 4, np.transpose(nulls))
+        assert_array_equal(found.hits, [False, False, False, True])
+        assert_allclose(found.hits_of_ties, [0.05, 0.5, 0, 1], rtol=0, atol=1e-12)
+
+    def test_neighbours_resemble_each_other_in_runs(self, repeats):
+        case = repeats.Case("", {}, lasting=0.8)
+        X = np.concatenate([case.draw(i)[0] for i in range(60)], axis=1)
+        assert_allclose(X.std(), 1, rtol=0, atol=0.03)
+        lagged = np.mean(X[1:] * X[:-1], axis=(1, 2))
+        expected = np.full(47, 0.8)
+        expected[[15, 31]] = 0  # the last trials of runs
+        assert_allclose(lagged, expected, rtol=0, atol=0.12)
+
+    def test_loop_groups_and_decodes(self, repeats):
+        y = np.arange(30) % 2
+        X = np.random.default_rng(0).standard_normal((30, 3, 2))
+        X[:, 0, 1] += 9 * y
+        noise, decoded = repeats.lda_loop(X, y, 20, 2)
+        assert decoded == 1.0
+        assert 0.2 < noise < 0.8
+
+    @pytest.mark.slow
+    def test_shuffling_labels_of_averages_is_liberal(self, repeats, monkeypatch):
+        case = next(case for case in repeats.cases() if case.words == "k = 4, r = 50")
+        monkeypatch.setattr(repeats, "cases", lambda: [case])
+        true, short = (found[case.words] for found in repeats.study(300))
+        low, high = repeats.interval(300)
+        assert low <= np.mean(true.hits) <= high
+        assert np.mean(short.hits) > 0.25
+        assert 0.9 < true.width / true.spread < 1.1
+        assert short.width < 0.25 * true.width
+        assert_array_equal(short.scores, true.scores)

@@ -1,18 +1,24 @@
 """Are p-values uniform on pure noise? Simulations over many data sets, hence slow."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from nibabel import Nifti1Image
 from scipy.ndimage import gaussian_filter
+from scipy.signal import lfilter
 from scipy.stats import kstest
 from sklearn.model_selection import (
     GroupKFold,
     LeaveOneGroupOut,
     LeaveOneOut,
+    ShuffleSplit,
     StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
 )
 
-from mvpa_kfda import cross_validate, generalize_arrays, searchlight
+from mvpa_kfda import Tuned, cross_validate, generalize_arrays, searchlight
 from mvpa_kfda.inference.corrections import p_values
 
 pytestmark = pytest.mark.slow
@@ -63,6 +69,32 @@ def between_subjects(rng):
     return features(rng, groups), y, {"cv": GroupKFold(4), "groups": groups}
 
 
+def stepped(rng, **options):
+    X = features(rng) * rng.uniform(0.1, 10, 20) + 5
+    return X, np.arange(40) % 2, {"cv": StratifiedKFold(4), **options}
+
+
+def confounded(rng):
+    # A confound that is related to the classes, and that the features depend on.
+    confound = np.arange(40) % 2 + rng.normal(size=40)
+    X, y, options = stepped(rng, confounds=confound)
+    return X + 2 * np.outer(confound, rng.normal(size=20)), y, options
+
+
+def lasting(rng, cv):
+    # Noise that lasts from trial to trial, under labels in random order.
+    X = lfilter([1], [1, -0.7], rng.normal(size=(40, 20)), axis=0)
+    return X, rng.permutation(np.arange(40) % 2), {"cv": cv}
+
+
+def crossed(rng, **options):
+    # Train on half of the trials, which tell nothing; test on the others, which do.
+    groups, trained = np.repeat(np.arange(5), 8), np.arange(40) % 8 < 4
+    y = np.concatenate([rng.permutation([0, 0, 1, 1]) for _ in range(10)])
+    X = features(rng, groups) + 0.7 * np.outer(y * ~trained, rng.normal(size=8))
+    return X, y, {"groups": groups, "train_on": trained, **options}
+
+
 PROBLEMS = {
     "stratified": (stratified, "within_folds"),
     "stratified, unbalanced": (stratified_unbalanced, "within_folds"),
@@ -70,6 +102,28 @@ PROBLEMS = {
     "leave one run out": (leave_one_run_out, "within_groups"),
     "runs across folds": (runs_across_folds, "within_groups"),
     "between subjects": (between_subjects, "groups"),
+    "z-scores": (partial(stepped, preprocess="zscore"), "within_folds"),
+    "components": (partial(stepped, preprocess="pca"), "within_folds"),
+    "whitening": (partial(stepped, preprocess="whiten"), "within_folds"),
+    "z-scores, tuned": (
+        partial(stepped, preprocess="zscore", reg=Tuned()),
+        "within_folds",
+    ),
+    "confounds": (confounded, "within_folds"),
+    "overlapping": (
+        partial(lasting, cv=StratifiedShuffleSplit(10, random_state=0)),
+        "within_folds",
+    ),
+    "time series": (partial(lasting, cv=TimeSeriesSplit(4)), "within_folds"),
+    "few training trials": (
+        partial(lasting, cv=ShuffleSplit(5, train_size=0.5, random_state=0)),
+        "free",
+    ),
+    "cross-decoding": (crossed, "within_groups"),
+    "cross-decoding, z-scores": (
+        partial(crossed, preprocess="zscore"),
+        "within_groups",
+    ),
 }
 
 
@@ -100,6 +154,9 @@ def p_without_ties(results):
 
 @pytest.mark.parametrize(("problem", "scheme"), PROBLEMS.values(), ids=PROBLEMS)
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+# As random orders of labels may be.
+@pytest.mark.filterwarnings("ignore:The label changes")
+@pytest.mark.filterwarnings("ignore:No trial of class")
 def test_p_values_are_uniform_on_noise(problem, scheme, scoring):
     results = simulate(problem, 400, 99, scoring=scoring)
     assert {result.parameters["permute"] for result in results} == {scheme}

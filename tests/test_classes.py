@@ -306,11 +306,29 @@ def test_the_same_trials_are_selected_one_by_one():
 
 def test_a_query_is_asked_of_the_epochs_that_are_left():
     rows, labels = selected_by_hand({"face": FACE, "house": HOUSE})
-    options = {"train_on": "run < 2", "n_permutations": 9, "random_state": 0}
-    result = generalize_epochs(EPOCHS, ["face", "house"], groups=RUNS, **options)
-    expected = generalize_epochs(EPOCHS[rows], labels, groups="run", **options)
-    assert_same_numbers(result, expected)
-    assert_array_equal(result.parameters["selected"], rows)
+    options = {"train_on": "number % 3 > 0", "n_permutations": 9, "random_state": 0}
+    for groups, column in ((None, None), (RUNS, "run")):
+        result = generalize_epochs(EPOCHS, ["face", "house"], groups=groups, **options)
+        expected = generalize_epochs(EPOCHS[rows], labels, groups=column, **options)
+        assert_same_numbers(result, expected)
+        assert_array_equal(result.parameters["selected"], rows)
+
+
+def test_a_mask_holds_the_epochs_that_are_left_out_too():
+    rows, labels = selected_by_hand({"face": FACE, "house": HOUSE})
+    mask = np.arange(60) % 3 > 0
+    options = {"n_permutations": 9, "random_state": 0}
+    for function in (decode_epochs, generalize_epochs):
+        for groups, part in ((None, None), (RUNS, RUNS[rows])):
+            result = function(
+                EPOCHS, ["face", "house"], train_on=mask, groups=groups, **options
+            )
+            expected = function(
+                EPOCHS[rows], labels, train_on=mask[rows], groups=part, **options
+            )
+            assert_same_numbers(result, expected)
+    with pytest.raises(ValueError, match=r"selects none of the 40 trials"):
+        decode_epochs(EPOCHS, ["face", "house"], train_on=BODY)
 
 
 # ------------------------------------------------------------------- the command line

@@ -26,6 +26,7 @@ from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.kfda.kernels import KERNELS
 from mvpa_kfda.kfda.penalties import CRITERIA, ESTIMATED
+from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
@@ -242,6 +243,31 @@ def test_what_is_tested_is_passed_on(
     assert ("tested on" in out) == ("folds" not in folds)
 
 
+@pytest.mark.parametrize("option", ["", "--sensors", "--generalize"])
+def test_train_on_leaves_blocks_out(folder, tmp_path, capsys, option):
+    query = "trial % 3 > 0"
+    short = f"--groups block --step 0.2 --permutations 9 --out {tmp_path} {option}"
+    command = ["epochs", str(folder / "words-epo.fif"), "--train-on", query]
+    assert main([*command, *short.split()]) == 0
+    (words,) = read_files(folder, "words-epo.fif")
+    options = {"sensors": "adjacency"} if option == "--sensors" else {}
+    decode = generalize_epochs if option == "--generalize" else decode_epochs
+    expected = decode(
+        words,
+        groups="block",
+        step=0.2,
+        train_on=query,
+        n_permutations=9,
+        random_state=0,
+        **options,
+    )
+    ending = {"": "", "--sensors": "_sensors", "--generalize": "_generalization"}
+    result = load_result(tmp_path / f"words_train_on{ending[option]}.h5")
+    assert result == expected
+    assert [len(test) for _, test in result.folds] == [4] * 5
+    assert f"words-epo.fif, trained on {query}: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("correction", ["cluster", "tfce"])
 def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction
@@ -348,7 +374,14 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["words", "--permutations", "-1"], "Invalid value for --permutations: -1"),
         (["words", "--seed", "-3"], "-3"),
         (["words", "--jobs", "0"], "Invalid value for --jobs: 0"),
-        (["words", "--train-on", "block < 4"], "--train-on belongs to time gener.*Add"),
+        (
+            ["words", "--train-on", "block > 9"],
+            "--train-on 'block > 9' selects none of",
+        ),
+        (
+            ["words", "--train-on", "block < 4", "--groups", "block"],
+            r"--train-on 'block < 4' leaves no trial to test .* or give other folds\.$",
+        ),
         (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belongs"),
         (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),
         (["words", "--generalize", "--sensors"], "either --generalize or --sensors"),
@@ -438,10 +471,12 @@ def test_status_reaches_the_shell():
     assert done.stdout == f"mvpa-kfda {mvpa_kfda.__version__}\n"
 
 
-OF_IMAGES = "--drop --resume --mask roc_auc tfce .check IMAGE permuted"
+OF_IMAGES = (
+    "--drop --preprocess --confounds --resume --mask roc_auc tfce .check IMAGE permuted"
+)
 HELP = {
     "epochs": "--by --correction roc_auc tfce polynomial replaced --generalize "
-    "--test-file --train-on --null --sensors",
+    "--test-file --train-on --null --sensors --preprocess --confounds",
     "searchlight": f"--radius --process-mask {OF_IMAGES}",
     "regions": f"--atlas --atlas-names {OF_IMAGES}",
     "betas": "--events --fmriprep --hrf-model --t-r lsa ar1",
@@ -463,6 +498,7 @@ def test_names_of_options_are_those_of_the_functions():
     assert list(common.CORRECTIONS) == list(CORRECTIONS)
     assert list(common.METRICS) == list(METRICS)
     assert common.NULLS == NULLS
+    assert common.STEPS == tuple(STEPS)
     assert set(common.PENALTIES) == {"tuned", *ESTIMATED}
     assert set(common.CRITERIA) == set(CRITERIA)
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)

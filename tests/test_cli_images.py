@@ -229,6 +229,36 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
     assert table[1].split()[:3] == ["V1", "left", "-1.5"]
 
 
+@pytest.mark.parametrize("groups", ["run", None])
+@pytest.mark.parametrize("command", ["searchlight", "regions"])
+def test_train_on_is_a_query_on_labels(inside, tmp_path, no_figures, command, groups):
+    table = pd.read_csv("labels.tsv", sep="\t").assign(odd=np.arange(32) % 2)
+    table.to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
+    words = [command, "bold.nii.gz", "--labels", str(tmp_path / "labels.tsv")]
+    words += ["--drop", "rest", "--train-on", "odd == 1", "--mask", "mask.nii.gz"]
+    options = {"groups": groups, "n_permutations": 9, "random_state": 0}
+    if groups:
+        words += ["--groups", groups]
+    if command == "regions":
+        words += ["--atlas", "atlas.nii.gz"]
+        decode, options["labels_img"] = decode_regions, "atlas.nii.gz"
+    else:
+        words += ["--radius", "3"]
+        decode, options["radius"] = searchlight, 3.0
+    files = run(tmp_path / "out", words, "--permutations", 9)
+    assert files[".h5"].name == f"bold_{command}_train_on.h5"
+    expected = decode(
+        kept_bold(inside),
+        (table[KEEP], "label"),
+        mask_img="mask.nii.gz",
+        train_on="odd == 1",
+        **options,
+    )
+    result = load_result(files[".h5"])
+    assert result == expected
+    assert len(result.folds) == (4 if groups else 1)
+
+
 def test_mask_leaves_voxels_out_of_regions(inside, tmp_path, no_figures):
     command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
     options = ["--mask", "centres.nii.gz", "--permutations", 0]
@@ -427,6 +457,54 @@ def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, group
     assert said in capsys.readouterr().out
 
 
+def test_confounds_are_averaged_within_blocks(inside, tmp_path, capsys, no_figures):
+    data, table = write_blocks(tmp_path)
+    table["motion"] = np.random.default_rng(3).normal(size=len(table))
+    table["scanner"] = np.where(table["image"] == 1, "old", "new")
+    table["odd"] = np.where(np.arange(len(table)) % 2, "yes", "no")
+    table.to_csv(tmp_path / "blocks.tsv", sep="\t", index=False)
+    kept = table.iloc[[a for a, _ in SPANS]].copy()
+    kept["motion"] = [table["motion"][a:b].mean() for a, b in SPANS]
+    means = [data[..., a:b].sum(axis=3) / (b - a) for a, b in SPANS]
+    expected = searchlight(
+        Nifti1Image(np.stack(means, axis=3), AFFINE),
+        (kept, "label"),
+        groups="run",
+        confounds=["motion", "scanner"],
+        mask_img="mask.nii.gz",
+        radius=3.0,
+        random_state=0,
+    )
+    command = [
+        *("searchlight", str(tmp_path / "a.nii.gz"), str(tmp_path / "b.nii.gz")),
+        *("--labels", str(tmp_path / "blocks.tsv"), "--average-blocks"),
+        *("--groups", "run", "--permutations", "0", *SHORT, "--confounds"),
+    ]
+    files = run(tmp_path / "out", command, "motion", "scanner")
+    result = load_result(files[".h5"])
+    assert result.parameters["n_confounds"] == 2
+    assert_array_equal(result.scores, expected.scores)
+    assert_allclose(result.lambdas, expected.lambdas, rtol=1e-9, atol=0)
+    capsys.readouterr()
+    assert main([*command, "motion", "odd", "--out", str(tmp_path / "other")]) == 2
+    assert "'odd' of --confounds holds several values" in capsys.readouterr().err
+
+
+def test_no_block_is_both_trained_with_and_tested(inside, tmp_path, capsys, no_figures):
+    _, table = write_blocks(tmp_path)
+    table["odd"] = np.arange(len(table)) % 2
+    table.to_csv(tmp_path / "blocks.tsv", sep="\t", index=False)
+    command = ["searchlight", str(tmp_path / "a.nii.gz"), str(tmp_path / "b.nii.gz")]
+    command += ["--labels", str(tmp_path / "blocks.tsv"), "--average-blocks", *SHORT]
+    options = ["--train-on", "odd == 1", "--permutations", 0]
+    result = load_result(run(tmp_path / "out", command, *options)[".h5"])
+    said = "19 volumes averaged to 19 blocks"
+    assert said in capsys.readouterr().out
+    (train, test), kept = result.folds[0], table[table["label"] != "rest"]
+    assert_array_equal(kept["odd"].to_numpy()[train], 1)
+    assert_array_equal(kept["odd"].to_numpy()[test], 0)
+
+
 def test_single_images_are_averaged_alone(inside, tmp_path, capsys, no_figures):
     rng, paths = np.random.default_rng(2), []
     for number in range(6):
@@ -596,6 +674,10 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "first.csv"], "2 tables for 1 images. Give one table for all"),
         ([*BOLD, "--label-column", "x"], "--label-column: 'x' is no .*'label', 'run'"),
         ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
+        ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is no column of --lab"),
+        ([*BOLD[:3], "holes.tsv", "--confounds", "code"], "'code' of --labels is empt"),
+        ([*BOLD, "--train-on", "task == 1"], "--train-on 'task == 1' is no query that"),
+        ([*BOLD, "--train-on", "run > 9", *SHORT], "--train-on 'run > 9' selects none"),
         ([*BOLD, "--drop", "Rest"], "no volume has .* 'Rest'.* 'face', 'house', 'rest"),
         ([*BOLD, "--drop", "face", "house", "rest"], "--drop leaves no volume"),
         ([*BOLD, "--drop", "face", "house"], "class"),

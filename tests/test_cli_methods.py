@@ -33,8 +33,13 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     at_200_ms = epochs.get_data(copy=True)[:, 3, epochs.time_as_index(0.2)[0]]
     reaction_time = 0.5 + 1e4 * at_200_ms + 0.01 * rng.normal(size=60)
-    epochs.metadata = epochs.metadata.assign(rt=reaction_time)
+    hand = rng.choice(["left", "right"], 60)
+    epochs.metadata = epochs.metadata.assign(rt=reaction_time, hand=hand, room=7)
     epochs.save(folder / "words-epo.fif", verbose=False)
+    other = simulate_epochs(
+        30, 3, n_channels=16, sfreq=20.0, tmin=-0.1, tmax=0.4, random_state=1
+    )
+    other.save(folder / "other-epo.fif", verbose=False)
     types = dict(zip(epochs.ch_names[:8], ["ecog"] * 8, strict=True))
     epochs.set_channel_types(types, verbose=False)
     epochs.save(folder / "types-epo.fif", verbose=False)
@@ -48,6 +53,7 @@ def folder(tmp_path_factory):
     atlas = np.repeat([1, 2], 24).reshape(4, 4, 3).astype(np.int16)
     nibabel.save(Nifti1Image(atlas, affine), folder / "atlas.nii.gz")
     table = pd.DataFrame({"label": labels, "run": np.repeat(range(6), 6)})
+    table["motion"] = rng.normal(size=36)
     table.to_csv(folder / "labels.tsv", sep="\t", index=False)
     return folder
 
@@ -61,8 +67,15 @@ METHODS = {
     "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
     "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
     "--average 2": {"average": 2},
+    "--average max --repeats 2": {"average": "max", "n_repeats": 2},
+    "--average 1 --equalize": {"average": 1, "equalize": True},
+    "--average 2 --no-average-test": {"average": 2, "average_test": False},
+    "--average 2 --average-test": {"average": 2},
     "--components 1": {"n_components": 1},
     "--kernel rbf --nystrom 20": {"kernel": "rbf", "approx": Nystrom(20)},
+    "--preprocess whiten": {"preprocess": "whiten"},
+    "--preprocess zscore pca": {"preprocess": ["zscore", "pca"]},
+    "--confounds rt hand": {"confounds": ["rt", "hand"]},
 }
 
 
@@ -96,6 +109,17 @@ def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
     assert load_result(tmp_path / "words.h5") == expected
     if option == "--average 2":
         assert "-epo.fif: 30 averages of 2 trials (60), 3 classes" in printed.out
+
+
+def test_repeats_draw_other_folds(folder, tmp_path, capsys):
+    words = "--repeats 3 --cv 4 --permutations 9 --step 0.1"
+    assert run(folder, tmp_path, "epochs", "words-epo.fif", words) == 0
+    printed = capsys.readouterr().out
+    assert "-epo.fif: 60 trials, 3 classes" in printed
+    assert ", 4 folds, 3 repeats\n" in printed
+    options = {"cv": 4, "n_repeats": 3, "n_permutations": 9, "random_state": 0}
+    expected = decode_epochs(read(folder), step=0.1, **options)
+    assert load_result(tmp_path / "words.h5") == expected
 
 
 @pytest.mark.parametrize("option", ["", "--generalize", "--sensors"])
@@ -162,6 +186,8 @@ def image_options(folder):
 def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
     data, options, words = image_options(folder)
     near = f"{words} --radius 4 --reg tuned --criterion accuracy --average 3"
+    near += " --preprocess zscore --confounds motion"
+    options |= {"preprocess": "zscore", "confounds": "motion"}
     assert run(folder, tmp_path, "searchlight", "bold.nii.gz", near) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -173,15 +199,32 @@ def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
     assert_array_equal(result.scores, expected.scores)
     assert_array_equal(result.lambdas, expected.lambdas)
     assert len(result.y) == 12
+    assert result.parameters == expected.parameters
+    assert result.parameters["n_confounds"] == 1
+
+
+def test_searchlight_passes_repeats_on(folder, tmp_path, capsys):
+    data, options, words = image_options(folder)
+    words += " --radius 4 --average 1 --equalize --repeats 2"
+    assert run(folder, tmp_path, "searchlight", "bold.nii.gz", words) == 0
+    printed = capsys.readouterr().out
+    assert ", 6 folds, 2 repeats, 36 trials\n2 classes: cat 18, dog 18\n" in printed
+    options |= {"average": 1, "equalize": True, "n_repeats": 2}
+    expected = searchlight(*data, radius=4.0, **options)
+    result = load_result(tmp_path / "bold_searchlight.h5")
+    assert_array_equal(result.scores, expected.scores)
+    assert_array_equal(result.repeats["accuracy"], expected.repeats["accuracy"])
 
 
 def test_regions_pass_the_method_on(folder, tmp_path, capsys):
     data, options, words = image_options(folder)
     atlas = folder / "atlas.nii.gz"
     words += f" --atlas {atlas} --df 6 --kernel rbf --nystrom 15"
+    words += " --preprocess zscore pca"
     assert run(folder, tmp_path, "regions", "bold.nii.gz", words) == 0
     assert capsys.readouterr().err == ""
     options |= {"kernel": "rbf", "approx": Nystrom(15)}
+    options |= {"preprocess": ["zscore", "pca"]}
     expected = decode_regions(
         *data, labels_img=str(atlas), reg=DegreesOfFreedom(6), **options
     )
@@ -219,6 +262,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--task regression --by condition", "--by must name .*<U7.*leave --task out"),
         ("--task regression --by gone", "--by gone is not a metadata column.*'rt'"),
         ("--task regression --by rt --sensors", "--sensors is for classes"),
+        ("--task regression --by rt --train-on block<3", "--train-on is for classes"),
         (
             "--task regression --by rt --components 1 --average 2",
             "--components, --average is for classes.*or leave out --task regression",
@@ -227,13 +271,45 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
             "--task regression --by rt --reg tuned --criterion accuracy",
             "--criterion accuracy scores .* squared error. Leave --criterion out",
         ),
+        ("--preprocess zca", "--preprocess: invalid choice: 'zca'.*zscore"),
+        (
+            "--preprocess pca --smooth 1",
+            "--smooth knows .* pca and whiten make .* or take --preprocess zscore.$",
+        ),
+        (
+            "--preprocess zscore --average 2 --kernel rbf",
+            "--average 2 with a kernel that is not linear, .* --preprocess zscore has",
+        ),
+        ("--confounds gone", "--confounds gone is not a metadata column.*'rt'"),
+        ("--confounds rt room", r"confounds: the column 'room' is constant \(7 for"),
+        (
+            "--confounds rt --generalize --test-file other-epo.fif",
+            r"on other trials \(--test-file\), .* Leave --confounds out.$",
+        ),
         ("--average 2 --generalize --train-on block<3", "tests on other .*--average"),
+        ("--average some", "--average: 'some' is neither a number of trials nor max"),
+        (
+            "--average 7 --groups block",
+            "--average 7 leaves class .* Use --average 4 or less, or fewer, larger",
+        ),
+        ("--repeats 0", "--repeats: 0"),
+        (
+            "--repeats 3 --groups block",
+            "--repeats 3 draws .* (Give --cv, .*; w|W)ith --average K trials",
+        ),
+        ("--equalize", "--equalize says .* Give --average K; with --average 1 no"),
+        ("--no-average-test", "--no-average-test says .* Give --average K; with"),
+        (
+            "--task regression --by rt --repeats 2 --equalize --no-average-test",
+            "--repeats, --equalize, --no-average-test is for classes",
+        ),
         ("--task regression --by rt --generalize", "--generalize is for classes"),
         ("--task regression --by rt --scoring accuracy", "--scoring: 'accuracy'.*r2"),
     ],
 )
 def test_errors_name_the_options(folder, tmp_path, capsys, option, message):
     short = "--permutations 0 --step 0.1"
+    option = option.replace("other-epo.fif", str(folder / "other-epo.fif"))
     assert run(folder, tmp_path, "epochs", "words-epo.fif", option, short) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

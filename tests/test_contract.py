@@ -21,7 +21,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import (
     laplacian_kernel,
@@ -36,6 +39,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
 )
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 import build
 import entries
@@ -213,14 +217,15 @@ def loss(K, y, train, test, lam):
     return np.sum((predicted[:, 0] - y[test]) ** 2)
 
 
-def pick(kernels, lambdas, y, train, predicts):
+def pick(kernels, lambdas, y, train, predicts, n_classes=None):
     """Return number and penalty of the kernel that is best within the training set."""
     if np.size(lambdas) == 1:
         return 0, lambdas[0][0]
     splits = list(KFold(3, shuffle=True, random_state=0).split(train))
     if predicts == "classes":
+        n_classes = n_classes or len(np.unique(y))
         return reference.choose(
-            kernels, lambdas, y, train, splits, "squared_error", len(np.unique(y))
+            kernels, lambdas, y, train, splits, "squared_error", n_classes
         )[:2]
     losses = [
         (sum(loss(K, y, train[a], train[b], lam) for a, b in splits), i, lam)
@@ -251,21 +256,65 @@ def area(codes, scores):
     return np.mean(areas)
 
 
-def refit(cell, method, labels, truth, folds, predicts):
+@dataclass(frozen=True)
+class Learned:
+    """What every fold learns first: transformers, after confounds (n, k) are out."""
+
+    steps: tuple = ()
+    confounds: np.ndarray | None = None
+
+    def __call__(self, cell, train, test):
+        """Return features of training and of test trials."""
+        Z, Z_test = cell.X[train], cell.X_test[test]
+        if self.confounds is not None:
+            model = LinearRegression().fit(self.confounds[train], Z)
+            Z = Z - model.predict(self.confounds[train])
+            Z_test = Z_test - model.predict(self.confounds[test])
+        for step in map(clone, self.steps):
+            Z, Z_test = step.fit(Z).transform(Z), step.transform(Z_test)
+        return Z, Z_test
+
+
+def matrices(X, X_test, columns, method):
+    """Return kernel matrices (n, n) and (n_test, n) and penalties, by the kernels."""
+    fitted = [fit(X, columns) for fit in method.kernels]
+    grams = [k(X, X) for k in fitted]
+    return grams, [k(X_test, X) for k in fitted], [method.lam(X, K) for K in grams]
+
+
+def matrices_of_folds(cell, method, folds, learned):
+    """Return such matrices for every fold, of its training and test trials.
+
+    Without anything to learn, widths and penalties are those of all trials.
+    """
+    if learned is not None:
+        parts = [learned(cell, *fold) for fold in folds]
+        return [matrices(*part, cell.columns, method) for part in parts]
+    grams, crosses, lambdas = matrices(cell.X, cell.X_test, cell.columns, method)
+    return [
+        (
+            [K[np.ix_(train, train)] for K in grams],
+            [K[np.ix_(test, train)] for K in crosses],
+            lambdas,
+        )
+        for train, test in folds
+    ]
+
+
+def refit(cell, method, labels, truth, folds, predicts, learned=None):
     """Return predictions (n_test,) of the observed labels, and all scores (P + 1,).
 
     `labels` (P + 1, n) are trained with, `truth` (P + 1, n_test) is to be predicted.
     """
-    fitted = [fit(cell.X, cell.columns) for fit in method.kernels]
-    grams = [k(cell.X, cell.X) for k in fitted]
-    crosses = [k(cell.X_test, cell.X) for k in fitted]
-    lambdas = [method.lam(cell.X, K) for K in grams]
+    of_folds = matrices_of_folds(cell, method, folds, learned)
+    n_classes = len(np.unique(labels[0]))
     predicted, areas = np.full(truth.shape, np.nan), []
     for y, true, row in zip(labels, truth, predicted, strict=True):
-        for train, test in folds:
-            i, lam = pick(grams, lambdas, y, train, predicts)
-            K, K_test = grams[i][np.ix_(train, train)], crosses[i][np.ix_(test, train)]
-            row[test], scores = predict(K, K_test, y[train], lam, predicts)
+        for (train, test), part in zip(folds, of_folds, strict=True):
+            grams, crosses, lambdas = part
+            within = np.arange(len(train))
+            i, lam = pick(grams, lambdas, y[train], within, predicts, n_classes)
+            row[test], scores = predict(grams[i], crosses[i], y[train], lam, predicts)
             if predicts == "classes":
                 areas.append(area(true[test], scores))
     if predicts == "numbers":
@@ -277,16 +326,17 @@ def refit(cell, method, labels, truth, folds, predicts):
     }
 
 
-def assert_equals_oracle(result, entry, method):
+def assert_equals_oracle(result, entry, method, learned=None, cv=None):
     """Assert predictions, scores and nulls of some positions, from first to last."""
     levels, codes = np.unique(entry.y, return_inverse=True)
+    cv = entry.cv if cv is None else cv
     if entry.tests_others:
         folds = [(np.arange(N), np.arange(len(OTHERS)))]
         labels = build.permuted(codes, 2, None, seed=SEED)
         truth = np.tile(OTHER_CODES, (3, 1))
     else:
-        folds = list(entry.cv.split(codes, codes))
-        labels = build.permuted(codes, 2, entry.cv, seed=SEED)
+        folds = list(cv.split(codes, codes)) if hasattr(cv, "split") else cv
+        labels = build.permuted(codes, 2, cv, seed=SEED)
         truth = labels = levels[labels] if entry.predicts == "numbers" else labels
     nulls = [(result.nulls, truth)]
     if getattr(result, "second_nulls", {}):  # scored against the observed labels
@@ -296,7 +346,7 @@ def assert_equals_oracle(result, entry, method):
     for i in {0, len(cells) // 3, 2 * len(cells) // 3, len(cells) - 1}:
         index, cell = cells[i]
         for null, true in nulls:
-            ours = refit(cell, method, labels, true, folds, entry.predicts)
+            ours = refit(cell, method, labels, true, folds, entry.predicts, learned)
             assert_allclose(result.predicted[index], ours[0], rtol=1e-7, atol=0)
             for name, scores in ours[1].items():
                 observed = np.asarray(result.metrics[name])[index]
@@ -314,6 +364,51 @@ def test_refitting_gives_the_same(entry, method):
     options = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
     result = entry(scoring=SCORING[entry.predicts], **options)
     assert_equals_oracle(result, entry, method)
+
+
+SPEED = DATA[:, 1, 0] + CODES + np.sin(np.arange(N))
+BLOCK = np.where(np.arange(N) % 3, "late", np.where(CODES, "mid", "early"))
+#: A number and a category, as they are given and as columns.
+CONFOUNDS = np.column_stack([SPEED.astype(object), BLOCK])
+COLUMNS = np.column_stack([SPEED, BLOCK == "late", BLOCK == "mid"]).astype(float)
+#: Folds that train on every other one of the trials outside their test set.
+THINNED = [(train[::2], test) for train, test in KFold(3).split(CODES)]
+TWO = PCA(2, svd_solver="full")
+#: Options, and what every fold learns by them.
+FOLDWISE = {
+    "zscore": ({"preprocess": "zscore"}, Learned((StandardScaler(),))),
+    "list": (
+        {
+            "preprocess": ["zscore", TWO, QuantileTransformer(n_quantiles=9)],
+            "confounds": CONFOUNDS,
+        },
+        Learned((StandardScaler(), TWO, QuantileTransformer(n_quantiles=9)), COLUMNS),
+    ),
+    "confounds": ({"confounds": CONFOUNDS, "cv": THINNED}, Learned((), COLUMNS)),
+    "a part": ({"cv": THINNED}, Learned()),
+}
+
+
+def foldwise(methods):
+    """Parametrise by entries, what folds learn, and methods."""
+    return pytest.mark.parametrize(
+        ("entry", "options", "learned", "method"),
+        [
+            pytest.param(entry, options, learned, METHODS[method], id="-".join(names))
+            for name, entry in ENTRIES.items()
+            for what, (options, learned) in FOLDWISE.items()
+            for method in methods
+            if all(map(entry.has, options))
+            for names in [(name, what, method)]
+        ],
+    )
+
+
+@foldwise(["linear", "rbf", "tuned"])
+def test_steps_and_confounds_are_learned_anew(entry, options, learned, method):
+    more = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
+    result = entry(scoring=SCORING[entry.predicts], **options, **more)
+    assert_equals_oracle(result, entry, method, learned, options.get("cv"))
 
 
 def agreement(true, predicted, scores):
@@ -354,23 +449,26 @@ def test_functions_are_scores_as_the_known_ones_are(entry):
     assert_array_equal(p, result.pvalues(metric=known))
 
 
+@pytest.mark.parametrize("what", [None, *FOLDWISE])
 @everywhere
-def test_folds_and_trials_are_those_of_refitted_models(entry):
+def test_folds_and_trials_are_those_of_refitted_models(entry, what):
     classes = entry.predicts == "classes"
+    given, learned = FOLDWISE[what] if what else ({}, None)
+    if not all(map(entry.has, given)):
+        return
     options = {"keep_class_scores": True} if entry.has("keep_class_scores") else {}
-    result = entry(scoring=SCORING[entry.predicts], **options)
+    result = entry(scoring=SCORING[entry.predicts], **given, **options)
     codes = np.unique(entry.y, return_inverse=True)[1]
     y, truth = (codes, codes) if classes else (entry.y, entry.y)
     folds = [(fold, result.tests[k]) for k, (fold, _) in enumerate(result.folds)]
     if entry.tests_others:
         truth = OTHER_CODES
     for index, cell in entry.cells(DATA).items():
-        K, K_test = linear_kernel(cell.X), linear_kernel(cell.X_test, cell.X)
-        lam = 0.3 * scale_of(K)
+        parts = matrices_of_folds(cell, METHODS["linear"], folds, learned)
         found = {name: values[index] for name, values in result.fold_metrics.items()}
         for k, (train, test) in enumerate(folds):
-            part = K[np.ix_(train, train)], K_test[np.ix_(test, train)]
-            predicted, scores = predict(*part, y[train], lam, entry.predicts)
+            (K,), (K_test,), ((lam,),) = parts[k]
+            predicted, scores = predict(K, K_test, y[train], lam, entry.predicts)
             if not classes:
                 expected = r2_score(truth[test], predicted)
                 assert_allclose(found["r2"][k], expected, rtol=1e-7)
@@ -434,6 +532,28 @@ def result_of(entry):
     return entry(**PERMUTED)
 
 
+#: Steps that are affine and one that is not.
+LEARNED = {
+    "affine": ["zscore", TWO],
+    "other": ["zscore", QuantileTransformer(n_quantiles=9)],
+}
+both_kinds = pytest.mark.parametrize("steps", LEARNED)
+
+
+def learned_options(entry, steps):
+    """Return the options of a run in which folds learn all that they can here."""
+    options = {"preprocess": LEARNED[steps], "confounds": CONFOUNDS, "cv": THINNED}
+    if steps == "affine":  # which share what they can with all others to train on
+        del options["cv"]
+    return PERMUTED | {name: options[name] for name in options if entry.has(name)}
+
+
+@cache
+def learned_result_of(entry, steps):
+    """Return what an entry gives where folds learn, computed once."""
+    return entry(**learned_options(entry, steps))
+
+
 def assert_identical(one, other):
     """Assert that two values are equal bit for bit, whatever they are made of."""
     assert type(one) is type(other)
@@ -475,6 +595,14 @@ def test_workers_change_no_bit(entry):
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
 
 
+@both_kinds
+@entries_with("n_jobs")
+def test_workers_change_no_bit_of_what_folds_learn(entry, steps):
+    options = learned_options(entry, steps)
+    X = DATA if entry.holder in ("table", "image") else LONG
+    assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
+
+
 @entries_with("n_jobs")
 def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
     seen = []
@@ -492,6 +620,18 @@ def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
 @entries_with("batch_size")
 def test_batches_change_no_bit(entry, batch_size):
     assert_equal_results(entry(batch_size=batch_size, **PERMUTED), result_of(entry))
+
+
+@both_kinds
+@pytest.mark.parametrize("batch_size", [1, 7])
+@entries_with("batch_size")
+def test_batches_change_nothing_of_what_folds_learn(entry, steps, batch_size):
+    result = entry(batch_size=batch_size, **learned_options(entry, steps))
+    expected = learned_result_of(entry, steps)
+    if entry.predicts == "numbers":  # of which the last digits are of a product's width
+        assert_allclose(result.null, expected.null, rtol=1e-12, atol=1e-13)
+        result = replace(result, nulls=expected.nulls)
+    assert_equal_results(result, expected)
 
 
 def assert_same_numbers(ours, theirs):
@@ -544,6 +684,21 @@ def test_single_precision_is_close(entry):
     else:  # but for near ties
         assert np.mean(single.predicted != double.predicted) < 0.01
         assert np.mean(single.null != double.null) < 0.05
+        assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
+
+
+@both_kinds
+@entries_with("dtype")
+def test_single_precision_is_close_where_folds_learn(entry, steps):
+    double = learned_result_of(entry, steps)
+    single = entry(dtype="float32", **learned_options(entry, steps))
+    assert_allclose(single.lambdas, double.lambdas, rtol=1e-6, atol=0)
+    if entry.predicts == "numbers":
+        assert (single.predicted != double.predicted).any()
+        assert_allclose(single.predicted, double.predicted, rtol=1e-4, atol=0)
+        assert_allclose(single.null, double.null, rtol=0, atol=1e-4)
+    else:  # but for near ties
+        assert np.mean(single.predicted != double.predicted) < 0.01
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 
@@ -643,6 +798,32 @@ def reloaded(result):
 def test_saved_results_come_back(entry):
     result = result_of(entry)
     assert_equal_results(reloaded(result), result)
+
+
+@both_kinds
+@entries_with("preprocess")
+def test_saved_results_of_what_folds_learn_come_back(entry, steps):
+    result = learned_result_of(entry, steps)
+    loaded = reloaded(result)
+    assert_equal_results(loaded, result)
+    assert loaded != result_of(entry)
+    own = entry.has("cv") and steps == "other"
+    assert (loaded.trains is not None) == own
+    folds = THINNED if own else [*entry.cv.split(CODES, CODES)]
+    if not entry.tests_others:
+        for ours, expected in zip(loaded.folds, folds, strict=True):
+            assert_array_equal(ours[0], expected[0])
+            assert_array_equal(ours[1], expected[1])
+        shape = (*np.shape(result.scores)[: len(result.shape)], len(folds))
+        if "test_times" in result.axes:
+            shape = shape[:1] + shape[2:]
+        assert np.shape(loaded.lambdas) == shape
+    of_labels = 3 if entry.has("confounds") else 0
+    assert loaded.parameters["n_confounds"] == of_labels
+    assert loaded.parameters["preprocess"][0] == "StandardScaler()"
+    assert len(loaded.parameters["preprocess"]) == 2
+    assert result_of(entry).parameters["preprocess"] is None
+    assert result_of(entry).parameters["n_confounds"] == 0
 
 
 @pytest.mark.filterwarnings("ignore:.* resamples:RuntimeWarning")

@@ -104,6 +104,7 @@ MISTAKES = [
     ("threshold", 0.6, r"'threshold': 0\.6"),
     ("alternative", "more", "'alternative': 'more'"),
     ("color", "no_color", "'color': 'no_color'"),
+    ("repeats", True, "repeats=True draws .* again with n_repeats="),
     ("vlim", 0.5, r"'vlim': 0\.5"),
     ("vlim", (0.5, 0.4), r"'vlim': \(0\.5, 0\.4\)"),
     ("vlim", (0.5, 0.5), r"'vlim': \(0\.5, 0\.5\)"),

@@ -25,6 +25,8 @@ GROUPS = np.repeat(np.arange(4), 6)
         (ms.GroupKFold(2), False, True),
         (ms.StratifiedGroupKFold(2), True, True),
         (ms.ShuffleSplit(5, test_size=0.2, random_state=0), False, False),
+        (ms.ShuffleSplit(5, test_size=6, train_size=9, random_state=0), False, False),
+        (ms.TimeSeriesSplit(3, gap=1), False, False),
         (ms.PredefinedSplit(np.repeat([0, 1, -1], 8)), None, False),
     ],
 )
@@ -40,6 +42,7 @@ def test_splitters(cv, sees_labels, partition):
     ):
         assert set(train) == set(want_train)
         np.testing.assert_array_equal(test, want_test)
+    assert (folds.trains is None) is all(len(a) + len(b) == 24 for a, b in expected)
     assert folds.sees_labels is sees_labels
     assert folds.is_partition is partition
     assert type(cv).__name__ in folds.name
@@ -66,6 +69,9 @@ def test_iterables():
         assert folds.sees_labels is None
     one_out = make_folds(list(ms.LeaveOneOut().split(CODES)), CODES)
     assert one_out.sees_labels is False
+    # Where fewer are trained with, they may have been chosen by their labels.
+    balanced = [(train[:-1], test) for train, test in ms.LeaveOneOut().split(CODES)]
+    assert make_folds(balanced, CODES).sees_labels is None
 
 
 def test_blocks_number_rows_that_share_their_test_sets():
@@ -77,6 +83,53 @@ def test_blocks_number_rows_that_share_their_test_sets():
         [(range(8), range(8, 24)), (range(16), range(16, 24))], CODES
     ).blocks
     np.testing.assert_array_equal(overlap, np.repeat([0, 1, 2], 8))
+
+
+def test_blocks_number_rows_that_share_their_training_sets_too():
+    gap = make_folds([(range(10), range(16, 24))], CODES).blocks
+    np.testing.assert_array_equal(gap, np.repeat([0, 1, 2], [10, 6, 8]))
+    forwards = make_folds(ms.TimeSeriesSplit(3), CODES).blocks
+    np.testing.assert_array_equal(forwards, np.repeat([0, 1, 2, 3], 6))
+
+
+#: Test sets that are a partition, and training sets of several sizes.
+PURGED = [
+    (np.r_[8:24], np.arange(6)),
+    (np.r_[:4, 14:24], np.arange(6, 12)),
+    (np.r_[:10, 20:24], np.arange(12, 18)),
+    (np.r_[:16], np.arange(18, 24)),
+]
+
+
+def test_folds_with_training_sets_of_their_own_are_sorted_into_batches():
+    folds = make_folds(PURGED, CODES)
+    assert folds.is_partition
+    np.testing.assert_array_equal(folds.numbers, [1, 2, 0, 3])
+    np.testing.assert_array_equal(folds.layout.order, np.arange(24))
+    found = [
+        (train, test)
+        for batch in folds.layout.batches
+        for train, test in zip(batch.trains, batch.index(24), strict=True)
+    ]
+    assert [batch.k for batch in folds.layout.batches] == [2, 2]
+    for (train, test), number in zip(found, folds.numbers, strict=True):
+        np.testing.assert_array_equal(train, PURGED[number][0])
+        np.testing.assert_array_equal(test, PURGED[number][1])
+    np.testing.assert_array_equal(
+        folds.layout.rows, np.concatenate([test for _, test in found])
+    )
+
+
+def test_training_sets_are_kept_only_where_some_is_not_all_others():
+    whole = [(np.setdiff1d(np.arange(24), test), test) for _, test in PURGED]
+    assert make_folds(whole, CODES).trains is None
+    folds = make_folds([*whole[:3], PURGED[3]], CODES)
+    assert [len(train) for train in folds.trains] == [18, 18, 18, 16]
+    for (train, test), expected in zip(
+        folds.pairs, [*whole[:3], PURGED[3]], strict=True
+    ):
+        np.testing.assert_array_equal(train, expected[0])
+        np.testing.assert_array_equal(test, expected[1])
 
 
 def test_as_many_test_rows_as_trials_are_not_yet_a_partition():

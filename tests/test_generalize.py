@@ -506,11 +506,10 @@ def test_the_rest_of_a_query_is_tested():
             data[train], names[train], data[~train], y_test=names[~train]
         ),
     )
-    by_column = generalize_epochs(
-        epochs, "word", groups="run", train_on="position == 'upper'", **options
-    )
-    assert by_column.parameters["permute"] == "within_groups"
-    assert_array_equal(by_column.groups, (np.arange(60) // 20)[upper])
+    masked = generalize_epochs(epochs, train_on=upper, **options)
+    same(masked, expected)
+    assert masked.parameters["train_on"] == "mask"
+    same(generalize_arrays(X, y, train_on=upper, **options), expected)
 
 
 # ----------------------------------------------------- other labels, other epochs

@@ -359,7 +359,7 @@ def test_analyses_that_are_the_same_do_not_warn():
                 "n_permutations": 7,
                 "ch_names": ["Cz"],
                 "kernel": function.replace("aa", "bb"),
-                "train_on": "face",  # not recorded by the first
+                "radius": 8.0,  # not recorded by the first
             },
         )
     )

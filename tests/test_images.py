@@ -702,13 +702,13 @@ def table():
 def test_labels_of_all_kinds(table):
     words = ["face", "house", "face", "house"]
     for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups = read_labels(y, table["run"])
+        y, groups, *_ = read_labels(y, table["run"])
         assert isinstance(y, np.ndarray)
         assert y.dtype.kind == "U"
         assert y.tolist() == words
         assert groups.tolist() == [1, 1, 2, 2]
         assert groups.dtype.kind == "i"
-    y, groups = read_labels((table, "run"), "subject")
+    y, groups, *_ = read_labels((table, "run"), "subject")
     assert y.tolist() == [1, 1, 2, 2]
     assert groups.tolist() == ["b", "a", "b", "a"]
     assert read_labels(table["subject"])[0].tolist() == ["b", "a", "b", "a"]
@@ -722,7 +722,7 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
     path = tmp_path / f"labels of all{ending}"
     table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
     for given in (path, str(path), f"~/{path.name}"):
-        y, groups = read_labels((given, "label"), "run")
+        y, groups, *_ = read_labels((given, "label"), "run")
         assert y.tolist() == ["face", "house", "face", "house"]
         assert groups.tolist() == [1, 1, 2, 2]
 

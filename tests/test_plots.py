@@ -277,6 +277,55 @@ def test_no_histogram_without_permutations():
     assert not plt.get_fignums()
 
 
+# ----------------------------------------------------------------- single repeats
+
+
+REPEATS = np.random.default_rng(1).uniform(0.4, 0.9, (len(TIMES), 7))
+
+
+def test_every_repeat_is_a_thin_line_behind_the_mean():
+    both = {"accuracy": REPEATS, "kappa": 2 * REPEATS - 1}
+    result = replace(time_result(), repeats=both)
+    for metric, repeats in both.items():
+        ax = plot_time(result, metric=metric, color="C3", repeats=True)
+        mean = artist(ax, METRICS[metric].label)
+        thin = [line for line in ax.lines if line.get_linewidth() == 0.7]
+        assert_array_equal([line.get_ydata() for line in thin], repeats.T)
+        assert all(line.get_zorder() < mean.get_zorder() for line in thin)
+        assert {line.get_color() for line in thin} == {"C3"}
+        assert legend(ax).count("7 repeats") == 1
+    assert "7 repeats" not in legend(plot_time(result))
+
+
+def test_a_repeat_of_a_single_time_is_a_dot():
+    result = replace(time_result(times=TIMES[:1]), repeats={"accuracy": REPEATS[:1]})
+    dots = [line for line in plot_time(result, repeats=True).lines if line.get_alpha()]
+    assert {line.get_marker() for line in dots} == {"."}
+    assert_array_equal([y for line in dots for y in line.get_ydata()], REPEATS[0])
+
+
+def test_every_repeat_is_a_short_line_below_the_histogram():
+    result = replace(decoding_result(), repeats={"accuracy": REPEATS[0]})
+    ax = plot_null(result, repeats=True, color="C3")
+    low, high = REPEATS[0].min(), REPEATS[0].max()
+    short = artist(ax, f"7 repeats, {low:.3f} to {high:.3f}")
+    assert_array_equal(
+        [part[:, 0] for part in short.get_segments()], REPEATS[0][:, None] * [1, 1]
+    )
+    assert to_hex(short.get_color()[0]) == to_hex("C3")
+    assert not any("repeats" in text for text in legend(plot_null(result)))
+
+
+def test_repeats_that_were_not_made_are_not_drawn():
+    for result in (time_result(), decoding_result()):
+        with pytest.raises(ValueError, match="again with n_repeats=20 or so, or leave"):
+            result.plot(repeats=True)
+    repeats = {"accuracy": REPEATS}
+    with pytest.raises(ValueError, match="repeats=True"):  # of another metric
+        plot_time(replace(time_result(), repeats=repeats), metric="kappa", repeats=True)
+    assert not plt.get_fignums()
+
+
 # -------------------------------------------------------------------------- both
 
 

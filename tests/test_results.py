@@ -661,7 +661,7 @@ def test_figures_of_a_result_are_methods_with_docs_of_their_own():
     assert "Parameters\n----------\nmetric : str or None\n" in text
     assert "result : " not in text
     assert ">>>" not in text
-    assert text.endswith("or the metric is not one number per time point.")
+    assert text.endswith("or there\n    are no repeats to be drawn.")
 
 
 def test_figures_of_a_result_are_those_of_the_function():

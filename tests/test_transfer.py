@@ -24,12 +24,8 @@ from sklearn.metrics.pairwise import (
 import reference
 from build import codes_of
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.decoding.positions import (
-    GeneralizationPositions,
-    _Chunks,
-    cut_windows,
-    window_positions,
-)
+from mvpa_kfda.decoding.generalization import GeneralizationPositions, _Chunks
+from mvpa_kfda.decoding.positions import cut_windows, window_positions
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import transfer

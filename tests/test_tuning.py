@@ -708,13 +708,16 @@ def test_folds_by_labels_do_not_go_with_permutations():
     assert_allclose(result.lambdas, nested.lambdas[0], rtol=1e-12, atol=0)
 
 
-def test_splits_that_train_on_fewer_rows_are_refused():
+@pytest.mark.parametrize("preprocess", [None, "zscore"])
+def test_splits_that_train_on_fewer_rows_are_refused(preprocess):
     X, codes, _ = make_data(2, 4)
     tuned = Tuned(cv=ShuffleSplit(2, train_size=5, test_size=3, random_state=0))
     with pytest.raises(
-        ValueError, match=r"Within a training set, for Tuned: .* trains on 5 of"
+        ValueError,
+        match=r"Within a training set, for Tuned: .*ShuffleSplit\(.*leaves trials out "
+        r"of both sets\. Use folds that train on all trials outside",
     ):
-        cross_validate(X, codes, reg=tuned, cv=4)
+        cross_validate(X, codes, reg=tuned, cv=4, preprocess=preprocess)
 
 
 # ---------------------------------------------------------------------- honest on noise

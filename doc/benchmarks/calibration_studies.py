@@ -18,8 +18,14 @@ import numpy as np
 from nibabel import Nifti1Image
 from scipy.ndimage import gaussian_filter
 from scipy.signal import lfilter
+from sklearn.model_selection import (
+    ShuffleSplit,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+)
 
 from mvpa_kfda import (
+    Tuned,
     bootstrap_latency,
     compare,
     cross_validate,
@@ -278,4 +284,86 @@ def shuffling(n):
                 group = group_inference(results, method, "none", **options)
                 rates[method].append(group.pvalues() <= ALPHA)
         found[words] = rates
+    return found
+
+
+# ------------------------------------------- folds with a hat matrix of their own
+
+#: Runs of trials with an offset each, and which trials cross-decoding trains on.
+RUNS = np.repeat(np.arange(5), 8)
+TRAINED = np.arange(40) % 8 < 4
+
+
+def noise(rng):
+    """Draw trials (40, 20) with features of any scale and level."""
+    return 10 * rng.standard_normal((len(Y), 20)) * rng.uniform(0.1, 3, 20) + 5
+
+
+def in_any_order(rng):
+    """Draw noise that lasts from trial to trial, and labels in random order."""
+    lasting = lfilter([1], [1, -LASTING], rng.standard_normal((len(Y), 20)), axis=0)
+    return lasting, rng.permutation(Y)
+
+
+def confounded(rng):
+    """Draw features that a confound moves, which is related to the labels."""
+    confound = Y + rng.standard_normal(len(Y))
+    moved = 2 * np.outer(confound, rng.standard_normal(20))
+    return noise(rng) + moved, Y, {"cv": 4, "confounds": confound}
+
+
+def crossed(rng, **options):
+    """Draw runs whose trials for testing, and these only, can tell the classes."""
+    y = np.concatenate([rng.permutation([0, 0, 1, 1]) for _ in range(10)])
+    X = rng.standard_normal((len(y), 20)) + 2 * rng.standard_normal((5, 20))[RUNS]
+    X += 0.7 * np.outer(y * ~TRAINED, rng.standard_normal(20))
+    return X, y, {"groups": RUNS, "train_on": TRAINED, **options}
+
+
+def _stepped(**options):
+    """Return what draws noise to be decoded with steps."""
+    return lambda rng: (noise(rng), Y, {"cv": 4, **options})
+
+
+def _split(cv):
+    """Return what draws lasting noise for some folds."""
+    return lambda rng: (*in_any_order(rng), {"cv": cv})
+
+
+#: What is learned in folds, or how they are drawn -> what draws trials and options.
+FOLDWISE = {
+    "z-scores": _stepped(preprocess="zscore"),
+    "components": _stepped(preprocess="pca"),
+    "whitening": _stepped(preprocess="whiten"),
+    "z-scores, tuned penalty": _stepped(preprocess="zscore", reg=Tuned()),
+    "a confound related to the labels": confounded,
+    "stratified test sets that overlap": _split(
+        StratifiedShuffleSplit(10, random_state=0)
+    ),
+    "TimeSeriesSplit": _split(TimeSeriesSplit(4)),
+    "ShuffleSplit, training on half": _split(
+        ShuffleSplit(10, train_size=0.5, test_size=0.25, random_state=0)
+    ),
+    "test sets that overlap": _split(ShuffleSplit(10, random_state=0)),
+}
+#: The same for cross-decoding with runs left out.
+CROSSED = {
+    "trained on some trials, tested on others": crossed,
+    "the same with z-scores": partial(crossed, preprocess="zscore"),
+}
+
+
+def foldwise(n):
+    """Decode noise with steps, confounds and training sets of any shape."""
+    found = {}
+    for study, (words, draws) in enumerate({**FOLDWISE, **CROSSED}.items(), start=10):
+        found[words] = defaultdict(list)
+        for number in range(n):
+            X, y, options = draws(np.random.default_rng((study, number)))
+            options["scoring"] = list(METRICS)
+            options |= {"n_permutations": N_PERMUTATIONS, "random_state": number}
+            result = cross_validate(X, y, **options)
+            for metric in METRICS:
+                p = result.pvalues(metric=metric)
+                found[words][metric].append(p <= ALPHA + 1e-9)
     return found

@@ -30,6 +30,8 @@ REGRESSION_METRICS = ("r2", "pearsonr", "neg_mean_squared_error")
 #: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
 PENALTIES = ("tuned", "ledoit_wolf", "oas")
 CRITERIA = ("squared_error", "accuracy", "log_loss")
+#: Steps that every fold learns.
+STEPS = ("zscore", "pca", "whiten")
 
 #: Corrections that need every permutation's map, and those for which ``--null stream``
 #: keeps too little of them.
@@ -52,10 +54,22 @@ def _penalty(text):
         ) from None
 
 
-#: An option that takes a value: its flag; what the functions call it; what stands for
-#: the value in the help, or a tuple of choices; the help; type and default; whether it
-#: takes one value or more, which add to those before if it is given again; whether a
-#: command needs it.
+def _average(text):
+    """Return the number or the name that ``--average`` was given."""
+    if text == "max":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number of trials nor max"
+        ) from None
+
+
+#: An option: its flag; what the functions call it; what stands for its value in the
+#: help, or a tuple of choices; the help; type and default; whether it takes one value
+#: or more, which add to those before if it is given again; whether a command needs it.
+#: One of type bool takes no value; if it is true by default, it has a --no- form.
 Option = namedtuple(
     "Option",
     "flag argument takes help type default several required",
@@ -104,7 +118,7 @@ ANALYSIS_OPTIONS = (
         int,
         1000,
     ),
-    Option("--seed", "random_state", "S", "seed of the permutations", int, 0),
+    Option("--seed", "random_state", "S", "seed of all that is random", int, 0),
     Option("--jobs", "n_jobs", "N", "number of parallel jobs; else 1", int),
     Option(
         "--components",
@@ -114,9 +128,49 @@ ANALYSIS_OPTIONS = (
         int,
     ),
     Option(
-        "--average", "average", "K", "average K trials of a class within test sets", int
+        "--average",
+        "average",
+        "K",
+        "average K trials of a class within test sets; max: as many as the smallest "
+        "class has there",
+        _average,
+    ),
+    Option(
+        "--repeats",
+        "n_repeats",
+        "R",
+        "repeat R times and report the mean score: with --average trials are grouped "
+        "anew, else other folds are drawn",
+        int,
+        1,
+    ),
+    Option(
+        "--equalize",
+        "equalize",
+        "",
+        "with --average, as many averages of every class as the smallest has in each "
+        "test set; with --average 1 trials of larger classes are left out at random",
+        bool,
+        False,
+    ),
+    Option(
+        "--average-test",
+        "average_test",
+        "",
+        "--no-average-test: with --average, test single trials by models of averages",
+        bool,
+        True,
     ),
     Option("--nystrom", "approx", "R", "approximate the kernel with R landmarks", int),
+    Option(
+        "--preprocess",
+        "preprocess",
+        STEPS,
+        "steps that every fold learns from its training trials, in this order: zscore "
+        "of each feature, pca with 99 %% of the variance, whiten: the same with unit "
+        "variance",
+        several=True,
+    ),
 )
 
 #: The correction, which results take and the functions do not.
@@ -136,10 +190,14 @@ NULL = Option(
 def add_options(parser, options):
     """Add options to a parser, or to a group of one."""
     for option in options:
-        default = f"(default: {option.default})" if option.default is not None else ""
+        shown = option.default is not None and option.type is not bool
+        default = f"(default: {option.default})" if shown else ""
         keywords = {"required": option.required, "default": option.default}
         keywords["help"] = " ".join(filter(None, [option.help, default]))
-        if isinstance(option.takes, tuple):
+        if option.type is bool:
+            both = argparse.BooleanOptionalAction
+            keywords["action"] = both if option.default else "store_true"
+        elif isinstance(option.takes, tuple):
             keywords["choices"] = option.takes
         else:
             keywords |= {"metavar": option.takes, "type": option.type}
@@ -284,11 +342,26 @@ def one_line(error):
 #: What Python alone has, by pattern, and what there is for it on the command line.
 REWORDED = (
     (
+        r" Give a mask instead: .*| To train with whole runs and test on others, give "
+        r"cv=\[.*",
+        "",
+    ),
+    (
         r" To choose among several.*?(tuned'|\])\)?\."
         r"|; if the names are wrong, pass subjects=\[\.\.\.\]"
         r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b"
         r"| or cv=GroupKFold\(\d+\)",
         "",
+    ),
+    (
+        r" \(X_test, test_epochs\)(, whose confounds are not\. Leave confounds out),.*",
+        r" (test_epochs)\1.",
+    ),
+    (
+        r"GraphSmooth\(.*\) (knows .*) the step PCA\(.*?\) in preprocess makes others"
+        r".*",
+        r"--smooth \1 pca and whiten make others of them. Leave --smooth out, or take "
+        "--preprocess zscore.",
     ),
     (
         r" A float is relative to trace.*?'oas'\.",
@@ -309,6 +382,10 @@ REWORDED = (
     ),
     (r"\by(_test)? names\b", "--classes names"),
     (r" For labels give one for each of the \d+ epochs\.", ""),
+    (r" Give GroupKFold, [^;]*; with average=k", " With --average K"),
+    (r" Give a number of folds, [^;]*; with", " Give --cv, a number of folds; with"),
+    (r" \(cv=StratifiedKFold\(\d+\)\)", ""),
+    (r"\baverage=k\b", "--average K"),
     (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),
 )

@@ -64,6 +64,23 @@ IMAGES_OPTIONS = (
         "column of the groups, e.g. runs; file: every image is a group",
     ),
     Option(
+        "--confounds",
+        "confounds",
+        "COLUMN",
+        "columns whose effect is taken out of the voxels, in every fold by a "
+        "regression on its training volumes; with --average-blocks their means over "
+        "blocks",
+        several=True,
+    ),
+    Option(
+        "--train-on",
+        "train_on",
+        "QUERY",
+        "train with the volumes that a query on --labels selects, e.g. "
+        "\"task == 'seen'\", and test on the others; with --groups or --cv in every "
+        "fold. Only labels trained with are permuted",
+    ),
+    Option(
         "--standardize",
         "standardize",
         ("zscore_sample", "none"),
@@ -385,7 +402,8 @@ def _output(arguments):
     name = arguments.images[0].name
     for ending in (".gz", ".nii", ".img", ".hdr"):
         name = name.removesuffix(ending)
-    return arguments.out / f"{name or 'images'}_{arguments.command}"
+    part = "_train_on" if arguments.train_on else ""
+    return arguments.out / f"{name or 'images'}_{arguments.command}{part}"
 
 
 def _checkpoint(arguments):
@@ -404,6 +422,8 @@ def _run(arguments, decode, unit, options):
         arguments.label_column,
         arguments.drop or (),
         arguments.groups,
+        arguments.confounds or (),
+        arguments.train_on,
         arguments.average_blocks,
     )
     check_out(arguments.out)
@@ -416,6 +436,8 @@ def _run(arguments, decode, unit, options):
             images,
             (table, arguments.label_column),
             groups=arguments.groups,
+            confounds=arguments.confounds,
+            train_on=arguments.train_on,
             standardize=False if standardize == "none" else standardize,
             null=_null(arguments, images),
             dtype=arguments.dtype,

@@ -42,6 +42,22 @@ EPOCHS_OPTIONS = (
     ),
     Option("--groups", "groups", "COLUMN", "metadata column of the groups, e.g. runs"),
     Option(
+        "--confounds",
+        "confounds",
+        "COLUMN",
+        "metadata columns whose effect is taken out of the signals, in every fold by a "
+        "regression on its training trials",
+        several=True,
+    ),
+    Option(
+        "--train-on",
+        "train_on",
+        "QUERY",
+        "train with the epochs that a query on the metadata selects, e.g. "
+        '"block < 4", and test on the others; with --groups or --cv in every fold. '
+        "Only labels trained with are permuted",
+    ),
+    Option(
         "--picks",
         "picks",
         "P",
@@ -75,13 +91,6 @@ GENERALIZE_OPTIONS = (
         "test on these epochs; they keep their labels, and those of the epochs trained "
         "with are permuted",
         Path,
-    ),
-    Option(
-        "--train-on",
-        "train_on",
-        "QUERY",
-        "train with the epochs that a query on the metadata selects, e.g. "
-        '"block < 4", and test on all others',
     ),
     NULL,
 )
@@ -242,6 +251,8 @@ def _run_epochs(arguments):
     check_out(arguments.out)
     options = {
         "groups": arguments.groups,
+        "confounds": arguments.confounds,
+        "train_on": arguments.train_on,
         "picks": _split_commas(arguments.picks),
         "window": arguments.window,
         "step": arguments.step,
@@ -259,6 +270,9 @@ def _decode(arguments, epochs, y, test_epochs, options):
     """Return the result, the ending of its files, and what was done to the file."""
     from .. import decode_epochs, generalize_epochs  # loads MNE-Python
 
+    part = more = ""
+    if arguments.train_on:
+        part, more = "_train_on", f", trained on {arguments.train_on}"
     if arguments.generalize:
         null = arguments.null or "auto"
         if null == "auto" and arguments.correction in CLUSTER_CORRECTIONS:
@@ -267,17 +281,13 @@ def _decode(arguments, epochs, y, test_epochs, options):
             epochs,
             y,
             test_epochs=test_epochs,
-            train_on=arguments.train_on,
             same_trials=arguments.same_trials,
             null=null,
             **options,
         )
-        part = more = ""
         if arguments.test_epochs:
             part = f"_to_{_stem(arguments.test_epochs)}"
             more = f" with {arguments.test_epochs.name}"
-        elif arguments.train_on:
-            part, more = "_train_on", f", trained on {arguments.train_on}"
         return result, f"{part}_generalization", more
     ending = ""
     if arguments.sensors:
@@ -286,7 +296,7 @@ def _decode(arguments, epochs, y, test_epochs, options):
         options["task"], ending = arguments.task, "_regression"
         if not arguments.scoring:
             options["scoring"] = "r2"
-    return decode_epochs(epochs, y, **options), ending, ""
+    return decode_epochs(epochs, y, **options), f"{part}{ending}", more
 
 
 def _check_generalize(arguments):
@@ -329,6 +339,10 @@ def _check_method(arguments):
         "--sensors": arguments.sensors,
         "--components": arguments.n_components,
         "--average": arguments.average,
+        "--train-on": arguments.train_on,
+        "--repeats": arguments.n_repeats != 1,
+        "--equalize": arguments.equalize,
+        "--no-average-test": not arguments.average_test,
     }
     flags = [flag for flag, value in of_classes.items() if value]
     if flags:

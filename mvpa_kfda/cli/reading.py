@@ -9,23 +9,25 @@ import math
 MOST_LISTED = 20
 
 
-def read_volumes(paths, tables, column, drop, groups, average=False):
+def read_volumes(paths, tables, column, drop, groups, confounds, train_on, average):
     """Return images and the table of their volumes, and words for both."""
     import numpy as np
 
+    from ..data.confounds import OF_IMAGES, read_train_on
     from ..data.volumes import load_volumes, n_volumes
     from ..utils.checks import counted
 
     images = load_volumes(paths)
     counts = [n_volumes(image) for image in images]
     table = _read_tables(tables, paths, counts)
-    flags = {"--label-column": column, "--groups": groups}
-    flags = {flag: name for flag, name in flags.items() if name is not None}
-    for flag, name in flags.items():
-        _check_column(table, name, flag)
+    own = [name for name in (column, groups) if name is not None]
+    flags = {"--label-column": [column], "--groups": own[1:], "--confounds": confounds}
+    for flag, names in flags.items():
+        for name in names:
+            _check_column(table, name, flag)
     keep = _mark_kept(table[column], drop)
     table = table[keep]
-    for name in flags.values():
+    for name in (*own, *confounds):
         _check_filled(table, name, "" if name != column else " (--drop n/a)")
     words = paths[0].name
     if len(paths) > 1:
@@ -33,15 +35,19 @@ def read_volumes(paths, tables, column, drop, groups, average=False):
     words += f": {len(table)} of {counted(len(keep), 'volume')}" if drop else ""
     if not average:
         return _select_volumes(images, keep, paths), table, words
-    blocks = _number_blocks(table, list(flags.values()), counts)
+    chosen = read_train_on(train_on, len(table), table, OF_IMAGES)
+    values = [table[name].to_numpy() for name in own]
+    if chosen is not None:
+        values.append(chosen.mask)  # no block is both trained with and tested
+    blocks = _number_blocks(table.index.to_numpy(), values, counts)
     n_blocks = blocks.max() + 1
     words += f"{';' if drop else ':'} {counted(len(table), 'volume')}"
     words += f" averaged to {counted(n_blocks, 'block')}"
     # Volumes that are left out belong to no block.
     of_volume = np.full(len(keep), -1)
     of_volume[keep] = blocks
-    first = np.searchsorted(blocks, np.arange(n_blocks))
-    return _average_blocks(images, of_volume, paths), table.iloc[first], words
+    table = _average_rows(table, blocks, confounds)
+    return _average_blocks(images, of_volume, paths), table, words
 
 
 def _read_tables(paths, files, counts):
@@ -145,19 +151,36 @@ def _by_image(values, images, paths):
         start = stop
 
 
-def _number_blocks(table, columns, counts):
-    """Return the block of every row of a table, (n_rows,), numbered from 0."""
+def _number_blocks(volume, columns, counts):
+    """Return the block of every volume, (n_rows,), numbered from 0, by columns."""
     import numpy as np
 
     # A block ends with an equal label and group, before volumes that are left out, and
     # with its image.
-    volume = table.index.to_numpy()
     image = np.repeat(np.arange(len(counts)), counts)[volume]
     starts = (np.diff(volume) > 1) | (np.diff(image) > 0)
-    for column in columns:
-        values = table[column].to_numpy()
+    for values in columns:
         starts |= values[1:] != values[:-1]
     return np.concatenate([[0], np.cumsum(starts)])
+
+
+def _average_rows(table, blocks, confounds):
+    """Return a row for every block of a table: its first, with the mean confounds."""
+    import numpy as np
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    rows = table.iloc[np.searchsorted(blocks, np.arange(blocks.max() + 1))].copy()
+    for name in confounds:
+        by_block = table[name].groupby(blocks)
+        if is_numeric_dtype(table[name]) and not is_bool_dtype(table[name]):
+            rows[name] = by_block.mean().to_numpy()
+        elif (by_block.nunique() > 1).any():
+            raise ValueError(
+                f"The column {name!r} of --confounds holds several values in a block, "
+                "and they are no numbers that could be averaged. Make it a column of "
+                "numbers, or leave out --average-blocks."
+            )
+    return rows
 
 
 def _average_blocks(images, blocks, paths):

@@ -51,11 +51,10 @@ def report(result, name, stem, correction, start):
     nouns, place = WORDS[tuple(result.axes)]
     best = np.unravel_index(np.argmax(result.scores), result.shape)
     at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
-    n_folds = result.parameters["n_folds"]
     n_channels = len(result.parameters["ch_names"])
     tested = f"tested on {counted(result.n_tested, 'other trial')}"
-    if n_folds:
-        tested = counted(n_folds, "fold")
+    if result.parameters["n_folds"]:
+        tested = ", ".join(result._worded_folds())
     print(
         f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
         f"{counted(n_channels, 'channel')}, "
@@ -240,9 +239,9 @@ def _word_span(times):
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = np.bincount(result.y, minlength=len(result.classes))
+    counts = np.bincount(result.y, minlength=len(result.classes)) // result._n_repeats
     classes = zip(result.classes.tolist(), counts, strict=True)
-    tested = counted(result.parameters["n_folds"], "fold")
+    tested = ", ".join(result._worded_folds())
     if result.groups is not None:
         tested = f"{counted(len(np.unique(result.groups)), 'group')}, {tested}"
     sizes = ", ".join(
@@ -255,7 +254,9 @@ def _word_result(result, name, unit):
     place = {column: values[best] for column, values in space.columns().items()}
     at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
     at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
-    averaged = "" if result.members is None else f", {result._worded_trials()}"
+    averaged = ""
+    if result.parameters.get("average") is not None or result._chosen is not None:
+        averaged = f", {result._worded_trials()}"
     return [
         f"Decoded {name}, {tested}{averaged}",
         f"{len(counts)} classes: {sizes}",
@@ -268,7 +269,8 @@ def _word_result(result, name, unit):
 
 def _word_unequal(result):
     """Warn, in at most one line, of accuracies that unequal classes lift."""
-    counts = np.bincount(result.y, minlength=len(result.classes))
+    counts = np.bincount(result._true, minlength=len(result.classes))
+    counts //= result._n_repeats
     if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
         return []
     words = quoted(counts.tolist(), MOST_COUNTS)

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from ..utils.advice import advice
 from ..utils.checks import check_per_trial, quoted
-from .confounds import read_confounds
+from .confounds import OF_IMAGES, read_confounds, read_train_on
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
@@ -46,10 +46,10 @@ from .volumes import (
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
 
 
-def read_labels(y, groups=None, confounds=None):
+def read_labels(y, groups=None, confounds=None, train_on=None):
     """Return labels and groups (n_images,), given as arrays or as (table, column).
 
-    And confounds (n_images, k), or None.
+    And confounds (n_images, k) and a `TrainOn`, or None.
     """
     table = None
     if _is_reference(y):
@@ -70,11 +70,13 @@ def read_labels(y, groups=None, confounds=None):
     elif _is_reference(groups):
         groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
     y = _plain(y, "y")
+    train_on = read_train_on(train_on, len(y), table, OF_IMAGES)
     if _is_reference(confounds):
         table, confounds = read_table(confounds[0], "confounds"), confounds[1]
     column_of = None if table is None else partial(_column, table, name="confounds")
     confounds = read_confounds(confounds, len(y), column_of)
-    return y, None if groups is None else _plain(groups, "groups"), confounds
+    groups = None if groups is None else _plain(groups, "groups")
+    return y, groups, confounds, train_on
 
 
 def _is_reference(value):

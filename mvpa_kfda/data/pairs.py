@@ -6,13 +6,13 @@ values at common times tell which it is; :func:`gather_pairs` brings epochs to t
 point.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import mne
 import numpy as np
 
-from ..utils.checks import check_per_trial, quoted, warn
+from ..utils.checks import check_per_trial, warn
 from .classes import (
     Chosen,
     choose_classes,
@@ -20,6 +20,7 @@ from .classes import (
     choose_same,
     names_classes,
 )
+from .confounds import TrainOn, train_on_of_epochs
 from .epochs import check_epochs, per_epoch, pick_channels, samples_first
 
 #: So many equal trials may be chance, in spike counts for one, if the user says so.
@@ -129,15 +130,35 @@ class TrialSets:
     record: dict  #: which epochs are decoded as which classes, where they are chosen
     numbers: np.ndarray | None  #: of the training trials in the recording, if known
     kept: np.ndarray  #: which of the given epochs the training trials are
+    kept_test: np.ndarray | None = None  #: the same of what a choice leaves to test
+    #: Which epochs were chosen to train with; all are in `data` if there are folds.
+    train_on: TrainOn | None = None
+
+    def part(self, values):
+        """Return values (n_epochs, ...) of the given epochs, for those to train with.
+
+        And for those that are tested without folds, as far as they are known.
+        """
+        if values is None:
+            return None, None
+        tested = None if self.kept_test is None else values[self.kept_test]
+        return values[self.kept], tested
 
 
-def gather_pairs(epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks):
-    """Return the :class:`TrialSets` of checked epochs, see `generalize_epochs`."""
+def gather_pairs(
+    epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks, with_folds
+):
+    """Return the :class:`TrialSets` of checked epochs, see `generalize_epochs`.
+
+    `with_folds` says whether those of `train_on` are trained with fold by fold.
+    """
     if test_epochs is None:
         check_no_same_trials(same_trials, "test_epochs")
     if train_on is not None:
+        check_alone("epochs", test_epochs, y_test)
         chosen = choose_epochs(epochs, y, groups)
-        return _gather_query(chosen, train_on, picks, test_epochs, y_test)
+        train_on = train_on_of_epochs(epochs, train_on, chosen)
+        return _gather_chosen(chosen, train_on, picks, with_folds)
     if test_epochs is None:
         chosen, test = choose_same(epochs, epochs, y, y_test, groups, "epochs")
         picks = pick_channels(epochs.info, picks)
@@ -219,59 +240,32 @@ def _trial_sets(chosen, y_test, other, picks, record):
     )
 
 
-def _gather_query(chosen, train_on, picks, test_epochs, y_test):
-    """Train with the epochs that a query selects, and test on all others."""
-    if test_epochs is not None or y_test is not None:
+def check_alone(name, test, y_test):
+    """Refuse other data or labels to be tested where `train_on` leaves some to test."""
+    if test is not None or y_test is not None:
+        other = "test_epochs" if name == "epochs" else "X_test"
+        part = "epochs[query]" if name == "epochs" else "X[mask] and y[mask]"
         raise ValueError(
-            "train_on splits epochs into those to train with and those to test on; it "
-            "cannot be combined with test_epochs or y_test. To train with a part of "
-            "epochs, give epochs[query]."
+            f"train_on splits {name} into those to train with and those to test on; it "
+            f"cannot be combined with {other} or y_test. To train with a part of "
+            f"{name}, give {part}."
         )
-    epochs, groups = chosen.epochs, chosen.groups
-    train = _query(epochs, train_on)
-    y = check_per_trial(chosen.y, len(epochs), "y")
+
+
+def _gather_chosen(chosen, train_on, picks, with_folds):
+    """Train with some of the epochs and test on all others, or so in every fold."""
+    epochs, groups, train = chosen.epochs, chosen.groups, train_on.mask
+    picks = pick_channels(epochs.info, picks)
+    if with_folds:
+        sets = _trial_sets(chosen, None, None, picks, chosen.record)
+        return replace(sets, train_on=train_on)
+    y, y_test = train_on.split_labels(chosen.y)
     if groups is not None:
         groups = check_per_trial(groups, len(epochs), "groups")[train]
-    picks = pick_channels(epochs.info, picks)
-    trained = Chosen(epochs[train], y[train], groups)
-    return _trial_sets(trained, y[~train], epochs[~train], picks, chosen.record)
-
-
-def _query(epochs, train_on):
-    """Return which epochs (n,) a metadata query selects; some, but not all."""
-    if not isinstance(train_on, str):
-        raise TypeError(
-            f"train_on must be a string, not {type(train_on).__name__}: a query on "
-            "epochs.metadata, for example \"position == 'upper'\"."
-        )
-    metadata = epochs.metadata
-    if metadata is None:
-        raise ValueError(
-            f"train_on={train_on!r} asks epochs.metadata, but these epochs have none. "
-            "Give test_epochs instead."
-        )
-    columns = quoted(map(str, metadata.columns))
-    no_query = (
-        f"train_on={train_on!r} is no query that pandas understands for the columns "
-        f"{columns}"
-    )
-    try:
-        train = metadata.reset_index(drop=True).eval(train_on)
-        if getattr(train, "dtype", None) == "boolean":  # with missing values
-            train = train.fillna(False)
-        train = np.asarray(train)
-    except Exception as error:  # pandas, its parser and the expression raise anything
-        raise ValueError(f"{no_query}: {error}") from error
-    if train.shape != (len(epochs),) or train.dtype != bool:
-        raise ValueError(f"{no_query}: it is not true or false for every epoch.")
-    if train.all() or not train.any():
-        which = "all" if train.any() else "none"
-        raise ValueError(
-            f"train_on={train_on!r} selects {which} of the {len(epochs)} epochs; some "
-            "have to be left to train with and some to test on. The columns are: "
-            f"{columns}."
-        )
-    return train
+    trained = Chosen(epochs[train], y, groups)
+    sets = _trial_sets(trained, y_test, epochs[~train], picks, chosen.record)
+    kept, kept_test = chosen.kept[train], chosen.kept[~train]
+    return replace(sets, kept=kept, kept_test=kept_test, train_on=train_on)
 
 
 def _common_channels(epochs, test_epochs, picks):

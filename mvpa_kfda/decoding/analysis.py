@@ -12,7 +12,14 @@ from functools import partial
 import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
-from ..kfda.folds import Folds, InnerFolds, make_folds, sees_labels
+from ..kfda.folds import (
+    Folds,
+    InnerFolds,
+    cross_folds,
+    left_out_folds,
+    make_folds,
+    sees_labels,
+)
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
 from ..kfda.penalties import Tuned
@@ -33,12 +40,14 @@ from ..utils.checks import (
     word_bytes,
 )
 from ..utils.files import versions
-from .averaging import Averaging, average_trials
+from .averaging import Averaging
 from .design import warn_of_absent_classes, warn_of_design
-from .repeats import check_repeats
+from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 
+#: How a result records that there are no folds.
+_OTHERS = "none: tested on other trials"
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
 
@@ -81,12 +90,27 @@ class Analysis:
     task: Task
     #: Plain values that, with the data, redo the analysis.
     parameters: dict
-    #: Codes and groups of the single trials.
+    #: Codes and groups of the single trials, and which are chosen to train with.
     single: tuple
     #: Which trials are averaged; all else is then about pseudo-trials.
     averaging: Averaging | None
     #: The trials in each pseudo-trial, (n, k), of all repeats.
     members: np.ndarray | None
+
+    @property
+    def chosen(self):
+        """Which trials are trained with (n,), all others tested; None: any may be."""
+        return None if self.folds is None else self.folds.chosen
+
+    @property
+    def n_trained(self):
+        """The number of trials that are trained with."""
+        return len(self.codes) if self.chosen is None else int(self.chosen.sum())
+
+    def of_trained(self, data):
+        """Return the data (..., n, p) of the trials that are trained with."""
+        chosen = self.single[2]
+        return data if chosen is None else data[..., chosen, :]
 
     @property
     def true(self):
@@ -99,9 +123,11 @@ class Analysis:
 
         Where a model is tested at other positions than its own, predictions are scored
         twice in cross-validation: where the first null has the tested labels move along
-        with the trained ones, the second has them stay, and the other way round.
+        with the trained ones, the second has them stay, and the other way round. Where
+        no trial is both trained with and tested, the tested labels stay, and that is
+        all.
         """
-        if not positions.row:
+        if not positions.row or self.chosen is not None:
             return self.task
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, second=second)
@@ -117,12 +143,13 @@ class Analysis:
 
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
+        tested = self.tested if self.chosen is None else self.tested[~self.chosen]
         return kind(
             metrics=outcome.metrics,
             fold_metrics=outcome.folds,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
             chances={
-                name: chance_level(name, self.tested, len(self.classes))
+                name: chance_level(name, tested, len(self.classes))
                 for name in self.task.scoring
             },
             classes=self.classes,
@@ -161,60 +188,51 @@ def make_analysis(
     y_test=None,
     n_test=None,
     n_components=None,
-    average=None,
     maps=None,
     numbers=None,
     preprocess=None,
     confounds=None,
-    n_repeats=1,
-    equalize=False,
-    average_test=True,
+    confounds_test=None,
+    train_on=None,
+    how=ONCE,
 ):
     """Check the arguments shared by all decoding functions and draw what is random.
 
     With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
     alone is another labelling of the same trials, to be predicted in cross-validation.
+    `train_on` (`TrainOn`) says which of the trials are trained with and never tested.
     What is kept of the permutations' `maps` is measured before any label is drawn.
-    `numbers` (n,) are those of the trials in the recording, where they are known.
+    `numbers` (n,) are those of the trials in the recording, where they are known. `how`
+    (`Repeating`) says which trials are averaged, and what is repeated.
     """
-    scoring, functions = name_functions(scoring)
-    scoring = check_scoring(scoring, functions)
-    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
+    scoring, functions, n_scalar = _check_scores(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
-    classes, codes = check_labels(y, n_trials)
-    if groups is not None:
-        groups = check_per_trial(groups, n_trials, "groups")
-    folds, name = _draw_folds(cv, codes, groups, classes, n_test)
-    learned = check_foldwise(preprocess, confounds, folds, kernel, average)
-    how = check_repeats(average, n_repeats, equalize, average_test, folds, y_test)
-    how.check_kernel(kernel)
-    seed = draw_seed(random_state)
-    single, averaging, repeats = (codes, groups), None, None
-    if how.is_repeated:
-        permute = how.scheme(permute)
-    elif average is not None:
-        options = {"equalize": equalize}
-        averaging = average_trials(
-            average, folds, codes, groups, seed, classes, **options
-        )
+    classes, codes, groups = _check_trials(y, n_trials, groups)
+    folds, name = _draw_folds(cv, codes, groups, classes, n_test, train_on)
+    learned = Learned(check_steps(preprocess), confounds, confounds_test)
+    check_foldwise(learned, preprocess, folds, kernel, how.average)
+    how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
+    single = codes, groups, None if folds is None else folds.chosen
+    trials = folds, codes, groups, seed, classes
+    made = how.prepare(cv, *trials, permuted=n_permutations > 0)
+    averaging = made if isinstance(made, Averaging) else None
+    if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         learned = learned.averaged(averaging)
-    tested = codes
-    if y_test is not None or n_test is not None:
-        tested = _check_tested(y_test, n_trials, n_test, classes)
+    tested = _check_tested(y_test, n_trials, n_test, classes, codes)
     permutations, labels, moved = _permute(
         codes,
         tested if n_test is None else None,
         n_permutations,
         folds=None if how.redraws_folds else folds,
         groups=groups,
-        permute=permute,
+        permute=how.scheme(permute, folds),
         random_state=seed,
         check=maps and partial(maps.check, n_scalar),
     )
     if how.is_repeated:
-        repeats = how.plan(cv, folds, labels, groups, seed, classes)
-        labels, folds, codes, groups = repeats.sampled
+        made = how.plan(made, folds, labels, groups, seed, classes)
+        labels, folds, codes, groups = made.sampled
     task = Task(
         labels,
         len(classes),
@@ -229,78 +247,78 @@ def make_analysis(
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
-    members = None if averaging is None else averaging.members
-    if repeats is not None:
-        inner = partial(
-            make_inner_folds, reg, permutations=permutations, learned=learned
-        )
-        task, samples = repeats.tasks(task, inner)
-        codes, groups, folds = samples.codes, samples.groups, samples.folds
-        members, tested = samples.members, samples.codes
-    parameters = {
-        **record_method(kernel, reg, n_components, average),
-        **how.record(),
-        "cv": name,
-        **record_run(task, learned, permutations, seed),
-    }
-    analysis = Analysis(
-        classes,
-        codes,
-        groups,
-        folds,
-        tested,
-        moved,
-        permutations,
-        task,
-        parameters,
-        single,
-        averaging,
-        members,
-    )
+    samples = Samples(codes, groups, folds, averaging and averaging.members)
+    if how.is_repeated:
+        known = {"permutations": permutations, "learned": learned}
+        task, samples = made.tasks(task, partial(make_inner_folds, reg, **known))
+        tested = samples.codes
+    parameters = record_method(kernel, reg, n_components) | how.record(made)
+    parameters |= {"cv": name, "train_on": train_on and train_on.record}
+    parameters |= record_run(task, learned, permutations, seed)
+    of_samples = samples.codes, samples.groups, samples.folds, tested, moved
+    about = permutations, task, parameters, single, averaging, samples.members
+    analysis = Analysis(classes, *of_samples, *about)
     warn_of_design(analysis, numbers)
     return analysis
 
 
-def check_foldwise(preprocess, confounds, folds, kernel, average=None):
-    """Return what folds learn (`Learned`); refuse what folds of their own have not."""
-    learned = Learned(check_steps(preprocess), confounds)
+def _check_scores(scoring):
+    """Return the names of metrics, functions among them, and the number of maps."""
+    scoring, functions = name_functions(scoring)
+    scoring = check_scoring(scoring, functions)
+    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
+    return scoring, functions, n_scalar
+
+
+def _check_trials(y, n_trials, groups):
+    """Return the sorted labels, and the class and group of every trial."""
+    classes, codes = check_labels(y, n_trials)
+    if groups is not None:
+        groups = check_per_trial(groups, n_trials, "groups")
+    return classes, codes, groups
+
+
+def check_foldwise(learned, preprocess, folds, kernel, average=None):
+    """Refuse what folds of their own have not, where there is something `Learned`."""
     own = folds is not None and folds.trains is not None
     if not (learned or own):
-        return learned
+        return
     given = f"preprocess={preprocess!r}"
     if not learned.steps:
         given = "confounds"
-        if confounds is None:
+        if learned.confounds is None:
             given = f"{folds.name}, which trains on a part of the other trials,"
     if learned:
         check_kernel_after(kernel, learned, given)
-    if confounds is not None:
-        _check_confounds(confounds, folds)
+    if learned.confounds is not None:
+        _check_confounds(learned, folds)
     if average is not None and learned and not kernel.is_linear:
         raise ValueError(
             f"average={average} with a kernel that is not linear, {kernel!r}, averages "
             f"in feature space, where {given} has no meaning. Use a linear kernel, or "
             "average trials before you decode them."
         )
-    return learned
 
 
-def _check_confounds(confounds, folds):
+def _check_confounds(learned, folds):
     """Refuse confounds of other trials, and so many that they explain everything."""
-    if folds is None:
+    if folds is None and learned.others is None:
         raise ValueError(
             "confounds are known of the trials trained with, and the test is on other "
             "trials (X_test, test_epochs), whose confounds are not. Leave confounds "
             "out, or give all trials in one set with folds of your own, cv=[(train, "
             "test)]."
         )
-    k, smallest = confounds.shape[1], min(len(train) for train, _ in folds.pairs)
+    smallest, k = learned.confounds.shape
+    of = "the only training set"
+    if folds is not None:
+        smallest = min(len(train) for train, _ in folds.pairs)
+        of = f"the smallest training set of {folds.name}"
     if k + 1 >= smallest:
         raise ValueError(
             f"confounds has {k} columns (categories count one less than there are), "
-            f"and the smallest training set of {folds.name} holds {smallest} trials: "
-            "they would explain everything. Give fewer confounds, or larger training "
-            "sets."
+            f"and {of} holds {smallest} trials: they would explain everything. Give "
+            "fewer confounds, or larger training sets."
         )
 
 
@@ -312,12 +330,16 @@ def _check_rank(n_components, n_classes):
     return None if n_components == n_classes - 1 else n_components
 
 
-def _permute(codes, tested, n_permutations, **options):
+def _permute(codes, tested, n_permutations, *, folds, groups, **options):
     """Return the permutations, and trained and tested labels (P + 1, n) by them.
 
     Two labellings of a trial move together, as one label. Without a second one, since
-    other trials are tested, there are no tested labels to move.
+    other trials are tested, there are no tested labels to move. Where some of the
+    trials are chosen to train with, only their labels move.
     """
+    if folds is not None and folds.chosen is not None:
+        return _permute_chosen(codes, n_permutations, folds, groups, options)
+    options |= {"folds": folds, "groups": groups}
     n_classes = int(codes.max()) + 1
     pairs = codes if tested is None else codes * n_classes + tested
     used, pairs = np.unique(pairs, return_inverse=True)
@@ -335,8 +357,26 @@ def _permute(codes, tested, n_permutations, **options):
     return permutations, labels, moved
 
 
-def _draw_folds(cv, codes, groups, classes, n_test):
+def _permute_chosen(codes, n_permutations, folds, groups, options):
+    """Return what `_permute` does where the labels of some trials move among them."""
+    chosen = folds.chosen
+    permutations, labels, _ = _permute(
+        codes[chosen],
+        None,
+        n_permutations,
+        folds=left_out_folds(folds),
+        groups=_of(groups, chosen),
+        **options,
+    )
+    of_all = np.tile(codes.astype(labels.dtype), (len(labels), 1))
+    of_all[:, chosen] = labels
+    return permutations, of_all, None
+
+
+def _draw_folds(cv, codes, groups, classes, n_test, train_on):
     """Return the folds, None for a test on other trials, and their name."""
+    if train_on is not None:
+        return _draw_cross_folds(cv, codes, groups, classes, train_on)
     if n_test is None:
         folds = make_folds(cv, codes, groups, classes)
         warn_of_absent_classes(folds, codes, classes)
@@ -349,7 +389,44 @@ def _draw_folds(cv, codes, groups, classes, n_test):
             "tested on others. Leave cv out; for test data that are the same trials in "
             "the same order, say same_trials=True."
         )
-    return None, "none: tested on other trials"
+    return None, _OTHERS
+
+
+def _draw_cross_folds(cv, codes, groups, classes, train_on):
+    """Return folds that train on some trials and test the others, and their name."""
+    train_on.split_labels(classes[codes])  # refuses classes of tested trials alone
+    given = None
+    if cv is not None or groups is not None:
+        given = make_folds(cv, codes, groups, classes)
+    folds = cross_folds(given, train_on.mask)
+    for number, (train, test) in enumerate(folds.pairs):
+        where = ""
+        if given is not None:
+            left_out = given.tests[number]
+            where = f" in fold {number} of {given.name}{_word_group(groups, left_out)}"
+        if len(test) == 0:
+            raise ValueError(
+                f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
+                "trials of its test set are to be trained with. Leave them out, or "
+                "give other folds. To train with whole runs and test on others, give "
+                "cv=[(train, test)] with the indices of both."
+            )
+        present = np.unique(codes[train])
+        if len(present) < 2:
+            only = [f"trials of class {str(classes[k])!r} only" for k in present]
+            raise ValueError(
+                f"{train_on.given} leaves {(only or ['no trial'])[0]} to train "
+                f"with{where}; a model needs trials of two or more classes. Select "
+                "more trials, or give folds whose training sets hold more of them."
+            )
+    warn_of_absent_classes(folds, codes, classes)
+    return folds, _OTHERS if given is None else given.name.removeprefix("cv=")
+
+
+def _word_group(groups, rows):
+    """Name the group of some trials in brackets, if it is one."""
+    names = () if groups is None else np.unique(groups[rows])
+    return f" (group {names[0].item()!r})" if len(names) == 1 else ""
 
 
 def _check_trained(folds, codes):
@@ -366,8 +443,13 @@ def _check_trained(folds, codes):
     )
 
 
-def _check_tested(y_test, n_trials, n_test, classes):
-    """Return the codes of the labels to be predicted, into the trained classes."""
+def _check_tested(y_test, n_trials, n_test, classes, codes):
+    """Return the codes of the labels to be predicted, into the trained classes.
+
+    Those trained with, where there are no others.
+    """
+    if y_test is None and n_test is None:
+        return codes
     if y_test is None:
         raise ValueError(
             "The test data are other trials than those trained with, so their labels "
@@ -417,7 +499,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
             trains = [train for train, _ in folds.pairs] if folds else []
             inner = tuple(
                 InnerFolds(reg.cv, len(rows), codes[rows], _of(groups, rows), None)
-                for rows in (*trains, np.arange(n))
+                for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
             )
             _ = [each.of_all for each in inner]
         else:
@@ -438,10 +520,10 @@ def _of(groups, rows):
     return None if groups is None else groups[rows]
 
 
-def record_method(kernel, reg, n_components=None, average=None):
+def record_method(kernel, reg, n_components=None):
     """Return what a result records about the method."""
     recorded = {"kernel": repr(kernel), "reg": repr(reg)}
-    recorded |= {"n_components": n_components, "average": average}
+    recorded |= {"n_components": n_components, "average": None}
     if isinstance(reg, Tuned):
         recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
         recorded["criterion"] = reg.criterion
@@ -451,7 +533,7 @@ def record_method(kernel, reg, n_components=None, average=None):
 def record_run(task, learned, permutations, seed):
     """Return what a result records about folds, scores and permutations."""
     return {
-        "n_folds": 0 if task.folds is None else len(task.folds.tests),
+        "n_folds": task.n_folds,
         "scoring": task.scoring,
         **learned.record(),
         "n_permutations": permutations.n_permutations,

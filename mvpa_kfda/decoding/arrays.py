@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.confounds import Confounds, read_confounds
+from ..data.confounds import Confounds, read_confounds, read_train_on
 from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.models import resolve_method
@@ -32,6 +32,7 @@ from .positions import (
     window_positions,
 )
 from .regression import TASKS
+from .repeats import Repeating
 from .sizes import Maps
 
 
@@ -54,6 +55,7 @@ def cross_validate(
     average: int | Literal["max"] | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -89,9 +91,11 @@ def cross_validate(
         training set.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -108,10 +112,11 @@ def cross_validate(
         Label permutations P for the null distribution; 0 for none. When fewer distinct
         ones exist, all of them are used.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
         such as 0, and report it.
@@ -133,7 +138,8 @@ def cross_validate(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. Linear kernels are given
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). Linear kernels are given
         averaged features, others are averaged themselves (in feature space).
     preprocess : str | transformer | list of these | None
         Steps that every fold learns from its training trials, at each position by
@@ -145,17 +151,27 @@ def cross_validate(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -204,6 +220,14 @@ def cross_validate(
     True
     >>> result.pvalues()
     0.001
+
+    Unequal classes: trials of the larger ones are left out at random, ten times.
+
+    >>> X, y = X[:120], y[:120]  # 50, 50 and 20 of the classes
+    >>> options = {"average": 1, "equalize": True, "n_repeats": 10, "random_state": 0}
+    >>> result = cross_validate(X, y, cv=5, **options)
+    >>> result.repeats["accuracy"].shape
+    (10,)
     """
     X, kernel, reg = read_features(X, kernel, reg, approx)
     analysis = make_analysis(
@@ -221,12 +245,10 @@ def cross_validate(
         batch_size=batch_size,
         keep_class_scores=True,
         n_components=n_components,
-        average=average,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         confounds=read_confounds(confounds, len(X)),
+        train_on=read_train_on(train_on, len(X)),
     )
     n_features = X.shape[1]
     X, kernel = analysis.average(X, kernel)
@@ -265,6 +287,7 @@ def decode_arrays(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -308,9 +331,11 @@ def decode_arrays(
         training set. Each time point has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -325,10 +350,11 @@ def decode_arrays(
         Label permutations P for the null distribution; 0 for none. When fewer distinct
         ones exist, all of them are used. They are the same at every time point.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
         such as 0, and report it.
@@ -353,7 +379,8 @@ def decode_arrays(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group).
     task : "classification" | "regression"
         ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
         regression: `y` holds one for each trial, folds are not stratified, and the
@@ -373,17 +400,27 @@ def decode_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -431,13 +468,11 @@ def decode_arrays(
         random_state=random_state,
         dtype=dtype,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         confounds=read_confounds(confounds, data.shape[1]),
+        train_on=read_train_on(train_on, data.shape[1]),
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )
     data, kernel = analysis.average(data, kernel, axis=1)

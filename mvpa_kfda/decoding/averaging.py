@@ -31,8 +31,11 @@ from ..utils.checks import check_count, warn
 
 def _mean(data, members, axis):
     """Average entries of an axis, as many at a time as there are averages."""
-    total = sum(np.take(data, each, axis).astype(np.float64) for each in members.T)
-    return total / members.shape[1]
+    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
+    for each in members.T[1:]:
+        total += np.take(data, each, axis)
+    total /= members.shape[1]
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +85,11 @@ class Averaging(Grouping):
     def members(self):
         """The trials in each pseudo-trial, (n_new, k)."""
         return self.sides[0]
+
+    @property
+    def k(self):
+        """How many trials make a pseudo-trial."""
+        return self.members.shape[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,6 +193,11 @@ class Cells:
 
 def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
     """Return the `Cells` of averages of k trials, "max" for as many as there can be."""
+    if isinstance(k, str) and k != "max":
+        raise ValueError(
+            f"Invalid value for 'average': {k!r}. Allowed: a whole number of at least "
+            "1, or 'max' for as many as the smallest class allows."
+        )
     if k != "max":
         k = check_count("average", k, minimum=1)
     group = np.zeros(len(codes), int)
@@ -249,9 +262,9 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     codes = np.asarray(codes)
     if not folds.is_partition:
         raise ValueError(
-            f"average={k} needs every trial in exactly one test set, since trials are "
-            f"averaged within test sets; those of {folds.name} overlap or leave trials "
-            "out. Use KFold, StratifiedKFold, LeaveOneGroupOut or the like."
+            f"average={k!r} needs every trial in exactly one test set, since trials "
+            f"are averaged within test sets; those of {folds.name} overlap or leave "
+            "trials out. Use KFold, StratifiedKFold, LeaveOneGroupOut or the like."
         )
     cells = count_cells(k, folds, codes, groups, classes, **options)
     k = cells.k
@@ -280,7 +293,10 @@ def folds_of_averages(folds, first):
         return tuple(np.flatnonzero(np.isin(first, rows)) for rows in sets)
 
     trains = None if folds.trains is None else among(folds.trains)
-    return replace(folds, tests=among(folds.tests), n=len(first), trains=trains)
+    chosen = None if folds.chosen is None else folds.chosen[first]
+    return replace(
+        folds, tests=among(folds.tests), n=len(first), trains=trains, chosen=chosen
+    )
 
 
 def _group(cells, codes, seed):
@@ -293,15 +309,35 @@ def _group(cells, codes, seed):
     return members[np.argsort(members[:, 0])]
 
 
+def warn_of_left_out(cells, folds, groups, classes):
+    """Warn of classes with too few trials somewhere to be averaged there."""
+    few = np.argwhere((cells.counts > 0) & (cells.counts < cells.k))
+    if not len(few):
+        return
+    unit, code = few[0]
+    trial = np.flatnonzero(cells.unit == unit)[0]
+    where = f"test set {_sets_of(folds, cells.unit)[unit]} of {folds.name}"
+    if groups is not None:
+        where = f"group {str(groups[trial])!r} in {where}"
+    n = cells.counts[unit, code]
+    warn(
+        f"average={cells.k} leaves no average of class {str(classes[code])!r} in "
+        f"{where}, which holds {n} of its trials: they are left out. Use average={n} "
+        "or less, or average='max'.",
+        UserWarning,
+    )
+
+
 def _unit(groups):
     """Word what the trials of an average share."""
     return "test set" if groups is None else "group in a test set"
 
 
-def _advice(largest):
+def _advice(largest, folds):
     """Word what can be done where no more than so many trials can be averaged."""
     fewer = f"average={largest} or less, or " if largest > 1 else ""
-    return f"Use {fewer}fewer, larger test sets, e.g. cv=5."
+    such = ", e.g. cv=5" if len(folds.tests) > 5 else ""
+    return f"Use {fewer}fewer, larger test sets{such}."
 
 
 def _check_classes(k, class_of, counts, folds, groups, classes):
@@ -316,7 +352,8 @@ def _check_classes(k, class_of, counts, folds, groups, classes):
         f"average={k} leaves class {str(label)!r} without samples: an average is made "
         f"of {k} trials of one class and {_unit(groups)}, and with {folds.name} no "
         f"{_unit(groups)} holds more than {most} of the "
-        f"{counts[class_of == code].sum()} trials of this class. {_advice(most)}"
+        f"{counts[class_of == code].sum()} trials of this class. "
+        f"{_advice(most, folds)}"
     )
 
 
@@ -330,7 +367,7 @@ def _check_folds(k, fold_of, counts, folds, groups):
         f"average={k} leaves fold {fold} of {folds.name} without samples: an average "
         f"is made of {k} trials of one class and {_unit(groups)}, and its "
         f"{len(folds.tests[fold])} test trials have at most {most} such trials. "
-        f"{_advice(most)}"
+        f"{_advice(most, folds)}"
     )
 
 

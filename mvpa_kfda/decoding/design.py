@@ -121,10 +121,15 @@ def find_problems(codes, groups=None, numbers=None):
 
 def warn_of_design(analysis, numbers=None):
     """Warn of the problems in the order of labels that an analysis runs into."""
-    codes, groups = analysis.single
+    codes, groups, chosen = analysis.single
     permutations = analysis.permutations
     one_by_one = permutations.n_permutations and permutations.scheme != "groups"
     cut = groups is None and analysis.folds is not None
+    if chosen is not None:  # the others' labels are never trained with
+        cut &= len(analysis.folds.tests) > 1
+        codes, groups, numbers = (
+            None if each is None else each[chosen] for each in (codes, groups, numbers)
+        )
     for problem in find_problems(codes, groups, numbers):
         if problem.name != "blocks" or one_by_one or cut:
             warn(problem.text, UserWarning)

@@ -11,7 +11,7 @@ from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
 
 from ..data.classes import EpochLabels, choose_epochs, names_classes
-from ..data.confounds import Confounds, confounds_of_epochs
+from ..data.confounds import Confounds, confounds_of_epochs, train_on_of_epochs
 from ..data.epochs import (
     check_epochs,
     check_map,
@@ -42,6 +42,7 @@ from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
 from .regression import TASKS, refuse_for_regression
+from .repeats import Repeating
 from .sizes import Maps
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class _Options(TypedDict, total=False):
     keep_class_scores: bool
     preprocess: Preprocess
     confounds: Confounds
+    train_on: ArrayLike | str | None
     n_repeats: int
     equalize: bool
     average_test: bool
@@ -117,6 +119,7 @@ def decode_epochs(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -184,6 +187,7 @@ def decode_epochs(
     keep_class_scores=False,
     preprocess=None,
     confounds=None,
+    train_on=None,
     n_repeats=1,
     equalize=False,
     average_test=True,
@@ -235,7 +239,8 @@ def decode_epochs(
         ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
         each channel is divided by its own standard deviation. A noise covariance:
         channels are whitened with it. None: nothing. Standard deviations are those of
-        all epochs and picked channels, without labels.
+        all epochs and picked channels, without labels; with `train_on` of those to
+        train with.
     window : float | None
         Length of a sliding window in seconds, rounded to samples. None: one sample.
     step : float | None
@@ -257,9 +262,11 @@ def decode_epochs(
         training set. Each position has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -274,10 +281,11 @@ def decode_epochs(
         Label permutations P for the null distribution; 0 for none. When fewer distinct
         ones exist, all of them are used. They are the same at every position.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
         such as 0, and report it.
@@ -303,7 +311,8 @@ def decode_epochs(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group).
     task : "classification" | "regression"
         ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
         regression: `y` holds one for each trial, folds are not stratified, and the
@@ -325,17 +334,29 @@ def decode_epochs(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of ``epochs.metadata``.
+    train_on : str | array_like of bool, shape (n_epochs,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression. A string is a query on
+        ``epochs.metadata`` as pandas understands it, for example
+        ``"position == 'upper'"``; of an array also what `y` leaves out.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -380,6 +401,13 @@ def decode_epochs(
     >>> decode_epochs(epochs, ["class_1", "class_3"]).chance
     0.5
 
+    Averages of five trials, grouped anew ten times:
+
+    >>> options = {"average": 5, "n_repeats": 10, "cv": 3, "random_state": 0}
+    >>> result = decode_epochs(epochs, window=0.1, step=0.1, **options)
+    >>> result.repeats["accuracy"].shape == (len(result.times), 10)
+    True
+
     Where on the head, in windows of 0.1 s:
 
     >>> result = decode_epochs(epochs, sensors="adjacency", window=0.1, step=0.1)
@@ -405,6 +433,7 @@ def decode_epochs(
     _check_task(task, epochs, y, sensors)
     confounds = confounds_of_epochs(epochs, confounds)
     chosen = choose_epochs(epochs, y, groups)
+    train_on = train_on_of_epochs(epochs, train_on, chosen)
     epochs = chosen.epochs
     sfreq = sampling_rate(epochs, window, step)
     windows = cut_windows(epochs.times, sfreq, window, step)
@@ -425,44 +454,35 @@ def decode_epochs(
         dtype=dtype,
         with_patterns=kernel.is_linear and sensors is None,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         confounds=None if confounds is None else confounds[chosen.kept],
+        train_on=train_on,
         maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
         numbers=chosen.numbers,
     )
     data = samples_first(epochs, picks)
-    scaling = fit_scaling(info, data, scale, kernel)
+    scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
     data = scaling.apply(data).reshape(-1, *data.shape[-2:])
-    data, kernel = analysis.average(
-        data, for_channels(kernel, info["ch_names"]), axis=1
-    )
+    kernel = for_channels(kernel, info["ch_names"])
+    data, kernel = analysis.average(data, kernel, axis=1)
+    rows |= {"width": windows.width, "mode": window_mode, "times": windows.times}
+    recorded = record_epochs(info, scale, windows, window_mode, sfreq)
     return decode(
-        WindowPositions(
-            data=data,
-            kernel=kernel,
-            reg=reg,
-            width=windows.width,
-            mode=window_mode,
-            times=windows.times,
-            **rows,
-        ),
+        WindowPositions(data=data, kernel=kernel, reg=reg, **rows),
         analysis,
         kind,
         n_jobs=n_jobs,
         verbose=progress,
-        parameters=_record(info, scale, windows, window_mode, sfreq) | chosen.record,
+        parameters=recorded | chosen.record,
         undo=scaling.undo,
         times=windows.times,
         **coordinates,
     )
 
 
-def _record(info, scale, windows, window_mode, sfreq):
+def record_epochs(info, scale, windows, window_mode, sfreq):
     """Return what a result records about channels and windows."""
     return {
         "ch_names": list(info["ch_names"]),

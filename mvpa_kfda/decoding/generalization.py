@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.classes import EpochLabels
-from ..data.confounds import Confounds, confounds_of_epochs, read_confounds
+from ..data.confounds import (
+    Confounds,
+    confounds_of_epochs,
+    read_confounds,
+    read_train_on,
+)
 from ..data.epochs import (
     check_epochs,
     check_scale,
     fit_scaling,
     progress_wanted,
-    scale_name,
 )
 from ..data.pairs import (
+    check_alone,
     check_no_same_trials,
     check_same_trials,
     gather_pairs,
@@ -25,19 +32,227 @@ from ..data.pairs import (
 )
 from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
+from ..kfda.foldwise import FoldwiseTransfer
+from ..kfda.kernels import Linear
 from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
+from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult
 from ..results.patterns import pack_info
 from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
-from .positions import GeneralizationPositions, cut_windows, window_positions
+from .epochs import record_epochs
+from .positions import Positions, WindowPositions, cut_windows, window_positions
+from .repeats import Repeating
 from .sizes import NULLS, KeptNull, Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
+
+
+@dataclass(frozen=True)
+class GeneralizationPositions(Positions):
+    """Training windows as positions, each tested in all windows of other data."""
+
+    #: One row of training windows.
+    train: WindowPositions
+    #: One row of test windows; their kernel and penalty do not matter.
+    test: WindowPositions
+    #: The labels to be predicted; None: those trained with, (n_test,).
+    true: np.ndarray | None = None
+
+    fewer = WindowPositions.fewer
+
+    @property
+    def shape(self):
+        """The shape of the leading part of the map: every position fills a row."""
+        return self.train.shape
+
+    def describe(self):
+        """Word the size of the map."""
+        return f"{self.train.n_windows} x {self.test.n_windows} times"
+
+    def check(self):
+        """Refuse what the training windows refuse."""
+        self.train.check()
+
+    @property
+    def width(self):
+        """Number of cells in each row of the map."""
+        return self.test.n_windows
+
+    @property
+    def row(self):
+        """The cells that every position fills."""
+        return (self.width,)
+
+    @property
+    def n_test(self):
+        """The number of test trials."""
+        return self.test.data.shape[1]
+
+    @property
+    def worker_bytes(self):
+        """Memory for the matrix of a training window, and for test rows that stay."""
+        if self.train.kernel.low_rank:
+            return 0
+        rows = 4 * self.width * self.n_test * min(self.train.data.shape[1:])
+        return self.train.worker_bytes + min(rows, _Chunks._MOST)
+
+    def blocks(self):
+        """Return the training positions cut into ranges."""
+        return self.train.blocks()
+
+    def where(self, position):
+        """Return how to begin a message about a training position."""
+        return self.train.where(position)
+
+    def signal(self, position):
+        """Return the channels' mean in a training window, (n, p)."""
+        return self.train.signal(position)
+
+    def grouped(self, grouping, block, tested=None):
+        """Return the same of pseudo-trials; of all test windows, perhaps of others."""
+        train = self.train.grouped(grouping, block)
+        test = self.test.grouped(tested or grouping, range(self.width))
+        return replace(self, train=train, test=test)
+
+    def same(self, position):
+        """Return the cell of the same time; None where none is."""
+        same = self.test.times.round(6) == self.train.times[position].round(6)
+        return int(same.argmax()) if same.any() else None
+
+    def models(self, block, task):
+        """Yield the transfer from every training window in a block."""
+        for position, plan in zip(block, self.train.plans(block, task), strict=True):
+            yield self._transfer(position, plan, task)
+
+    def _transfer(self, position, plan, task):
+        """Return the transfer from one training window."""
+        if task.is_foldwise:
+            return self._foldwise(plan, task.learned)
+        order = plan.order if plan.batches else np.arange(self.n_test)
+        X = self.train.features(position)
+        if self._uses_features(X, task):
+            expansions = Expansions.of_features(plan, X)
+            chunks = self._feature_chunks(order, plan)
+        else:
+            expansions = Expansions.of_kernel(plan, X, self.train.kernel_of(position))
+
+            def rows(windows):
+                features = self._test_features(windows, order)
+                values = expansions.rows(features.reshape(-1, X.shape[1]))
+                return values.reshape(*features.shape[:2], -1)
+
+            shape = self.n_test, expansions.n_columns
+            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        return Transfer(plan, expansions, chunks, self.true, self.n_test)
+
+    def _foldwise(self, plan, learned):
+        """Return the transfer of folds with matrices of their own, or of a model."""
+
+        def chunks_of(part, trials, learned):
+            def rows(windows):
+                if self._test_windows is None:
+                    features = self._test_features(windows, trials)
+                else:
+                    features = self._test_windows[list(windows)][:, trials]
+                features = learned.augmented(features, trials)
+                values = part.rows(features.reshape(-1, features.shape[2]))
+                return values.reshape(*features.shape[:2], -1)
+
+            shape = len(trials), part.expansions.n_columns
+            return _Chunks(rows, shape, self.width, len(trials), plan.dtype)
+
+        if plan.batches:
+            return FoldwiseTransfer(
+                plan,
+                lambda part: chunks_of(part, part.test, learned),
+                self.width,
+                self.true,
+            )
+        whole, everybody = plan.whole, np.arange(self.n_test)
+        chunks = chunks_of(whole, everybody, learned.of_others)
+        return Transfer(whole.plan, whole.expansions, chunks, self.true, self.n_test)
+
+    def _uses_features(self, X, task):
+        """Tell whether weights on features are cheaper than kernels between times."""
+        n, p = X.shape
+        columns = (task.n_classes - 1) * len(task.labels)
+        return isinstance(self.train.kernel, Linear) and (
+            p * columns <= n * (columns + p)
+        )
+
+    def _feature_chunks(self, order, plan):
+        """Return the test features, arranged once for all training windows."""
+        key = order.tobytes(), len(plan.rows), plan.dtype.name
+        chunks = self._arranged.get(key)
+        if chunks is None:
+
+            def rows(windows):
+                return self._test_features(windows, order)
+
+            shape = self.test.features(0).shape
+            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+            self._arranged.clear()  # of another run
+            self._arranged[key] = chunks
+        return chunks
+
+    def _test_features(self, windows, order):
+        """Return the features of test trials in some windows, (C, n, p)."""
+        return np.stack([self.test.features(window)[order] for window in windows])
+
+    @cached_property
+    def _test_windows(self):
+        """The features of all test trials in all windows, (windows, n, p).
+
+        None where they take much memory.
+        """
+        shape = (self.width, *self.test.features(0).shape)
+        if 8 * np.prod(shape) > _Chunks._MOST:
+            return None
+        return self._test_features(range(self.width), slice(None))
+
+    @cached_property
+    def _arranged(self):
+        return {}
+
+
+class _Chunks:
+    """Test rows (n, C, r + 1) of C windows at a time, kept if memory allows."""
+
+    #: Bytes of chunks that are kept for the next block of label vectors.
+    _MOST = 2**28
+
+    def __init__(self, rows, shape, n_windows, n_tested, dtype):
+        self._rows, self._dtype, self._shape = rows, dtype, shape
+        self.n_columns = shape[1] + 1
+        n_rows = max(shape[0], n_tested)
+        self.length = min(n_windows, chunk_length(n_rows, shape[1] + 1))
+        self._ranges = [
+            range(start, min(start + self.length, n_windows))
+            for start in range(0, n_windows, self.length)
+        ]
+        self._kept, self._bytes = {}, 0
+
+    def __iter__(self):
+        for i in range(len(self._ranges)):
+            chunk = self._kept.get(i)
+            if chunk is None:
+                chunk = self._make(self._ranges[i])
+                if self._bytes + chunk.nbytes <= self._MOST:
+                    self._kept[i] = chunk
+                    self._bytes += chunk.nbytes
+            yield chunk
+
+    def _make(self, windows):
+        """Gather the rows of some windows, with ones behind."""
+        n, r = self._shape
+        chunk = np.ones((n, len(windows), r + 1), self._dtype)
+        chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
+        return chunk
 
 
 def generalize(
@@ -61,7 +276,7 @@ def generalize(
         analysis,
         GeneralizationResult,
         parameters={
-            "n_trained": len(analysis.codes),
+            "n_trained": analysis.n_trained,
             "mode": _mode(analysis, data_test is data),
             **parameters,
         },
@@ -76,6 +291,8 @@ def _mode(analysis, same_data):
     """Name how training and test trials belong together."""
     if analysis.folds is None:
         return "other_trials"
+    if analysis.chosen is not None:
+        return "cross_decoding"
     if analysis.true is not None:
         return "other_labels"
     return "plain" if same_data else "same_trials"
@@ -147,6 +364,7 @@ def generalize_arrays(
     keep_class_scores: bool = False,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -201,10 +419,11 @@ def generalize_arrays(
         training set. Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations. Not for
-        tests on other trials.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations. Not for tests on other trials.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -221,15 +440,16 @@ def generalize_arrays(
         cross-validation each permutation's predictions are scored twice: with the
         tested labels permuted along with the trained ones, and with the tested labels
         as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
-        the training labels are permuted: no trial is both trained with and tested, and
-        the hypothesis is that what was trained with says nothing about what is tested,
-        which may well be decodable by itself.
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
+        with `train_on`, only the training labels are permuted: no trial is both trained
+        with and tested, and the hypothesis is that what was trained with says nothing
+        about what is tested, which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -264,34 +484,46 @@ def generalize_arrays(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. For linear kernels, and
-        not for tests on other trials or other labels.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). For linear kernels, and not for
+        tests on other trials or other labels.
     keep_class_scores : bool
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials at the training time,
-        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
         variance), a transformer of scikit-learn that needs no labels, or a list of
         these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
+        are then those of each training set. None: nothing. What is learned at a
+        training time is applied at every testing time.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -328,26 +560,28 @@ def generalize_arrays(
     kernel, reg = resolve_method(kernel, reg, approx)
     n_jobs = check_jobs(n_jobs)
     data = array_samples_first(X, "X")
-    cut = (window, step, window_mode)
-    windows = windows_test = cut_array(data, sfreq, tmin, *cut)
-    data_test, n_test = data, None
-    if X_test is None:
+    cut = sfreq, window, step, window_mode
+    windows = windows_test = _cut(data, tmin, cut)
+    confounds, confounds_test = read_confounds(confounds, data.shape[1]), None
+    train_on, n_test, data_test = read_train_on(train_on, data.shape[1]), None, data
+    record = record_windows(windows, sfreq, window_mode, data)
+    if train_on is not None:
+        check_alone("X", X_test, y_test)
+        record["train_on"] = train_on.record
+    if X_test is not None:
+        data_test, windows_test, n_test = _read_test(
+            X_test, same_trials, data, (tmin, tmin_test), cut
+        )
+    else:
         check_no_same_trials(same_trials, "X_test")
         if tmin_test is not None:
             raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
-    else:
-        data_test = array_samples_first(X_test, "X_test", data.shape[2])
-        tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
-        times = tmin + np.arange(len(data)) / sfreq
-        times_test = tmin_test + np.arange(len(data_test)) / sfreq
-        same = check_same_trials(
-            same_trials, data, times, data_test, times_test, ("X", "X_test")
-        )
-        if same:
-            data_test = without_copy(data, times, data_test, times_test)
-        else:
+        if train_on is not None and groups is None and cv is None:
+            # Without folds, the others are as good as other trials.
+            y, y_test = train_on.split_labels(y)
+            data, data_test = train_on.split(data, axis=1)
             n_test = data_test.shape[1]
-        windows_test = cut_array(data_test, sfreq, tmin_test, *cut)
+            confounds, confounds_test = train_on.split(confounds)
     analysis = make_analysis(
         y,
         data.shape[1],
@@ -363,13 +597,12 @@ def generalize_arrays(
         y_test=y_test,
         n_test=n_test,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
-        confounds=read_confounds(confounds, data.shape[1]),
+        confounds=confounds,
+        confounds_test=confounds_test,
+        train_on=train_on if n_test is None else None,
+        how=Repeating(average, n_repeats, equalize, average_test),
         maps=_maps(null, windows, windows_test),
     )
     return generalize(
@@ -382,8 +615,33 @@ def generalize_arrays(
         null=null,
         n_jobs=n_jobs,
         verbose=verbose,
-        parameters=record_windows(windows, sfreq, window_mode, data),
+        parameters=record,
     )
+
+
+def _cut(data, tmin, cut):
+    """Return the windows of data (n_times, n_trials, n_features)."""
+    sfreq, *windows = cut
+    return cut_array(data, sfreq, tmin, *windows)
+
+
+def _read_test(X_test, same_trials, data, starts, cut):
+    """Return data to be tested, their windows, and of how many other trials.
+
+    That is None if they are the trials of `data`.
+    """
+    (tmin, tmin_test), sfreq = starts, cut[0]
+    data_test = array_samples_first(X_test, "X_test", data.shape[2])
+    tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
+    times = tmin + np.arange(len(data)) / sfreq
+    times_test = tmin_test + np.arange(len(data_test)) / sfreq
+    same = check_same_trials(
+        same_trials, data, times, data_test, times_test, ("X", "X_test")
+    )
+    if same:
+        data_test = without_copy(data, times, data_test, times_test)
+    windows = _cut(data_test, tmin_test, cut)
+    return data_test, windows, None if same else data_test.shape[1]
 
 
 def generalize_epochs(
@@ -392,7 +650,7 @@ def generalize_epochs(
     *,
     test_epochs: BaseEpochs | None = None,
     y_test: EpochLabels = None,
-    train_on: str | None = None,
+    train_on: ArrayLike | str | None = None,
     same_trials: bool | None = None,
     groups: ArrayLike | None = None,
     picks: str | Sequence[str] | Sequence[int] | None = None,
@@ -438,8 +696,8 @@ def generalize_epochs(
     - `test_epochs` with the same trials, one by one, for example time-locked to the
       response (``same_trials=True``): cross-validated, so that no trial is both
       trained with and tested.
-    - `train_on`: trained on the epochs that a metadata query selects, tested on all
-      others.
+    - `train_on`: trained on some epochs, tested on the others (cross-decoding): without
+      folds, or with `groups` or `cv` so that whole runs are left out.
 
     Parameters
     ----------
@@ -466,9 +724,18 @@ def generalize_epochs(
         given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
         names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
         ``test_epochs=epochs`` one side is trained with and the other tested.
-    train_on : str | None
-        A query on ``epochs.metadata`` as pandas understands it, for example
-        ``"position == 'upper'"``.
+    train_on : str | array_like of bool, shape (n_epochs,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression. A string is a query on
+        ``epochs.metadata`` as pandas understands it, for example
+        ``"position == 'upper'"``; of an array also what `y` leaves out.
     same_trials : bool | None
         Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
         found out by comparing the data at common times; epochs that are cut around
@@ -487,8 +754,8 @@ def generalize_epochs(
         ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
         each channel is divided by its own standard deviation. A noise covariance:
         channels are whitened with it. None: nothing. Standard deviations are those of
-        all epochs and picked channels, without labels. They are taken from `epochs` (or
-        the part to train on) and applied to test epochs too.
+        all epochs and picked channels, without labels; with `train_on` of those to
+        train with. They are taken from `epochs` and applied to test epochs too.
     window, step : float | None
         Length of a sliding window and distance between windows in seconds, rounded to
         samples. None: one sample.
@@ -509,10 +776,11 @@ def generalize_epochs(
         training set. Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations. Not for
-        tests on other trials.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations. Not for tests on other trials.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -529,15 +797,16 @@ def generalize_epochs(
         cross-validation each permutation's predictions are scored twice: with the
         tested labels permuted along with the trained ones, and with the tested labels
         as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials only
-        the training labels are permuted: no trial is both trained with and tested, and
-        the hypothesis is that what was trained with says nothing about what is tested,
-        which may well be decodable by itself.
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
+        with `train_on`, only the training labels are permuted: no trial is both trained
+        with and tested, and the hypothesis is that what was trained with says nothing
+        about what is tested, which may well be decodable by itself.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -573,35 +842,37 @@ def generalize_epochs(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. For linear kernels, and
-        not for tests on other trials or other labels.
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). For linear kernels, and not for
+        tests on other trials or other labels.
     keep_class_scores : bool
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
         take a number for every trial, class and position. They are those of
         the diagonal, where training and test time are the same.
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials at the training time,
-        and applies to its test trials at the testing time: ``"zscore"`` (each feature),
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
         variance), a transformer of scikit-learn that needs no labels, or a list of
         these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
+        are then those of each training set. None: nothing. What is learned at a
+        training time is applied at every testing time.
     confounds : str | list of str | array_like, shape (n_epochs, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of ``epochs.metadata``.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -651,9 +922,11 @@ def generalize_epochs(
     n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
     epochs = check_epochs(epochs)
     confounds = confounds_of_epochs(epochs, confounds)
-    sets = gather_pairs(
-        epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks
-    )
+    with_folds = groups is not None or cv is not None
+    others = test_epochs, y_test, train_on, same_trials
+    sets = gather_pairs(epochs, y, groups, *others, picks, with_folds)
+    confounds, confounds_test = sets.part(confounds)
+    train_on = sets.train_on
     sfreq = float(epochs.info["sfreq"])
     windows = cut_windows(sets.times, sfreq, window, step)
     windows_test = cut_windows(sets.times_test, sfreq, window, step)
@@ -673,20 +946,21 @@ def generalize_epochs(
         y_test=sets.y_test,
         n_test=sets.n_other,
         n_components=n_components,
-        average=average,
         keep_class_scores=keep_class_scores,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
-        confounds=None if confounds is None else confounds[sets.kept],
+        confounds=confounds,
+        confounds_test=confounds_test,
+        train_on=train_on if with_folds else None,
+        how=Repeating(average, n_repeats, equalize, average_test),
         maps=_maps(null, windows, windows_test),
         numbers=sets.numbers,
     )
-    scaling = fit_scaling(sets.info, sets.data, scale, kernel)
+    scaling = fit_scaling(sets.info, analysis.of_trained(sets.data), scale, kernel)
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
     kernel = for_channels(kernel, sets.info["ch_names"])
+    recorded = record_epochs(sets.info, scale, windows, window_mode, sfreq)
+    recorded["train_on"] = None if train_on is None else train_on.record
     return generalize(
         analysis,
         (data, windows),
@@ -697,16 +971,7 @@ def generalize_epochs(
         null=null,
         n_jobs=n_jobs,
         verbose=progress,
-        parameters={
-            "ch_names": list(sets.info["ch_names"]),
-            "scale": scale_name(scale),
-            "train_on": train_on,
-            "window": windows.width / sfreq,
-            "step": windows.step / sfreq,
-            "window_mode": window_mode,
-            "sfreq": sfreq,
-            **sets.record,
-        },
+        parameters=recorded | sets.record,
         undo=scaling.undo,
         info_fif=pack_info(sets.info),
     )

@@ -53,6 +53,7 @@ from ..utils.memory import usable_memory
 from ..utils.parallel import one_blas_thread
 from .analysis import decode, make_analysis
 from .positions import SubsetPositions
+from .repeats import Repeating
 from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ def _decode_geometry(
             len(images.X),
             groups=labels[1],
             confounds=labels[2],
+            train_on=labels[3],
             kernel=kernel,
             reg=reg,
             random_state=random_state,
@@ -207,7 +209,7 @@ def _decode_geometry(
             numbers=np.arange(len(images.X)),  # images follow each other in time
             **options,
         )
-        codes, groups = analysis.single
+        codes, groups, _ = analysis.single
         X = z_score(images.X, groups, codes, standardize)
         usable = images.usable & usable_columns(X)  # now also within the groups
         members = _leave_out_useless(images, geometry, usable)
@@ -371,6 +373,7 @@ def searchlight(
     average: int | Literal["max"] | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -431,9 +434,11 @@ def searchlight(
         training set. Each sphere has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -448,10 +453,11 @@ def searchlight(
         Label permutations P for the null distribution; 0 for none. When fewer distinct
         ones exist, all of them are used. They are the same in every sphere.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -489,7 +495,8 @@ def searchlight(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. Images are averaged after
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). Images are averaged after
         z-scoring.
     preprocess : str | transformer | list of these | None
         Steps that every fold learns from its training trials, at each position by
@@ -502,17 +509,29 @@ def searchlight(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression. A string is a query
+        on the table of `y` as pandas understands it, for example
+        ``"modality == 'seen'"``.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -601,7 +620,7 @@ def searchlight(
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, own),
-        read_labels(y, groups, confounds),
+        read_labels(y, groups, confounds, train_on),
         parameters=near,
         cv=cv,
         scoring=scoring,
@@ -610,11 +629,8 @@ def searchlight(
         random_state=random_state,
         dtype=dtype,
         n_components=n_components,
-        average=average,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         verbose=verbose,
         checkpoint=checkpoint,
         **options,
@@ -647,6 +663,7 @@ def decode_regions(
     average: int | Literal["max"] | None = None,
     preprocess: Preprocess = None,
     confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
     n_repeats: int = 1,
     equalize: bool = False,
     average_test: bool = True,
@@ -698,9 +715,11 @@ def decode_regions(
         training set. Each region has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Test sets may overlap or
-        miss trials, but training must be on all trials outside the test set. The folds
-        are drawn once, from the observed labels, and kept for all permutations.
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -715,10 +734,11 @@ def decode_regions(
         Label permutations P for the null distribution; 0 for none. When fewer distinct
         ones exist, all of them are used. They are the same in every region.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes for each position. ``"max"``: each map's largest score, and for each
@@ -755,7 +775,8 @@ def decode_regions(
     average : int | "max" | None
         Average so many trials of one class, within test sets (and groups), into
         pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. Images are averaged after
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group). Images are averaged after
         z-scoring.
     preprocess : str | transformer | list of these | None
         Steps that every fold learns from its training trials, at each position by
@@ -768,17 +789,29 @@ def decode_regions(
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. A
         string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression. A string is a query
+        on the table of `y` as pandas understands it, for example
+        ``"modality == 'seen'"``.
     n_repeats : int
-        Repeat so often, and average the scores: with `average`, trials are grouped
-        anew; without, a splitter with random folds draws others. ``result.repeats``
-        has the scores of each. A permutation moves the labels of trials, and all
-        repeats run on them.
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
     equalize : bool
         With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group). With ``average=1`` this leaves out trials at
-        random until classes are equal.
+        in each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
     average_test : bool
-        False: single trials are tested by models of averages.
+        With `average`, test averages; False tests single trials by models of averages.
 
     Returns
     -------
@@ -821,7 +854,7 @@ def decode_regions(
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), own),
-        read_labels(y, groups, confounds),
+        read_labels(y, groups, confounds, train_on),
         parameters={},
         cv=cv,
         scoring=scoring,
@@ -830,11 +863,8 @@ def decode_regions(
         random_state=random_state,
         dtype=dtype,
         n_components=n_components,
-        average=average,
         preprocess=preprocess,
-        n_repeats=n_repeats,
-        equalize=equalize,
-        average_test=average_test,
+        how=Repeating(average, n_repeats, equalize, average_test),
         verbose=verbose,
         checkpoint=checkpoint,
         **options,

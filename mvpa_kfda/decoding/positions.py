@@ -20,7 +20,6 @@ from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
-from ..kfda.foldwise import FoldwiseTransfer
 from ..kfda.hat import make_hat, prefers_features
 from ..kfda.kernels import KernelChoice, Linear, Precomputed, gram_of
 from ..kfda.models import (
@@ -31,7 +30,6 @@ from ..kfda.models import (
     plan_of_inner,
 )
 from ..kfda.penalties import Tuned
-from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
 from .sizes import matrix_bytes
@@ -79,6 +77,13 @@ class Positions(Protocol):
 
     def models(self, block, task):
         """Yield the models of a block, each of one position or of several in a row."""
+
+    def hats(self, block, task):
+        """Return the hats of a block's models, where these are plans of one hat each.
+
+        None where they are not, or are prepared together already.
+        """
+        return None
 
     def where(self, position):
         """Return how to begin a message about a position."""
@@ -129,6 +134,11 @@ def cut_windows(times, sfreq, window, step):
     return Windows(starts, width, step, centres)
 
 
+def _has_hats(reg, task):
+    """Tell whether positions have one hat each for all folds."""
+    return not (task.is_foldwise or isinstance(reg, Tuned))
+
+
 @dataclass(frozen=True)
 class FeaturePositions(Positions):
     """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
@@ -166,6 +176,12 @@ class FeaturePositions(Positions):
         """Yield the model of every position in a block."""
         for _ in block:
             yield plan_of_features(self.X, self.kernel, self.reg, task)
+
+    def hats(self, block, task):
+        """Return the hat of every position in a block."""
+        if not _has_hats(self.reg, task):
+            return None
+        return [make_hat(self.X, self.kernel, self.reg) for _ in block]
 
     def where(self, position):
         """Return how to begin a message about a position."""
@@ -263,7 +279,11 @@ class WindowPositions(Positions):
                 )
 
     def models(self, block, task):
-        """Yield the model of every window in a block."""
+        """Yield the models of a block, of one window or of several."""
+        return _in_stacks(self.plans(block, task), task)
+
+    def plans(self, block, task):
+        """Yield the plan of every window in a block."""
         if self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
@@ -277,6 +297,15 @@ class WindowPositions(Positions):
     def samples(self, position):
         """Return the features of a window (n, p), and the kernel for them."""
         return self.features(position), self.kernel_of(position)
+
+    def hats(self, block, task):
+        """Return the hats of a block's windows, where each needs one of its own."""
+        if self._sums_kernels or not _has_hats(self.reg, task):
+            return None
+        return [
+            make_hat(self.features(each), self.kernel_of(each), self.reg)
+            for each in block
+        ]
 
     def grouped(self, grouping, block):
         """Return the windows of pseudo-trials, with the samples of a block's only."""
@@ -372,6 +401,25 @@ def window_positions(data, windows, mode, kernel, reg):
 _BLOCK_BYTES, _LONGEST = 2**26, 64
 #: Positions in a block of those that take long by themselves.
 _SHORT = 4
+
+
+def _in_stacks(plans, task):
+    """Yield plans, those of folds with matrices of their own in stacks.
+
+    Positions of a stack share what depends on labels only, as memory allows. Patterns
+    are of single positions, and tuning takes long by itself.
+    """
+    if not task.is_foldwise or task.with_patterns or task.inner is not None:
+        yield from plans
+        return
+    stack, n_bytes = [], 0
+    for plan in plans:
+        if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+            yield Stack(tuple(stack))
+            stack, n_bytes = [], 0
+        stack.append(plan)
+        n_bytes += plan.n_bytes
+    yield Stack(tuple(stack))
 
 
 def _by_number(position):
@@ -476,8 +524,7 @@ class SubsetPositions(Positions):
         """Yield the model of a block, a stack of all its positions."""
         alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
         if task.is_foldwise:
-            for position in block:
-                yield self._plan(position, task)
+            yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or
             # with landmarks, which depend on the order of the trials.
@@ -585,203 +632,3 @@ class GramPositions(Positions):
             for position in block
         }
         return replace(self, grams=grams)
-
-
-@dataclass(frozen=True)
-class GeneralizationPositions(Positions):
-    """Training windows as positions, each tested in all windows of other data."""
-
-    #: One row of training windows.
-    train: WindowPositions
-    #: One row of test windows; their kernel and penalty do not matter.
-    test: WindowPositions
-    #: The labels to be predicted; None: those trained with, (n_test,).
-    true: np.ndarray | None = None
-
-    fewer = WindowPositions.fewer
-
-    @property
-    def shape(self):
-        """The shape of the leading part of the map: every position fills a row."""
-        return self.train.shape
-
-    def describe(self):
-        """Word the size of the map."""
-        return f"{self.train.n_windows} x {self.test.n_windows} times"
-
-    def check(self):
-        """Refuse what the training windows refuse."""
-        self.train.check()
-
-    @property
-    def width(self):
-        """Number of cells in each row of the map."""
-        return self.test.n_windows
-
-    @property
-    def row(self):
-        """The cells that every position fills."""
-        return (self.width,)
-
-    @property
-    def n_test(self):
-        """The number of test trials."""
-        return self.test.data.shape[1]
-
-    @property
-    def worker_bytes(self):
-        """Memory for the matrix of a training window, and for test rows that stay."""
-        if self.train.kernel.low_rank:
-            return 0
-        rows = 4 * self.width * self.n_test * min(self.train.data.shape[1:])
-        return self.train.worker_bytes + min(rows, _Chunks._MOST)
-
-    def blocks(self):
-        """Return the training positions cut into ranges."""
-        return self.train.blocks()
-
-    def where(self, position):
-        """Return how to begin a message about a training position."""
-        return self.train.where(position)
-
-    def signal(self, position):
-        """Return the channels' mean in a training window, (n, p)."""
-        return self.train.signal(position)
-
-    def grouped(self, grouping, block):
-        """Return the same of pseudo-trials; of all test windows."""
-        train = self.train.grouped(grouping, block)
-        test = self.test.grouped(grouping, range(self.width))
-        return replace(self, train=train, test=test)
-
-    def same(self, position):
-        """Return the cell of the same time; None where none is."""
-        same = self.test.times.round(6) == self.train.times[position].round(6)
-        return int(same.argmax()) if same.any() else None
-
-    def models(self, block, task):
-        """Yield the transfer from every training window in a block."""
-        for position, plan in zip(block, self.train.models(block, task), strict=True):
-            yield self._transfer(position, plan, task)
-
-    def _transfer(self, position, plan, task):
-        """Return the transfer from one training window."""
-        if task.is_foldwise:
-            return self._foldwise(plan, task.learned)
-        order = plan.order if plan.batches else np.arange(self.n_test)
-        X = self.train.features(position)
-        if self._uses_features(X, task):
-            expansions = Expansions.of_features(plan, X)
-            chunks = self._feature_chunks(order, plan)
-        else:
-            expansions = Expansions.of_kernel(plan, X, self.train.kernel_of(position))
-
-            def rows(windows):
-                features = self._test_features(windows, order)
-                values = expansions.rows(features.reshape(-1, X.shape[1]))
-                return values.reshape(*features.shape[:2], -1)
-
-            shape = self.n_test, expansions.n_columns
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
-        return Transfer(plan, expansions, chunks, self.true, self.n_test)
-
-    def _foldwise(self, plan, learned):
-        """Return the transfer of folds with matrices of their own, or of a model."""
-
-        def chunks_of(part, trials):
-            def rows(windows):
-                if self._test_windows is None:
-                    features = self._test_features(windows, trials)
-                else:
-                    features = self._test_windows[list(windows)][:, trials]
-                features = learned.augmented(features, trials)
-                values = part.rows(features.reshape(-1, features.shape[2]))
-                return values.reshape(*features.shape[:2], -1)
-
-            shape = len(trials), part.expansions.n_columns
-            return _Chunks(rows, shape, self.width, len(trials), plan.dtype)
-
-        if plan.batches:
-            return FoldwiseTransfer(
-                plan, lambda part: chunks_of(part, part.test), self.width, self.true
-            )
-        whole, everybody = plan.whole, np.arange(self.n_test)
-        chunks = chunks_of(whole, everybody)
-        return Transfer(whole.plan, whole.expansions, chunks, self.true, self.n_test)
-
-    def _uses_features(self, X, task):
-        """Tell whether weights on features are cheaper than kernels between times."""
-        n, p = X.shape
-        columns = (task.n_classes - 1) * len(task.labels)
-        return isinstance(self.train.kernel, Linear) and (
-            p * columns <= n * (columns + p)
-        )
-
-    def _feature_chunks(self, order, plan):
-        """Return the test features, arranged once for all training windows."""
-        key = order.tobytes(), len(plan.rows), plan.dtype.name
-        chunks = self._arranged.get(key)
-        if chunks is None:
-
-            def rows(windows):
-                return self._test_features(windows, order)
-
-            shape = self.test.features(0).shape
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
-            self._arranged.clear()  # of another run
-            self._arranged[key] = chunks
-        return chunks
-
-    def _test_features(self, windows, order):
-        """Return the features of test trials in some windows, (C, n, p)."""
-        return np.stack([self.test.features(window)[order] for window in windows])
-
-    @cached_property
-    def _test_windows(self):
-        """The features of all test trials in all windows, (windows, n, p).
-
-        None where they take much memory.
-        """
-        shape = (self.width, *self.test.features(0).shape)
-        if 8 * np.prod(shape) > _Chunks._MOST:
-            return None
-        return self._test_features(range(self.width), slice(None))
-
-    @cached_property
-    def _arranged(self):
-        return {}
-
-
-class _Chunks:
-    """Test rows (n, C, r + 1) of C windows at a time, kept if memory allows."""
-
-    #: Bytes of chunks that are kept for the next block of label vectors.
-    _MOST = 2**28
-
-    def __init__(self, rows, shape, n_windows, n_tested, dtype):
-        self._rows, self._dtype, self._shape = rows, dtype, shape
-        self.n_columns = shape[1] + 1
-        n_rows = max(shape[0], n_tested)
-        self.length = min(n_windows, chunk_length(n_rows, shape[1] + 1))
-        self._ranges = [
-            range(start, min(start + self.length, n_windows))
-            for start in range(0, n_windows, self.length)
-        ]
-        self._kept, self._bytes = {}, 0
-
-    def __iter__(self):
-        for i in range(len(self._ranges)):
-            chunk = self._kept.get(i)
-            if chunk is None:
-                chunk = self._make(self._ranges[i])
-                if self._bytes + chunk.nbytes <= self._MOST:
-                    self._kept[i] = chunk
-                    self._bytes += chunk.nbytes
-            yield chunk
-
-    def _make(self, windows):
-        """Gather the rows of some windows, with ones behind."""
-        n, r = self._shape
-        chunk = np.ones((n, len(windows), r + 1), self._dtype)
-        chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
-        return chunk

@@ -28,6 +28,7 @@ from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preproces
 from ..kfda.folds import Folds, make_folds, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
+from ..kfda.steps import Learned, check_steps
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,
@@ -59,6 +60,7 @@ from .analysis import (
     record_run,
 )
 from .positions import FeaturePositions
+from .repeats import ONCE
 from .run import Task
 
 _ADVICE = (
@@ -243,6 +245,10 @@ class RegressionAnalysis:
         """The values to be predicted, (n,)."""
         return self.values.given
 
+    def of_trained(self, data):
+        """Return data as they are: all trials are trained with."""
+        return data
+
     def task_for(self, positions):
         """Return the task of any positions."""
         return self.task
@@ -305,7 +311,8 @@ def make_regression_analysis(
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
-    learned = check_foldwise(preprocess, confounds, folds, kernel)
+    learned = Learned(check_steps(preprocess), confounds)
+    check_foldwise(learned, preprocess, folds, kernel)
     seed = draw_seed(random_state)
 
     def check(n_permutations):
@@ -429,9 +436,10 @@ def regress(
         training set. A tuned penalty is chosen by the squared error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, as scikit-learn's KFold. Test sets may
-        overlap or miss trials, but training must be on all trials outside the test
-        set. Splitters are not shown the values; stratified ones are refused.
+        many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be
+        any trials outside their test set; if some are not all of them, a relative `reg`
+        and the width of a kernel are those of each training set. Test sets may overlap
+        or miss trials. Splitters are not shown the values; stratified ones are refused.
     scoring : str | callable | list of these
         ``"r2"``, ``"pearsonr"``, ``"neg_mean_squared_error"`` (in the squared unit of
         y), or several; the first is the one in ``result.scores``. All are computed on
@@ -442,10 +450,11 @@ def regress(
         Permutations P of the values for the null distribution; 0 for none. When fewer
         distinct ones exist, all of them are used.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same test sets (and
-        group); ``"within_groups"``: trials of a group; ``"groups"``: whole groups;
-        ``"free"``: all trials; ``"auto"``: what is valid for the folds and groups, by
-        the rules of :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
         such as 0, and report it.
@@ -552,12 +561,10 @@ def _make_from_decoding(
     scoring,
     with_patterns=False,
     n_components=None,
-    average=None,
     keep_class_scores=False,
     numbers=None,
-    n_repeats=1,
-    equalize=False,
-    average_test=True,
+    train_on=None,
+    how=ONCE,
     **options,
 ):
     """Return the analysis for arguments of a decoding function, some for classes only.
@@ -567,11 +574,12 @@ def _make_from_decoding(
     del with_patterns, numbers  # of classes
     refuse_for_regression(
         n_components=n_components,
-        average=average,
-        n_repeats=None if n_repeats == 1 else n_repeats,
-        equalize=equalize or None,
-        average_test=None if average_test is True else average_test,
+        average=how.average,
+        n_repeats=None if how.n_repeats == 1 else how.n_repeats,
+        equalize=how.equalize or None,
+        average_test=None if how.average_test is True else how.average_test,
         keep_class_scores=keep_class_scores or None,
+        train_on=train_on,
     )
     scoring = "r2" if scoring == "accuracy" else scoring
     return make_regression_analysis(*data, scoring=scoring, **options)

@@ -14,20 +14,32 @@ repeats, and the whole procedure runs on what comes out of it, all regroupings i
 
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ..kfda.direct import Plan
-from ..kfda.folds import Folds, make_folds
+from ..kfda.direct import Plan, prepare_all
+from ..kfda.folds import Folds, left_out_folds, make_folds
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
 from ..utils.checks import check_count
-from .averaging import Cells, Grouping, count_cells, folds_of_averages
+from .averaging import (
+    Cells,
+    Grouping,
+    average_trials,
+    count_cells,
+    folds_of_averages,
+    warn_of_left_out,
+)
 from .positions import GramPositions
 from .run import Task, models_of, score_models
+
+#: Bytes of groupings that are kept, so that they are not drawn anew in every block.
+_DRAWN_BYTES = 2**25
+#: Bytes that the matrices of several repeats may take, to be handled together.
+_MATRIX_BYTES = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +50,11 @@ class RepeatedTask(Task):
     single: Task
     #: How it is repeated.
     repeats: object
+
+    @property
+    def n_folds(self):
+        """The number of folds, in one repeat."""
+        return self.single.n_folds
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
@@ -95,11 +112,13 @@ class Regrouped:
         """Return the task of all repeats, of the task of one, and the `Samples`."""
         r, (_, folds, codes, groups) = self.n_repeats, self.sampled
         members = [self.members(0, j) for j in range(r)]
+        all_folds = [folds] * r
         if not self.average_test:
-            codes, groups, folds = self.labels[0], self.groups, self.folds
+            codes, groups = self.labels[0], self.groups
+            all_folds = [self._tested_singly(each) for each in members]
             members = None
         several = None if groups is None else [groups] * r
-        samples = samples_of([codes] * r, several, [folds] * r, members)
+        samples = join_samples([codes] * r, several, all_folds, members)
         return _repeated(self, single, self.labels, samples), samples
 
     @cached_property
@@ -108,14 +127,29 @@ class Regrouped:
 
     def members(self, b, j):
         """Return the trials of every average (m, k), in repeat j of label vector b."""
-        key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
-        order = self.cells.draw(self.labels[b], np.random.default_rng(key))
-        return order[self._slots]
+        members = self._drawn.get((b, j))
+        if members is None:
+            key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
+            order = self.cells.draw(self.labels[b], np.random.default_rng(key))
+            members = order[self._slots]
+            if (len(self._drawn) + 1) * members.nbytes <= _DRAWN_BYTES:
+                self._drawn[b, j] = members
+        return members
+
+    @cached_property
+    def _drawn(self):
+        """What was drawn for one block of positions, kept for the others."""
+        return {}
 
     @cached_property
     def codes(self):
         """The classes of the averages (m,), the same whatever the labelling."""
         return self.labels[0][self.members(0, 0)[:, 0]]
+
+    @property
+    def k(self):
+        """How many trials make an average."""
+        return self.cells.k
 
     @property
     def n_averages(self):
@@ -134,12 +168,20 @@ class Regrouped:
             return folds
         tests = self.folds if not self.average_test else folds
         m = self.n_averages
+        trained = np.ones(m, bool) if folds.chosen is None else folds.chosen
         return replace(
             folds,
             tests=tuple(m + test for test in tests.tests),
             n=m + tests.n,
             trains=tuple(train for train, _ in folds.pairs),
+            chosen=np.append(trained, np.zeros(tests.n, bool)),
         )
+
+    def _tested_singly(self, members):
+        """Return the folds of the trials, trained with those in some average."""
+        trains = [train for train, _ in self.sample_folds(two_sided=False).pairs]
+        trains = tuple(np.sort(members[train], axis=None) for train in trains)
+        return replace(self.folds, trains=trains)
 
     def sides(self, b, j, tested_as=None):
         """Return the trials of all samples of a repeat, and the samples' classes.
@@ -163,6 +205,8 @@ class Regrouped:
             part = single.run_block(positions.grouped(grouping, block), block)
             parts.append(self._of_tested(part))
         part = _mean_of(parts)
+        if self.n_repeats > 1:  # every repeat has discriminants of its own
+            part.pop("patterns/discriminant", None)
         kinds = {"nulls": None} | ({} if task.second is None else {"second": 0})
         for kind, tested_as in kinds.items():
             nulls = [
@@ -185,12 +229,26 @@ class Regrouped:
 
     def _scores(self, single, b, positions, block, tested_as=None):
         """Return the mean scores (cells,) over repeats of a permuted label vector."""
-        models = []
-        for j in range(self.n_repeats):
-            task, grouping = self._single(single, b, j, tested_as)
-            averaged = positions.grouped(grouping, block)
-            models += models_of(averaged, block, task)
-        return _means(models, task, self.n_repeats)[0]
+        # Averages that are tested elsewhere take the places of those trained with, fold
+        # by fold; only what folds learn needs to know both.
+        both = tested_as if single.is_foldwise else None
+
+        def ask(j):
+            task, grouping = self._single(single, b, j, both)
+            tested = {}
+            if tested_as is not None and both is None:
+                tested = {"tested": Grouping((self.members(tested_as, j),))}
+            return task, positions.grouped(grouping, block, **tested)
+
+        step = max(1, _MATRIX_BYTES // (16 * single.folds.n**2 * len(block)))
+        if positions.row:
+            step = 1  # their models hold what they are tested with
+        found = []
+        for start in range(0, self.n_repeats, step):
+            some = range(start, min(start + step, self.n_repeats))
+            task, models = _models_of([partial(ask, j) for j in some], block)
+            found.append(_of_repeats(models, task, len(some)))
+        return _mean_scores(found)[0]
 
     def _of_tested(self, part):
         """Return a part with the predictions of tested samples only."""
@@ -220,6 +278,8 @@ class Reshuffled:
     singles : tuple of Task
         The task of every repeat, with all labels, or if splitters look at the labels
         with the observed ones only.
+    inner : callable | None
+        ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
     splitters: tuple
@@ -227,6 +287,7 @@ class Reshuffled:
     groups: np.ndarray | None
     classes: np.ndarray
     singles: tuple = ()
+    inner: object = None
 
     @cached_property
     def folds(self):
@@ -249,8 +310,8 @@ class Reshuffled:
             singles.append(replace(single, folds=folds, inner=within))
         r = len(self.folds)
         groups = None if self.groups is None else [self.groups] * r
-        samples = samples_of([self.labels[0]] * r, groups, self.folds)
-        repeats = replace(self, singles=tuple(singles))
+        samples = join_samples([self.labels[0]] * r, groups, self.folds)
+        repeats = replace(self, singles=tuple(singles), inner=inner)
         return _repeated(repeats, single, self.labels, samples), samples
 
     def run_block(self, task, positions, block):
@@ -271,24 +332,53 @@ class Reshuffled:
         """Return a list of mean scores (cells,) over repeats, of permuted labels."""
         found = []
         for splitter, single in zip(self.splitters, singles, strict=True):
-            folds = make_folds(splitter, self.labels[b], self.groups)
-            task = replace(single, labels=self.labels[b][None], folds=folds)
-            found.append(_means(models_of(positions, block, task), task))
-        return [
-            {name: np.mean([each[name] for each in kind], axis=0) for name in kind[0]}
-            for kind in zip(*found, strict=True)
-        ]
+            labels = self.labels[b]
+            folds = make_folds(splitter, labels, self.groups)
+            within = self.inner(labels, self.groups, folds)
+            task = replace(single, labels=labels[None], folds=folds, inner=within)
+            found.append(_of_repeats(list(models_of(positions, block, task)), task))
+        return _mean_scores(found)
 
 
-def _means(models, task, n_repeats=1):
-    """Return a list of mean scores (cells,) of models, repeat after repeat."""
-    models = list(models)
+def _models_of(asked, block):
+    """Return the last task and the models of a block, of repeats with the same folds.
+
+    Of functions that return the task and the positions of a repeat each.
+    """
+    models, hats = [], []
+    try:
+        for ask in asked:
+            task, positions = ask()
+            own = positions.hats(block, task)
+            if own is None:
+                models += models_of(positions, block, task)
+            else:
+                hats += own
+        return task, models or prepare_all(hats, *task.settings)
+    except ValueError:  # one by one they say where it is
+        models = []
+        for ask in asked:
+            task, positions = ask()
+            models += models_of(positions, block, task)
+        return task, models
+
+
+def _of_repeats(models, task, n_repeats=1):
+    """Return a list of the scores (n_repeats, cells) of models, repeat after repeat."""
     plans = [each for model in models for each in getattr(model, "plans", (model,))]
     if all(isinstance(plan, Plan) for plan in plans):
         models = [Stack(tuple(plans))]  # as one they take a fraction of the time
     return [
-        {k: values.reshape(n_repeats, -1).mean(axis=0) for k, values in scores.items()}
+        {name: values.reshape(n_repeats, -1) for name, values in scores.items()}
         for scores in score_models(models, task)
+    ]
+
+
+def _mean_scores(found):
+    """Return a list of the mean scores (cells,) over repeats, some of them in each."""
+    return [
+        {name: np.concatenate([e[name] for e in kind]).mean(axis=0) for name in kind[0]}
+        for kind in zip(*found, strict=True)
     ]
 
 
@@ -336,7 +426,7 @@ class Samples:
     members: np.ndarray | None = None
 
 
-def samples_of(codes, groups, folds, members=None):
+def join_samples(codes, groups, folds, members=None):
     """Return the `Samples` of the repeats' classes, groups, folds and members."""
     n, pairs = np.cumsum([0, *map(len, codes)]), []
     for start, each in zip(n, folds, strict=False):
@@ -344,7 +434,10 @@ def samples_of(codes, groups, folds, members=None):
     trains, tests = zip(*pairs, strict=True)
     if len(codes) == 1:
         trains = folds[0].trains
-    joined = replace(folds[0], tests=tests, n=int(n[-1]), trains=trains)
+    chosen = folds[0].chosen
+    if chosen is not None:
+        chosen = np.concatenate([each.chosen for each in folds])
+    joined = replace(folds[0], tests=tests, n=int(n[-1]), trains=trains, chosen=chosen)
     return Samples(
         np.concatenate(codes),
         None if groups is None else np.concatenate(groups),
@@ -355,14 +448,65 @@ def samples_of(codes, groups, folds, members=None):
 
 @dataclass(frozen=True)
 class Repeating:
-    """The arguments that say how a procedure is repeated, checked."""
+    """The arguments that say how a procedure is repeated."""
 
-    average: int | str | None
-    n_repeats: int
-    equalize: bool
-    average_test: bool
+    average: int | str | None = None
+    n_repeats: int = 1
+    equalize: bool = False
+    average_test: bool = True
     #: Whether folds have training sets of their own.
     own_folds: bool = False
+
+    def checked(self, folds, y_test, kernel):
+        """Return the same for folds, None for tests on other trials; or refuse it."""
+        check_count("n_repeats", self.n_repeats, minimum=1)
+        for name in ("equalize", "average_test"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool):
+                raise TypeError(
+                    f"Invalid value for {name!r}: {value!r}. Allowed: True or False."
+                )
+        if self.average is None:
+            self._check_without_average(folds)
+        if self.n_repeats > 1 or self.average is not None:
+            self._check_folds(folds, y_test)
+        own = folds is not None and folds.trains is not None
+        known = replace(self, own_folds=own)
+        known.check_kernel(kernel)
+        return known
+
+    def _check_without_average(self, folds):
+        """Refuse what says how trials are averaged, where none are."""
+        if self.equalize or not self.average_test:
+            given = "equalize=True" if self.equalize else "average_test=False"
+            raise ValueError(
+                f"{given} says how trials are averaged, and average is None. Give "
+                "average=k; with average=1 no trials are averaged, and equalize=True "
+                "leaves out trials at random until classes are equal."
+            )
+        chosen = None if folds is None else folds.chosen
+        if self.n_repeats > 1 and chosen is not None:
+            raise ValueError(
+                f"n_repeats={self.n_repeats} without average draws other folds in "
+                "every repeat, and cannot be combined with train_on. Give average=k, "
+                "by which trials are grouped anew, or leave n_repeats out."
+            )
+
+    def _check_folds(self, folds, y_test):
+        """Refuse tests on other trials, or by other labels."""
+        if folds is not None and y_test is None:
+            return
+        given, advice = f"n_repeats={self.n_repeats}", "n_repeats out"
+        if self.average is not None:
+            given = f"average={self.average!r}"
+            advice = "average out, and average such trials before you decode them"
+        what = "y_test, a second label for each trial"
+        if folds is None:
+            what = "tests on other trials (test_epochs, X_test)"
+        raise ValueError(
+            f"{given} works within the test sets of a cross-validation, and cannot be "
+            f"combined with {what}. Leave {advice}."
+        )
 
     @property
     def two_sided(self):
@@ -387,8 +531,10 @@ class Repeating:
                 "choose among kernels that are not linear. Give one kernel."
             )
 
-    def scheme(self, permute):
+    def scheme(self, permute, folds):
         """Return what may be exchanged, for `permute`."""
+        if not self.is_repeated:
+            return permute
         if self.redraws_folds:
             if permute == "within_folds":
                 raise ValueError(
@@ -404,73 +550,78 @@ class Repeating:
                 "within test sets and groups, so that every permutation has as many "
                 "averages of each class there. Leave permute out."
             )
-        return "within_folds"
+        one_model = folds.chosen is not None and left_out_folds(folds) is None
+        return "free" if one_model else "within_folds"
 
-    def plan(self, cv, folds, labels, groups, seed, classes):
+    def prepare(self, cv, folds, codes, groups, seed, classes, permuted):
+        """Return splitters, `Cells` of averages, an `Averaging`, or None for neither.
+
+        Of a regrouping that is `permuted`, some cells must hold several classes.
+        """
+        options = {"equalize": self.equalize}
+        if not self.is_repeated:
+            if self.average is None:
+                return None
+            return average_trials(
+                self.average, folds, codes, groups, seed, classes, **options
+            )
+        if self.redraws_folds:
+            return _splitters(cv, folds, groups, self.n_repeats, seed)
+        tested = np.bincount(np.concatenate(folds.tests))
+        if folds.trains is None and tested.max() > 1:
+            raise ValueError(
+                f"average={self.average!r} needs every trial in no more than one test "
+                "set, since trials are averaged within test sets; those of "
+                f"{folds.name} overlap. Use KFold, StratifiedKFold, LeaveOneGroupOut "
+                "or the like."
+            )
+        cells = count_cells(self.average, folds, codes, groups, classes, **options)
+        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
+            raise ValueError(
+                "Trials that are grouped anew (n_repeats, average_test=False) have "
+                "their labels permuted within test sets and groups, and none of these "
+                "holds trials of two classes. Leave n_repeats and average_test out, or "
+                "use n_permutations=0."
+            )
+        warn_of_left_out(cells, folds, groups, classes)
+        return cells
+
+    def plan(self, prepared, folds, labels, groups, seed, classes):
         """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""
         if self.redraws_folds:
-            splitters = _splitters(cv, groups, self.n_repeats, seed)
-            return Reshuffled(splitters, labels, groups, classes)
-        codes = labels[0].astype(np.intp)
-        cells = count_cells(
-            self.average, folds, codes, groups, classes, equalize=self.equalize
-        )
+            return Reshuffled(prepared, labels, groups, classes)
+        cells = prepared
         return Regrouped(
             self.n_repeats, cells, labels, seed, folds, groups, self.average_test
         )
 
-    def record(self):
-        """Return what a result records of it."""
+    def record(self, made):
+        """Return what a result records of it, and of the averages that were `made`."""
         return {
+            "average": getattr(made, "k", None),  # a number where it is "max"
             "n_repeats": self.n_repeats,
             "equalize": self.equalize,
             "average_test": self.average_test,
         }
 
 
-def check_repeats(average, n_repeats, equalize, average_test, folds, y_test):
-    """Return the `Repeating` of a decoding function's arguments."""
-    n_repeats = check_count("n_repeats", n_repeats, minimum=1)
-    for name, value in (("equalize", equalize), ("average_test", average_test)):
-        if not isinstance(value, bool | np.bool):
-            raise TypeError(f"Invalid value for {name!r}: {value!r}. Allowed: a bool.")
-    own = folds is not None and folds.trains is not None
-    how = Repeating(average, n_repeats, bool(equalize), bool(average_test), own)
-    if average is None:
-        if equalize or not average_test:
-            given = "equalize=True" if equalize else "average_test=False"
-            raise ValueError(
-                f"{given} says how trials are averaged, and average is None. Give "
-                "average=k; with average=1 no trials are averaged, and equalize=True "
-                "leaves out trials at random until classes are equal."
-            )
-        if n_repeats == 1:
-            return how
-    given = f"n_repeats={n_repeats}" if average is None else f"average={average!r}"
-    if folds is None or y_test is not None:
-        what = "y_test, a second label for each trial"
-        if folds is None:
-            what = "tests on other trials (test_epochs, X_test)"
-        raise ValueError(
-            f"{given} repeats or averages within the test sets of a cross-validation, "
-            f"and cannot be combined with {what}. Leave it out, and average such "
-            "trials before you decode them."
-        )
-    return how
+#: Nothing is averaged or repeated.
+ONCE = Repeating()
 
 
-def _splitters(cv, groups, n_repeats, seed):
+def _splitters(cv, folds, groups, n_repeats, seed):
     """Return a splitter with a seed of its own for every repeat."""
     if cv is None and groups is None:
         cv = 10
     if isinstance(cv, Integral):
         cv = StratifiedKFold(cv)
     if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
-        given = "cv=None leaves out one group at a time, which" if cv is None else cv
+        advice = "Give a number of folds, KFold, StratifiedKFold or ShuffleSplit"
+        if groups is not None:  # a number of folds would part them
+            advice = "Give GroupKFold, StratifiedGroupKFold or GroupShuffleSplit"
         raise ValueError(
-            f"n_repeats={n_repeats} draws other folds in every repeat, and {given} "
-            "has no random folds, or repeats them itself. Give a number of folds, or a "
-            "splitter such as KFold, StratifiedKFold, GroupKFold or ShuffleSplit; with "
+            f"n_repeats={n_repeats} draws other folds in every repeat, and "
+            f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
             "average=k trials are grouped anew within the same folds."
         )
     seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)

@@ -92,6 +92,11 @@ class Task:
         return is_foldwise(self.folds, self.learned)
 
     @property
+    def n_folds(self):
+        """The number of folds, in one repeat."""
+        return 0 if self.folds is None else len(self.folds.tests)
+
+    @property
     def settings(self):
         """What a model needs to know before it sees labels."""
         return self.folds, self.dtype, self.rank

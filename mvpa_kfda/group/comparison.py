@@ -161,7 +161,7 @@ def compare(
     where all signs of the data are 1: for single trials that of McNemar's test [1]_,
     here with all positions flipped together, so that they may depend on each other. It
     only counts trials that both results have predictions for; where a trial is in
-    several test sets, that of its mean class scores.
+    several test sets, that of its mean class scores, and its sum over repeats.
 
     Predictions of a cross-validation are not independent, as trials share classifiers
     and training sets overlap, so "sign-flip" is approximate [2]_ and **finds too many
@@ -309,6 +309,8 @@ def _other_trials(a, b):
     """Word how the tested trials of two results differ; empty if they do not."""
     if len(a.classes) != len(b.classes):
         return f"{len(a.classes)} and {len(b.classes)} classes"
+    if a._n_repeats != b._n_repeats:
+        return f"been repeated {a._n_repeats} and {b._n_repeats} times (n_repeats)"
     for name in ("y", "y_test", "members"):
         of_a, of_b = getattr(a, name, None), getattr(b, name, None)
         if _same(of_a, of_b):
@@ -319,6 +321,8 @@ def _other_trials(a, b):
         if n != n_other:
             return f"{name} of {n} and {n_other} trials"
         return f"another {name} for {np.count_nonzero(of_a != of_b)} of {n} trials"
+    if not np.isin(np.concatenate(a.tests), np.concatenate(b.tests)).any():
+        return "no tested trial in common"
     return ""
 
 
@@ -513,6 +517,8 @@ def _other_permutations(a, b):
         words.append("groups")
     if not _same_folds(a.folds, b.folds):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
+    if not _same(a._chosen, b._chosen):
+        words.append("trials to train with (train_on)")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
     if of_a.get("exact") and of_b.get("exact"):
@@ -595,7 +601,7 @@ def _flipped(a, b, asked):
     if asked["flip"] == "groups":
         units = _groups_of_both(a, b)
     else:
-        units = np.arange(right.shape[-1])
+        units = _trials_of_both(a, right.shape[-1])
     with np.errstate(invalid="ignore"):  # NaN where there are no trials
         scores = right.sum(axis=-1) / n_both
     counted = _where_both(scores)
@@ -614,6 +620,18 @@ def count_right(a, b, true):
     """Return where a, b (..., n) are right, (2, ..., n), and how many both have."""
     both = (a >= 0) & (b >= 0)
     return np.stack([(a == true) & both, (b == true) & both]), both.sum(axis=-1)
+
+
+def _trials_of_both(a, n):
+    """Return the trial, a number, behind each of n tested samples of all repeats."""
+    if a._n_repeats > 1 and a.members is not None:
+        raise ValueError(
+            "flip='trials' needs tested samples that are independent, and the averages "
+            f"of {a._n_repeats} repeats share their trials. Use flip='groups' with "
+            "results that have groups, average_test=False or n_repeats=1; "
+            "method='permutation' takes any."
+        )
+    return np.arange(n) % (n // a._n_repeats)
 
 
 def _groups_of_both(a, b):

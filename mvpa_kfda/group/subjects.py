@@ -42,7 +42,7 @@ _BEYOND = 1e-6
 _DEFINING = (
     *("task", "kernel", "reg", "kernels", "criterion", "n_components", "average"),
     *("permute", "standardize", "radius", "distance", "scale", "window", "step"),
-    *("window_mode", "sfreq", "train_on"),
+    *("window_mode", "sfreq", "train_on", "n_repeats", "equalize", "average_test"),
 )
 
 #: Numbers that differ by less, as a part of the first, are the same.
@@ -425,7 +425,7 @@ def _largest_ratio(result):
     """Return the largest ratio between the tested trials of two classes; 1 without."""
     if len(result.classes) == 0:
         return 1.0
-    counts = np.unique(getattr(result, "y_test", result.y), return_counts=True)[1]
+    counts = np.unique(result._true, return_counts=True)[1]
     return float(counts.max() / counts.min())
 
 

@@ -28,7 +28,9 @@ from scipy.stats import false_discovery_control
 from ..utils.checks import check_option, word_bytes
 from .clusters import find_clusters, tfce_of_graph
 from .null import (
+    ALTERNATIVES,
     FullNull,
+    NullSummary,
     SummarisedNull,
     against_maximum,
     check_level,
@@ -614,3 +616,56 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
         mass = float(np.copysign(masses[k], z[mask].sum()))
         in_order.append(Cluster(mask, mass, float(p[k])))
     return in_order
+
+
+def p_values_where(counted, observed, null, correction, alternative, **options):
+    """Return p-values (V,) as if only the counted positions were there, else NaN."""
+    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
+    if len(where) == 0:
+        return p
+    if isinstance(null, NullSummary):
+        check_greater(alternative)
+        p[where] = p_values_from_summary(observed[where], null, correction, **options)
+    else:
+        options["alternative"] = alternative
+        null = _Columns(null, where)
+        p[where] = corrected_p_values(observed[where], null, correction, **options)
+    return p
+
+
+def null_where(counted, observed, null, threshold, alternative):
+    """Return a null of the counted positions alone, (C,)."""
+    observed, where = np.asarray(observed)[counted], np.flatnonzero(counted)
+    if isinstance(null, NullSummary):
+        observed = observed.reshape(null.exceedances.shape)
+        return SummarisedNull(observed, null, threshold=threshold)
+    null = _Columns(null, where)
+    return FullNull(observed, null, threshold=threshold, alternative=alternative)
+
+
+class _Columns:
+    """Some positions of a null (P, V...), copied only for rows that are asked for."""
+
+    ndim = 2
+
+    def __init__(self, null, where):
+        self._null, self._where = null, where
+        self.shape, self.dtype = (len(null), len(where)), null.dtype
+
+    def __len__(self):
+        return len(self._null)
+
+    def __getitem__(self, rows):
+        rows = self._null[rows]
+        return rows.reshape(len(rows), -1)[:, self._where]
+
+
+def check_greater(alternative):
+    """Refuse other alternatives where a summary is all that was kept."""
+    if alternative != "greater":
+        check_option("alternative", alternative, ALTERNATIVES)
+        raise ValueError(
+            f"alternative={alternative!r} needs the scores of the permutations, and "
+            "only what alternative='greater' needs was kept for this result "
+            "(null='max' or 'stream'). Run the analysis again with null='full'."
+        )

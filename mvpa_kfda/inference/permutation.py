@@ -84,8 +84,8 @@ def permute_labels(
     groups : array, shape (n_trials,) or None, default=None
         Exchangeability groups, such as runs, sessions or subjects.
     permute : str, default="auto"
-        "within_folds": among trials that share exactly the same test sets (and the
-        same group, if groups are given). Valid however the folds were drawn.
+        "within_folds": among trials that share exactly the same training and test sets
+        (and the same group, if groups are given). Valid however the folds were drawn.
         "within_groups": among the trials of a group.
         "groups": whole groups exchange labels, for a factor that is constant within
         each group, such as patients and controls.
@@ -260,7 +260,7 @@ class _Units:
 
 
 def _within_folds(codes, folds, groups):
-    """Return the trials, in blocks that share exactly the same test sets and group."""
+    """Return the trials, in blocks that share exactly the same sets and group."""
     if folds is None:
         raise ValueError(
             "permute='within_folds' needs folds, but the model is trained on all "

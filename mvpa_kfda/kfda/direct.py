@@ -440,7 +440,7 @@ class Plan(PlanMixin, RegressionMixin):
 
 #: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
 #: scores in double precision and three in single.
-_LARGEST = {"float64": 1e6, "float32": 1e3}
+_LARGEST = {np.dtype("float64"): 1e6, np.dtype("float32"): 1e3}
 #: What is wrong with a penalty out of these bounds.
 _TOO_LARGE = (
     "lambda = {:.3g} is too large: it is {:.1g} times trace(K_c)/n = {:.3g}, so that "
@@ -480,10 +480,15 @@ def prepare(hat, folds, dtype="float64", rank=None):
         If lambda is so small that some I - G_te,te is singular, or so large that
         rounding would decide the predictions.
     """
-    layout = lay_out(folds, hat.n)
+    return prepare_all([hat], folds, dtype, rank)[0]
+
+
+def prepare_all(hats, folds, dtype="float64", rank=None):
+    """Return the plans of several hats of the same trials, see :func:`prepare`."""
+    layout = lay_out(folds, hats[0].n)
     if not layout.is_sorted:
-        hat = hat.reordered(layout.order)
-    return prepare_sorted([hat], layout, dtype, rank)[0]
+        hats = [hat.reordered(layout.order) for hat in hats]
+    return prepare_sorted(hats, layout, dtype, rank)
 
 
 def prepare_sorted(hats, layout, dtype, rank=None):
@@ -512,7 +517,7 @@ def refuse_too_large(lam, scale, dtype):
 
 def is_too_large(lam, scale, dtype):
     """Tell a penalty beside which the data vanish."""
-    return lam > _LARGEST[dtype.name] * scale
+    return lam > _LARGEST[dtype] * scale
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
 
-:class:`KernelFDA` is trained the ordinary way, by one fit. Whatever breaks the identity
-behind the direct functions, such as features that are selected or scaled within the
-training folds, is at home here: in a pipeline that is refitted. A fit puts the rows
-under a kernel (:class:`Training`), finds the :class:`Discriminants` and keeps what
-carries them to new rows (:class:`Projection`).
+:class:`KernelFDA` is trained the ordinary way, by one fit. What looks at the labels in
+the training folds, such as features that are selected by class, is at home here: in a
+pipeline that is refitted. A fit puts the rows under a kernel (:class:`Training`), finds
+the :class:`Discriminants` and keeps what carries them to new rows
+(:class:`Projection`).
 
 With the N training rows, the centred kernel :math:`K_c = JKJ` and contrast-coded labels
 :math:`T = YQ` centred to :math:`T_c`, ridge regression in the kernel's feature space

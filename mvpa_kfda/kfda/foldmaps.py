@@ -16,18 +16,18 @@ and the scores of test rows, :math:`1 m^\top + Z_{te} L^{-\top} h` or
 
 Where features are affine in the data, :math:`z = W^\top x + b` on all rows, and
 training is on all others, the product with the labels is shared by all folds, and left
-to a fold is a small one:
+to a fold are small ones, with :math:`\bar x` the mean of its training rows:
 
 .. math::
 
-    Z^\top T = W^\top (X^\top T - X_{te}^\top T_{te} - N \bar x\, m^\top).
+    h = L^{-1} W^\top (X^\top T - \bar x\, 1^\top T) - (Z_{te} L^{-\top})^\top T_{te}.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 from .direct import cross_product, refuse_too_large
 from .hat import (
@@ -42,6 +42,8 @@ from .penalties import resolve_penalty
 
 #: How nearly features must be affine in the data, relative to their size.
 _AFFINE = 1e-11
+#: How many standard deviations test trials may be away, lest digits are lost to them.
+_FAR = 1e4
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,14 @@ class FoldMap:
     """From labels to scores, in one fold."""
 
     #: From contrasts to h: of all trials in the layout's order (r, n), or of those that
-    #: are taken; where it is affine, from products with features (r, p).
+    #: are taken; where it is affine, from products with features and ones (r, p + 1).
     left: np.ndarray
     #: From h to the scores of the test trials, (m, r).
     right: np.ndarray
     #: Where the training trials are in the layout's order; None: `left` is of all.
     take: np.ndarray | None
-    #: Where it is affine: the training trials' mean, and the test trials, (p,), (p, m).
+    #: Where it is affine: the mean of the training trials, (p,).
     mean: np.ndarray | None
-    tested: np.ndarray | None
     #: Where the training trials are in the layout's order.
     places: np.ndarray
     #: Whether A is lambda h'h.
@@ -65,16 +66,16 @@ class FoldMap:
     lam: float
     degrees_of_freedom: float
 
-    def project(self, T, shared, T_te, mean, n_train):
-        """Return h (q, r, B) of contrasts T (q, n, B) with a mean (q, B) in training.
+    def project(self, T, shared, T_te):
+        """Return h (q, r, B) of contrasts T (q, n, B), T_te (q, m, B) in testing.
 
-        `shared` holds the products of all trials with the features.
+        `shared` holds the products of all trials with features and ones.
         """
         if self.mean is None:
             return self.left @ (T if self.take is None else T[:, self.take])
-        products = shared - self.tested @ T_te
-        products -= self.mean[:, None] * (n_train * mean[:, None])
-        return self.left @ products
+        h = self.left @ shared
+        h -= self.right.T @ T_te
+        return h
 
     def fitted(self, T, X):
         """Return the scores of the training trials X (n_train, p), for their T.
@@ -82,7 +83,7 @@ class FoldMap:
         Contrasts T (n_train, q) less their mean, and so the scores.
         """
         if self.mean is not None:
-            rows = (X - X.mean(axis=0)) @ self.left.T
+            rows = (X - self.mean) @ self.left[:, :-1].T
         elif self.take is None:
             rows = self.left[:, self.places].T
         else:
@@ -129,9 +130,23 @@ class MapMaker:
         return self.X[self.layout.order] - self.offset
 
     @cached_property
+    def spread(self):
+        """How much every column of the data varies, (p,)."""
+        size = np.sqrt(np.mean(self.centred**2, axis=0))
+        return np.where(size == 0, 1.0, size)
+
+    @cached_property
+    def probes(self):
+        """The mean of all trials, and each column moved by itself, (p + 1, p)."""
+        return self.offset + np.vstack(
+            [np.zeros_like(self.spread), np.diag(self.spread)]
+        )
+
+    @cached_property
     def products(self):
-        """What products with features are made with, (p, n)."""
-        return np.ascontiguousarray(self.centred.T, self.dtype)
+        """What products with features and ones are made with, (p + 1, n)."""
+        ones = np.ones((len(self.X), 1))
+        return np.ascontiguousarray(np.hstack([self.centred, ones]).T, self.dtype)
 
     def __call__(self, train, test, transform):
         """Return the map of a fold, `transform` being its fitted steps."""
@@ -180,19 +195,21 @@ class MapMaker:
         lam, scatter = resolve_penalty(self.reg, moments), moments.matrix.copy()
         refuse_too_large(lam, moments.scale, self.dtype)
         scatter.flat[:: len(scatter) + 1] += lam
-        L, failed = lapack.dpotrf(scatter, lower=1)
+        L, failed = lapack.dpotrf(scatter, lower=1, clean=1)
         if failed:
             raise ValueError(SINGULAR_SCATTER.format(lam, len(scatter)))
-        left, right = _solve(L, Fc.T), _solve(L, (F_te - F.mean(axis=0)).T).T
-        df = 1 + float(np.square(left).sum())
+        inverse, _ = lapack.dtrtri(L, lower=1)
+        df = 1 + len(inverse) - lam * np.square(inverse).sum()
+        right, W, mean = (F_te - F.mean(axis=0)) @ inverse.T, None, None
         if self._shares(len(train) + len(test), len(scatter)):
-            W = self._weights(features, np.concatenate([train, test]), F, F_te)
-            if W is not None:
-                tested = self.products[:, self.place[test]]
-                mean = self.products[:, self.place[train]].mean(axis=1)
-                left = _solve(L, W.T)
-                return self._pack(train, left, right, False, lam, df, mean, tested)
-        return self._pack(train, left, right, False, lam, df)
+            both = np.concatenate([F, F_te])
+            W = self._weights(features, train, test, both)
+        if W is None:
+            left = inverse @ Fc.T
+        else:
+            left, mean = inverse @ W.T, self.X[train].mean(axis=0)
+            left = np.column_stack([left, left @ (self.offset - mean)])
+        return self._pack(train, left, right, False, lam, df, mean)
 
     def _shares(self, n_rows, rank):
         """Tell whether a product that folds share, and small ones, are the cheaper."""
@@ -203,21 +220,22 @@ class MapMaker:
             and 2 * n * p + k * rank * p < k * rank * n
         )
 
-    def _weights(self, features, rows, *F):
-        """Return W (p, r) of features F of rows; None if they are not affine.
+    def _weights(self, features, train, test, F):
+        """Return W (p, r) of features F of all trials; None if they are not affine.
 
-        Each column of the data is moved by itself, by as much as it varies.
+        None, too, where a test trial is so large that what training trials share would
+        lose its digits to it.
         """
-        centred = self.X[rows] - self.offset
-        size = np.sqrt(np.mean(centred**2, axis=0))
-        size[size == 0] = 1.0
-        moved = features(self.offset + np.vstack([np.zeros_like(size), np.diag(size)]))
-        W = (moved[1:] - moved[0]) / size[:, None]
-        F = np.concatenate(F)
-        error = np.abs(centred @ W + moved[0] - F).max()
+        known, new = (self.centred[self.place[rows]] for rows in (train, test))
+        away = np.abs(new - known.mean(axis=0)).max(axis=0)
+        if (away > _FAR * known.std(axis=0) + 1e-12 * np.abs(self.offset)).any():
+            return None
+        moved = features(self.probes)
+        W = (moved[1:] - moved[0]) / self.spread[:, None]
+        error = np.abs(np.concatenate([known, new]) @ W + moved[0] - F).max()
         return W if error <= _AFFINE * np.abs(F).max() else None
 
-    def _pack(self, train, left, right, is_dual, lam, df, mean=None, tested=None):
+    def _pack(self, train, left, right, is_dual, lam, df, mean=None):
         """Return a map in the computing precision."""
         places, n = self.place[train], len(self.layout.order)
         take = None if mean is not None else places
@@ -227,12 +245,7 @@ class MapMaker:
             padded[:, take] = left
             left, take = padded, None
         left, right = left.astype(self.dtype), right.astype(self.dtype)
-        return FoldMap(left, right, take, mean, tested, places, is_dual, lam, df)
-
-
-def _solve(L, values):
-    """Return L^-1 times values."""
-    return solve_triangular(L, values, lower=True, check_finite=False)
+        return FoldMap(left, right, take, mean, places, is_dual, lam, df)
 
 
 def apply_maps(maker, maps, T, fold_targets=None):
@@ -256,7 +269,7 @@ def apply_maps(maker, maps, T, fold_targets=None):
             each, mean = next(maps), means[:, i]
             if shared is None and each.mean is not None:
                 shared = maker.products @ T
-            h = each.project(T, shared, T_te[:, i], mean, n_train)
+            h = each.project(T, shared, T_te[:, i])
             np.subtract(T_te[:, i] - mean[:, None], each.right @ h, out=E[:, i])
             if fold_targets is not None:
                 A[:, :, i] = cross_product(h[:, None], h[:, None])[:, :, 0]

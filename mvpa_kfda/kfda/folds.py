@@ -108,6 +108,8 @@ class Folds:
         What the user called it, for messages.
     trains : tuple of ndarray of int | None
         The row indices of each training set, where some are not all other rows.
+    chosen : ndarray of bool, shape (n,) | None
+        The rows to train with, which are never tested; None: any row may be.
     """
 
     tests: tuple
@@ -115,6 +117,7 @@ class Folds:
     sees_labels: bool | None = None
     name: str = "cv"
     trains: tuple | None = None
+    chosen: np.ndarray | None = None
 
     @property
     def pairs(self):
@@ -123,6 +126,11 @@ class Folds:
             return list(zip(self.trains, self.tests, strict=True))
         rows = np.arange(self.n)
         return [(np.setdiff1d(rows, t, assume_unique=True), t) for t in self.tests]
+
+    @property
+    def rows_of_all(self):
+        """The rows of a model without folds: all that are trained with."""
+        return np.arange(self.n) if self.chosen is None else np.flatnonzero(self.chosen)
 
     @cached_property
     def is_partition(self):
@@ -160,6 +168,31 @@ class Folds:
         numbers = {}
         keys = map(tuple, used_by)
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def cross_folds(folds, chosen):
+    """Return folds that train on chosen rows (n,) only, and test the others only.
+
+    Of a fold's sets what is left may be empty. None: one fold of all rows.
+    """
+    chosen, n = np.asarray(chosen, bool), len(chosen)
+    if folds is None:
+        folds = Folds((np.arange(n),), n, None, "train_on", (np.arange(n),))
+    pairs = [(train[chosen[train]], test[~chosen[test]]) for train, test in folds.pairs]
+    trains, tests = zip(*pairs, strict=True)
+    return replace(folds, tests=tests, trains=trains, chosen=chosen)
+
+
+def left_out_folds(folds):
+    """Return which chosen rows, numbered among themselves, folds leave out together.
+
+    The test sets of a cross-validation of these rows alone; None where there are none.
+    """
+    number = np.cumsum(folds.chosen) - 1
+    rows = folds.rows_of_all
+    tests = [number[np.setdiff1d(rows, train)] for train in folds.trains]
+    tests = tuple(test for test in tests if len(test))
+    return Folds(tests, len(rows), folds.sees_labels, folds.name) if tests else None
 
 
 def lay_out(folds, n):
@@ -214,7 +247,7 @@ def make_folds(cv, codes, groups=None, classes=None):
     Returns
     -------
     folds : Folds
-        The test sets.
+        The test sets, and the training sets if some are not all other rows.
 
     Raises
     ------
@@ -238,7 +271,9 @@ def make_folds(cv, codes, groups=None, classes=None):
         trains = None  # to be worked out
     if type(cv) in _STRATIFIED:
         sees_labels = True
-    elif type(cv) in _LABEL_BLIND or _is_leave_one_out(tests, len(codes)):
+    elif type(cv) in _LABEL_BLIND:
+        sees_labels = False
+    elif trains is None and _is_leave_one_out(tests, len(codes)):
         sees_labels = False
     else:
         sees_labels = None

@@ -134,6 +134,12 @@ class FoldwisePlan(PlanMixin):
         ]
 
     @property
+    def n_bytes(self):
+        """About what the matrices of all folds take."""
+        n, p = self.X.shape
+        return 8 * len(self.folds.pairs) * n * min(n, p)
+
+    @property
     def _sizes(self):
         """The number of test trials of every fold."""
         return [batch.m for batch in self.batches for _ in range(batch.k)]
@@ -169,11 +175,12 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def whole(self):
-        """The part that trains on all trials."""
-        everything = np.arange(self.n_rows)
+        """The part that trains on all trials that are to be trained with."""
+        folds = self.folds
+        everything = np.arange(self.n_rows) if folds is None else folds.rows_of_all
         with config_context(assume_finite=True, skip_parameter_validation=True):
             transform = self._learn(everything)
-            Z = transform(self.X)
+            Z = transform(self.X[everything])
             plan = self._plan(Z, -1)
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
 
@@ -192,13 +199,11 @@ class FoldwisePlan(PlanMixin):
 
     def _each(self, make, kept):
         """Yield make(number) for every fold, from `kept` or kept there."""
-        n_folds = len(self.pairs)
-        fits = n_folds * 8 * self.n_rows * min(self.n_rows, self.X.shape[1]) <= _MOST
-        for number in range(n_folds):
+        for number in range(len(self.pairs)):
             value = kept.get(number)
             if value is None:
                 value = self._named(make, number)
-                if fits:
+                if self.n_bytes <= _MOST:
                     kept[number] = value
             yield value
 

@@ -356,8 +356,9 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
     if hasattr(kernel, "get_params"):
         raise TypeError(
             f"Invalid value for 'kernel': the estimator {type(kernel).__name__}. Steps "
-            "that are learned in every fold need refitting: put KernelFDA at the end "
-            "of a pipeline, and use sklearn.model_selection.cross_val_score."
+            "that look at no labels belong in preprocess=. Others need refitting: put "
+            "KernelFDA at the end of a pipeline, and use "
+            "sklearn.model_selection.cross_val_score."
         )
     raise TypeError(
         f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "

@@ -134,7 +134,8 @@ def class_patterns(plan, codes, n_classes, signal):
 
 def _foldwise_patterns(plan, codes, n_classes, signal):
     """Return the patterns of models with steps or training sets of their own."""
-    patterns = class_patterns(plan.whole.plan, codes, n_classes, signal)
+    rows, of_all = plan.whole.train, plan.whole.plan
+    patterns = class_patterns(of_all, codes[rows], n_classes, signal[rows])
     total, times, nobody = 0.0, 0, np.empty((1, 0), int)
     for train, scores in plan.fitted(codes, n_classes):
         mine = signal[train]

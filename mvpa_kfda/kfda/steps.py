@@ -4,11 +4,13 @@ Steps are transformers of scikit-learn that look at no labels: they change a fol
 kernel, but not its labels, so that all label permutations share them.
 """
 
+import inspect
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.sparse import issparse
+from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
     OneToOneFeatureMixin,
@@ -17,9 +19,8 @@ from sklearn.base import (
 )
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 
-from ..utils.checks import quoted
+from ..utils.checks import counted, quoted
 from .kernels import innermost, kernels_of, needs_gram
 
 #: What names stand for.
@@ -31,8 +32,16 @@ STEPS = {
 
 #: Steps that make one feature of each.
 _KEEPS = OneToOneFeatureMixin
+#: Steps that are known to make of every row what they make of it among others.
+_BY_ROW = (StandardScaler, PCA)
+#: How nearly other steps must, relative to their largest value.
+_SAME = 1e-7
+#: Share of the variance up to which components are as exact from the covariance.
+_MOST_EXPLAINED = 0.999
 #: Confounds are collinear from here on, relative to the largest singular value.
 _ALIKE = 1e-10
+#: What an offset adds to the size of what varies, in rounding.
+_SMALLEST = 1e-4
 
 _REFIT = (
     "To refit such a step with the classifier, use "
@@ -62,12 +71,26 @@ def _check_step(step):
             f"Invalid value for 'preprocess': {step!r}. Allowed: None, "
             f"{quoted(STEPS)}, a transformer of scikit-learn, or a list of these."
         )
-    if get_tags(step).target_tags.required:
-        raise ValueError(
-            f"The step {step!r} in preprocess looks at the labels, so that it would "
-            f"have to be learned anew for every permutation of them. {_REFIT}"
-        )
+    if _requires_labels(step):
+        raise ValueError(_needs_labels(step))
     return step
+
+
+def _requires_labels(step):
+    """Tell whether a step needs labels, by its tags or by how it is called."""
+    tags = getattr(step, "__sklearn_tags__", None)
+    if tags is not None and tags().target_tags.required:
+        return True
+    y = inspect.signature(step.fit).parameters.get("y")
+    return y is not None and y.default is y.empty
+
+
+def _needs_labels(step):
+    """Word why a step that needs labels is refused."""
+    return (
+        f"The step {step!r} in preprocess looks at the labels, so that it would have "
+        f"to be learned anew for every permutation of them. {_REFIT}"
+    )
 
 
 def check_kernel_after(kernel, learned, given):
@@ -92,7 +115,8 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take what the last columns explain out of the other ones, by regression.
 
     The coefficients, with an intercept, are those of the rows it is fitted on. The
-    last columns are left out of what it returns.
+    last columns are left out of what it returns. Features that they explain but for
+    rounding become zero: a later step might scale the rounding up.
 
     Parameters
     ----------
@@ -113,13 +137,18 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = confounds.mean(axis=0)
         centred = confounds - self.mean_
         # Constant and collinear confounds explain nothing more: the least norm.
-        self.coef_ = lstsq(centred, features - features.mean(axis=0), cond=_ALIKE)[0]
+        offset = features.mean(axis=0)
+        signal = features - offset
+        self.coef_ = lstsq(centred, signal, cond=_ALIKE)[0]
+        left = np.abs(signal - centred @ self.coef_).max(axis=0)
+        size = np.abs(signal).max(axis=0) + _SMALLEST * np.abs(offset)
+        self.left_ = left > _ALIKE * size
         return self
 
     def transform(self, X):
         """Return the features without what the confounds explain."""
         features, confounds = self._split(X)
-        return features - (confounds - self.mean_) @ self.coef_
+        return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
 
 @dataclass(frozen=True)
@@ -130,6 +159,8 @@ class Learned:
     steps: tuple = ()
     #: To be taken out of the features first, (n, k).
     confounds: np.ndarray | None = None
+    #: The same of other trials that are tested, (n_test, k).
+    others: np.ndarray | None = None
 
     def __bool__(self):
         return bool(self.steps) or self.confounds is not None
@@ -141,6 +172,11 @@ class Learned:
         C = self.confounds[trials]
         C = np.broadcast_to(C, (*X.shape[:-1], C.shape[-1]))
         return np.concatenate([X, C], axis=-1)
+
+    @property
+    def of_others(self):
+        """The same for other trials that are tested."""
+        return replace(self, confounds=self.others)
 
     def averaged(self, averaging):
         """Return the same for averages of trials."""
@@ -195,22 +231,89 @@ def fit_steps(steps, X):
     """Return the `FittedSteps` of rows X (n, p), each learned from the last one's."""
     fitted = []
     for number, step in enumerate(steps):
-        if number:
-            X = _checked(steps[number - 1], fitted[-1].transform(X), len(X))
-        try:
-            fitted.append(clone(step).fit(X))
-        except TypeError as error:
-            if "'y'" not in str(error):
-                raise
-            raise ValueError(
-                f"The step {step!r} in preprocess needs labels: {error}. {_REFIT}"
-            ) from error
+        fitted.append(_fit(step, X))
+        by_row = isinstance(step, RemoveConfounds) or type(step) in _BY_ROW
+        if by_row and number == len(steps) - 1:
+            break
+        made = _checked(step, fitted[-1].transform(X), len(X))
+        if not by_row:
+            _check_rows(step, made[:2], np.asarray(fitted[-1].transform(X[:2])))
+        X = made
     return FittedSteps(tuple(fitted))
+
+
+def _fit(step, X):
+    """Return a step that has learned from rows X; word what goes wrong."""
+    try:
+        return _components(step, X) if _by_covariance(step, X) else clone(step).fit(X)
+    except Exception as error:
+        if _learns_with_labels(step, X):
+            raise ValueError(_needs_labels(step)) from error
+        raise ValueError(
+            f"The step {step!r} in preprocess cannot be learned from these "
+            f"{X.shape[0]} trials with {counted(X.shape[1], 'feature')}: "
+            f"{_reason(step, X, error)}"
+        ) from error
+
+
+def _by_covariance(step, X):
+    """Tell whether principal components may as well be those of a covariance.
+
+    With fewer features than rows that takes a fraction of the time. The digits that it
+    costs the smallest components are not among a share of the variance.
+    """
+    if type(step) is not PCA or step.svd_solver != "full":
+        return False
+    share = step.n_components
+    return isinstance(share, float) and share <= _MOST_EXPLAINED and len(X) > X.shape[1]
+
+
+def _components(step, X):
+    """Return the components of rows X; centred first, since an offset costs digits."""
+    mean = X.mean(axis=0)
+    fitted = clone(step).set_params(svd_solver="covariance_eigh").fit(X - mean)
+    fitted.mean_ = fitted.mean_ + mean
+    return fitted
+
+
+def _learns_with_labels(step, X):
+    """Tell whether a step that cannot learn without labels can learn with some."""
+    try:
+        clone(step).fit(X, np.arange(len(X)) % 2)
+    except Exception:  # of anybody's step
+        return False
+    return True
+
+
+def _reason(step, X, error):
+    """Return why a step cannot learn; scikit-learn knows it best where it may look."""
+    try:
+        with config_context(assume_finite=False, skip_parameter_validation=False):
+            clone(step).fit(X)
+    except Exception as better:  # of anybody's step
+        return better
+    return error
+
+
+def _check_rows(step, among, alone):
+    """Refuse a step that makes of rows by themselves not what it makes among others."""
+    if among.shape == alone.shape and np.allclose(
+        alone, among, rtol=0, atol=_SAME * np.abs(among).max()
+    ):
+        return
+    raise ValueError(
+        f"The step {step!r} in preprocess makes of a trial what depends on the other "
+        "trials that it is given with, or on chance, so that test trials would leak. "
+        "Use a step that learns all it needs in fit, such as 'zscore' in the place of "
+        "a function that takes means over trials."
+    )
 
 
 def _checked(step, X, n):
     """Return what a step made of n rows, finite values (n, r)."""
     what = f"The step {step!r} in preprocess"
+    if isinstance(step, RemoveConfounds):
+        what = "The regression on confounds"
     if issparse(X):
         raise ValueError(
             f"{what} returns a sparse matrix. Allowed: a dense array; many steps have "

@@ -106,13 +106,20 @@ def _scores_of(result, number):
     scores = result.class_scores
     if scores.shape[1] == 2:
         return scores[:, number] - scores[:, 1 - number]
-    times, total = np.zeros((2, len(scores)))
+    n_train = count_trained(result, len(scores))
+    odds = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
+    return odds[number, :, 0]
+
+
+def count_trained(result, n):
+    """Return how many samples the models of each of n tested ones were trained with."""
+    times, total = np.zeros((2, n))
     for train, test in result.folds:
         times[test] += 1
         total[test] += len(train)
-    n_train = total / np.maximum(times, 1)
-    odds = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
-    return odds[number, :, 0]
+    if not result.parameters.get("average_test", True):
+        total /= result.parameters["average"]  # single trials are listed, all of them
+    return total / np.maximum(times, 1)
 
 
 def _rank(scores):

@@ -22,15 +22,14 @@ from ..inference.corrections import (
     CorrectionName,
     CorrectionNames,
     check_correction,
+    check_greater,
     corrected_p_values,
+    null_where,
     p_values_from_summary,
 )
 from ..inference.null import (
-    ALTERNATIVES,
     Alternative,
-    FullNull,
     NullSummary,
-    SummarisedNull,
     least_extreme,
 )
 from ..utils.checks import check_option, check_share, counted
@@ -320,6 +319,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         test set. See `folds`.
     repeats : dict of str -> array, shape (positions..., n_repeats)
         Name -> score of every repeat, of the observed labels; empty without repeats.
+        Trials and test sets are then those of all repeats, one repeat after the other.
     """
 
     metrics: dict[str, Any]
@@ -412,7 +412,10 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     @property
     def degrees_of_freedom(self) -> Any:
-        """The trace of the hat matrix of all trials for each of the `lambdas`."""
+        """The trace of the hat matrix for each of the `lambdas`.
+
+        Of all trials, or of the training trials where every fold has its own matrix.
+        """
         return self._recorded("degrees_of_freedom")
 
     def _recorded(self, name):
@@ -441,6 +444,19 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             return list(zip(self.trains, self.tests, strict=True))
         rows = np.arange(len(self.y))
         return [(np.setdiff1d(rows, test), test) for test in self.tests]
+
+    @property
+    def _chosen(self):
+        """The trials to train with where these are never tested, else None."""
+        if self.parameters.get("train_on") is None or self.trains is None:
+            return None
+        return np.unique(np.concatenate(self.trains))
+
+    @property
+    def _true(self):
+        """The classes of the trials that are in some test set."""
+        rows = np.unique(np.concatenate(self.tests))
+        return getattr(self, "y_test", self.y)[rows]
 
     @property
     def predictions(self) -> NDArray:
@@ -638,7 +654,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """Return what clusters are formed of, NaN if not kept, and at which height."""
         counted = np.isfinite(self.metrics[metric])
         first, *others = (
-            _null_where(counted, self.metrics[metric], kept, **options)
+            null_where(counted, self.metrics[metric], kept, **options)
             for kept in self._kept_nulls(metric)
         )
         scores = _unless_lost(first)
@@ -723,7 +739,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         if np.isfinite(self.chance):
             parts[0] += f" (chance {self.chance:.3f})"
         parts += self._worded_positions()
-        tested = counted(len(self.tests), "fold")
+        tested = ", ".join(self._worded_folds())
         if self.parameters.get("mode") == "other_trials":
             tested = f"tested on {counted(self.n_tested, 'other')}"
         classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
@@ -741,17 +757,45 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             named = f" ({names})" if len(names) <= 25 else ""
             parts.append(f"{len(self.classes)} classes{named}")
         if self.parameters.get("mode") != "other_trials":
-            parts.append(counted(len(self.tests), "fold"))
+            parts += self._worded_folds()
         if self.n_permutations:
             parts.append(counted(self.n_permutations, "permutation", ","))
         return parts
 
+    @property
+    def _n_repeats(self):
+        """How often the procedure was run on the trials."""
+        return self.parameters.get("n_repeats", 1)
+
+    @property
+    def _class_counts(self):
+        """How many of the samples of a repeat are of each class, (c,)."""
+        return np.bincount(self.y, minlength=len(self.classes)) // self._n_repeats
+
+    def _worded_folds(self):
+        """Word the folds of a repeat, and the repeats if there are several."""
+        r = self._n_repeats
+        folds = [counted(len(self.tests) // r, "fold")]
+        return folds if r == 1 else [*folds, counted(r, "repeat")]
+
     def _worded_trials(self):
-        """Word how many trials there are, and of how many they are averages."""
-        if self.members is None or np.shape(self.members)[1] == 1:
-            return counted(len(self.y), "trial")
-        (_, k), size = np.shape(self.members), np.size(self.members)
-        return f"{counted(len(self.y), 'average')} of {k} trials ({size})"
+        """Word how many trials there are, and of how many they are averages.
+
+        Of one repeat, if there are several.
+        """
+        if self._chosen is not None:
+            trained = counted(len(self._chosen) // self._n_repeats, "trial")
+            tested = counted(len(self._true) // self._n_repeats, "other")
+            return f"trained on {trained}, tested on {tested}"
+        n = len(self.y) // self._n_repeats
+        k = self.parameters.get("average") or 1
+        if self.members is not None:
+            k = np.shape(self.members)[1]
+        if k == 1:
+            return counted(n, "trial")
+        if self.members is None:
+            return f"{counted(n, 'trial')} (trained with averages of {k})"
+        return f"{counted(n, 'average')} of {k} trials ({n * k})"
 
     def _worded_positions(self):
         """Word the positions of the map, one text per axis."""
@@ -817,7 +861,7 @@ class SummariesMixin:
 
     def _p_from(self, summaries, metric, alternative, **options):
         """Return the p-values of a null of which a summary was kept."""
-        _check_greater(alternative)
+        check_greater(alternative)
         summary = NullSummary.from_arrays(summaries[metric])
         return p_values_from_summary(self.metrics[metric], summary, **options)
 
@@ -831,64 +875,11 @@ class SummariesMixin:
             )
 
 
-def p_values_where(counted, observed, null, correction, alternative, **options):
-    """Return p-values (V,) as if only the counted positions were there, else NaN."""
-    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
-    if len(where) == 0:
-        return p
-    if isinstance(null, NullSummary):
-        _check_greater(alternative)
-        p[where] = p_values_from_summary(observed[where], null, correction, **options)
-    else:
-        options["alternative"] = alternative
-        null = _Columns(null, where)
-        p[where] = corrected_p_values(observed[where], null, correction, **options)
-    return p
-
-
-def _null_where(counted, observed, null, threshold, alternative):
-    """Return a null of the counted positions alone, (C,)."""
-    observed, where = np.asarray(observed)[counted], np.flatnonzero(counted)
-    if isinstance(null, NullSummary):
-        observed = observed.reshape(null.exceedances.shape)
-        return SummarisedNull(observed, null, threshold=threshold)
-    null = _Columns(null, where)
-    return FullNull(observed, null, threshold=threshold, alternative=alternative)
-
-
 def _unless_lost(null):
     """Return what clusters are formed of (C,); NaN if that was not kept."""
     if null.moments is None:
         return np.full(null.observed.size, np.nan)
     return null.scaled(null.observed[np.newaxis]).ravel()
-
-
-class _Columns:
-    """Some positions of a null (P, V...), copied only for rows that are asked for."""
-
-    ndim = 2
-
-    def __init__(self, null, where):
-        self._null, self._where = null, where
-        self.shape, self.dtype = (len(null), len(where)), null.dtype
-
-    def __len__(self):
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        rows = self._null[rows]
-        return rows.reshape(len(rows), -1)[:, self._where]
-
-
-def _check_greater(alternative):
-    """Refuse other alternatives where a summary is all that was kept."""
-    if alternative != "greater":
-        check_option("alternative", alternative, ALTERNATIVES)
-        raise ValueError(
-            f"alternative={alternative!r} needs the scores of the permutations, and "
-            "only what alternative='greater' needs was kept for this result "
-            "(null='max' or 'stream'). Run the analysis again with null='full'."
-        )
 
 
 def _peak(scores):

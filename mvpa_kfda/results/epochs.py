@@ -199,8 +199,9 @@ class GeneralizationResult(
     test_times : array, shape (n_test_times,)
         Test times in seconds.
     second_nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
-        In cross-validation, the same predictions scored the other way, see `pvalues`:
-        against labels that stay, or for "other_labels" such that move along.
+        In cross-validation (but not with ``train_on``), the same predictions scored the
+        other way, see `pvalues`: against labels that stay, or for "other_labels" such
+        that move along.
     second_summaries : dict of str -> dict
         Name -> what was kept of these instead, as in `null_summaries`.
     y : array of int, shape (n,)
@@ -219,7 +220,8 @@ class GeneralizationResult(
         for by ``keep_class_scores=True``.
     parameters : dict
         The arguments of the analysis; ``parameters["mode"]`` is "plain",
-        "same_trials" (other epochs of them), "other_labels" or "other_trials".
+        "same_trials" (other epochs of them), "other_labels", "other_trials" or
+        "cross_decoding" (``train_on``, fold by fold).
 
     Examples
     --------
@@ -314,6 +316,9 @@ class GeneralizationResult(
 
         A correction for many cells holds for either hypothesis. With "cluster", a
         marked area is where significant areas of both tests overlap.
+
+        With ``train_on`` no trial changes roles, and the tested labels stay in any
+        case: there is one test, the second.
 
         Where the epochs are tested on themselves, the two are one hypothesis on the
         diagonal, and the first test is the exact one; the p-values there are those of
@@ -447,6 +452,8 @@ class GeneralizationResult(
             class_scores=None if self.class_scores is None else self.class_scores[rows],
             tests=self.tests,
             trains=self.trains,
+            members=self.members,
+            repeats={name: each[at] for name, each in self.repeats.items()},
             parameters=parameters,
             versions=self.versions,
             pattern_maps=patterns,

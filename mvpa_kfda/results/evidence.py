@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from ..metrics.roc import count_trained
 from .kinds import record
 
 
@@ -110,9 +111,5 @@ class EvidenceMixin:
         return self.class_scores
 
     def _n_train(self):
-        """Return how many trials the models of each trial were trained with, (n,)."""
-        times, total = np.zeros((2, self.n_tested))
-        for train, test in self.folds:
-            times[test] += 1
-            total[test] += len(train)
-        return total / np.maximum(times, 1)
+        """Return how many samples the models of each trial were trained with, (n,)."""
+        return count_trained(self, self.n_tested)

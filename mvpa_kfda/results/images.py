@@ -13,12 +13,12 @@ from scipy.stats import norm
 
 from ..data.space import unpack_space
 from ..inference.clusters import adjacency_among, components
-from ..inference.corrections import CorrectionName, check_correction
+from ..inference.corrections import CorrectionName, check_correction, p_values_where
 from ..inference.null import Alternative
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
-from .base import SubjectResult, SummariesMixin, p_values_where
+from .base import SubjectResult, SummariesMixin
 from .kinds import figure_method, result_kind
 
 if TYPE_CHECKING:

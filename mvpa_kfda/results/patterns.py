@@ -90,8 +90,9 @@ class PatternsMixin:
             the score is about the square root of n_trials within-class standard
             deviations, and its sign is free: the largest value of each map is positive.
         average : {"full", "folds"}
-            The patterns of the model of all trials, or the mean over the models of
-            all folds, each on its training trials ("class" only).
+            The patterns of the model of all trials (of all that are trained with), or
+            the mean over the models of all folds, each on its training trials ("class"
+            only).
 
         Returns
         -------
@@ -105,7 +106,8 @@ class PatternsMixin:
         Raises
         ------
         ValueError
-            If the result holds no patterns or no channels, or a name is unknown.
+            If the result holds no patterns or no channels, if a name is unknown, or for
+            "discriminant" if trials were grouped anew (``n_repeats``).
 
         References
         ----------
@@ -124,12 +126,19 @@ class PatternsMixin:
                 "There are no folds to average over: the models were trained on all "
                 "trials, and tested on others. Use average='full'."
             )
-        maps = self._kept_patterns()[kind if average == "full" else "class_folds"]
+        maps = self._kept_patterns()
+        if kind == "discriminant" and kind not in maps:
+            raise ValueError(
+                "Every repeat has averages of its own and so its own discriminants, "
+                "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
+            )
+        maps = maps[kind if average == "full" else "class_folds"]
         labels = list(map(str, self.classes))
-        counts = np.bincount(self.y, minlength=len(labels))
+        trained = self.y if self._chosen is None else self.y[self._chosen]
+        counts = np.bincount(trained, minlength=len(labels)) // self._n_repeats
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
-            counts = [len(self.y)] * len(labels)
+            counts = [sum(counts)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {

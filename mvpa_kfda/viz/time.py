@@ -13,7 +13,7 @@ from scipy import stats
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import ALTERNATIVES, Alternative
-from ..utils.checks import check_option
+from ..utils.checks import check_option, counted
 from .common import (
     ALTERNATIVE_LABELS,
     BOUND,
@@ -66,6 +66,7 @@ def plot_time(
     alpha: float = 0.05,
     threshold: float = 0.05,
     alternative: Alternative = "greater",
+    repeats: bool = False,
     color: ColorType | None = None,
     label: str | None = None,
     ax: Axes | None = None,
@@ -91,6 +92,8 @@ def plot_time(
         p-level that forms the clusters of "cluster" and "cluster-size".
     alternative : {"greater", "less", "two-sided"}
         Which scores are tested for, as in `pvalues`.
+    repeats : bool
+        Draw the score of every repeat as a thin line, too.
     color : color of matplotlib or None
         Color of the curve and its bars; None takes one that the Axes do not have yet.
     label : str or None
@@ -111,7 +114,8 @@ def plot_time(
     ------
     ValueError
         If `alpha` is not between 0 and 1, the metric, the correction, the alternative
-        or the color is unknown, or the metric is not one number per time point.
+        or the color is unknown, the metric is not one number per time point, or there
+        are no repeats to be drawn.
 
     Examples
     --------
@@ -127,12 +131,15 @@ def plot_time(
     metric, correction = check_request(result, metric, correction, alpha, **options)
     check_color(color)
     times, shown = result.times, metric_label(metric)
+    single = repeats_of(result, metric) if repeats else None
     # Before the figure is made, which an error would leave behind empty.
     marked, words = marking(result, metric, correction, alpha, "time point", **options)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
     color = choose_color(ax, color)
     # In the order of the legend; zorder decides what lies on top.
     draw_curve(ax, times, result.metrics[metric], color, label or shown)
+    if single is not None:
+        _draw_singles(ax, times, single.T, color, _word_repeats(single))
     draw_chance(ax, result.chances[metric], metric)
     if marked is not None:
         _draw_null_band(ax, times, result.nulls[metric], color)
@@ -140,6 +147,22 @@ def plot_time(
     label_times(ax, times)
     add_ylabel(ax, shown)
     return finish(ax, result, show, name=label)
+
+
+def repeats_of(result, metric):
+    """Return the score of every repeat (positions..., r); refuse results without."""
+    if metric not in result.repeats:
+        raise ValueError(
+            "repeats=True draws the score of every repeat, and this result has none: "
+            "it was computed once. Run the analysis again with n_repeats=20 or so, or "
+            "leave repeats out."
+        )
+    return result.repeats[metric]
+
+
+def _word_repeats(single):
+    """Word how many repeats there are, of scores (..., r)."""
+    return counted(single.shape[-1], "repeat")
 
 
 def _draw_null_band(ax, times, null, color):
@@ -159,6 +182,7 @@ def plot_null(
     *,
     metric: str | None = None,
     alternative: Alternative = "greater",
+    repeats: bool = False,
     color: ColorType | None = None,
     label: str | None = None,
     ax: Axes | None = None,
@@ -174,6 +198,8 @@ def plot_null(
         Name of the metric; None takes the first.
     alternative : {"greater", "less", "two-sided"}
         Which scores are tested for, as in `pvalues`.
+    repeats : bool
+        Draw the score of every repeat as a short line, too.
     color : color of matplotlib or None
         Color of the line of the score; None takes one that the Axes do not have yet.
     label : str or None
@@ -191,8 +217,8 @@ def plot_null(
     Raises
     ------
     ValueError
-        If the result has no permutations, the metric is not one number, or the
-        alternative or the color is unknown.
+        If the result has no permutations, the metric is not one number, the
+        alternative or the color is unknown, or there are no repeats to be drawn.
 
     Examples
     --------
@@ -210,6 +236,7 @@ def plot_null(
     metric = result._scalar_metric(metric)
     check_option("alternative", alternative, ALTERNATIVES)
     check_color(color)
+    single = repeats_of(result, metric) if repeats else None
     p = float(result._p_for_plot("none", metric, alternative=alternative))
     observed, null = result.metrics[metric], result.nulls[metric]
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
@@ -221,8 +248,19 @@ def plot_null(
     words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
     named = f"{label or 'observed'}, {observed:.3f} ({words})"
     ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
+    if single is not None:
+        _draw_ticks(ax, single, color)
     ax.set(xlabel=metric_label(metric), ylabel="Permutations")
     return finish(ax, result, show, name=label)
+
+
+def _draw_ticks(ax, single, color):
+    """Draw the score of every repeat (r,) as a short line on the axis below."""
+    low, high = single.min(), single.max()
+    label = f"{_word_repeats(single)}, {low:.3f} to {high:.3f}"
+    # Equal scores lie on each other, and more of them are darker.
+    style = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
+    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **style)
 
 
 # --------------------------------------------------------------- groups and their means
@@ -295,7 +333,7 @@ def draw_group(ax, result, color, label=None):
     ((scores, _, name),), times = samples_of(result), result.times
     draw_curve(ax, times, scores.mean(axis=0), color, label or name)
     _draw_band(ax, times, mean_interval(scores), limits_of(result), color)
-    _draw_subjects(ax, times, scores, lighter(color, SUBJECT_COLOR))
+    _draw_singles(ax, times, scores, lighter(color, SUBJECT_COLOR))
     draw_level(ax, result)
 
 
@@ -314,7 +352,7 @@ def draw_differences(ax, result):
     label = INTERVAL_LABEL if result.paired else DIFFERENCE_INTERVAL_LABEL
     _draw_band(ax, times, interval, limits, DIFFERENCE_COLOR, label)
     if result.paired:
-        _draw_subjects(ax, times, differences)
+        _draw_singles(ax, times, differences)
     draw_chance(ax, 0.0, level=level_of(result, result.metric))
 
 
@@ -354,19 +392,13 @@ def _draw_band(ax, times, interval, limits, color=SCORE_COLOR, label=INTERVAL_LA
     ax.fill_between(across, low, high, label=label, **style)
 
 
-def _draw_subjects(ax, times, scores, color=SUBJECT_COLOR):
-    """Draw every subject as a thin line."""
-    lines = ax.plot(
-        times,
-        scores.T,
-        color=color,
-        lw=0.7,
-        # Many lines would hide each other, and the mean.
-        alpha=float(np.clip(6 / len(scores), 0.12, 0.6)),
-        zorder=1.2,
-        marker="." if len(times) == 1 else None,
-    )
-    lines[0].set_label("subjects")
+def _draw_singles(ax, times, scores, color=SUBJECT_COLOR, label="subjects"):
+    """Draw every subject, or every repeat, as a thin line (n, n_times)."""
+    style = {"color": color, "zorder": 1.2, "marker": "." if len(times) == 1 else None}
+    # Many lines would hide each other, and the mean; the legend's is to be seen.
+    alpha = float(np.clip(6 / len(scores), 0.12, 0.6))
+    ax.plot(times, scores.T, lw=0.7, alpha=alpha, **style)
+    ax.plot([], [], lw=1.0, alpha=0.6, label=label, **style)
 
 
 def draw_level(ax, result):

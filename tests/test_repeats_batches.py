@@ -1,0 +1,97 @@
+"""Repeats that are handled together: how many never changes a result or a message."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from mvpa_kfda import RBF, cross_validate, decode_arrays, generalize_arrays
+from mvpa_kfda.decoding import repeats
+
+OPTIONS = {
+    "cv": 3,
+    "average": 2,
+    "n_repeats": 5,
+    "n_permutations": 3,
+    "random_state": 0,
+}
+
+
+def problem(n_times=6):
+    """Return trials (36, 20, times) of two classes, and their labels."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0, 1], [16, 20]))
+    return rng.standard_normal((36, 20, n_times)) + 0.2 * y[:, None, None], y
+
+
+CASES = {
+    "times": lambda X, y: decode_arrays(X, y, verbose=False, **OPTIONS),
+    "averaged kernels": lambda X, y: decode_arrays(
+        X, y, kernel=RBF(0.1), verbose=False, **OPTIONS
+    ),
+    "confounds": lambda X, y: decode_arrays(
+        X, y, confounds=X[:, :2, 0], verbose=False, **OPTIONS
+    ),
+    "single trials tested": lambda X, y: decode_arrays(
+        X, y, average_test=False, verbose=False, **OPTIONS
+    ),
+    "features": lambda X, y: cross_validate(X[:, :, 0], y, **OPTIONS),
+    "generalization": lambda X, y: generalize_arrays(X, y, verbose=False, **OPTIONS),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("limit", ["_MATRIX_BYTES", "_DRAWN_BYTES"])
+def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
+    X, y = problem()
+    expected = CASES[name](X, y)
+    monkeypatch.setattr(repeats, limit, 0)
+    found = CASES[name](X, y)
+    assert len(np.unique(found.null)) > 2
+    assert_array_equal(found.scores, expected.scores)
+    assert_array_equal(found.null, expected.null)
+
+
+def test_few_matrices_are_held_at_once(monkeypatch):
+    X, y = problem()
+    held = []
+    prepare_all = repeats.prepare_all
+
+    def counted(hats, *settings):
+        held.append(len(hats))
+        return prepare_all(hats, *settings)
+
+    monkeypatch.setattr(repeats, "prepare_all", counted)
+    decode_arrays(X, y, verbose=False, **OPTIONS)
+    assert held == [20] * 3 + [10] * 3  # 5 repeats of 4 and of 2 times
+    # Of one time they hold two matrices (18, 18) of 8 bytes.
+    monkeypatch.setattr(repeats, "_MATRIX_BYTES", 2 * 4 * 2 * 8 * 16**2)
+    held.clear()
+    decode_arrays(X, y, verbose=False, **OPTIONS)
+    assert max(held) == 8
+
+
+def test_what_fails_in_a_permutation_is_located(monkeypatch):
+    X, y = problem()
+    calls, prepare_all = [], repeats.prepare_all
+
+    def fails(hats, *settings):
+        calls.append(len(hats))
+        if len(calls) > 2:  # one by one they are in order
+            raise ValueError("some of them")
+        return prepare_all(hats, *settings)
+
+    expected = decode_arrays(X, y, verbose=False, **OPTIONS)
+    monkeypatch.setattr(repeats, "prepare_all", fails)
+    found = decode_arrays(X, y, verbose=False, **OPTIONS)
+    assert len(calls) > 3
+    assert_array_equal(found.null, expected.null)
+
+    def kernel(A, B):
+        seen.append(A[0, 0] == X[0, 0, 4])
+        if sum(seen) > 6:  # the observed labels have five repeats
+            raise ValueError("my kernel")
+        return A @ B.T
+
+    seen = []
+    with pytest.raises(ValueError, match=r"^At 0\.400 s: my kernel"):
+        decode_arrays(X, y, kernel=kernel, sfreq=10.0, verbose=False, **OPTIONS)
