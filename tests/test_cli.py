@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
-from mvpa_kfda.cli import common, group, images
+from mvpa_kfda.cli import betas as betas_command
+from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data import betas
 from mvpa_kfda.decoding.sizes import NULLS
@@ -503,10 +504,10 @@ def test_names_of_options_are_those_of_the_functions():
     assert set(common.CRITERIA) == set(CRITERIA)
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
     assert group.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
-    assert images.METHODS == betas.METHODS
-    assert images.OTHERS == betas.OTHERS
-    assert images.NOISE_MODELS == betas.NOISE_MODELS
-    assert images.HRF_MODELS == tuple(betas.HRF_MODELS)
+    assert betas_command.METHODS == betas.METHODS
+    assert betas_command.OTHERS == betas.OTHERS
+    assert betas_command.NOISE_MODELS == betas.NOISE_MODELS
+    assert betas_command.HRF_MODELS == tuple(betas.HRF_MODELS)
     assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}
     assert group.ALTERNATIVES == ALTERNATIVES
 

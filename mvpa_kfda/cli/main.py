@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 from .. import __version__
+from .betas import add_betas
 from .common import (
     ANALYSIS_OPTIONS,
     CLUSTER_CORRECTIONS,
@@ -27,7 +28,7 @@ from .common import (
     reword,
 )
 from .group import add_group
-from .images import add_betas, add_regions, add_searchlight
+from .images import add_regions, add_searchlight
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
