@@ -243,9 +243,8 @@ def test_a_query_stands_alone(epochs, others):
         refused(
             "it cannot be combined with test_epochs or y_test", epochs, **query, **more
         )
-    for more in ({}, {"groups": "run"}):
-        message = r"^average=2 .* cannot be combined with .*train_on"
-        refused(message, epochs, average=2, **more, **query)
+    message = r"^average=2 .* cannot be combined with .*train_on"
+    refused(message, epochs, average=2, **query)
 
 
 # ----------------------------------------------------------------- the same trials, cv

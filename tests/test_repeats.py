@@ -772,3 +772,12 @@ def test_who_is_left_out_is_warned_of():
     message = r"average=4 leaves no average of class 'cat' in group '1' in test set 1"
     with pytest.warns(UserWarning, match=message):
         decode("cross_validate", average=4, groups=groups, cv=LeaveOneGroupOut())
+
+
+@pytest.mark.parametrize("options", [{"average": 2}, {"average": None}])
+def test_maps_without_permutations(options):
+    options |= {"n_repeats": 2, "n_permutations": 0}
+    with_null = decode("map", **options | {"n_permutations": 3})
+    result = decode("map", **options)
+    assert result.nulls == {}
+    assert_array_equal(result.scores, with_null.scores)

@@ -406,10 +406,9 @@ _SHORT = 4
 def _in_stacks(plans, task):
     """Yield plans, those of folds with matrices of their own in stacks.
 
-    Positions of a stack share what depends on labels only, as memory allows. Patterns
-    are of single positions, and tuning takes long by itself.
+    Positions of a stack share what depends on labels only, as memory allows.
     """
-    if not task.is_foldwise or task.with_patterns or task.inner is not None:
+    if not task.stacks_folds:
         yield from plans
         return
     stack, n_bytes = [], 0

@@ -207,7 +207,8 @@ class Regrouped:
         part = _mean_of(parts)
         if self.n_repeats > 1:  # every repeat has discriminants of its own
             part.pop("patterns/discriminant", None)
-        kinds = {"nulls": None} | ({} if task.second is None else {"second": 0})
+        has_second = task.second is not None and len(self.labels) > 1
+        kinds = {"nulls": None} | ({"second": 0} if has_second else {})
         for kind, tested_as in kinds.items():
             nulls = [
                 self._scores(task.single, b, positions, block, tested_as)
@@ -502,7 +503,10 @@ class Repeating:
             advice = "average out, and average such trials before you decode them"
         what = "y_test, a second label for each trial"
         if folds is None:
-            what = "tests on other trials (test_epochs, X_test)"
+            what = (
+                "tests on other trials (test_epochs, X_test, in time generalization "
+                "train_on without groups or cv)"
+            )
         raise ValueError(
             f"{given} works within the test sets of a cross-validation, and cannot be "
             f"combined with {what}. Leave {advice}."

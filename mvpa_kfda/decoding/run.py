@@ -97,6 +97,15 @@ class Task:
         return 0 if self.folds is None else len(self.folds.tests)
 
     @property
+    def stacks_folds(self):
+        """Whether positions with matrices of every fold are stacked to share labels.
+
+        Patterns and numbers are of single positions, and tuning takes long by itself.
+        """
+        alone = self.with_patterns or self.inner is not None or self.n_classes is None
+        return self.is_foldwise and not alone
+
+    @property
     def settings(self):
         """What a model needs to know before it sees labels."""
         return self.folds, self.dtype, self.rank
