@@ -752,7 +752,7 @@ def test_what_cannot_be_repeated_is_refused(options, message):
 @pytest.mark.parametrize("options", [{"average": 2}, {}], ids=repr)
 @pytest.mark.parametrize("name", ["others", "other epochs"])
 def test_other_trials_are_not_repeated(name, options):
-    message = r"cannot be combined with tests on other trials \(test_epochs, X_test\)"
+    message = r"cannot be combined with tests on other trials \(test_epochs, X_test"
     with pytest.raises(ValueError, match=message):
         decode(name, **options)
     with pytest.raises(ValueError, match="cannot be combined with y_test"):
