@@ -147,9 +147,10 @@ def report():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reports_take_figures_that_pyplot_does_not_know(kind, report):
-    figure = result_of(kind).figure()
+    result, known = result_of(kind), plt.get_fignums()
+    figure = result.figure()
     assert isinstance(figure, Figure)
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == known
     before = len(report.html)
     report.add_figure(figure, title=kind)
     assert "<img" in report.html[-1]
