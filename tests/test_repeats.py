@@ -497,12 +497,12 @@ def test_interrupted_runs_go_on(options, tmp_path, monkeypatch):
 
     def stop_later(*arguments):
         if len(done) == 3:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("after three blocks")
         done.append(arguments)
         return run_block(*arguments)
 
     monkeypatch.setattr(loop, "_run_block", stop_later)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="after three blocks"):
         decode("voxels", **options)
     monkeypatch.setattr(loop, "_run_block", run_block)
     assert_equal_results(decode("voxels", **options), whole)

@@ -391,7 +391,7 @@ def _stacked(kind, nulls, part):
     return {f"{kind}/{name}": part[f"nulls/{name}"] for name in names}
 
 
-def _mean_of(parts, extra=()):
+def _mean_of(parts):
     """Return one part of those of all repeats of the observed labels.
 
     Scores are averaged and kept one by one, confusions are added up; predictions and

@@ -320,7 +320,12 @@ def _checked(step, X, n):
             "an option for that."
         )
     X = np.asarray(X)
-    if X.ndim != 2 or len(X) != n or X.shape[1] == 0:
+    if X.ndim == 2 and len(X) != n:
+        raise ValueError(
+            f"{what} returns {len(X)} rows of {n}: trials and their labels would no "
+            f"longer belong together. {_REFIT}"
+        )
+    if X.ndim != 2 or X.shape[1] == 0:
         raise ValueError(
             f"{what} returns shape {X.shape} for {n} rows. Allowed: one row with one "
             "or more features for each."
