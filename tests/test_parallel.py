@@ -158,6 +158,8 @@ def kill_workers(client, n_workers):
 
 
 def interrupt_soon():
+    # Processes that a shell starts in its background ignore the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 

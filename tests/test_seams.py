@@ -87,7 +87,8 @@ def test_grids_are_compared_to_the_shortest_edge_of_voxels(shift, fits):
 @pytest.mark.parametrize("absent", [0, 1])
 def test_of_two_classes_the_one_that_was_trained_with_is_predicted(absent):
     y = np.repeat([0, 1], 12)
-    data = RNG.normal(size=(24, 4, 3)) + 3.0 * y[:, None, None]
+    noise = np.random.default_rng(3).normal(size=(24, 4, 3))
+    data = noise + 3.0 * y[:, None, None]
     # The first fold holds all trials of one class, and some of the other.
     number = np.where(y == absent, 0, np.arange(24) % 3)
     cv = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
