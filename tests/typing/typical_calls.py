@@ -129,6 +129,8 @@ def decode_images() -> None:
         cv=LeaveOneGroupOut(),
     )
     print(regions.coordinates, regions.decoded.sum())
+    maps = {"labels_img": "prob.nii.gz", "lut": "names.tsv"}
+    decode_regions("bold.nii.gz", y, **maps, threshold=25).plot()
 
 
 def decode_one_place() -> None:
