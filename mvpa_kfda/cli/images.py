@@ -133,7 +133,7 @@ REGIONS_OPTIONS = (
         required=True,
     ),
     Option(
-        "--atlas-threshold",
+        "--threshold",
         "threshold",
         "VALUE",
         "with maps of probabilities: voxels are in all regions whose maps are at or "

@@ -16,7 +16,7 @@ from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
 from scipy import sparse
 
-from ..utils.checks import check_per_trial, quoted, warn
+from ..utils.checks import check_per_trial, check_positive, quoted, warn
 from .images import (
     Images,
     check_usable,
@@ -27,7 +27,7 @@ from .images import (
     read_table,
     surface_space,
 )
-from .maps import check_maps, check_threshold, decide
+from .maps import check_maps, decide
 from .space import FeatureSpace, RegionSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
@@ -84,7 +84,8 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
     labels_img, lut, listed = _unpack(labels_img, lut, threshold)
     _check_given(imgs, labels_img)
-    threshold, names = check_threshold(threshold), None
+    threshold = None if threshold is None else check_positive("threshold", threshold)
+    names = None
     if is_table(imgs):
         labels_img, names = _numbered(labels_img)
         images, chosen, parcels = _from_array(imgs, labels_img, mask_img, threshold)

@@ -7,7 +7,7 @@ from 0 to 1, in percent or in any other unit; what is not above 0 is in no regio
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import check_positive, warn
+from ..utils.checks import warn
 
 #: Values that differ by less than this part are equal: files and resampling round them.
 _ROUNDING = 1e-6
@@ -42,11 +42,6 @@ def check_maps(maps, threshold):
             f"go from {lowest:g} to {highest:g}. Is it in the same unit?",
             UserWarning,
         )
-
-
-def check_threshold(threshold):
-    """Return a threshold as a float, or None."""
-    return None if threshold is None else check_positive("threshold", threshold)
 
 
 def decide(maps, n_places, threshold=None):
