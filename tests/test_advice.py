@@ -18,6 +18,7 @@ from mvpa_kfda import (
     group_inference,
     regress,
     searchlight,
+    single_trial_betas,
 )
 
 X, CODES = build.trials((8, 8), 4, 24)
@@ -80,6 +81,7 @@ GIVEN = {
 }
 RESULT = build.result()
 ATLAS = build.mask(np.ones((4, 24, 1)))
+EVENTS = pd.DataFrame({"onset": [1.0, 9.0], "duration": 1.0, "trial_type": ["a", "b"]})
 PATHS = ("a file of images", "files of images")
 FILES = ("a file of epochs", "a table's file", "an array's file", "a result's file")
 FILES += ("another file", *PATHS)
@@ -100,6 +102,10 @@ FUNCTIONS = {
     "searchlight": (
         lambda given: searchlight(given, Y),
         {"a volume", "a surface", "features", "a table", *FILES},
+    ),
+    "single_trial_betas": (
+        lambda given: single_trial_betas(given, EVENTS, t_r=2.0),
+        {"a volume", "a surface", *FILES},
     ),
     "decode_regions": (
         lambda given: decode_regions(given, Y, labels_img=ATLAS),

@@ -229,6 +229,17 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
     assert table[1].split()[:3] == ["V1", "left", "-1.5"]
 
 
+def test_regions_of_maps_may_overlap(inside, tmp_path, no_figures):
+    labels = np.asarray(nibabel.load("atlas.nii.gz").dataobj)
+    maps = np.stack([60.0 * (labels > 0), 30.0 * (labels == 3)], axis=3)
+    on_disk(inside / "maps.nii.gz", maps)
+    atlas = ["--atlas", "maps.nii.gz", "--threshold", 25]
+    command = ["regions", *BOLD[1:], "--drop", "rest", "--groups", "run"]
+    result = load_result(run(tmp_path, command, *atlas, "--permutations", 9)[".h5"])
+    counts = [np.count_nonzero(labels), np.count_nonzero(labels == 3)]
+    assert result.n_features.tolist() == counts
+
+
 @pytest.mark.parametrize("groups", ["run", None])
 @pytest.mark.parametrize("command", ["searchlight", "regions"])
 def test_train_on_is_a_query_on_labels(inside, tmp_path, no_figures, command, groups):
@@ -692,6 +703,10 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "--process-mask is on another grid",
         ),
         ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of --atlas .* of --mask"),
+        (
+            [*REGIONS, "--atlas", "atlas.nii.gz", "--threshold", "2"],
+            "threshold is for maps of probabilities: .*leave --threshold out",
+        ),
         ([*BOLD, "--radius", "-3"], "Invalid value for --radius: -3"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
         (

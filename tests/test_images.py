@@ -972,7 +972,7 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
         ((bold, math_img("img / 2", img=atlas)), ValueError, "whole numbers.*e.g. 2.5"),
         ((bold, volume(np.zeros(SHAPE))), ValueError, "No region of labels_img holds"),
         ((bold, mask, volume(outside)), ValueError, "No region of labels_img holds"),
-        ((bold, bold), ValueError, "labels_img must be a 3D image"),
+        ((bold, bold), ValueError, "labels_img is imgs"),
         ((bold, np.ones(SHAPE)), TypeError, "labels_img is a ndarray but imgs are vol"),
         ((bold, surface()), TypeError, "labels_img is a SurfaceImage but imgs are vol"),
         ((bold, NiftiLabelsMasker(atlas)), TypeError, "labels_img is a NiftiLabelsM"),

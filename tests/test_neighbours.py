@@ -16,7 +16,6 @@ from mvpa_kfda.data.neighbours import (
     adjacency_members,
     keep_usable,
     own_columns,
-    region_members,
     sphere_members,
     surface_members,
     touching,
@@ -329,15 +328,6 @@ def test_adjacency_of_sensors_as_mne_gives_it():
 def test_adjacency_is_checked(adjacency, error, match):
     with pytest.raises(error, match=match):
         adjacency_members(adjacency, 3)
-
-
-def test_regions_hold_the_features_of_their_label():
-    rng = np.random.default_rng(0)
-    labels, ids = rng.integers(0, 6, 40) * 10, np.array([40, 10, 99, 20])
-    expected = sparse.csr_array(labels == ids[:, np.newaxis])
-    assert_same_members(region_members(labels, ids), expected)
-    assert region_members(labels, ids)[[2]].nnz == 0
-    assert region_members(labels, []).shape == (0, 40)
 
 
 def brute_force_touching(mask):

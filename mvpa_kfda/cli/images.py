@@ -127,9 +127,18 @@ REGIONS_OPTIONS = (
         "--atlas",
         "labels_img",
         "ATLAS",
-        "image with the number of every voxel's region",
+        "image with the number of every voxel's region, or 4D, with a map of "
+        "probabilities for each region",
         Path,
         required=True,
+    ),
+    Option(
+        "--threshold",
+        "threshold",
+        "VALUE",
+        "with maps of probabilities: voxels are in all regions whose maps are at or "
+        "above it there, in the unit of the atlas; else in that of the highest map",
+        float,
     ),
     Option(
         "--atlas-names",

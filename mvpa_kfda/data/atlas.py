@@ -1,20 +1,22 @@
 """What decoding of regions takes in: images, an atlas, and the names of its regions.
 
 An atlas on another grid is resampled to that of the images (to the mask's, with a
-fitted masker), each voxel from the nearest one, with a warning. Regions that have no
-voxel left are kept, and named in a warning.
+fitted masker): labels from the nearest voxel, maps of probabilities by linear
+interpolation, with a warning. Regions that have no voxel left are kept, and named in a
+warning.
 """
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from nilearn.image import resample_to_img
 from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
+from scipy import sparse
 
-from ..utils.checks import check_per_trial, quoted, warn
+from ..utils.checks import check_per_trial, check_positive, quoted, warn
 from .images import (
     Images,
     check_usable,
@@ -25,6 +27,7 @@ from .images import (
     read_table,
     surface_space,
 )
+from .maps import check_maps, decide
 from .space import FeatureSpace, RegionSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
@@ -35,9 +38,12 @@ from .volumes import (
     load_mask,
     load_surface_mask,
     load_surfaces,
+    load_volume,
     load_volumes,
     mask_surfaces,
     mask_volumes,
+    n_maps,
+    n_volumes,
     on_grid,
     read,
     same_grid,
@@ -50,43 +56,66 @@ from .volumes import (
 _NO_REGION = ("", "background")
 
 
-def read_regions(imgs, labels_img, mask_img=None, lut=None):
+@dataclass(frozen=True)
+class Parcels:
+    """Which region of an atlas every place is in."""
+
+    #: Number of the region, 0 for none; of any shape.
+    labels: np.ndarray
+    #: Numbers of all regions of the atlas.
+    ids: np.ndarray
+    #: Where maps reach a threshold, (n_regions, n_places); None: as the labels say.
+    members: sparse.csr_array | None = None
+    #: Whether regions are maps, which have no other numbers than 1, 2, ...
+    are_maps: bool = False
+
+    def within(self, mask):
+        """Return the parcels of the places of a mask."""
+        return replace(self, labels=np.where(mask, self.labels, 0))
+
+    def pairs(self, chosen):
+        """Return regions and chosen places of all members, (2, n), or None."""
+        if self.members is None:
+            return None
+        return np.stack(self.members[:, np.flatnonzero(chosen)].nonzero())
+
+
+def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
-    labels_img, lut, listed = _unpack(labels_img, lut)
-    if is_masker(labels_img):
-        raise TypeError(
-            f"labels_img is a {type(labels_img).__name__}. Give its labels_img_ as "
-            "labels_img and its lut_ as lut."
-        )
-    if is_masker(imgs):
-        raise TypeError(
-            f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
-            "as imgs."
-        )
+    labels_img, lut, listed = _unpack(labels_img, lut, threshold)
+    _check_given(imgs, labels_img)
+    threshold = None if threshold is None else check_positive("threshold", threshold)
     names = None
     if is_table(imgs):
         labels_img, names = _numbered(labels_img)
-        images, labels, present = _from_array(imgs, labels_img, mask_img)
+        images, chosen, parcels = _from_array(imgs, labels_img, mask_img, threshold)
     elif is_surface(imgs):
-        images, labels, present = _from_surfaces(imgs, labels_img, mask_img)
+        images, chosen, parcels = _from_surfaces(imgs, labels_img, mask_img, threshold)
     else:
-        images, labels, present = _from_volumes(imgs, labels_img, mask_img)
+        images, chosen, parcels = _from_volumes(imgs, labels_img, mask_img, threshold)
     check_usable(images)
-    ids = present[present != 0]
     if names is None:
-        names = _names_listed(ids, listed) if lut is None else _names(ids, lut)
-    regions = RegionSpace(names, ids, images.space, labels)
+        names = _names_listed(parcels, listed) if lut is None else _names(parcels, lut)
+    regions = RegionSpace(
+        names,
+        parcels.ids,
+        images.space,
+        parcels.labels[chosen],
+        parcels.pairs(chosen),
+    )
     _warn_of_empty(regions)
     return images, regions
 
 
-def _unpack(labels_img, lut):
+def _unpack(labels_img, lut, threshold):
     """Return image, table and list of names of an atlas that nilearn fetched."""
     names = None
-    if hasattr(labels_img, "maps"):
-        names = getattr(labels_img, "labels", None)
-        lut = getattr(labels_img, "lut", None) if lut is None else lut
-        labels_img = labels_img.maps
+    if isinstance(labels_img, dict):  # such as a Bunch
+        names, known = labels_img.get("labels"), _known_table(labels_img)
+        lut = known if lut is None else lut
+        if threshold is not None and labels_img.get("atlas_type") == "deterministic":
+            raise _no_maps()
+        labels_img = _image_of(labels_img)
     if lut is not None and not isinstance(lut, pd.DataFrame | str | os.PathLike):
         raise TypeError(
             "lut must be a DataFrame or the path of a table with columns index and "
@@ -95,8 +124,57 @@ def _unpack(labels_img, lut):
     return labels_img, lut, names
 
 
-def _from_volumes(imgs, labels_img, mask_img):
-    """Return images, the region of every column, and the regions of the atlas."""
+def _image_of(atlas):
+    """Return the image of an atlas; its hemispheres, where it is without meshes."""
+    if "maps" in atlas:
+        return atlas["maps"]
+    if "map_left" in atlas and "map_right" in atlas:
+        return {"left": atlas["map_left"], "right": atlas["map_right"]}
+    raise ValueError(
+        "labels_img is no atlas with an image called 'maps'; it holds "
+        f"{quoted(list(atlas), 8)}. Give the image itself as labels_img."
+    )
+
+
+def _known_table(atlas):
+    """Return the table of names that comes with an atlas, None without one."""
+    numbers, names = atlas.get("indices"), atlas.get("labels")
+    if numbers is not None and names is not None and len(numbers) == len(names):
+        # In the order of one file, which nilearn's table sorts by number.
+        return pd.DataFrame({"index": [int(i) for i in numbers], "name": list(names)})
+    return atlas.get("lut")
+
+
+def _check_given(imgs, labels_img):
+    """Refuse maskers, and images that are their own atlas."""
+    if is_masker(labels_img):
+        raise TypeError(
+            f"labels_img is a {type(labels_img).__name__}. Give its labels_img_ (or "
+            "maps_img_) as labels_img and its lut_ as lut."
+        )
+    if is_masker(imgs):
+        raise TypeError(
+            f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
+            "as imgs."
+        )
+    paths = isinstance(imgs, str | os.PathLike) and isinstance(labels_img, type(imgs))
+    if labels_img is imgs or (paths and imgs == labels_img):
+        raise ValueError(
+            "labels_img is imgs. Give the image of an atlas as labels_img."
+        )
+
+
+def _no_maps():
+    """Return the error for a threshold without maps."""
+    return ValueError(
+        "threshold is for maps of probabilities: a 4D image, or surfaces of shape "
+        "(n_vertices, n_maps), with a map for each region. labels_img holds the number "
+        "of each voxel's region: leave threshold out."
+    )
+
+
+def _from_volumes(imgs, labels_img, mask_img, threshold):
+    """Return images, the voxels in regions, and the parcels of all voxels."""
     within = is_masker(mask_img)
     if within:
         images, grid = read_masker(imgs, mask_img), mask_img.mask_img_
@@ -106,63 +184,119 @@ def _from_volumes(imgs, labels_img, mask_img):
         grid, mask = volumes[0], True
         if mask_img is not None:
             mask, _ = load_mask(mask_img, grid)
-    image = _load_labels(labels_img)
-    present = np.unique(_whole(read(image, "labels_img")))
-    labels = np.where(mask, _labels_on(image, grid), 0)
-    chosen = _check_any(labels != 0)
+    parcels = _volume_parcels(_load_atlas(labels_img), grid, threshold).within(mask)
+    chosen = _check_any(parcels.labels != 0)
     space = VolumeSpace(chosen, grid.affine)
     if within:
         images = _take_columns(images, space, chosen[mask])
     else:
         X = mask_volumes(volumes, chosen)
         images = Images(X, space, usable_columns(X))
-    return images, labels[chosen], present
+    return images, chosen, parcels
 
 
-def _load_labels(labels_img):
-    """Return a 3D image of labels."""
-    if not isinstance(labels_img, SurfaceImage | np.ndarray | list | tuple):
-        return load_3d(labels_img, "labels_img")
-    raise TypeError(
-        f"labels_img is a {type(labels_img).__name__} but imgs are volumes; give a 3D "
-        "image of whole numbers, or its path."
-    )
+def _load_atlas(labels_img):
+    """Return a 3D image of labels, or a 4D one of maps."""
+    if isinstance(labels_img, SurfaceImage | np.ndarray | list | tuple | dict):
+        kind = type(labels_img).__name__
+        raise TypeError(
+            f"labels_img is a {'surface' if kind == 'dict' else kind} but imgs are "
+            "volumes; give a 3D image of whole numbers, a 4D image of maps, or the "
+            "path of one."
+        )
+    return load_volume(labels_img, "labels_img")
 
 
-def _labels_on(image, grid):
+def _volume_parcels(image, grid, threshold):
+    """Return the parcels (x, y, z) of a grid."""
+    like = on_grid(np.zeros(grid.shape[:3], np.uint8), grid)
+    if not _are_maps(image.shape, 3, lambda: read(image, "labels_img"), threshold):
+        image = load_3d(image, "labels_img")
+        ids = np.unique(_whole(read(image, "labels_img")))
+        return Parcels(_labels_on(image, like), ids[ids != 0])
+    data = _finite(read(image, "labels_img"))
+    check_maps(list(np.moveaxis(data, 3, 0)), threshold)
+    ids = np.arange(1, n_volumes(image) + 1)
+    maps = _maps_on(data, image, like)
+    labels, members = decide(maps, np.prod(like.shape), threshold)
+    if not same_grid(image, like):
+        _tell_of_grid(labels.any(), image, like, "linear interpolation of each map")
+    return Parcels(labels.reshape(like.shape), ids, members, are_maps=True)
+
+
+def _are_maps(shape, n_axes, read_data, threshold):
+    """Tell whether an atlas holds maps; one of whole numbers can also be labels."""
+    if len(shape) == n_axes:
+        if threshold is not None:
+            raise _no_maps()
+        return False
+    if shape[-1] > 1 or threshold is not None:
+        return True
+    data = _finite(read_data())
+    return bool((data != np.rint(data)).any())
+
+
+def _finite(data):
+    """Return data in which what is not finite is 0."""
+    if data.dtype.kind != "f" or np.isfinite(data).all():
+        return data
+    return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _maps_on(data, image, like):
+    """Yield the values of every map (x, y, z, n_maps) on a grid, flat."""
+    same = same_grid(image, like)
+    for number in range(data.shape[3]):  # one at a time: maps can be many
+        values = data[..., number]
+        if not same:
+            values = _resampled(values, image, like, "linear")
+        yield np.ravel(values)
+
+
+def _labels_on(image, like):
     """Return labels (x, y, z) on a grid, as NiftiLabelsMasker resamples them."""
     labels = _whole(read(image, "labels_img"))
-    like = on_grid(np.zeros(grid.shape[:3], np.uint8), grid)
     if same_grid(image, like):
         return labels
+    resampled = _whole(_resampled(labels, image, like, "nearest"))
+    if labels.any():
+        _tell_of_grid(resampled.any(), image, like, "each voxel from the nearest one")
+    return resampled
+
+
+def _resampled(values, image, like, interpolation):
+    """Return values (x, y, z) of an image's grid on another grid."""
+    # As floats: nilearn makes integers smaller.
+    moved = on_grid(values.astype(float), image)
     try:
         with NilearnWarnings():
-            # As floats: nilearn makes integers smaller.
-            image = on_grid(labels.astype(float), image)
-            moved = resample_to_img(image, like, interpolation="nearest")
-        resampled = _whole(np.asanyarray(moved.dataobj))
+            moved = resample_to_img(moved, like, interpolation=interpolation)
+        return np.asanyarray(moved.dataobj)
     except BoundingBoxError:  # of an atlas that is beyond the first voxels only
-        resampled = np.zeros(like.shape, np.int64)
-    if labels.any() and not resampled.any():
+        return np.zeros(like.shape)
+
+
+def _tell_of_grid(overlap, image, like, how):
+    """Warn that an atlas was resampled; refuse one that lies elsewhere."""
+    if not overlap:
         raise ValueError(
             "No voxel of labels_img lies in the images: their affines place them apart "
             f"({grid_words(image)}, against {grid_words(like)}). Align them first."
         )
     warn(
         f"labels_img, {grid_words(image)}, is on another grid than the images, "
-        f"{grid_words(like)}, and was resampled to theirs, each voxel from the nearest "
-        "one. Look at the regions, or resample labels_img yourself.",
+        f"{grid_words(like)}, and was resampled to theirs, {how}. Look at the regions, "
+        "or resample labels_img yourself.",
         UserWarning,
     )
-    return resampled
 
 
-def _from_surfaces(imgs, labels_img, mask_img):
-    """Return images, the region of every column, and the regions of the atlas."""
-    if not isinstance(labels_img, SurfaceImage):
+def _from_surfaces(imgs, labels_img, mask_img, threshold):
+    """Return images, the vertices in regions, and the parcels of all vertices."""
+    if not isinstance(labels_img, SurfaceImage | dict):
         raise TypeError(
             f"labels_img is a {type(labels_img).__name__} but imgs are surfaces; give "
-            "a SurfaceImage of whole numbers."
+            "a SurfaceImage of whole numbers, or of maps."
         )
     within = is_masker(mask_img)
     if within:
@@ -174,10 +308,8 @@ def _from_surfaces(imgs, labels_img, mask_img):
         if mask_img is not None:
             parts = load_surface_mask(mask_img, like)
             mask = np.concatenate(list(parts.values()))
-    check_mesh(labels_img, like, "labels_img")
-    atlas = _whole(surface_map(labels_img, "labels_img"))
-    labels = np.where(mask, atlas, 0)
-    chosen = _check_any(labels != 0)
+    parcels = _surface_parcels(labels_img, like, threshold).within(mask)
+    chosen = _check_any(parcels.labels != 0)
     parts = split_parts(chosen, like)
     if within:
         space = replace(images.space, mask=parts)
@@ -185,7 +317,42 @@ def _from_surfaces(imgs, labels_img, mask_img):
     else:
         X = mask_surfaces(surfaces, parts)
         images = Images(X, surface_space(like.mesh, parts), usable_columns(X))
-    return images, labels[chosen], np.unique(atlas)
+    return images, chosen, parcels
+
+
+def _surface_parcels(image, like, threshold):
+    """Return the parcels of the vertices of a mesh, part after part."""
+    if isinstance(image, dict):
+        image = _on_meshes(image, like)
+    check_mesh(image, like, "labels_img")
+
+    def values():
+        parts = image.data.parts.values()
+        return np.concatenate([data.reshape(len(data), -1) for data in parts])
+
+    if not _are_maps(image.shape, 1, values, threshold):
+        labels = _whole(surface_map(image, "labels_img"))
+        ids = np.unique(labels)
+        return Parcels(labels, ids[ids != 0])
+    data = _finite(values())
+    check_maps(list(data.T), threshold)
+    labels, members = decide(data.T, len(data), threshold)
+    ids = np.arange(1, n_maps(image) + 1)
+    return Parcels(labels, ids, members, are_maps=True)
+
+
+def _on_meshes(values, like):
+    """Return numbers of hemispheres, which come without meshes, as a surface image."""
+    parts = {part: np.asarray(values[part]) for part in like.mesh.parts}
+    for part, mesh in like.mesh.parts.items():
+        if parts[part].shape != (len(mesh.coordinates),):
+            raise ValueError(
+                f"labels_img has {parts[part].size} vertices in its map of the {part} "
+                f"hemisphere, but the images have {len(mesh.coordinates)}. Use images "
+                "on the mesh of the atlas."
+            )
+    # FreeSurfer's -1 is for vertices without a label.
+    return SurfaceImage(like.mesh, {k: np.where(v < 0, 0, v) for k, v in parts.items()})
 
 
 def _numbered(labels):
@@ -202,8 +369,10 @@ def _numbered(labels):
     return np.array([names.index(x) + 1 if x in names else 0 for x in labels]), names
 
 
-def _from_array(imgs, labels, mask_img):
-    """Return images, the region of every column, and the regions."""
+def _from_array(imgs, labels, mask_img, threshold):
+    """Return images, the columns in regions, and the parcels of all columns."""
+    if threshold is not None:
+        raise _no_maps()
     if mask_img is not None:
         raise TypeError(
             "mask_img is for images; imgs is an array. Leave columns out by giving "
@@ -219,7 +388,8 @@ def _from_array(imgs, labels, mask_img):
     chosen = _check_any(labels != 0)
     names = images.space.names
     space = FeatureSpace(None if names is None else names[chosen], chosen.sum())
-    return _take_columns(images, space, chosen), labels[chosen], np.unique(labels)
+    ids = np.unique(labels[chosen])
+    return _take_columns(images, space, chosen), chosen, Parcels(labels, ids)
 
 
 def _take_columns(images, space, chosen):
@@ -236,8 +406,8 @@ def _whole(data):
     if (labels != data).any():
         raise ValueError(
             "labels_img must hold whole numbers, one per region and 0 for none; got "
-            f"e.g. {data[labels != data][0]:g}. Maps of probabilities need a threshold "
-            "first."
+            f"e.g. {data[labels != data][0]:g}. Maps of probabilities are a 4D image "
+            "with one for each region, a single one too."
         )
     return labels.astype(np.int64)
 
@@ -252,26 +422,42 @@ def _check_any(chosen):
     return chosen
 
 
-def _names_listed(ids, listed):
+def _names_listed(parcels, listed):
     """Return the names in the list of an atlas, or numbers where it is not clear."""
     # Some lists begin with the background, some leave it out, and of some atlases the
     # numbers have gaps. A list is taken only where it can be read in one way.
-    numbers = ids.astype(str)
+    ids, numbers = parcels.ids, parcels.ids.astype(str)
     if listed is None or len(listed) == 0:
         return numbers
-    names = [x.decode() if isinstance(x, bytes) else str(x) for x in listed]
-    if names[0].lower() == "background" and ids.tolist() == [*range(1, len(names))]:
+    names = _column_of_names(listed)
+    first = bool(names) and names[0].lower() == "background"
+    if first and ids.tolist() == [*range(1, len(names))]:
         return names[1:]
+    if parcels.are_maps and not first and len(names) == len(ids):
+        return names
+    first_words = f", the first {names[0]!r}," if names else ""
     warn(
-        f"The atlas has {len(names)} names, the first {names[0]!r}, and {len(ids)} "
-        f"regions ({quoted(ids.tolist(), 5)}); which name is whose is not certain, so "
-        "names are the numbers. Give lut, a table with columns index and name.",
+        f"The atlas has {len(names)} names{first_words} "
+        f"and {len(ids)} regions ({quoted(ids.tolist(), 5)}); which name is whose is "
+        "not certain, so names are the numbers. Give lut, a table with columns index "
+        "and name.",
         UserWarning,
     )
     return numbers
 
 
-def _names(ids, lut):
+def _column_of_names(listed):
+    """Return the names of a list, or of the one column of a table that has names."""
+    if isinstance(listed, pd.DataFrame | np.recarray):
+        table = pd.DataFrame(listed)
+        columns = [name for name in table.columns if "name" in str(name).lower()]
+        if "name" not in columns and len(columns) != 1:
+            return []  # none that is certain
+        listed = table["name" if "name" in columns else columns[0]]
+    return [x.decode() if isinstance(x, bytes) else str(x) for x in listed]
+
+
+def _names(parcels, lut):
     """Return the names of regions in a table."""
     table = read_table(lut, "lut")
     missing = [name for name in ("index", "name") if name not in table.columns]
@@ -285,6 +471,9 @@ def _names(ids, lut):
         raise ValueError(
             f"lut names the region {twice} more than once; every index needs one row."
         )
+    if parcels.are_maps:
+        _check_counted_from_1(table)
+    ids = parcels.ids
     table, ids = table.dropna(subset=["index", "name"]), ids.tolist()
     known = dict(zip(table["index"].tolist(), table["name"].tolist(), strict=True))
     unknown = [i for i in ids if i not in known]
@@ -302,9 +491,19 @@ def _names(ids, lut):
     return [str(known.get(i, f"unknown {i}")) for i in ids]
 
 
+def _check_counted_from_1(table):
+    """Refuse a table that numbers maps from 0, by which each had another's name."""
+    first = table["name"][table["index"] == 0].astype(str).str.lower()
+    if not first.isin(_NO_REGION).all():
+        raise ValueError(
+            f"lut names the map 0, {first.iloc[0]!r}; maps count from 1, and 0 is the "
+            "background. Add 1 to its column index."
+        )
+
+
 def _warn_of_empty(regions):
     """Name the regions without a voxel."""
-    empty = regions.names[~np.isin(regions.ids, regions.labels)].tolist()
+    empty = regions.names[np.diff(regions.membership.indptr) == 0].tolist()
     if empty:
         warn(
             f"{len(empty)} of {len(regions.ids)} regions hold no voxel of the images "

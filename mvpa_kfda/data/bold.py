@@ -14,6 +14,7 @@ import pandas as pd
 from nilearn.maskers import MultiNiftiMasker, NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 
+from ..utils.advice import advice, described
 from ..utils.checks import counted, expand_pattern, quoted, warn
 from .images import check_masker, is_masker, read_table
 from .volumes import (
@@ -44,6 +45,11 @@ _UNITS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
 
 def read_runs(imgs):
     """Return BOLD runs as images that are not yet read, and whether on surfaces."""
+    if isinstance(imgs, np.ndarray | pd.DataFrame):
+        raise TypeError(
+            "imgs must be the 4D image of a run, a list of these, or their paths; got "
+            f"{described(imgs)}.{advice(imgs)}"
+        )
     items = listed(imgs)
     if is_surface(items):
         runs, ndim, length = load_surfaces(items), 2, n_maps

@@ -191,20 +191,6 @@ def adjacency_members(adjacency, n_features):
     return members
 
 
-def region_members(labels, ids):
-    """Return the features of every region: where labels (n_features,) are its id."""
-    labels, ids = np.asarray(labels), np.asarray(ids)
-    shape = len(ids), len(labels)
-    if len(ids) == 0:
-        return sparse.csr_array(shape, dtype=bool)
-    order = np.argsort(ids)
-    place = np.searchsorted(ids, labels, sorter=order).clip(max=len(ids) - 1)
-    rows = order[place]
-    columns = np.flatnonzero(ids[rows] == labels)
-    marks = np.ones(len(columns), dtype=bool), (rows[columns], columns)
-    return sparse.csr_array(marks, shape=shape)
-
-
 def keep_usable(members, usable, centre_index):
     """Take unusable features out of all rows; empty the rows of unusable centres."""
     usable, centre_index = np.asarray(usable, bool), np.asarray(centre_index)

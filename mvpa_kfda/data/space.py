@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
+from scipy import sparse
 
 from ..utils.checks import check_option, counted
 from ..utils.files import same_content
@@ -352,7 +353,11 @@ class RegionSpace(_Places):
     base : VolumeSpace or SurfaceSpace
         The voxels or vertices that the regions consist of.
     labels : array of int, shape (base.n_positions,)
-        Number of the region that each voxel or vertex is in, 0 for none.
+        Number of the region that each voxel or vertex is in, 0 for none. Images are
+        painted by it.
+    members : array of int, shape (2, n), or None
+        Where regions overlap: the index of a region, and that of a voxel or vertex in
+        it, for everything that is in a region. None: what `labels` says.
 
     Examples
     --------
@@ -372,6 +377,7 @@ class RegionSpace(_Places):
     ids: np.ndarray
     base: VolumeSpace | SurfaceSpace
     labels: np.ndarray
+    members: np.ndarray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
@@ -392,6 +398,24 @@ class RegionSpace(_Places):
                 "The ids of regions must be whole numbers other than 0, each used "
                 "once, and every label must be one of them, or 0 for no region."
             )
+        if self.members is not None:
+            put(self, "members", np.asarray(self.members, dtype=np.int64))
+            self._check_members()
+
+    def _check_members(self):
+        """Raise a ValueError unless members are pairs of a region and a place."""
+        shape = self.n_positions, self.base.n_positions
+        pairs = self.members
+        if pairs.ndim != 2 or len(pairs) != 2 or (pairs < 0).any():
+            raise ValueError(
+                "The members of regions must be two rows, of the indices of regions "
+                f"and of voxels or vertices; got an array of shape {pairs.shape}."
+            )
+        if (pairs >= np.array(shape)[:, np.newaxis]).any():
+            raise ValueError(
+                f"The members of regions go up to {pairs.max(axis=1).tolist()}, beyond "
+                f"{shape[0]} regions or the {self.base.describe()}."
+            )
 
     @property
     def n_positions(self):
@@ -408,22 +432,39 @@ class RegionSpace(_Places):
         return np.where(self.labels == 0, -1, order[place.clip(max=len(order) - 1)])
 
     @property
+    def membership(self):
+        """What is in which region, sparse, of bool, (n_regions, base.n_positions)."""
+        pairs = self.members
+        if pairs is None:
+            index = self.index
+            pairs = index[index >= 0], np.flatnonzero(index >= 0)
+        marks = np.ones(len(pairs[0]), dtype=bool)
+        shape = self.n_positions, self.base.n_positions
+        return sparse.csr_array((marks, tuple(pairs)), shape=shape)
+
+    @property
     def points(self):
         """Centres of mass in mm, NaN for empty regions; None on a surface."""
         if not isinstance(self.base, VolumeSpace):
             return None  # the centre of a curved area does not lie on it
-        within = self.index >= 0
-        index, places = self.index[within], self.base.points[within]
-        counts = np.bincount(index, minlength=self.n_positions)
-        sums = [np.bincount(index, x, minlength=self.n_positions) for x in places.T]
+        membership = self.membership.astype(float)
+        counts = np.diff(membership.indptr)
         empty = np.where(counts, counts, np.nan)
-        return np.stack(sums, axis=1) / empty[:, np.newaxis]
+        return (membership @ self.base.points) / empty[:, np.newaxis]
 
     @property
     def edges(self):
-        """Regions of which a voxel or vertex touches one of the other, (2, n_edges)."""
-        edges = self.index[self.base.edges]
-        return edges[:, (edges >= 0).all(axis=0)]
+        """Regions that share a voxel or vertex, or have neighbours, (2, n_edges)."""
+        edges, n = self.base.edges, self.base.n_positions
+        if self.members is None:  # faster, and they share nothing
+            edges = self.index[edges]
+            return edges[:, (edges >= 0).all(axis=0)]
+        membership = self.membership
+        marks = np.ones(edges.shape[1], dtype=bool), tuple(edges)
+        near = sparse.csr_array(marks, shape=(n, n)) + sparse.eye_array(n, dtype=bool)
+        touch = (membership @ near @ membership.T).tocoo()
+        apart = touch.row != touch.col
+        return np.stack([touch.row[apart], touch.col[apart]])
 
     def columns(self):
         """Return the columns of a table: region and, in a volume, x, y and z in mm."""

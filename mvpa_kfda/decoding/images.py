@@ -23,7 +23,6 @@ from ..data.neighbours import (
     adjacency_members,
     keep_usable,
     own_columns,
-    region_members,
     sphere_members,
     surface_members,
     touching,
@@ -643,6 +642,7 @@ def decode_regions(
     *,
     labels_img: Atlas,
     lut: Table | None = None,
+    threshold: float | None = None,
     groups: Labels | None = None,
     mask_img: Mask | None = None,
     standardize: Literal["zscore_sample", False] | None = "zscore_sample",
@@ -681,13 +681,22 @@ def decode_regions(
     y : array_like, shape (n_images,) | tuple of (table, column)
         Class labels: strings, whole numbers or booleans; two or more classes. A tuple
         names the column of a DataFrame or of a .tsv or .csv file.
-    labels_img : 3D image | SurfaceImage | path | atlas of nilearn | array
-        Whole numbers, one per region; 0 is background. A volume on another grid is
-        resampled to that of the images, with a warning. What nilearn's
-        ``fetch_atlas_...`` functions return will do. For an array of images: the number
-        or name of every column's region.
+    labels_img : 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
+        Whole numbers, one per region; 0 is background. Or maps of probabilities (4D),
+        one per region; see `threshold`. A volume on another grid is resampled to that
+        of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
+        return will do, with its names. For an array of images: the number or name of
+        every column's region.
     lut : None | DataFrame | path
-        Names of the regions, a table with columns ``index`` and ``name``.
+        Names of the regions, a table with columns ``index`` and ``name``. Maps count
+        from 1.
+    threshold : None | float
+        With maps of probabilities, which voxels are in a region. None: those where no
+        other map is higher, and above 0; of equal maps the first has the voxel. A
+        number above 0: all voxels where the map is at or above it, in the unit of the
+        atlas (0.25 or 25, if it is in percent), so that regions may overlap; an image
+        of the result then shows the region with the highest value. Negative values
+        count as 0.
     groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
         Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
         use groups are given them, and `permute` respects them. Z-scores are within
@@ -823,8 +832,8 @@ def decode_regions(
     Raises
     ------
     ValueError, TypeError
-        On labels that are not whole numbers or hold no region, and all that
-        :func:`searchlight` refuses.
+        On labels that are not whole numbers or hold no region, on a `threshold` that
+        no map reaches or without maps, and all that :func:`searchlight` refuses.
 
     Warns
     -----
@@ -848,8 +857,8 @@ def decode_regions(
     ['FFA']
     """
     options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
-    images, regions = read_regions(imgs, labels_img, mask_img, lut)
-    members = region_members(regions.labels, regions.ids)
+    images, regions = read_regions(imgs, labels_img, mask_img, lut, threshold)
+    members = regions.membership
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
     return _decode_geometry(
         images,

@@ -39,9 +39,11 @@ from ..viz.notebook import make_html
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .kinds import record
 from .places import Places
+from .tables import make_dataset
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from xarray import Dataset
 
     from ..viz.common import Figure
 
@@ -104,6 +106,44 @@ class Result:
     def _content(self):
         """Map the names of the fields to their values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def to_xarray(self, **options: Any) -> Dataset:
+        """Make a dataset with named dimensions, for which xarray has to be installed.
+
+        Parameters
+        ----------
+        **options
+            What `to_dataframe` takes, such as ``corrections``.
+
+        Returns
+        -------
+        dataset : xarray.Dataset
+            The columns of `to_dataframe` as maps, with the dimensions ``time``,
+            ``freq``, ``sensor``, ``train_time`` and ``test_time``, ``voxel``,
+            ``vertex``, ``region`` or ``feature``, and coordinates in s, Hz and mm. The
+            attribute ``chance`` of a map is its chance level. What was kept beside the
+            maps: ``confusion_matrix``, ``predicted``, scores of every ``fold``,
+            ``repeat`` and ``subject``; not the permutations' scores. Attributes of the
+            dataset, such as ``parameter_reg`` and ``version_numpy``, are numbers and
+            text, so that ``dataset.to_netcdf("scores.nc")`` works.
+
+        Raises
+        ------
+        ImportError
+            If xarray is not installed.
+        TypeError, ValueError
+            As `to_dataframe`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import decode_arrays
+        >>> X = np.random.default_rng(0).normal(size=(40, 5, 3))
+        >>> result = decode_arrays(X, np.repeat(["cat", "dog"], 20), sfreq=10)
+        >>> dataset = result.to_xarray()  # doctest: +SKIP
+        >>> dataset.accuracy.sel(time=0.1).item()  # doctest: +SKIP
+        """
+        return make_dataset(self, self.to_dataframe(**options))
 
     def figure(self, **options: Any) -> Figure:
         """Draw what `plot` draws into a figure that pyplot does not know.

@@ -316,7 +316,7 @@ def _place(space, position):
     """Return where a position is in mm; of a region, a voxel near its middle."""
     if space.kind != "regions":
         return space.points[position]
-    own = space.base.points[space.index == position]
+    own = space.base.points[space.membership[[position]].indices]
     return own[np.linalg.norm(own - own.mean(axis=0), axis=1).argmin()]
 
 

@@ -42,6 +42,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
     simulate_epochs,
+    single_trial_betas,
 )
 
 rng = np.random.default_rng(0)
@@ -129,6 +130,17 @@ def decode_images() -> None:
         cv=LeaveOneGroupOut(),
     )
     print(regions.coordinates, regions.decoded.sum())
+    decode_regions("bold.nii.gz", y, labels_img="prob.nii.gz", threshold=25).plot()
+    regions.to_xarray(corrections=["max", "fdr"]).to_netcdf("regions.nc")
+
+
+def decode_single_trials() -> None:
+    runs, events = ["run-1.nii.gz", "run-2.nii.gz"], ["run-1.tsv", "run-2.tsv"]
+    betas = single_trial_betas(runs, events, t_r=2, method="lsa", conditions=["a", "b"])
+    table = betas.table
+    searchlight(
+        betas.imgs, (table, "trial_type"), groups="run", mask_img=betas.mask_img
+    )
 
 
 def decode_one_place() -> None:

@@ -20,6 +20,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
     simulate_epochs,
+    single_trial_betas,
 )
 
 X = np.zeros((40, 5))
@@ -38,6 +39,8 @@ cross_validate(X, y, n_permutations="1000")  # type: ignore
 decode_arrays(X, y, window_mode="median")  # type: ignore
 regress(X, y, approx=50)  # type: ignore
 searchlight("bold.nii.gz", y, null="all")  # type: ignore
+single_trial_betas("bold.nii.gz")  # type: ignore
+single_trial_betas("bold.nii.gz", "events.tsv", method="lsu")  # type: ignore
 result.plot(corrections="max")  # type: ignore
 result.pvalues(alternative="larger")  # type: ignore
 print(result.score)  # type: ignore
