@@ -21,6 +21,7 @@ from .images import (
     features,
     is_masker,
     is_table,
+    read_images,
     read_masker,
     read_table,
     surface_space,
@@ -52,6 +53,8 @@ _NO_REGION = ("", "background")
 
 def read_regions(imgs, labels_img, mask_img=None, lut=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
+    if labels_img is None:
+        return _read_whole(imgs, mask_img, lut)
     labels_img, lut, listed = _unpack(labels_img, lut)
     if is_masker(labels_img):
         raise TypeError(
@@ -78,6 +81,19 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None):
     regions = RegionSpace(names, ids, images.space, labels)
     _warn_of_empty(regions)
     return images, regions
+
+
+def _read_whole(imgs, mask_img, lut):
+    """Return images, and all that is in their mask as one region."""
+    if lut is not None:
+        raise TypeError(
+            "lut names the regions of an atlas, and labels_img=None takes the whole "
+            "mask as one region. Give labels_img=, or leave lut out."
+        )
+    images = read_images(imgs, mask_img)
+    name = "all features" if images.space.kind == "features" else "whole mask"
+    labels = np.ones(images.space.n_positions, int)
+    return images, RegionSpace([name], [1], images.space, labels)
 
 
 def _unpack(labels_img, lut):
@@ -218,6 +234,8 @@ def _from_array(imgs, labels, mask_img):
     labels = _whole(labels)
     chosen = _check_any(labels != 0)
     names = images.space.names
+    if names is None and not chosen.all():
+        names = np.arange(len(chosen))  # which column is which
     space = FeatureSpace(None if names is None else names[chosen], chosen.sum())
     return _take_columns(images, space, chosen), labels[chosen], np.unique(labels)
 
