@@ -100,9 +100,9 @@ class Task:
     def stacks_folds(self):
         """Whether positions with matrices of every fold are stacked to share labels.
 
-        Patterns and numbers are of single positions, and tuning takes long by itself.
+        Numbers are of single positions, and tuning takes long by itself.
         """
-        alone = self.with_patterns or self.inner is not None or self.n_classes is None
+        alone = self.inner is not None or self.n_classes is None
         return self.is_foldwise and not alone
 
     @property
