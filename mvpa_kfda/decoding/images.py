@@ -198,7 +198,7 @@ def _decode_geometry(
     **options,
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
-    space, runs, scaling = geometry.space, None, None
+    space = geometry.space
     with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
         if kept and kept.description and random_state is None:
             random_state = kept.description["random_state"]
@@ -216,16 +216,7 @@ def _decode_geometry(
             with_patterns=with_patterns,
             **options,
         )
-        codes, groups, _ = analysis.single
-        if standardize:
-            runs = find_runs(groups, codes)
-        if standardize and with_patterns:
-            scaling = _scaling(images.X, runs)
-        X = z_score(images.X, groups, codes, standardize)
-        usable = images.usable & usable_columns(X)  # now also within the groups
-        members = _leave_out_useless(images, geometry, usable)
-        if standardize:
-            _warn_of_flat_runs(X, usable, runs)
+        X, members, scaling = _standardize(images, geometry, analysis, standardize)
         data, kernel = analysis.average(X, kernel)
         if scaling and data is not X:
             scaling = scaling.grouped(analysis.averaging)
@@ -264,6 +255,20 @@ def _decode_geometry(
             n_features=np.diff(members.indptr),
             pattern_features=members.indices if with_patterns else (),
         )
+
+
+def _standardize(images, geometry, analysis, standardize):
+    """Return z-scores, usable members, and what undoes the scaling for patterns."""
+    (codes, groups, _), scaling = analysis.single, None
+    runs = find_runs(groups, codes) if standardize else ()
+    if standardize and analysis.task.with_patterns:
+        scaling = _scaling(images.X, runs)
+    X = z_score(images.X, groups, codes, standardize)
+    usable = images.usable & usable_columns(X)  # now also within the groups
+    members = _leave_out_useless(images, geometry, usable)
+    if standardize:
+        _warn_of_flat_runs(X, usable, runs)
+    return X, members, scaling
 
 
 def _scaling(X, runs):
