@@ -280,6 +280,50 @@ def test_a_checkpoint_knows_the_unit_of_the_images(tmp_path):
         decode_regions(2 * X, y, checkpoint=tmp_path / "run", **known)
 
 
+# ------------------------------------------------------------------------------ figures
+
+
+def test_figures_of_volumes_show_the_patterns(monkeypatch):
+    X, y = make_data()
+    result = decode_regions(
+        make_image(X), y, labels_img=make_atlas(), groups=GROUPS, standardize=False
+    )
+    shown = []
+    monkeypatch.setattr(
+        "nilearn.plotting.plot_stat_map", lambda *a, **k: shown.append((a, k))
+    )
+    figure = result.plot_patterns(region=2, cut_coords=3)
+    expected = result.patterns(region=2).values()
+    most = np.nanmax([np.nanmax(np.abs(image.get_fdata())) for image in expected])
+    for ((drawn,), options), image in zip(shown, expected, strict=True):
+        assert_array_equal(drawn.get_fdata(), np.nan_to_num(image.get_fdata()))
+        assert options["vmax"] == -options["vmin"] == pytest.approx(most, rel=1e-6)
+        assert len(options["cut_coords"]) == 3
+    assert [text.get_text() for text in figure.texts[:4]] == list(result.patterns())
+    assert figure.get_suptitle().startswith("region 2, 48 trials, 4 classes")
+    assert figure.axes[-1].get_ylabel() == "Pattern (unit of the data)"
+
+
+def test_figures_are_drawn_by_nilearn():
+    X, y = make_data(2)
+    result = decode_regions(make_image(X), y, labels_img=make_atlas(), groups=GROUPS)
+    figure = result.plot_patterns("discriminant", views="x", vlim=(-1, 1))
+    assert figure.axes[-1].get_ylim() == (-1, 1)
+    surfaces = build.surface(X[:, :40], X[:, 40:])
+    result = decode_regions(surfaces, y, groups=GROUPS)
+    figure = result.plot_patterns(views="lateral")
+    assert len([ax for ax in figure.axes if ax.name == "3d"]) == 2 * 2
+    with pytest.raises(ValueError, match=r"A surface has no cuts"):
+        result.plot_patterns(cut_coords=3)
+
+
+def test_columns_of_an_array_have_no_figure():
+    X, y = make_data(2)
+    result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS)
+    with pytest.raises(ValueError, match=r"no place in a brain. Use result.patterns"):
+        result.plot_patterns()
+
+
 # ----------------------------------------------------------------------- the whole mask
 
 

@@ -87,8 +87,8 @@ def _read_whole(imgs, mask_img, lut):
     """Return images, and all that is in their mask as one region."""
     if lut is not None:
         raise TypeError(
-            "lut names the regions of an atlas, and labels_img=None takes the whole "
-            "mask as one region. Give labels_img=, or leave lut out."
+            "lut names the regions of an atlas, and there is no labels_img: the whole "
+            "mask is one region. Give labels_img, or leave lut out."
         )
     images = read_images(imgs, mask_img)
     name = "all features" if images.space.kind == "features" else "whole mask"
