@@ -23,6 +23,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.space import RegionSpace
 from mvpa_kfda.results.images import VolumeResult
+from mvpa_kfda.viz.patterns import _cuts
 
 # Region 1 has fewer features than half of the trials, region 2 more than trials.
 N, RUNS, SIZES = 48, 4, (6, 70)
@@ -302,6 +303,14 @@ def test_figures_of_volumes_show_the_patterns(monkeypatch):
     assert [text.get_text() for text in figure.texts[:4]] == list(result.patterns())
     assert figure.get_suptitle().startswith("region 2, 48 trials, 4 classes")
     assert figure.axes[-1].get_ylabel() == "Pattern (unit of the data)"
+
+
+def test_slices_are_cut_where_patterns_are_large():
+    places = np.repeat(np.arange(10.0), 3)[::-1]
+    at_two = np.where(np.isin(places, [2, 7]), 1.0, 0.0)
+    assert _cuts(places, at_two, 7) == [2, 7]
+    assert _cuts(places, np.ones(30), 5) == [0, 2, 4, 6, 8]
+    assert _cuts(places, at_two, 1) == [2]
 
 
 def test_figures_are_drawn_by_nilearn():

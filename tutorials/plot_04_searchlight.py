@@ -221,9 +221,9 @@ print(regions.to_dataframe()[columns].round(3).to_string())
 #
 # What is it that the model sees? ``patterns`` answers with an image for each class: how
 # its signal differs from the mean of all images, in their own unit, as far as the model
-# uses it. In the right FFA only faces have a pattern of their own: those of houses and
-# tools are alike, its opposite. The confusions say the same: the two are taken for each
-# other.
+# uses it. In the right FFA only faces have a pattern of their own, and theirs is by far
+# the strongest. The confusions say the same: no face is taken for anything else, and
+# houses and tools are taken for each other.
 
 regions.plot_patterns(region="right FFA", cut_coords=5)
 print(regions.confusion("right FFA").to_string())

@@ -125,7 +125,7 @@ def _finish(figure, result, region, colors):
 
 def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors):
     """Draw rows of slices, all cut at the same places."""
-    from nilearn.plotting import find_cut_slices, plot_stat_map
+    from nilearn.plotting import plot_stat_map
 
     largest = np.nan_to_num(np.abs(maps).max(axis=1))
     flat = flat_axis(volume)
@@ -134,7 +134,7 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
         cut_coords = [float(volume.points[0, "xyz".index(flat)])]
     elif cut_coords is None or isinstance(cut_coords, int):
         n = _N_SLICES if cut_coords is None else cut_coords
-        cut_coords = find_cut_slices(volume.to_img(largest), views, n)
+        cut_coords = _cuts(volume.points[:, "xyz".index(views)], largest**2, n)
     if bg_img is None and (flat or not in_template(volume)):
         bg_img = volume.to_img(np.ones(len(maps)))
     background = {} if bg_img is None else {"bg_img": bg_img}
@@ -152,6 +152,15 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
             **background,
             **colors,
         )
+
+
+def _cuts(places, weights, n):
+    """Return up to n places along an axis with about as much weight between them."""
+    # nilearn's find_cut_slices spreads cuts of a small region over the whole brain.
+    order = np.argsort(places)
+    share = np.cumsum(weights[order]) / weights.sum()
+    at = np.searchsorted(share, (np.arange(n) + 0.5) / n).clip(max=len(places) - 1)
+    return np.unique(places[order][at]).tolist()
 
 
 def _draw_surfaces(figure, boxes, surface, maps, views, cut_coords, bg_img, colors):
