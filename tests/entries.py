@@ -152,6 +152,10 @@ def slabs(X):
     return at_each(z_scored(X), LABELS.ravel() == [[1], [2]])
 
 
+def whole_mask(X):
+    return {(0,): same(z_scored(X))}
+
+
 # ------------------------------------------------------------------------- the registry
 
 
@@ -250,6 +254,7 @@ ENTRIES = {
         decode_regions, first_time, regions, TABLE | {"labels_img": REGIONS}
     ),
     "atlas": Entry(decode_regions, on_a_grid, slabs, {"labels_img": ATLAS}),
+    "whole mask": Entry(decode_regions, on_a_grid, whole_mask, {"mask_img": IN_MASK}),
 }
 everywhere = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 

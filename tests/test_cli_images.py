@@ -218,7 +218,11 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
         random_state=0,
     )
     assert load_result(files[".h5"]) == result
-    assert set(files) == {*ENDINGS, "_map.png"}
+    patterns = {name: f"_pattern_{name}.nii.gz" for name in ("face", "house")}
+    assert set(files) == {*ENDINGS, "_map.png", "_patterns.png", *patterns.values()}
+    for name, ending in patterns.items():
+        image = nibabel.load(files[ending])
+        assert_array_equal(image.get_fdata(), result.patterns()[name].get_fdata())
     assert pd.read_csv(files[".csv"])["region"].tolist() == ["V1 left", "FFA"]
     assert pd.read_csv(files["_peaks.csv"])["region"].tolist() == ["V1 left"]
     assert "2 regions; 34 voxels per region (median; 18 to 50)\n" in printed
@@ -238,6 +242,22 @@ def test_regions_of_maps_may_overlap(inside, tmp_path, no_figures):
     result = load_result(run(tmp_path, command, *atlas, "--permutations", 9)[".h5"])
     counts = [np.count_nonzero(labels), np.count_nonzero(labels == 3)]
     assert result.n_features.tolist() == counts
+
+
+def test_without_an_atlas_the_mask_is_one_region(inside, tmp_path, no_figures, capsys):
+    table = pd.read_csv("labels.tsv", sep="\t")
+    # What no name of a file can hold, twice the same otherwise.
+    table["label"] = table["label"].replace({"face": "a/b", "house": "a b"})
+    table.to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
+    command = ["regions", "bold.nii.gz", "--labels", str(tmp_path / "labels.tsv")]
+    command += ["--drop", "rest", "--groups", "run", "--mask", "mask.nii.gz"]
+    files = run(tmp_path / "out", command)
+    result = load_result(files[".h5"])
+    assert pd.read_csv(files[".csv"])["region"].tolist() == ["whole mask"]
+    assert "at whole mask (x " in capsys.readouterr().out
+    for name, number in (("a b", "a-b"), ("a/b", "1")):
+        image = nibabel.load(files[f"_pattern_{number}.nii.gz"])
+        assert_array_equal(image.get_fdata(), result.patterns()[name].get_fdata())
 
 
 @pytest.mark.parametrize("groups", ["run", None])
@@ -657,7 +677,10 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         (["searchlight"], "required: IMAGE, --labels. Put the images first, before"),
         (["searchlight", *BOLD[2:], "bold.nii.gz"], "required: IMAGE. Put the images"),
         (["searchlight", "bold.nii.gz"], "required: --labels"),
-        ([*REGIONS], "required: --atlas"),
+        (
+            [*REGIONS, "--atlas-names", "names.tsv"],
+            "--atlas-names is about the regions of an atlas, and there is no --atlas:",
+        ),
         (["searchlight", "no.nii.gz", *BOLD[2:]], "no such file: no.nii.gz"),
         ([*BOLD[:3], "no.tsv"], "no such file: no.tsv"),
         ([*BOLD, "--mask", "no.nii"], "no such file: no.nii"),

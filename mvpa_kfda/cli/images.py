@@ -128,9 +128,9 @@ REGIONS_OPTIONS = (
         "labels_img",
         "ATLAS",
         "image with the number of every voxel's region, or 4D, with a map of "
-        "probabilities for each region",
+        "probabilities for each region; without one all voxels of the mask are one "
+        "region",
         Path,
-        required=True,
     ),
     Option(
         "--threshold",
@@ -147,7 +147,14 @@ REGIONS_OPTIONS = (
         "names of the regions, a table (.tsv, .csv) with columns index and name",
         Path,
     ),
-    Option("--mask", "mask_img", "MASK", "voxels outside belong to no region", Path),
+    Option(
+        "--mask",
+        "mask_img",
+        "MASK",
+        "voxels outside belong to no region; without --atlas and --mask the mask is "
+        "computed from the images",
+        Path,
+    ),
 )
 
 #: What an image is, for both commands.
@@ -181,11 +188,12 @@ def add_regions(commands):
     """Add the command that decodes regions of an atlas to the parser of commands."""
     parser = commands.add_parser(
         "regions",
-        help="decode images from every region of an atlas",
-        usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE --atlas ATLAS [options]",
-        description="Decode the volumes of an image from all voxels of each region, "
-        "and write maps (.nii.gz), tables (.csv), figures (.png) and a result (.h5), "
-        f"their names beginning with IMAGE_regions. {ONE_PER_TRIAL}",
+        help="decode images from every region of an atlas, or of the whole mask",
+        usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [--atlas ATLAS] [options]",
+        description="Decode the volumes of an image from all voxels of each region, or "
+        "of the whole mask, and write maps (.nii.gz), tables (.csv), figures (.png) "
+        "and a result (.h5), their names beginning with IMAGE_regions. "
+        f"{ONE_PER_TRIAL}",
         epilog=EPILOG,
     )
     _add_arguments(parser, REGIONS_OPTIONS)

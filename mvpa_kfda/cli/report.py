@@ -6,6 +6,7 @@ is significant.
 """
 
 import math
+import re
 import time
 from dataclasses import fields
 
@@ -92,6 +93,7 @@ def report_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
         ".h5": "the result, for mvpa_kfda.load_result",
         **_write_tables(result, peaks, stem, correction),
         **_write_maps(result, stem, correction),
+        **_write_patterns(result, stem),
         **_write_figures(result, stem, correction),
     }
     lines.append(f"Wrote to {stem.parent}:")
@@ -150,6 +152,21 @@ def _write_maps(result, stem, correction):
     return {f"{ending}.nii.gz": f"map of {text[2]}" for ending, text in maps.items()}
 
 
+def _write_patterns(result, stem):
+    """Write the patterns of regions, if any; return their endings and what they are."""
+    if not result.pattern_maps:
+        return {}
+    written = {}
+    for number, (label, image) in enumerate(result.patterns().items()):
+        # Labels may hold what no name of a file can.
+        ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}.nii.gz"
+        if ending in written:
+            ending = f"_pattern_{number}.nii.gz"
+        image.to_filename(stem.with_name(stem.name + ending))
+        written[ending] = f"activation pattern of {label}, in the unit of the images"
+    return written
+
+
 def _write_figures(result, stem, correction):
     """Write the figures; return their endings and what they show."""
     space = result.geometry
@@ -165,6 +182,9 @@ def _write_figures(result, stem, correction):
         path = stem.with_name(stem.name + ending)
         options = {"correction": correction, "threshold": level}
         save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
+    if result.pattern_maps:
+        figures["_patterns.png"] = None, "activation patterns"
+        save_figure(stem.with_name(f"{stem.name}_patterns.png"), result.plot_patterns)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 

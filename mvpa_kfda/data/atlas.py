@@ -23,6 +23,7 @@ from .images import (
     features,
     is_masker,
     is_table,
+    read_images,
     read_masker,
     read_table,
     surface_space,
@@ -82,6 +83,8 @@ class Parcels:
 
 def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
+    if labels_img is None:
+        return _read_whole(imgs, mask_img, lut, threshold)
     labels_img, lut, listed = _unpack(labels_img, lut, threshold)
     _check_given(imgs, labels_img)
     threshold = None if threshold is None else check_positive("threshold", threshold)
@@ -105,6 +108,20 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None):
     )
     _warn_of_empty(regions)
     return images, regions
+
+
+def _read_whole(imgs, mask_img, lut, threshold):
+    """Return images, and all that is in their mask as one region."""
+    for name, value in (("lut", lut), ("threshold", threshold)):
+        if value is not None:
+            raise TypeError(
+                f"{name} is about the regions of an atlas, and there is no labels_img: "
+                f"the whole mask is one region. Give labels_img, or leave {name} out."
+            )
+    images = read_images(imgs, mask_img)
+    name = "all features" if images.space.kind == "features" else "whole mask"
+    labels = np.ones(images.space.n_positions, int)
+    return images, RegionSpace([name], [1], images.space, labels)
 
 
 def _unpack(labels_img, lut, threshold):
@@ -387,6 +404,8 @@ def _from_array(imgs, labels, mask_img, threshold):
     labels = _whole(labels)
     chosen = _check_any(labels != 0)
     names = images.space.names
+    if names is None and not chosen.all():
+        names = np.arange(len(chosen))  # which column is which
     space = FeatureSpace(None if names is None else names[chosen], chosen.sum())
     ids = np.unique(labels[chosen])
     return _take_columns(images, space, chosen), chosen, Parcels(labels, ids)

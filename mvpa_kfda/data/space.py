@@ -6,12 +6,13 @@ result file can hold.
 """
 
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import check_option, counted
+from ..utils.checks import check_option, counted, quoted
 from ..utils.files import same_content
 
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
@@ -422,6 +423,31 @@ class RegionSpace(_Places):
         """Number of regions."""
         return len(self.ids)
 
+    def find(self, region):
+        """Return the position of a region, given by name or by number in the atlas."""
+        if isinstance(region, str):
+            found = np.flatnonzero(self.names == region)
+            known, what = self.names, "name"
+        elif isinstance(region, Integral) and not isinstance(region, bool):
+            found = np.flatnonzero(self.ids == region)
+            known, what = self.ids, "number"
+        else:
+            raise TypeError(
+                f"Invalid value for 'region': {region!r}. Allowed: the name of a "
+                "region, or its number in the atlas."
+            )
+        if len(found) > 1:
+            raise ValueError(
+                f"{len(found)} regions are called {region!r}; give the number of one: "
+                f"{quoted(self.ids[found].tolist(), 10)}."
+            )
+        if len(found) == 0:
+            raise ValueError(
+                f"There is no region of the {what} {region!r}. The {what}s are: "
+                f"{quoted(known.tolist(), 10)}."
+            )
+        return int(found[0])
+
     @property
     def index(self):
         """Index of the region of every voxel or vertex, -1 for none."""
@@ -455,6 +481,8 @@ class RegionSpace(_Places):
     @property
     def edges(self):
         """Regions that share a voxel or vertex, or have neighbours, (2, n_edges)."""
+        if self.n_positions < 2:
+            return np.empty((2, 0), dtype=np.intp)  # meshes take seconds
         edges, n = self.base.edges, self.base.n_positions
         if self.members is None:  # faster, and they share nothing
             edges = self.index[edges]

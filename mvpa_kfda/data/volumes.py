@@ -433,6 +433,22 @@ def standardize(X, groups, codes, how="zscore_sample"):
     return X
 
 
+def deviations_within(X, runs):
+    """Return what z-scores divide columns of X (n_images, n_features) by in each run.
+
+    As an array (n_runs, n_features). Constant columns, whose z-scores are 0, may have
+    any.
+    """
+    deviations = np.empty((len(runs), X.shape[1]))
+    for run, rows in enumerate(runs):
+        step = max(1, SCORED_AT_ONCE // len(rows))
+        for start in range(0, X.shape[1], step):
+            columns = slice(start, start + step)
+            with np.errstate(invalid="ignore", over="ignore"):  # of what is no number
+                deviations[run, columns] = X[rows, columns].std(axis=0, ddof=1)
+    return deviations
+
+
 def find_runs(groups, codes):
     """Return the rows of every run within which to z-score."""
     everything = [np.arange(len(codes))]

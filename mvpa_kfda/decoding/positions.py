@@ -91,6 +91,14 @@ class Positions(Protocol):
     def signal(self, position):
         """Return what activation patterns are patterns of, (n, p)."""
 
+    def pattern_rows(self, block):
+        """Return where a block's patterns go in an array of those of all positions.
+
+        And the length of that array's first axis. None where every position has as many
+        features: it has one row for each then, else one for each position's feature.
+        """
+        return None
+
     def same(self, position):
         """Return which cell of its row tests a position on itself; None: none does."""
 
@@ -426,6 +434,28 @@ def _by_number(position):
     return f"position {position}"
 
 
+@dataclass(frozen=True, eq=False)
+class RunScaling:
+    """What features were divided by in every run, so that it can be undone."""
+
+    #: The deviations, (n_runs, n_features).
+    deviations: np.ndarray
+    #: The run of every trial, (n_trials,).
+    run_of: np.ndarray
+
+    def undo(self, data, columns):
+        """Return data (p, n_trials) of some features in their own units, a copy."""
+        data = data.copy()
+        for run, deviations in enumerate(self.deviations):
+            data[:, self.run_of == run] *= deviations[columns, np.newaxis]
+        return data
+
+    def grouped(self, grouping, columns=slice(None)):
+        """Return the same for pseudo-trials, each of one run, and some features."""
+        first = np.concatenate([members[:, 0] for members in grouping.sides])
+        return RunScaling(self.deviations[:, columns], self.run_of[first])
+
+
 @dataclass(frozen=True)
 class SubsetPositions(Positions):
     """A map whose positions are decoded from some columns of one array each.
@@ -448,6 +478,8 @@ class SubsetPositions(Positions):
         Which of the positions with features touch; None: those next on the map.
     words : str
         What the positions are, in messages.
+    scaling : RunScaling | None
+        What brings the data back to their own units.
     """
 
     data: np.ndarray
@@ -459,6 +491,7 @@ class SubsetPositions(Positions):
     folds: Folds | None = None
     adjacency: sparse.sparray | None = None
     words: str = "positions"
+    scaling: RunScaling | None = None
 
     fewer = "a smaller mask or process_mask_img"
 
@@ -476,8 +509,20 @@ class SubsetPositions(Positions):
         check_size(self.kernel, len(self.data))
 
     def signal(self, position):
-        """Return the features of a position, (n, p)."""
-        return self.data[self._columns(position)].T
+        """Return the features of a position in their own units, (n, p)."""
+        columns = self._columns(position)
+        features = self._rows(columns)
+        if self.scaling is not None:
+            features = self.scaling.undo(features, columns)
+        return features.T
+
+    def pattern_rows(self, block):
+        """Return where the patterns of a block's features go, and how many there are.
+
+        One row for each feature of each position: positions differ in their number.
+        """
+        ranges = [np.arange(*self.indptr[i : i + 2]) for i in block]
+        return np.concatenate([[], *ranges]).astype(np.intp), len(self.indices)
 
     @property
     def block_length(self):
@@ -540,7 +585,7 @@ class SubsetPositions(Positions):
 
     def samples(self, position):
         """Return the features of a position (n, p), and the kernel for them."""
-        return self.signal(position), self._kernel(position)
+        return self._rows(self._columns(position)).T, self._kernel(position)
 
     def _kernel(self, position):
         """Return the kernel for a position's columns."""
@@ -574,7 +619,10 @@ class SubsetPositions(Positions):
         kernel = self.kernel.take(used)
         data, kernel = grouping.both(self.data[used].T, kernel)
         indices = np.searchsorted(used, self.indices)
-        return replace(self, data=data.T, indices=indices, kernel=kernel)
+        new = replace(self, data=data.T, indices=indices, kernel=kernel)
+        if self.scaling is None:
+            return new
+        return replace(new, scaling=self.scaling.grouped(grouping, used))
 
     def _columns(self, position):
         """Return the columns of a position."""
@@ -582,8 +630,15 @@ class SubsetPositions(Positions):
 
     def _features(self, position, layout):
         """Return the features of a position (n, p), in the layout's order of trials."""
-        features = self.data[self._columns(position)]
+        features = self._rows(self._columns(position))
         return (features if layout.is_sorted else features[:, layout.order]).T
+
+    def _rows(self, columns):
+        """Return rows of the data; those next to each other are not copied."""
+        first, last = columns[0], columns[-1]
+        if last - first == len(columns) - 1 and (np.diff(columns) == 1).all():
+            return self.data[first : last + 1]
+        return self.data[columns]
 
 
 @dataclass(frozen=True)

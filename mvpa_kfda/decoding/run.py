@@ -100,9 +100,9 @@ class Task:
     def stacks_folds(self):
         """Whether positions with matrices of every fold are stacked to share labels.
 
-        Patterns and numbers are of single positions, and tuning takes long by itself.
+        Numbers are of single positions, and tuning takes long by itself.
         """
-        alone = self.with_patterns or self.inner is not None or self.n_classes is None
+        alone = self.inner is not None or self.n_classes is None
         return self.is_foldwise and not alone
 
     @property
@@ -204,8 +204,8 @@ def _run_block(positions, task, block):
     n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...`` and
     ``second/NAME/...`` from `reduce_null`,
     ``predicted`` (cells, n), ``class_scores`` (positions, n, c) if they are kept,
-    ``patterns/KIND`` (positions, ., n_features) if they are wanted, ``penalty/NAME``
-    (positions, ...).
+    ``patterns/KIND`` (positions, ., n_features) if they are wanted, (features, .) where
+    positions differ in their number, ``penalty/NAME`` (positions, ...).
     """
     keep_freed_memory()
     return _reduce(task.run_block(positions, block), task.kept_null)
@@ -255,17 +255,26 @@ def _run_model(model, positions, task, numbers):
         record = model.plan.penalty(task.labels[:1], task.n_classes)
         part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
-            signal = positions.signal(numbers[0])
-            patterns = class_patterns(
-                model.plan, task.labels[0], task.n_classes, signal
-            )
-            part |= {f"patterns/{kind}": maps[None] for kind, maps in patterns.items()}
+            part |= _patterns(model, positions, task, numbers)
         return part
     except ValueError as error:  # a lambda too small
         if len(numbers) > 1:
             for single, number in zip(model.split(), numbers, strict=True):
                 _run_model(single, positions, task, [number])
         raise ValueError(f"{positions.where(numbers[0])}{error}") from error
+
+
+def _patterns(model, positions, task, numbers):
+    """Return the patterns of the observed labels, ``patterns/KIND``."""
+    plans, found = getattr(model, "plans", (model.plan,)), {}
+    ragged = positions.pattern_rows(numbers) is not None
+    for plan, number in zip(plans, numbers, strict=True):
+        signal = positions.signal(number)
+        maps = class_patterns(plan, task.labels[0], task.n_classes, signal)
+        for kind, values in maps.items():
+            values = values.T if ragged else values[np.newaxis]
+            found.setdefault(f"patterns/{kind}", []).append(values)
+    return {key: np.concatenate(values) for key, values in found.items()}
 
 
 def _axis(key):
@@ -434,7 +443,8 @@ class Outcome:
     #: NaN for trials never tested. None unless the task keeps them, (*shape, n, c); of
     #: positions that fill a row of the map those of one cell, see `Positions.same`.
     class_scores: np.ndarray | None
-    #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted.
+    #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted. Of
+    #: positions that differ in their features (features of all positions, .).
     patterns: dict
     #: What is recorded of the penalties, (*shape, ...), by name.
     penalty: dict
@@ -523,6 +533,7 @@ class MapStore:
 
     def __init__(self, positions, blocks, task):
         self._positions = positions.shape
+        self._pattern_rows = positions.pattern_rows
         self._shape = (*positions.shape, *positions.row)
         self._width = int(np.prod(positions.row))
         self._n_cells = int(np.prod(self._shape))
@@ -553,6 +564,9 @@ class MapStore:
             if kind in ("nulls", "second"):
                 name, _, what = name.partition("/")
                 nulls.setdefault((kind, name), {})[what] = values
+            elif kind == "patterns" and self._pattern_rows(block) is not None:
+                rows, length = self._pattern_rows(block)
+                self._array(key, values, length)[rows] = values
             elif kind in _OF_POSITIONS:
                 positions = int(np.prod(self._positions))
                 self._array(key, values, positions)[block] = values
@@ -583,7 +597,8 @@ class MapStore:
             kind, _, name = key.partition("/")
             each = kind in _OF_POSITIONS
             shape = self._positions if each else self._shape
-            values = values.reshape((*shape, *values.shape[1:]))
+            if kind != "patterns" or self._pattern_rows(()) is None:
+                values = values.reshape((*shape, *values.shape[1:]))
             if name:
                 found[kind][name] = values
             else:

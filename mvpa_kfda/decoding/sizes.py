@@ -103,8 +103,11 @@ def _result_bytes(null, task, positions, n_tested):
         cell += 8 * task.n_classes**2
     position = 8 * n_tested * task.n_classes if task.keep_class_scores else 0
     full = _full_null_bytes(task, positions)
+    rows = positions.pattern_rows(()) if task.with_patterns else None
+    patterns = 0 if rows is None else 8 * (3 * task.n_classes - 1) * rows[1]
     return (
-        _n_cells(positions) * cell
+        patterns
+        + _n_cells(positions) * cell
         + math.prod(positions.shape) * position
         + _TIMES_KEPT.get(null, 0) * full
     )

@@ -47,7 +47,7 @@ from .rules import contrasts, discriminant_axes
 #: Below this share of the scores' variance, their correlation is rounding error. The
 #: largest lambda leaves ten digits of the scores in double precision, four in single.
 _SMALLEST = {"float64": 1e-12, "float32": 1e-7}
-#: Bytes of one array over the folds that are handled at a time, to stay in the cache.
+#: Bytes of an array over folds or channels handled at a time, to stay in the cache.
 _CACHE_BYTES = 2**21
 
 
@@ -100,12 +100,32 @@ def class_patterns(plan, codes, n_classes, signal):
     array([[-0.5,  0. ],
            [ 0.5,  0. ]])
     """
-    if isinstance(plan, FoldwisePlan):
-        return _foldwise_patterns(plan, codes, n_classes, signal)
+    of_folds = _foldwise_weights if isinstance(plan, FoldwisePlan) else _weights
+    weights = of_folds(plan, codes, n_classes)
+    patterns = {
+        kind: np.empty((len(W), signal.shape[1])) for kind, W in weights.items()
+    }
+    step = max(1, _CACHE_BYTES // (8 * len(signal)))
+    for start in range(0, signal.shape[1], step):
+        some = signal[:, start : start + step]
+        # Weights sum to zero: this only keeps digits of a signal far from zero.
+        some = some - some.mean(axis=0)
+        for kind, W in weights.items():
+            np.matmul(W, some, out=patterns[kind][:, start : start + step])
+    forward = patterns["discriminant"]
+    peak = np.abs(forward).argmax(axis=1)[:, None]  # to be positive
+    forward *= np.where(np.take_along_axis(forward, peak, 1) < 0, -1, 1)
+    return patterns
+
+
+def _weights(plan, codes, n_classes):
+    """Return what every trial (., n) adds to the patterns, which are linear in it.
+
+    So all folds together take one product with the signal.
+    """
     full, parts = plan.plain(codes, n_classes)
     targets, regression, fitted = _fit(full, codes, n_classes)
     trials = _Trials(
-        signal[plan.order] - signal.mean(axis=0),
         (targets.codes == np.arange(n_classes)).astype(float),
         _SMALLEST[plan.dtype.name],
     )
@@ -114,10 +134,8 @@ def class_patterns(plan, codes, n_classes, signal):
     A = regression.A[:, :, 0, 0].astype(float)
     axes = discriminant_axes(A, counts[0], contrasts(n_classes))
     forward, _, _ = trials.fit((axes.T @ fitted)[None], nobody)
-    patterns = {"class": class_maps[0], "class_folds": class_maps[0]}
-    peak = np.abs(forward[0]).argmax(axis=1)[:, None]  # to be positive
-    signs = np.where(np.take_along_axis(forward[0], peak, 1) < 0, -1, 1)
-    patterns["discriminant"] = forward[0] * signs
+    weights = {"class": class_maps[0], "class_folds": class_maps[0]}
+    weights["discriminant"] = forward[0]
     if plan.batches:
         total, times = 0.0, 0
         for part in parts:
@@ -127,25 +145,33 @@ def class_patterns(plan, codes, n_classes, signal):
                 _, class_maps, counts = trials.fit(scores, tests)
                 total += class_maps.sum(axis=0)
                 times += (counts > 0).sum(axis=0)
-        with np.errstate(invalid="ignore"):
-            patterns["class_folds"] = total / times[:, None]  # 0 / 0 is NaN
-    return patterns
+        weights["class_folds"] = _mean_over(total, times)
+    back = np.argsort(plan.order)
+    return {kind: W[:, back] for kind, W in weights.items()}
 
 
-def _foldwise_patterns(plan, codes, n_classes, signal):
-    """Return the patterns of models with steps or training sets of their own."""
+def _foldwise_weights(plan, codes, n_classes):
+    """Return the weights of models with steps or training sets of their own."""
     rows, of_all = plan.whole.train, plan.whole.plan
-    patterns = class_patterns(of_all, codes[rows], n_classes, signal[rows])
-    total, times, nobody = 0.0, 0, np.empty((1, 0), int)
+    weights = {}
+    for kind, W in _weights(of_all, codes[rows], n_classes).items():
+        weights[kind] = np.zeros((len(W), len(codes)))
+        weights[kind][:, rows] = W
+    total, times = np.zeros((n_classes, len(codes))), 0
+    nobody = np.empty((1, 0), int)
     for train, scores in plan.fitted(codes, n_classes):
-        mine = signal[train]
         member = (codes[train][:, None] == np.arange(n_classes)).astype(float)
-        trials = _Trials(mine - mine.mean(axis=0), member, _SMALLEST[plan.dtype.name])
+        trials = _Trials(member, _SMALLEST[plan.dtype.name])
         _, class_maps, counts = trials.fit(scores[None].astype(float), nobody)
-        total += class_maps[0]
+        total[:, train] += class_maps[0]
         times += counts[0] > 0
+    return weights | {"class_folds": _mean_over(total, times)}
+
+
+def _mean_over(total, times):
+    """Return the mean weights (c, n) of classes that so many folds (c,) train on."""
     with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: a class that no fold trains on
-        return patterns | {"class_folds": total / times[:, None]}
+        return total / times[:, None]
 
 
 def _fit(plan, codes, n_classes):
@@ -159,19 +185,17 @@ def _fit(plan, codes, n_classes):
 class _Trials:
     """What the forward models of all folds have in common."""
 
-    #: The centred channels, (n, p).
-    signal: np.ndarray
     #: 1 where a trial is of a class, else 0, (n, c).
     member: np.ndarray
     #: The smallest share of variance that is not rounding error.
     smallest: float
 
     def fit(self, scores, tests):
-        """Return A' (k, q, p), class patterns (k, c, p) and class counts (k, c).
+        """Return weights of A' (k, q, n), of class patterns (k, c, n), and counts.
 
         Of k models with scores (k, q, n), which are used up; those of the test trials
-        (k, m), which a model was not trained on, do not matter. The pattern of a class
-        without any training trial is zero.
+        (k, m), which a model was not trained on, do not matter. The weights of a class
+        without any training trial are zero. The counts (k, c) are of training trials.
         """
         left_out = tests[:, None]
         np.put_along_axis(scores, left_out, 0, axis=2)
@@ -179,10 +203,11 @@ class _Trials:
         scores -= scores.sum(axis=2, keepdims=True) / n_train
         np.put_along_axis(scores, left_out, 0, axis=2)
         covariance = scores @ scores.transpose(0, 2, 1)
-        forward = _inverse(covariance, self.smallest) @ (scores @ self.signal)
+        inverse = _inverse(covariance, self.smallest)
         counts = self.member.sum(axis=0) - self.member[tests].sum(axis=1)
         means = (scores @ self.member) / np.maximum(counts, 1)[:, None]  # (k, q, c)
-        return forward, means.transpose(0, 2, 1) @ forward, counts
+        of_classes = (means.transpose(0, 2, 1) @ inverse) @ scores
+        return inverse @ scores, of_classes, counts
 
 
 def _inverse(covariance, smallest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,15 +19,18 @@ from ..inference.null import Alternative
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
+from ..viz.patterns import plot_patterns
 from .base import SubjectResult, SummariesMixin
 from .kinds import figure_method, result_kind
+from .patterns import RegionPatternsMixin
+from .places import Places
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
 @result_kind
-class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
+class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
     """Decoding all over a brain, see :func:`searchlight` and :func:`decode_regions`.
 
     A position is the centre of a searchlight, a region, or a feature. Positions where
@@ -274,6 +278,83 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
         """
         return make_image(self, name, metric, correction, threshold)
 
+    def confusion(self, region: str | int | None = None) -> DataFrame:
+        """Count which classes are taken for which in one region.
+
+        Parameters
+        ----------
+        region : str, int or None
+            The region, by its name or its number in the atlas; of searchlights the
+            centre, by its number in `positions`. None: the only one that there is.
+
+        Returns
+        -------
+        table : pandas.DataFrame, shape (c, c)
+            How many trials of a class (rows) were taken for which class (columns), by
+            their labels. What is in ``result.metrics["confusion_matrix"]``, which need
+            not have been asked for.
+
+        Raises
+        ------
+        ValueError
+            If there is no such region, or if it was not decoded; if trials are in
+            several test sets and the confusion matrix was not among `scoring`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import decode_regions
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.tile(["face", "house", "tool"], 10)
+        >>> X = rng.normal(size=(30, 6)) + 2 * (y == "face")[:, None]
+        >>> table = decode_regions(X, y).confusion()
+        >>> table.loc["house"].to_dict()  # what the houses were taken for
+        {'face': 0, 'house': 5, 'tool': 5}
+        """
+        import pandas as pd  # slow to import, and only tables need it
+
+        position, name = self._position_of(region), "confusion_matrix"
+        if name in self.metrics:
+            counts = self.metrics[name][position]
+        else:
+            counts = self._count_confusions(position)
+        return pd.DataFrame(
+            counts.astype(int),
+            index=pd.Index(self.classes, name="true"),
+            columns=pd.Index(self.classes, name="predicted"),
+        )
+
+    def _count_confusions(self, position):
+        """Count predictions (c, c), of trials that were each predicted once."""
+        rows = np.concatenate(self.tests)
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError(
+                "Trials are in several test sets, and only one prediction of each was "
+                "kept. Run the analysis again with scoring=['accuracy', "
+                "'confusion_matrix']."
+            )
+        counts = np.zeros((len(self.classes),) * 2, int)
+        np.add.at(counts, (self.y[rows], self.predicted[position, rows]), 1)
+        return counts
+
+    def _position_of(self, region):
+        """Return the position of a region, or of the only one; it must be decoded."""
+        n = len(self.positions)
+        if region is None and n == 1:
+            region = 0
+        elif self.geometry.kind == "regions" and region is not None:
+            region = self.geometry.find(region)
+        elif not isinstance(region, Integral) or not 0 <= region < n:
+            raise ValueError(
+                f"Invalid value for 'region': {region!r}. This result has "
+                f"{self.geometry.describe()}; name one of them, regions by their name "
+                "or number in the atlas, others by their number in result.positions."
+            )
+        if not self.decoded[region]:
+            where = Places.of(self).word(region)
+            raise ValueError(f"Nothing could be decoded at {where}.")
+        return int(region)
+
     def peaks(
         self,
         correction: CorrectionName = "max",
@@ -324,6 +405,7 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
         return peak_table(self, correction, alpha, metric, min_distance, min_score)
 
     plot = figure_method(plot_volume)
+    plot_patterns = figure_method(plot_patterns)
 
 
 # ----------------------------------------------------------------------------- peaks

@@ -1,4 +1,4 @@
-"""Channels in results: what is kept of an mne.Info, and patterns as MNE objects."""
+"""Patterns in results, as MNE objects or brain images, and the channels they are of."""
 
 from __future__ import annotations
 
@@ -22,8 +22,71 @@ _AVERAGES = ("full", "folds")
 
 
 @record
-class PatternsMixin:
+class PatternMaps:
     """A result that may hold activation patterns; comes before `SubjectResult`.
+
+    Parameters
+    ----------
+    pattern_maps : dict of str -> array
+        Activation patterns in the data's own units: "class", "class_folds" and
+        "discriminant", see `patterns`. Empty unless the kernel is linear.
+    """
+
+    pattern_maps: dict[str, NDArray] = field(default_factory=dict)
+
+    def _convert_maps(self):
+        """Make arrays of the maps."""
+        self._convert(
+            lambda maps: {kind: np.asarray(values) for kind, values in maps.items()},
+            "pattern_maps",
+        )
+
+    def _check_asked(self, kind, average):
+        """Refuse patterns that no result has."""
+        check_option("kind", kind, _KINDS)
+        check_option("average", average, _AVERAGES)
+        if (kind, average) == ("discriminant", "folds"):
+            raise ValueError(
+                "Every fold has discriminants of its own, whose patterns cannot be "
+                "averaged. Use kind='class' with average='folds', or average='full'."
+            )
+        if average == "folds" and self.parameters.get("mode") == "other_trials":
+            raise ValueError(
+                "There are no folds to average over: the models were trained on all "
+                "trials, and tested on others. Use average='full'."
+            )
+
+    def _maps_of(self, kind, average):
+        """Return the maps of a kind, or say why there are none."""
+        if not self.pattern_maps:
+            kernel = self.parameters.get("kernel", "unknown")
+            raise ValueError(
+                "This result holds no activation patterns. They are computed for the "
+                "trained classes, with kernel='linear', GraphSmooth or Penalty, or a "
+                f"list of only these; its kernel is {kernel}. Run the analysis with "
+                f"kernel='linear'{self._other_way}."
+            )
+        if kind == "discriminant" and kind not in self.pattern_maps:
+            raise ValueError(
+                "Every repeat has averages of its own and so its own discriminants, "
+                "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
+            )
+        return self.pattern_maps[kind if average == "full" else "class_folds"]
+
+    def _pattern_labels(self, kind):
+        """Return what each of the patterns of a kind is called."""
+        if kind == "class":
+            return list(map(str, self.classes))
+        n = len(self.classes) - 1
+        return [f"discriminant {i + 1}" for i in range(n)]
+
+    #: What else there is to do where there are no patterns.
+    _other_way: ClassVar[str] = ""
+
+
+@record
+class PatternsMixin(PatternMaps):
+    """A result that may hold activation patterns of channels.
 
     A subclass has the positions of its patterns in the fields that `pattern_axes`
     names: the times come last, frequencies may come before them.
@@ -38,16 +101,15 @@ class PatternsMixin:
     """
 
     pattern_axes: ClassVar[tuple[str, ...]] = ("times",)
+    _other_way: ClassVar[str] = (
+        ", or take the patterns of the whole result instead of its diagonal"
+    )
 
-    pattern_maps: dict[str, NDArray] = field(default_factory=dict)
     info_fif: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(
-            lambda maps: {kind: np.asarray(values) for kind, values in maps.items()},
-            "pattern_maps",
-        )
+        self._convert_maps()
         if self.info_fif is not None:
             self._convert(np.asarray, "info_fif")
         super().__post_init__()
@@ -114,30 +176,17 @@ class PatternsMixin:
         .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
-        check_option("kind", kind, _KINDS)
-        check_option("average", average, _AVERAGES)
-        if (kind, average) == ("discriminant", "folds"):
+        self._check_asked(kind, average)
+        if self.info_fif is None:
             raise ValueError(
-                "Every fold has discriminants of its own, whose patterns cannot be "
-                "averaged. Use kind='class' with average='folds', or average='full'."
+                "This result holds no activation patterns: it was computed from "
+                "arrays, and patterns belong to channels. Use the functions for "
+                "epochs, such as decode_epochs or generalize_epochs."
             )
-        if average == "folds" and self.parameters.get("mode") == "other_trials":
-            raise ValueError(
-                "There are no folds to average over: the models were trained on all "
-                "trials, and tested on others. Use average='full'."
-            )
-        maps = self._kept_patterns()
-        if kind == "discriminant" and kind not in maps:
-            raise ValueError(
-                "Every repeat has averages of its own and so its own discriminants, "
-                "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
-            )
-        maps = maps[kind if average == "full" else "class_folds"]
-        labels = list(map(str, self.classes))
+        maps, labels = self._maps_of(kind, average), self._pattern_labels(kind)
         trained = self.y if self._chosen is None else self.y[self._chosen]
         counts = np.bincount(trained, minlength=len(labels)) // self._n_repeats
         if kind == "discriminant":
-            labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
             counts = [sum(counts)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
@@ -146,24 +195,136 @@ class PatternsMixin:
             for i, label in enumerate(labels)
         }
 
-    def _kept_patterns(self):
-        """Return the maps by kind, or say why there are none."""
-        if self.info_fif is None:
+
+@record
+class RegionPatternsMixin(PatternMaps):
+    """A result that may hold activation patterns of voxels, of every region its own.
+
+    Parameters
+    ----------
+    pattern_maps : dict of str -> array, shape (M, n_patterns)
+        Activation patterns in the units of the data, of the M `pattern_features`:
+        "class", "class_folds" and "discriminant", see `patterns`. Empty for
+        searchlights and unless the kernel is linear.
+    pattern_features : array of int, shape (M,)
+        The voxels, vertices or features that are decoded in each region, region after
+        region (`n_features` of each): positions in ``geometry.base``. Empty for
+        searchlights and unless the kernel is linear.
+    """
+
+    pattern_features: NDArray = field(default_factory=lambda: np.empty(0, int))
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        self._convert_maps()
+        features = np.asarray(self.pattern_features)
+        features = features if features.size else np.empty(0, int)
+        object.__setattr__(self, "pattern_features", features)
+        super().__post_init__()
+        self._check_patterns()
+
+    def _check_patterns(self):
+        """Raise a ValueError unless patterns belong to the features of the regions."""
+        features, n = self.pattern_features, int(np.sum(self.n_features))
+        if len(features) == 0 and not self.pattern_maps:
+            return
+        shapes = {name: maps.shape for name, maps in self.pattern_maps.items()}
+        right = all(len(shape) == 2 and shape[0] == n for shape in shapes.values())
+        inside = features.dtype.kind in "iu" and features.shape == (n,)
+        if inside and n:
+            last = self.geometry.base.n_positions - 1
+            inside = 0 <= features.min() and features.max() <= last
+        if not (right and inside):
             raise ValueError(
-                "This result holds no activation patterns: it was computed from "
-                "arrays, and patterns belong to channels. Use the functions for "
-                "epochs, such as decode_epochs or generalize_epochs."
+                f"Patterns need one row for each of the {n} features of all regions, "
+                "and pattern_features the position of each; got patterns of shapes "
+                f"{shapes} and pattern_features of shape {features.shape}, dtype "
+                f"{features.dtype}."
             )
-        if not self.pattern_maps:
-            kernel = self.parameters.get("kernel", "unknown")
+
+    def patterns(
+        self,
+        kind: Literal["class", "discriminant"] = "class",
+        *,
+        average: Literal["full", "folds"] = "full",
+        region: str | int | None = None,
+    ) -> dict[str, Any]:
+        """Return the activation patterns [1]_ of regions as brain images.
+
+        Every region has models of its own, and so patterns of its own. They have no
+        p-value: look at regions whose score is above chance.
+
+        Parameters
+        ----------
+        kind : {"class", "discriminant"}
+            "class": how the signal of each class differs from the mean of all trials,
+            as far as the model sees it. "discriminant": how the signal changes with
+            the score of each discriminant, the most discriminant one first. A unit of
+            the score is about the square root of n_trials within-class standard
+            deviations, and its sign is free: the largest value of each region's map is
+            positive.
+        average : {"full", "folds"}
+            The patterns of the model of all trials (of all that are trained with), or
+            the mean over the models of all folds, each on its training trials ("class"
+            only).
+        region : str, int or None
+            One region, by its name or its number in the atlas; None: all of them. Where
+            regions overlap, the image then shows the one that other images show.
+
+        Returns
+        -------
+        patterns : dict of str -> image or pandas.Series
+            One per class, by its label, or "discriminant 1" and so on:
+            nibabel.Nifti1Image or nilearn.surface.SurfaceImage, in single precision, 0
+            outside of the regions and NaN where no pattern is asked for or voxels were
+            left out. Of arrays, a Series by the names of columns (their numbers as
+            text where they have none). The unit is that of the images: what z-scores
+            divided by is taken back, group by group. The means that z-scores take out
+            of every group are not part of a pattern, since no model sees them.
+
+        Raises
+        ------
+        ValueError
+            If the result holds no patterns, if a name is unknown, or for "discriminant"
+            if trials were grouped anew (``n_repeats``).
+
+        References
+        ----------
+        .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
+           linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
+        """
+        labels, maps = self._pattern_values(kind, average, region)
+        columns = zip(labels, maps.T, strict=True)
+        return {label: _paint(self.geometry.base, values) for label, values in columns}
+
+    def _pattern_values(self, kind, average, region):
+        """Return labels, and patterns (base positions, n_patterns), NaN where none."""
+        self._check_asked(kind, average)
+        if self.geometry.kind != "regions":
             raise ValueError(
-                "This result holds no activation patterns. They are computed for the "
-                "trained classes, with kernel='linear', GraphSmooth or Penalty, or a "
-                f"list of only these; its kernel is {kernel}. Run the analysis with "
-                "kernel='linear', or take the patterns of the whole result instead of "
-                "its diagonal."
+                "Searchlights hold no activation patterns, which would be one image "
+                "for every centre. Use decode_regions, with an atlas or with "
+                "labels_img=None for all voxels of the mask together."
             )
-        return self.pattern_maps
+        maps = self._maps_of(kind, average)
+        features = self.pattern_features
+        of = np.repeat(np.arange(len(self.n_features)), self.n_features)
+        if region is not None:
+            rows = of == self._position_of(region)
+        else:  # where regions overlap, as in all images
+            rows = of == self.geometry.index[features]
+        values = np.full((self.geometry.base.n_positions, maps.shape[1]), np.nan)
+        values[features[rows]] = maps[rows]
+        return self._pattern_labels(kind), values
+
+
+def _paint(space, values):
+    """Return an image of values (n_positions,), or of plain features a Series."""
+    if space.kind != "features":
+        return space.to_img(values)
+    import pandas as pd  # slow to import, and only tables need it
+
+    return pd.Series(values, index=space.columns()["feature"].astype(str))
 
 
 def _at_rate_of(times, info):

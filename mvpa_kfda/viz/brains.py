@@ -360,25 +360,18 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     values = space.to_img(picture.values, outside=np.nan).data.parts
     marks = np.zeros(result.shape) if picture.marked is None else picture.marked
     marks = space.to_img(marks.astype(np.int32), dtype=np.int32).data.parts
+    colors = {"vmin": picture.norm.vmin, "vmax": picture.norm.vmax}
+    colors["cmap"] = _fading(picture)
     figure = new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
     left, bottom, width, height = _BRAINS
     width, height = width / len(parts), height / len(views)
     for row, view in enumerate(reversed(views)):
         for column, part in enumerate(parts):
-            corner = left + column * width, bottom + row * height
-            ax = figure.add_axes(_grown(*corner, width, height), projection="3d")
-            ax.patch.set_visible(False)  # or it hides parts of its neighbours
-            background = _shading(surface, part, bg_img)
-            _draw_hemisphere(
-                ax,
-                surface,
-                part,
-                str(view),
-                values[part],
-                marks[part],
-                picture,
-                background,
+            box = left + column * width, bottom + row * height, width, height
+            ax, mesh = draw_hemisphere(
+                figure, box, surface, part, str(view), values[part], bg_img, colors
             )
+            _outline_vertices(ax, mesh, part, marks[part])
     for column, part in enumerate(parts):
         middle = left + (column + 0.5) * width
         figure.text(middle, 0.89, part.capitalize(), ha="center")
@@ -391,26 +384,33 @@ def _grown(left, bottom, width, height, by=0.12):
     return left - rim[0], bottom - rim[1], width + 2 * rim[0], height + 2 * rim[1]
 
 
-def _draw_hemisphere(ax, surface, part, view, values, marks, picture, background):
-    """Draw one hemisphere from one side."""
-    from nilearn.plotting import plot_surf, plot_surf_contours
+def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
+    """Draw one hemisphere from one side; return the Axes and the mesh."""
+    from nilearn.plotting import plot_surf
     from nilearn.surface import InMemoryMesh
 
+    ax = figure.add_axes(_grown(*box), projection="3d")
+    ax.patch.set_visible(False)  # or it hides parts of its neighbours
     # Copies, because nilearn moves the coordinates it is given.
     mesh = InMemoryMesh(surface.coordinates[part].copy(), surface.faces[part].copy())
     plot_surf(
         mesh,
         values,
-        bg_map=background,
+        bg_map=_shading(surface, part, bg_img),
         hemi=part,
         view=view,
-        cmap=_fading(picture),
-        vmin=picture.norm.vmin,
-        vmax=picture.norm.vmax,
         colorbar=False,
         axes=ax,
         engine="matplotlib",
+        **colors,
     )
+    return ax, mesh
+
+
+def _outline_vertices(ax, mesh, part, marks):
+    """Draw a line around the marked vertices (n_vertices,) of a hemisphere."""
+    from nilearn.plotting import plot_surf_contours
+
     if marks.any():
         # Around the marked vertices and not over them, so that they are seen, and so
         # that nilearn finds an area even where there is one vertex alone.
