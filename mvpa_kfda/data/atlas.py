@@ -15,8 +15,17 @@ from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
 
 from ..utils.checks import check_per_trial, quoted, warn
+from .cifti import (
+    cifti_space,
+    is_cifti,
+    load_cifti_labels,
+    load_cifti_mask,
+    load_ciftis,
+    mask_ciftis,
+)
 from .images import (
     Images,
+    check_no_mesh,
     check_usable,
     features,
     is_masker,
@@ -25,7 +34,7 @@ from .images import (
     read_table,
     surface_space,
 )
-from .space import FeatureSpace, RegionSpace, VolumeSpace
+from .space import FeatureSpace, ParcelSpace, RegionSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
     check_mesh,
@@ -50,7 +59,7 @@ from .volumes import (
 _NO_REGION = ("", "background")
 
 
-def read_regions(imgs, labels_img, mask_img=None, lut=None):
+def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
     labels_img, lut, listed = _unpack(labels_img, lut)
     if is_masker(labels_img):
@@ -63,8 +72,13 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None):
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
             "as imgs."
         )
-    names = None
-    if is_table(imgs):
+    names, of_cifti = None, not is_table(imgs) and is_cifti(imgs)
+    if not of_cifti:
+        check_no_mesh(mesh)
+    if of_cifti:
+        images, labels, present, own = _from_ciftis(imgs, labels_img, mask_img, mesh)
+        lut = own if lut is None else lut
+    elif is_table(imgs):
         labels_img, names = _numbered(labels_img)
         images, labels, present = _from_array(imgs, labels_img, mask_img)
     elif is_surface(imgs):
@@ -186,6 +200,34 @@ def _from_surfaces(imgs, labels_img, mask_img):
         X = mask_surfaces(surfaces, parts)
         images = Images(X, surface_space(like.mesh, parts), usable_columns(X))
     return images, labels[chosen], np.unique(atlas)
+
+
+def _from_ciftis(imgs, labels_img, mask_img, mesh):
+    """Return images, the region of every column, the atlas' regions, their names."""
+    files = load_ciftis(imgs)
+    axis, space = files[0].columns, cifti_space(files[0], mesh)
+    if np.ndim(labels_img) == 1:
+        atlas, texts = _numbered(labels_img)
+        if atlas.shape != (len(axis),):
+            raise ValueError(
+                f"labels_img must hold the region of each of the {space.describe()}, "
+                f"shape ({len(axis)},); got shape {atlas.shape}."
+            )
+        labels, names = atlas, dict(enumerate(texts or [], start=1))
+    else:
+        labels, atlas, names = load_cifti_labels(labels_img, axis)
+    labels, present = _whole(labels), np.unique(_whole(atlas))
+    if mask_img is not None:
+        labels = np.where(load_cifti_mask(mask_img, axis), labels, 0)
+    chosen = _check_any(labels != 0)
+    if isinstance(space, ParcelSpace):
+        chosen = np.ones(len(chosen), dtype=bool)  # images of them are of all
+    else:
+        space = replace(space, mask=chosen)
+    X = mask_ciftis(files, chosen)
+    table = pd.DataFrame({"index": list(names), "name": list(names.values())})
+    images = Images(X, space, usable_columns(X))
+    return images, labels[chosen], present, table if names else None
 
 
 def _numbered(labels):

@@ -1,4 +1,4 @@
-"""Where the positions of a result are: voxels, vertices, regions or plain features.
+"""Where the positions of a result are: voxels, vertices, both, regions or features.
 
 A position is one value of a map, e.g. the centre of a searchlight. A space says where
 each of them is, paints values into an image, and packs itself into plain arrays that a
@@ -14,6 +14,8 @@ from ..utils.checks import check_option, counted
 from ..utils.files import same_content
 
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
+_CORTEX = "CIFTI_STRUCTURE_CORTEX_"  # begins the names of both in CIFTI files
+_PREFIX = "CIFTI_STRUCTURE_"
 
 
 @runtime_checkable
@@ -46,7 +48,7 @@ class Space(Protocol):
     def describe(self):
         """Word how many positions there are, e.g. "530 voxels"."""
 
-    def to_img(self, values, outside=0.0, dtype=np.float32):
+    def to_img(self, values, outside=0.0, dtype=np.float32, name="values"):
         """Make an image of values (n_positions,), or raise a ValueError."""
 
     def pack(self):
@@ -74,7 +76,7 @@ class _Places:
         """Word how many positions there are, e.g. "530 voxels"."""
         return counted(self.n_positions, self.noun)
 
-    def to_img(self, values, outside=0.0, dtype=np.float32):
+    def to_img(self, values, outside=0.0, dtype=np.float32, name="values"):
         """Make an image: a volume with the mask's affine, or one on the same meshes.
 
         Parameters
@@ -85,11 +87,13 @@ class _Places:
             Value everywhere else.
         dtype : type, default=float32
             Type of the image's numbers.
+        name : str, default="values"
+            Name of the map in a CIFTI image; others have none.
 
         Returns
         -------
-        img : nibabel.Nifti1Image or nilearn.surface.SurfaceImage
-            The image, on the whole grid or on all vertices.
+        img : nibabel.Nifti1Image, nilearn.surface.SurfaceImage or nibabel.Cifti2Image
+            The image, on the whole grid, on all vertices, or on the CIFTI file's axis.
 
         Raises
         ------
@@ -102,7 +106,7 @@ class _Places:
                 f"values must hold one number for each of the {self.describe()}, shape "
                 f"({self.n_positions},); got shape {values.shape}."
             )
-        return self._image(values, outside, dtype)
+        return self._image(values, outside, dtype, name)
 
     def pack(self):
         """Return plain arrays, numbers and strings that `unpack_space` understands."""
@@ -198,7 +202,7 @@ class VolumeSpace(_Places):
         """Return the columns of a table: x, y and z in mm."""
         return dict(zip("xyz", self.points.T, strict=True))
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         import nibabel  # slow to import, and only images need it
 
         data = np.full(self.mask.shape, outside, dtype=dtype)
@@ -328,7 +332,7 @@ class SurfaceSpace(_Places):
         pieces = np.split(np.asarray(values), np.cumsum(counts)[:-1])
         return dict(zip(self.mask, pieces, strict=True))
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         from nilearn.surface import InMemoryMesh, SurfaceImage
 
         data = {}
@@ -337,6 +341,251 @@ class SurfaceSpace(_Places):
             data[part][self.mask[part]] = piece
         mesh = {p: InMemoryMesh(self.coordinates[p], self.faces[p]) for p in data}
         return SurfaceImage(mesh, data)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GrayordinateSpace(_Places):
+    """Vertices of surfaces and voxels of other structures, as a CIFTI file has them.
+
+    The fields hold the file's axis of brain models; positions are in its order.
+
+    Parameters
+    ----------
+    structures : array of str, shape (n_structures,)
+        CIFTI's names of the brain structures.
+    n_vertices : array of int, shape (n_structures,)
+        Vertices of each structure's whole surface; 0: it consists of voxels.
+    structure : array of int, shape (n,)
+        Structure that each column of the file is in, an index.
+    vertex : array of int, shape (n,)
+        Its vertex, -1 for a voxel.
+    voxel : array of int, shape (n, 3)
+        Its voxel, -1 for a vertex.
+    shape : array of int, shape (3,), or None
+        Shape of the voxels' grid; None without voxels.
+    affine : array, shape (4, 4), or None
+        From voxel indices to mm.
+    mask : array of bool, shape (n,)
+        True where a position is.
+    coordinates, faces : dict of str -> array
+        "left", "right" -> mesh of that hemisphere's cortex as in `SurfaceSpace`; empty
+        if none was given.
+
+    Examples
+    --------
+    >>> space = GrayordinateSpace(
+    ...     ["CIFTI_STRUCTURE_THALAMUS_LEFT"],
+    ...     [0],
+    ...     [0, 0],
+    ...     [-1, -1],
+    ...     [[0, 0, 1], [0, 0, 2]],
+    ...     [1, 1, 3],
+    ...     np.diag([2.0, 2.0, 2.0, 1.0]),
+    ...     [True, True],
+    ...     {},
+    ...     {},
+    ... )
+    >>> space.columns()["structure"].tolist(), space.columns()["z"].tolist()
+    (['THALAMUS_LEFT', 'THALAMUS_LEFT'], [2.0, 4.0])
+    """
+
+    kind: ClassVar[str] = "grayordinates"
+    noun: ClassVar[str] = "grayordinate"
+
+    structures: np.ndarray
+    n_vertices: np.ndarray
+    structure: np.ndarray
+    vertex: np.ndarray
+    voxel: np.ndarray
+    shape: np.ndarray | None
+    affine: np.ndarray | None
+    mask: np.ndarray
+    coordinates: dict
+    faces: dict
+
+    def __post_init__(self):
+        """Normalize the arrays and check that they belong together."""
+        put = object.__setattr__
+        _normalize_axis(self)
+        put(self, "mask", np.asarray(self.mask, dtype=bool))
+        for name, dtype in {"coordinates": float, "faces": np.intp}.items():
+            arrays = getattr(self, name)
+            put(self, name, {p: np.asarray(x, dtype) for p, x in arrays.items()})
+        if self.mask.shape != self.vertex.shape:
+            raise ValueError(
+                f"A mask of {counted(len(self.vertex), self.noun)} must have shape "
+                f"({len(self.vertex)},); got {self.mask.shape}."
+            )
+        for part, corners in self.coordinates.items():
+            put_here = self.structures == cortex(part)
+            if (self.n_vertices[put_here] != len(corners)).any():
+                raise ValueError(
+                    f"The {part} mesh has {len(corners)} vertices, the file's surface "
+                    f"{self.n_vertices[put_here][0]}."
+                )
+
+    @property
+    def base(self):
+        """The space itself, whose images it makes."""
+        return self
+
+    @property
+    def n_positions(self):
+        """Number of vertices and voxels in the mask."""
+        return int(np.count_nonzero(self.mask))
+
+    def pieces(self):
+        """Yield spaces that never mix, each with the positions that it consists of.
+
+        The meshes of the cortex are one `SurfaceSpace`, each structure of voxels is a
+        `VolumeSpace`. Surfaces without a mesh are in none.
+        """
+        where = np.flatnonzero(self.mask)
+        structure, vertex = self.structure[where], self.vertex[where]
+        masks, positions = {}, []
+        for part, corners in self.coordinates.items():
+            within = np.flatnonzero(self.structures[structure] == cortex(part))
+            within = within[np.argsort(vertex[within])]
+            masks[part] = np.zeros(len(corners), dtype=bool)
+            masks[part][vertex[within]] = True
+            positions.append(within)
+        if masks:
+            surface = SurfaceSpace(self.coordinates, self.faces, masks)
+            yield surface, np.concatenate(positions)
+        for number in np.flatnonzero(self.n_vertices == 0):
+            within = np.flatnonzero(structure == number)
+            volume, order = self._volume_of(where[within])
+            yield volume, within[order]
+
+    def _volume_of(self, columns):
+        """Return the space of some columns that are voxels, and its order of them."""
+        voxels = self.voxel[columns].T
+        order = np.argsort(np.ravel_multi_index(voxels, self.shape))
+        mask = np.zeros(self.shape, dtype=bool)
+        mask[tuple(voxels)] = True
+        return VolumeSpace(mask, self.affine), order
+
+    @property
+    def volume(self):
+        """The voxels of all structures, a `VolumeSpace`, and their positions."""
+        columns = np.flatnonzero(self.mask)
+        positions = np.flatnonzero(self.vertex[columns] < 0)
+        volume, order = self._volume_of(columns[positions])
+        return volume, positions[order]
+
+    @property
+    def unplaced(self):
+        """Names of the surfaces that hold positions but have no mesh."""
+        placed = [cortex(part) for part in self.coordinates]
+        here = np.unique(self.structure[self.mask])
+        names = self.structures[here[self.n_vertices[here] > 0]].tolist()
+        return [short(name) for name in names if name not in placed]
+
+    @property
+    def points(self):
+        """Places of the positions in mm, NaN without a mesh; None if all are so."""
+        points = np.full((len(self.mask), 3), np.nan)
+        if self.affine is not None:
+            inside = self.vertex < 0
+            affine = self.affine
+            points[inside] = self.voxel[inside] @ affine[:3, :3].T + affine[:3, 3]
+        for part, corners in self.coordinates.items():
+            within = self.structures[self.structure] == cortex(part)
+            points[within] = corners[self.vertex[within]]
+        points = points[self.mask]
+        return None if np.isnan(points).all() else points
+
+    @property
+    def edges(self):
+        """Positions that touch within a structure, (2, n_edges)."""
+        edges = [positions[space.edges] for space, positions in self.pieces()]
+        return np.concatenate([np.empty((2, 0), dtype=np.intp), *edges], axis=1)
+
+    def columns(self):
+        """Return the columns of a table: structure, vertex (-1: a voxel), x, y, z."""
+        points, vertex = self.points, self.vertex[self.mask]
+        names = np.array([short(name) for name in self.structures], dtype=str)
+        columns = {"structure": names[self.structure[self.mask]]}
+        if (vertex >= 0).any():
+            columns["vertex"] = vertex
+        if points is not None:
+            columns |= dict(zip("xyz", points.T, strict=True))
+        return columns
+
+    def axis(self):
+        """Return the axis of the file, a `nibabel.cifti2.BrainModelAxis`."""
+        from nibabel.cifti2 import BrainModelAxis
+
+        surfaces = {str(n): int(k) for n, k in self._surfaces if k}
+        return BrainModelAxis(
+            self.structures[self.structure],
+            self.voxel,
+            self.vertex,
+            self.affine,
+            None if self.shape is None else tuple(self.shape.tolist()),
+            surfaces,
+        )
+
+    @property
+    def _surfaces(self):
+        """Pairs of a structure's name and the number of its vertices."""
+        return zip(self.structures, self.n_vertices, strict=True)
+
+    def _image(self, values, outside, dtype, name):
+        row = np.full(len(self.mask), outside, dtype=dtype)
+        row[self.mask] = values
+        return _scalar_image(row, self.axis(), name, "ConnDenseScalar")
+
+
+def cortex(hemisphere):
+    """Return CIFTI's name of the cortex of a hemisphere, "left" or "right"."""
+    return _CORTEX + hemisphere.upper()
+
+
+def short(structure):
+    """Return a structure's name without what all of them begin with."""
+    return str(structure).removeprefix(_PREFIX)
+
+
+def _normalize_axis(space):
+    """Make arrays of what was read of a CIFTI axis, and check their shapes."""
+    types = {"structures": str, "n_vertices": np.intp, "structure": np.intp}
+    types |= {"vertex": np.intp, "voxel": np.intp, "shape": np.intp, "affine": float}
+    for name, dtype in types.items():
+        value = getattr(space, name)
+        if value is not None:
+            object.__setattr__(space, name, np.asarray(value, dtype=dtype))
+    n, n_structures = len(space.structure), len(space.structures)
+    fit = space.vertex.shape == (n,) and space.voxel.shape == (n, 3)
+    fit &= space.n_vertices.shape == (n_structures,)
+    if not fit or (space.structure >= n_structures).any():
+        raise ValueError(
+            "The columns of a CIFTI file need a structure, a vertex and a voxel each; "
+            f"got {space.structure.shape}, {space.vertex.shape} and "
+            f"{space.voxel.shape}, and {space.n_vertices.shape} numbers of vertices "
+            f"for {n_structures} structures."
+        )
+    inside = space.vertex < 0
+    voxels = space.voxel[inside]
+    grid = space.shape is not None and space.affine is not None
+    if len(voxels) and not (grid and ((voxels >= 0) & (voxels < space.shape)).all()):
+        raise ValueError("The voxels of a CIFTI file must lie in its grid.")
+    limits = space.n_vertices[space.structure[~inside]]
+    if (space.vertex[~inside] >= limits).any():
+        raise ValueError("The vertices of a CIFTI file must lie on its surfaces.")
+    vertices = np.stack([space.structure[~inside], space.vertex[~inside]], axis=1)
+    if any(len(np.unique(x, axis=0)) < len(x) for x in (vertices, voxels)):
+        raise ValueError("A CIFTI file must hold every vertex and voxel once.")
+
+
+def _scalar_image(row, axis, name, intent):
+    """Return a CIFTI image of one map."""
+    from nibabel.cifti2 import Cifti2Image, ScalarAxis
+
+    header = ScalarAxis([name]), axis
+    img = Cifti2Image(row[np.newaxis], header, dtype=row.dtype)
+    img.nifti_header.set_intent(intent)
+    return img
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -349,7 +598,7 @@ class RegionSpace(_Places):
         Names of the regions; two regions may have the same.
     ids : array of int, shape (n_regions,)
         Their numbers in the atlas, not 0 and each used once.
-    base : VolumeSpace or SurfaceSpace
+    base : VolumeSpace, SurfaceSpace, GrayordinateSpace or another
         The voxels or vertices that the regions consist of.
     labels : array of int, shape (base.n_positions,)
         Number of the region that each voxel or vertex is in, 0 for none.
@@ -370,7 +619,7 @@ class RegionSpace(_Places):
 
     names: np.ndarray
     ids: np.ndarray
-    base: VolumeSpace | SurfaceSpace
+    base: Space
     labels: np.ndarray
 
     def __post_init__(self):
@@ -431,10 +680,10 @@ class RegionSpace(_Places):
         places = {} if points is None else dict(zip("xyz", points.T, strict=True))
         return {"region": self.names, **places}
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         # The last value is for index -1, no region.
         palette = np.append(values, outside)
-        return self.base.to_img(palette[self.index], outside, dtype)
+        return self.base.to_img(palette[self.index], outside, dtype, name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -496,12 +745,76 @@ class FeatureSpace(_Places):
         """Return the column of a table: the feature's name or index."""
         return {"feature": np.arange(self.n) if self.names is None else self.names}
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         raise ValueError(
             "There is no image of this result: its features are columns of an array "
             "and have no place in a brain. Use result.to_dataframe() or "
             "result.scores, or run the analysis on images."
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParcelSpace(FeatureSpace):
+    """Parcels of a CIFTI file, features with names that are painted as a whole.
+
+    Parameters
+    ----------
+    names : array of str, shape (n,)
+        Names of the parcels.
+    n : int
+        Number of parcels.
+    parcel : array of int, shape (m,)
+        The parcel of each of its m vertices and voxels, an index.
+    structures, n_vertices, structure, vertex, voxel, shape, affine
+        Where these are, as in `GrayordinateSpace`; the structure of a voxel is -1.
+    """
+
+    kind: ClassVar[str] = "parcels"
+    noun: ClassVar[str] = "parcel"
+
+    parcel: np.ndarray
+    structures: np.ndarray
+    n_vertices: np.ndarray
+    structure: np.ndarray
+    vertex: np.ndarray
+    voxel: np.ndarray
+    shape: np.ndarray | None
+    affine: np.ndarray | None
+
+    def __post_init__(self):
+        """Normalize the arrays and check that they belong together."""
+        super().__post_init__()
+        object.__setattr__(self, "parcel", np.asarray(self.parcel, dtype=np.intp))
+        _normalize_axis(self)
+        known = (self.parcel >= 0) & (self.parcel < self.n)
+        if self.parcel.shape != self.vertex.shape or not known.all():
+            raise ValueError("Every vertex and voxel must be in one of the parcels.")
+
+    def columns(self):
+        """Return the column of a table: the parcel's name."""
+        return {self.noun: self.names}
+
+    def axis(self):
+        """Return the axis of the file, a `nibabel.cifti2.ParcelsAxis`."""
+        from nibabel.cifti2 import ParcelsAxis
+
+        voxels, vertices = [], np.empty(self.n, dtype=object)
+        for number in range(self.n):
+            own = self.parcel == number
+            voxels.append(self.voxel[own & (self.vertex < 0)].astype("i4"))
+            vertices[number] = {
+                str(self.structures[k]): self.vertex[own & (self.structure == k)]
+                for k in np.unique(self.structure[own & (self.vertex >= 0)])
+            }
+        shape = None if self.shape is None else tuple(self.shape.tolist())
+        surfaces = zip(self.structures.tolist(), self.n_vertices.tolist(), strict=True)
+        return ParcelsAxis(
+            self.names, voxels, vertices, self.affine, shape, dict(surfaces)
+        )
+
+    def _image(self, values, outside, dtype, name):
+        row = np.asarray(values, dtype=dtype)
+        return _scalar_image(row, self.axis(), name, "ConnParcelScalr")
 
 
 def numbered(mask):
@@ -513,7 +826,15 @@ def numbered(mask):
 
 #: Kind of space -> its class.
 SPACES = {
-    cls.kind: cls for cls in (VolumeSpace, SurfaceSpace, RegionSpace, FeatureSpace)
+    cls.kind: cls
+    for cls in (
+        VolumeSpace,
+        SurfaceSpace,
+        GrayordinateSpace,
+        RegionSpace,
+        FeatureSpace,
+        ParcelSpace,
+    )
 }
 
 
