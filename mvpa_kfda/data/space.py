@@ -29,6 +29,7 @@ class Space(Protocol):
     kind: ClassVar[str]  #: its name, in files too
     noun: ClassVar[str]  #: what one position is called
     base: "Space"  #: the space that its images are of: itself, or that of the regions
+    ending: ClassVar[str | None]  #: of the files of its images; None: no single file
 
     @property
     def n_positions(self):
@@ -61,6 +62,7 @@ class _Places:
 
     kind: ClassVar[str]
     noun: ClassVar[str]
+    ending: ClassVar[str | None] = None
 
     def __eq__(self, other):
         """Tell whether the other space is of the same kind and has the same places."""
@@ -144,6 +146,7 @@ class VolumeSpace(_Places):
 
     kind: ClassVar[str] = "volume"
     noun: ClassVar[str] = "voxel"
+    ending: ClassVar[str] = ".nii.gz"
 
     mask: np.ndarray
     affine: np.ndarray
@@ -391,6 +394,7 @@ class GrayordinateSpace(_Places):
 
     kind: ClassVar[str] = "grayordinates"
     noun: ClassVar[str] = "grayordinate"
+    ending: ClassVar[str] = ".dscalar.nii"
 
     structures: np.ndarray
     n_vertices: np.ndarray
@@ -771,6 +775,7 @@ class ParcelSpace(FeatureSpace):
 
     kind: ClassVar[str] = "parcels"
     noun: ClassVar[str] = "parcel"
+    ending: ClassVar[str] = ".pscalar.nii"
 
     parcel: np.ndarray
     structures: np.ndarray
