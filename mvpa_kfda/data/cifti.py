@@ -107,10 +107,6 @@ def load_cifti(item, name):
             f"time points and whose columns are grayordinates or parcels, {_ALLOWED}."
         )
     _scale_to_mm(axes[1], item)
-    if item.dataobj.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name} must hold real numbers; its type is {item.dataobj.dtype}."
-        )
     return Cifti(item, *axes)
 
 
