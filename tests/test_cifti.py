@@ -474,7 +474,7 @@ def test_names_of_parcels_and_of_an_adjacency_must_agree():
         searchlight(parcels(), Y, adjacency=(CHAIN, names))
 
 
-# ---------------------------------------------------- atlases and masks on other columns
+# --------------------------------------------------- atlases and masks on other columns
 
 
 def test_an_atlas_of_the_whole_cortex_is_matched_by_vertex():
