@@ -2,6 +2,7 @@
 
 import nibabel
 import numpy as np
+import pandas as pd
 import pytest
 from nibabel.cifti2 import (
     BrainModelAxis,
@@ -16,6 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import build
 from mvpa_kfda import decode_regions, group_inference, load_result, searchlight
+from mvpa_kfda.cli import report
+from mvpa_kfda.cli.main import main
 from mvpa_kfda.data.cifti import cifti_space, load_cifti
 from mvpa_kfda.data.images import read_images
 from mvpa_kfda.data.neighbours import touching
@@ -280,19 +283,18 @@ def test_places_are_in_mm_whatever_the_unit_of_the_file(tmp_path, exponent):
     assert_allclose(space.axis().affine, AFFINE, rtol=0, atol=1e-9)
 
 
+def gifti(part):
+    """Return a mesh as the image that a .surf.gii file holds."""
+    mesh, array = MESH.parts[part], nibabel.gifti.GiftiDataArray
+    points = array(mesh.coordinates.astype(np.float32), "NIFTI_INTENT_POINTSET")
+    corners = array(mesh.faces.astype(np.int32), "NIFTI_INTENT_TRIANGLE")
+    return nibabel.GiftiImage(darrays=[points, corners])
+
+
 def test_meshes_are_given_in_several_ways(tmp_path):
     paths = {}
-    for part, mesh in MESH.parts.items():
-        arrays = [
-            nibabel.gifti.GiftiDataArray(
-                mesh.coordinates.astype(np.float32), "NIFTI_INTENT_POINTSET"
-            ),
-            nibabel.gifti.GiftiDataArray(
-                mesh.faces.astype(np.int32), "NIFTI_INTENT_TRIANGLE"
-            ),
-        ]
-        img = nibabel.GiftiImage(darrays=arrays)
-        paths[part] = saved(img, tmp_path / f"{part}.surf.gii")
+    for part in MESH.parts:
+        paths[part] = saved(gifti(part), tmp_path / f"{part}.surf.gii")
     ways = [paths, tuple(map(str, paths.values())), dict(MESH.parts), MESH]
     for mesh in ways:
         space = read_images(IMG, mesh=mesh).space
@@ -304,6 +306,94 @@ def test_meshes_are_given_in_several_ways(tmp_path):
     only = searchlight(img, Y, mesh=(None, MESH.parts["right"]), **QUICK)
     both = searchlight(img, Y, mesh=MESH, **QUICK)
     assert only == both
+
+
+# --------------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of files of a subject, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    saved(IMG, "betas.dscalar.nii")
+    saved(parcels(".pscalar.nii"), "parcels.pscalar.nii")
+    table = pd.DataFrame({"label": Y, "run": RUNS})
+    table.to_csv("labels.tsv", sep="\t", index=False)
+    labels = np.arange(len(ALL)) % 4
+    saved(
+        build.dlabel(labels, ALL, ["???", "V1", "MT", "Pulvinar"]), "atlas.dlabel.nii"
+    )
+    for part in MESH.parts:
+        saved(gifti(part), f"{part}.surf.gii")
+    return tmp_path
+
+
+BETAS = ["betas.dscalar.nii", "--labels", "labels.tsv", "--groups", "run"]
+SURFACES = ["--mesh", "left.surf.gii", "right.surf.gii", "--radius", "9"]
+PERMUTED = ["--permutations", "19", "--seed", "0", "--null", "full"]
+
+
+def test_the_command_writes_cifti_maps(folder, capsys):
+    main(["searchlight", *BETAS, *SURFACES, *PERMUTED])
+    result = load_result("betas_searchlight.h5")
+    mesh = {part: f"{part}.surf.gii" for part in MESH.parts}
+    assert result == searchlight(
+        IMG,
+        (pd.read_csv("labels.tsv", sep="\t"), "label"),
+        mesh=mesh,
+        radius=9.0,
+        **QUICK | {"groups": "run"},
+    )
+    scores = nibabel.load("betas_searchlight_scores.dscalar.nii")
+    assert scores.header.get_axis(1) == ALL
+    assert_allclose(scores.get_fdata()[0], result.scores, rtol=1e-6, atol=0)
+    for name in ("p", "p_max", "z", "neglog10p_max"):
+        assert (folder / f"betas_searchlight_{name}.dscalar.nii").is_file()
+    for name in (".png", "_map.png"):
+        assert (folder / f"betas_searchlight{name}").is_file()
+    assert "202 grayordinates; " in capsys.readouterr().out
+
+
+def test_the_command_decodes_regions_and_leaves_rows_out(folder, monkeypatch):
+    monkeypatch.setattr(report, "_write_figures", lambda *_: {})  # as above
+    table = pd.read_csv("labels.tsv", sep="\t")
+    table.loc[:1, "label"] = "rest"
+    table.to_csv("labels.tsv", sep="\t", index=False)
+    main(["regions", *BETAS, "--atlas", "atlas.dlabel.nii", "--drop", "rest"])
+    result = load_result("betas_regions.h5")
+    labels = np.arange(len(ALL)) % 4
+    plain = decode_regions(X[2:], Y[2:], labels_img=labels, groups=RUNS[2:])
+    assert_array_equal(result.scores, plain.scores)
+    assert result.geometry.names.tolist() == ["V1", "MT", "Pulvinar"]
+    scores = nibabel.load("betas_regions_scores.dscalar.nii")
+    assert scores.header.get_axis(1) == ALL
+
+
+def test_the_command_averages_blocks_of_parcels(folder):
+    codes = [2, 2, 1, 0]
+    saved(build.dlabel(codes, PARCELS, ["???", "a", "b"]), "atlas.plabel.nii")
+    words = ["parcels.pscalar.nii", *BETAS[1:], "--atlas", "atlas.plabel.nii"]
+    main(["regions", *words, "--average-blocks"])
+    result = load_result("parcels_regions.h5")
+    starts = np.append(True, (Y[1:] != Y[:-1]) | (RUNS[1:] != RUNS[:-1]))
+    blocks = np.split(rows_of(PARCELS), np.flatnonzero(starts)[1:])
+    means = np.array([block.mean(axis=0) for block in blocks])
+    options = {"labels_img": codes, "groups": RUNS[starts]}
+    plain = decode_regions(means, Y[starts], **options)
+    assert_array_equal(result.scores, plain.scores)
+    scores = nibabel.load("parcels_regions_scores.pscalar.nii")
+    assert scores.header.get_axis(1) == PARCELS
+
+
+def test_mistakes_are_told_in_the_words_of_the_command(folder, capsys):
+    refused = {
+        "Give --mesh LEFT RIGHT, the .surf.gii files": [],
+        "--mesh got 1 files. Give two": ["--mesh", "left.surf.gii"],
+        "no such file: other.surf.gii": ["--mesh", "left.surf.gii", "other.surf.gii"],
+    }
+    for words, options in refused.items():
+        assert main(["searchlight", *BETAS, *options]) == 1
+        assert words in " ".join(capsys.readouterr().err.split())
 
 
 # -------------------------------------------------------------------- tables and tests
@@ -389,6 +479,11 @@ def test_figures_of_the_cortex_and_of_the_voxels(result):
     plain.plot()
     with pytest.raises(ValueError, match=r"'kind': 'surface'.*'bar'"):
         plain.plot(kind="surface")
+    axis = brain("thalamus_left")
+    mask_img = build.cifti_of(np.ones((1, len(axis))), axis)
+    voxels = searchlight(IMG, Y, mask_img=mask_img, mesh=MESH, **QUICK)
+    with pytest.raises(ValueError, match=r"Allowed: 'stat_map', 'glass_brain', 'bar'"):
+        voxels.plot(kind="surface")
 
 
 def test_figures_show_each_part_by_itself(result, monkeypatch):

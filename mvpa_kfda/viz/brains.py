@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -145,9 +146,10 @@ def kinds_of(space):
         return tuple(dict.fromkeys((*KINDS["regions"], *kinds_of(space.base))))
     if space.kind != "grayordinates":
         return KINDS[space.kind]
-    surface = KINDS["surface"] if space.coordinates else ()
-    volume = KINDS["volume"] if space.volume[0].n_positions else ()
-    return (*surface, *volume, *KINDS["grayordinates"])
+    # The space of the cortex comes before those of the voxels of each structure.
+    filled = {part.kind for part, where in space.pieces() if len(where)}
+    kinds = [KINDS[kind] for kind in ("surface", "volume") if kind in filled]
+    return tuple(chain(*kinds, KINDS["grayordinates"]))
 
 
 @dataclass(frozen=True)
