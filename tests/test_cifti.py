@@ -176,7 +176,14 @@ def test_regions_equal_those_of_arrays():
     painted = np.asarray(result.to_img().dataobj)[0]
     wanted = np.append(result.scores, 0)[np.where(labels, labels - 1, 3)]
     assert_allclose(painted, wanted, rtol=1e-6, atol=0)
-    # Numbers alone have their own names; a table has other ones.
+    # Labels that the file does not name are called by their numbers.
+    unnamed = build.dlabel(labels, ALL, ["???", "V1"])
+    result = decode_regions(IMG, Y, labels_img=unnamed, groups=RUNS)
+    assert result.geometry.names.tolist() == ["V1", "2", "3"]
+    lut = pd.DataFrame({"index": [1, 2, 3], "name": ["a", "b", "c"]})
+    result = decode_regions(IMG, Y, labels_img=unnamed, lut=lut, groups=RUNS)
+    assert result.geometry.names.tolist() == ["a", "b", "c"]
+    # Numbers alone are names, too.
     numbers = build.cifti_of(labels[np.newaxis].astype(float), ALL)
     result = decode_regions(IMG, Y, labels_img=numbers, groups=RUNS)
     assert result.geometry.names.tolist() == ["1", "2", "3"]
@@ -392,7 +399,7 @@ def test_mistakes_are_told_in_the_words_of_the_command(folder, capsys):
         "no such file: other.surf.gii": ["--mesh", "left.surf.gii", "other.surf.gii"],
     }
     for words, options in refused.items():
-        assert main(["searchlight", *BETAS, *options]) == 1
+        assert main(["searchlight", *BETAS, *options]) == 2
         assert words in " ".join(capsys.readouterr().err.split())
 
 
@@ -588,7 +595,7 @@ def test_an_atlas_of_the_whole_cortex_is_matched_by_vertex():
 
 def test_an_atlas_of_voxels_is_matched_by_voxel():
     every = BrainModelAxis.from_mask(np.ones(SHAPE), "other", AFFINE)
-    labels = np.arange(len(every)) % 4
+    labels = np.random.default_rng(3).integers(0, 4, len(every))
     result = decode_regions(IMG, Y, labels_img=build.dlabel(labels, every), **QUICK)
     own = np.zeros(len(ALL), int)
     inside = within(ALL, *BOXES)

@@ -225,6 +225,8 @@ def _from_ciftis(imgs, labels_img, mask_img, mesh):
     else:
         space = replace(space, mask=chosen)
     X = mask_ciftis(files, chosen)
+    if names:  # numbers that the file has no name for are names themselves
+        names = {i: names.get(i, str(i)) for i in present.tolist()}
     table = pd.DataFrame({"index": list(names), "name": list(names.values())})
     images = Images(X, space, usable_columns(X))
     return images, labels[chosen], present, table if names else None
