@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from mne.time_frequency import EpochsTFRArray
 from nibabel import Nifti1Image
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ScalarAxis
 from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 
 from mvpa_kfda import (
@@ -175,6 +176,31 @@ def surface(left, right):
         faces = np.stack([i[:-2], i[1:-1], i[2:]], axis=1)
         meshes[part] = InMemoryMesh(np.stack([i * 3.0, i % 2, 0 * i], axis=1), faces)
     return SurfaceImage(PolyMesh(**meshes), data)
+
+
+def cifti(X):
+    """Return data (n, p, 3) as CIFTI rows: left and right cortex, and the thalamus.
+
+    The cortex has the meshes of `surface`, the thalamus is a row of voxels 3 mm wide.
+    """
+    p = X.shape[1]
+    axis = BrainModelAxis.from_surface(np.arange(p), p, "CortexLeft")
+    axis += BrainModelAxis.from_surface(np.arange(p), p, "CortexRight")
+    axis += BrainModelAxis.from_mask(np.ones((p, 1, 1)), "thalamus_left", AFFINE)
+    return cifti_of(np.concatenate(np.moveaxis(X, 2, 0), axis=1), axis)
+
+
+def cifti_of(rows, axis):
+    """Return a CIFTI image of rows (n, n_columns) of scalars."""
+    names = ScalarAxis([f"row {i}" for i in range(len(rows))])
+    return Cifti2Image(np.asarray(rows), (names, axis))
+
+
+def dlabel(labels, axis, names=()):
+    """Return a CIFTI atlas of labels (n_columns,) with the names of 0, 1, ..."""
+    table = {i: (name, (1.0, 0.0, 0.0, 1.0)) for i, name in enumerate(names)}
+    labels = np.asarray(labels, np.float32)[np.newaxis]
+    return Cifti2Image(labels, (LabelAxis(["atlas"], [table]), axis))
 
 
 #: Brain-like grids of large voxels are where the template of nilearn is.

@@ -56,9 +56,14 @@ def on_a_mesh(X):
     return build.surface(X[:, :, 0], X[:, :, 1])
 
 
+def on_grayordinates(X):
+    return build.cifti(X)
+
+
 IN_MASK = build.mask(np.stack([np.ones((P, T)), np.zeros((P, T))], axis=2))
 LABELS = np.repeat([[1, 2, 2]], P, axis=0)
 ATLAS = build.mask(np.stack([LABELS, np.zeros((P, T))], axis=2))
+CIFTI_ATLAS = build.dlabel(LABELS.T.ravel(), build.cifti(DATA).header.get_axis(1))
 
 
 # ---------------------------------------- positions, by hand: what is decoded at each
@@ -148,6 +153,16 @@ def paths(X):
     return at_each(z_scored(both), np.kron(np.eye(2), near))
 
 
+def structures(X):
+    """Return grayordinates and those next to them, in each of three structures."""
+    near = build.chain(P) | np.eye(P, dtype=bool)
+    return at_each(z_scored(np.moveaxis(X, 2, 1)), np.kron(np.eye(3), near))
+
+
+def parts(X):
+    return at_each(z_scored(np.moveaxis(X, 2, 1)), LABELS.T.ravel() == [[1], [2]])
+
+
 def slabs(X):
     return at_each(z_scored(X), LABELS.ravel() == [[1], [2]])
 
@@ -205,7 +220,7 @@ class Entry:
     @property
     def n_features(self):
         """How many features a penalty on their weights is for."""
-        images = {on_a_grid: P * T, on_a_mesh: 2 * P}
+        images = {on_a_grid: P * T, on_a_mesh: 2 * P, on_grayordinates: P * T}
         return images.get(self.convert, P)
 
 
@@ -219,6 +234,8 @@ NO_FOLDS = ("cv", "average", "confounds")
 TABLE = {"standardize": False}
 NO_PLACES = ("radius", "process_mask_img", "mask_img")
 BALLS, EDGES = {"mask_img": IN_MASK, "radius": 3}, {"radius": 1, "distance": "edges"}
+CORTEX = {"mesh": on_a_mesh(DATA).mesh, "radius": 3.5}
+IN_CIFTI = {"labels_img": CIFTI_ATLAS}
 ENTRIES = {
     "cross_validate": Entry(cross_validate, first_time, one_cell),
     "regress": Entry(regress, first_time, one_cell, {}, "numbers"),
@@ -255,6 +272,8 @@ ENTRIES = {
     ),
     "atlas": Entry(decode_regions, on_a_grid, slabs, {"labels_img": ATLAS}),
     "whole mask": Entry(decode_regions, on_a_grid, whole_mask, {"mask_img": IN_MASK}),
+    "grayordinates": Entry(searchlight, on_grayordinates, structures, CORTEX),
+    "labels": Entry(decode_regions, on_grayordinates, parts, IN_CIFTI),
 }
 everywhere = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 

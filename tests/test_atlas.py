@@ -17,8 +17,9 @@ from sklearn.utils import Bunch
 import build
 from mvpa_kfda import decode_regions, load_result
 from mvpa_kfda.data.atlas import read_regions
+from mvpa_kfda.data.kinds import unpack_space
 from mvpa_kfda.data.neighbours import touching
-from mvpa_kfda.data.space import RegionSpace, VolumeSpace, unpack_space
+from mvpa_kfda.data.space import RegionSpace, VolumeSpace
 
 SHAPE = (5, 6, 4)
 AFFINE = build.AFFINE

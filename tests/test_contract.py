@@ -1065,6 +1065,8 @@ def bad_data():
     """Return a parameter for each entry and all data it must refuse."""
     for name, entry in ENTRIES.items():
         for what, X, message, holders in SPOILED:
+            if entry.convert is entries.on_grayordinates and np.iscomplexobj(X):
+                continue  # there are no such CIFTI files
             if entry.holder in holders:
                 yield pytest.param(entry, X, message, id=f"{name}-{what}")
 

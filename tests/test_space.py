@@ -8,14 +8,15 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.data import space as space_module
+from mvpa_kfda.data.grayordinates import GrayordinateSpace, ParcelSpace
+from mvpa_kfda.data.kinds import SPACES as KINDS
+from mvpa_kfda.data.kinds import unpack_space
 from mvpa_kfda.data.space import (
     FeatureSpace,
     RegionSpace,
     Space,
     SurfaceSpace,
     VolumeSpace,
-    unpack_space,
 )
 from mvpa_kfda.utils.files import read_result_file, write_result_file
 
@@ -44,11 +45,39 @@ def regions(base=None):
     return RegionSpace(["eight", "two", "four"], [8, 2, 4], base, labels)
 
 
+def grayordinates(mesh=True):
+    """Make two vertices of three on the left, and two voxels of the thalamus."""
+    corners = np.eye(3) * 4
+    parts = {"left": corners}, {"left": [[0, 1, 2]]}
+    return GrayordinateSpace(
+        ["CIFTI_STRUCTURE_CORTEX_LEFT", "CIFTI_STRUCTURE_THALAMUS_LEFT"],
+        [3, 0],
+        [0, 0, 0, 1, 1],
+        [2, 0, 1, -1, -1],
+        [[-1] * 3] * 3 + [[1, 0, 0], [0, 0, 0]],
+        [2, 1, 1],
+        AFFINE,
+        [True, True, False, True, True],
+        *(parts if mesh else ({}, {})),
+    )
+
+
+def parcels():
+    """Make a parcel of two vertices and one of a vertex and a voxel."""
+    places = [0, 0, 1, 1], ["CIFTI_STRUCTURE_CORTEX_LEFT"], [3], [0, 0, 0, -1]
+    voxels = [[-1] * 3] * 3 + [[1, 0, 0]]
+    return ParcelSpace(["A", "B"], 2, *places, [0, 2, 1, -1], voxels, [2, 1, 1], AFFINE)
+
+
 SPACES = {
     "volume": volume,
     "surface": surface,
     "regions": regions,
     "regions of a surface": lambda: regions(surface()),
+    "grayordinates": grayordinates,
+    "grayordinates without a mesh": lambda: grayordinates(False),
+    "regions of grayordinates": lambda: regions(grayordinates()),
+    "parcels": parcels,
     "features": lambda: FeatureSpace(None, 4),
     "named features": lambda: FeatureSpace(["a", "b"], 2),
 }
@@ -67,7 +96,7 @@ def test_spaces_survive_packing_and_files(make, tmp_path):
 
 
 def test_every_kind_has_every_part():
-    assert {make().kind for make in SPACES.values()} == set(space_module.SPACES)
+    assert {make().kind for make in SPACES.values()} == set(KINDS)
     for make in SPACES.values():
         space = make()
         assert isinstance(space, Space)
@@ -93,6 +122,74 @@ def test_positions_are_counted_in_words():
     assert surface().describe() == "9 vertices"
     keep = {"left": np.eye(5)[0], "right": np.zeros(6)}
     assert dataclasses.replace(surface(), mask=keep).describe() == "1 vertex"
+
+
+# ----------------------------------------------------------------------- CIFTI files
+
+
+def test_grayordinates_are_in_the_order_of_the_file():
+    space = grayordinates()
+    columns = space.columns()
+    assert columns["structure"].tolist() == ["CORTEX_LEFT"] * 2 + ["THALAMUS_LEFT"] * 2
+    assert columns["vertex"].tolist() == [2, 0, -1, -1]
+    places = [[0, 0, 4], [4, 0, 0], [7, -20, 5], [10, -20, 5]]
+    assert_allclose(space.points, places, rtol=0, atol=1e-12)
+    # An edge joins the two vertices, a face the two voxels.
+    assert {frozenset(pair) for pair in space.edges.T.tolist()} == {
+        frozenset([0, 1]),
+        frozenset([2, 3]),
+    }
+    img = space.to_img([1, 2, 3, 4], outside=-1.0, name="t")
+    assert np.asarray(img.dataobj).tolist() == [[1, 2, -1, 3, 4]]
+    assert img.header.get_axis(0).name.tolist() == ["t"]
+    assert img.header.get_axis(1).vertex.tolist() == [2, 0, 1, -1, -1]
+    surface, volume = space.pieces()
+    assert surface[0].mask["left"].tolist() == [True, False, True]
+    assert surface[1].tolist() == [1, 0]
+    assert volume[1].tolist() == [3, 2]
+    assert space.volume[1].tolist() == [3, 2]
+
+
+def test_without_a_mesh_the_cortex_has_no_places():
+    space = grayordinates(mesh=False)
+    assert np.isnan(space.points[:2]).all()
+    assert np.isfinite(space.points[2:]).all()
+    assert space.edges.shape == (2, 1)
+    assert space.unplaced == ["CORTEX_LEFT"]
+    alone = dataclasses.replace(space, mask=[True, True, False, False, False])
+    assert alone.points is None
+    assert [*alone.columns()] == ["structure", "vertex"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"mask": [True]}, "A mask of 5 grayordinates must have shape"),
+        ({"vertex": [2, 0, 3, -1, -1]}, "must lie on its surfaces"),
+        ({"vertex": [2, 2, 1, -1, -1]}, "every vertex and voxel once"),
+        ({"voxel": [[-1] * 3] * 3 + [[0, 0, 0]] * 2}, "every vertex and voxel once"),
+        ({"shape": [1, 1, 1]}, "must lie in its grid"),
+        ({"affine": None}, "must lie in its grid"),
+        ({"structure": [0, 0, 0, 1]}, "need a structure, a vertex and a voxel"),
+        ({"structure": [0, 0, 0, 1, 2]}, "need a structure, a vertex and a voxel"),
+        ({"coordinates": {"left": np.eye(3)[:2]}}, "mesh has 2 vertices.*3"),
+    ],
+)
+def test_grayordinates_must_belong_together(changes, match):
+    with pytest.raises(ValueError, match=match):
+        dataclasses.replace(grayordinates(), **changes)
+
+
+def test_parcels_keep_where_they_are():
+    axis = parcels().axis()
+    assert axis.name.tolist() == ["A", "B"]
+    left = "CIFTI_STRUCTURE_CORTEX_LEFT"
+    assert axis.vertices[0][left].tolist() == [0, 2]
+    assert axis.vertices[1][left].tolist() == [1]
+    assert axis.voxels[1].tolist() == [[1, 0, 0]]
+    assert axis.nvertices == {left: 3}
+    with pytest.raises(ValueError, match="in one of the parcels"):
+        dataclasses.replace(parcels(), parcel=[0, 0, 1, 2])
 
 
 # --------------------------------------------------------------------------- volumes

@@ -372,6 +372,7 @@ REWORDED = (
         "set the penalty by another --reg, or by --df",
     ),
     (r"Use Tuned\(criterion='squared_error'\)", "Leave --criterion out"),
+    (r"\bmesh=\(left, right\)", "--mesh LEFT RIGHT"),
     (r"\bTuned\b", "--reg tuned"),
     (r"\bDegreesOfFreedom\b", "--df"),
     (r"(LowRank\(.*?=)?Nystrom\(n_components=(\d+)[^()]*\)+", r"--nystrom \2"),

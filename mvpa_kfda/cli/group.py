@@ -157,11 +157,8 @@ def _write_images(result, name):
     for shown in (*result.scoring, "p", "neglog10p"):
         # Of a metric as "scores", which is what other tools look for.
         word = "scores" if shown == result.metric else shown
-        path = Path(f"{name}_{word}.nii.gz")
-        image = result.to_img(shown)
-        if not hasattr(image, "to_filename"):
-            continue
-        image.to_filename(path)
+        path = Path(f"{name}_{word}{result.geometry.base.ending}")
+        result.to_img(shown).to_filename(path)
         written.append(path)
     peaks = Path(f"{name}_peaks.csv")
     result.peaks().round(dict.fromkeys("xyz", 3)).to_csv(peaks, index=False)
@@ -169,8 +166,8 @@ def _write_images(result, name):
 
 
 def _in_brain(result):
-    """Tell whether the positions are voxels, or regions of a volume."""
-    return result.geometry is not None and result.geometry.base.kind == "volume"
+    """Tell whether the positions are such that one file holds their image."""
+    return result.geometry is not None and result.geometry.base.ending is not None
 
 
 def _word(result):

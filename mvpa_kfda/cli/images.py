@@ -105,6 +105,15 @@ IMAGES_OPTIONS = (
     ),
     NULL,
 )
+MESH = Option(
+    "--mesh",
+    "mesh",
+    "SURFACE",
+    "where the cortex of CIFTI files lies: .surf.gii files of the left and the right "
+    "hemisphere, in this order",
+    Path,
+    several=True,
+)
 SEARCHLIGHT_OPTIONS = (
     Option(
         "--mask",
@@ -121,6 +130,7 @@ SEARCHLIGHT_OPTIONS = (
         Path,
     ),
     Option("--radius", "radius", "MM", "radius of the spheres in mm", float, 8.0),
+    MESH,
 )
 REGIONS_OPTIONS = (
     Option(
@@ -128,8 +138,8 @@ REGIONS_OPTIONS = (
         "labels_img",
         "ATLAS",
         "image with the number of every voxel's region, or 4D, with a map of "
-        "probabilities for each region; without one all voxels of the mask are one "
-        "region",
+        "probabilities for each region; for CIFTI files a .dlabel.nii; without one all "
+        "voxels of the mask are one region",
         Path,
     ),
     Option(
@@ -155,7 +165,11 @@ REGIONS_OPTIONS = (
         "computed from the images",
         Path,
     ),
+    MESH,
 )
+
+#: What stands before .nii in the names of CIFTI files.
+CIFTI_ENDINGS = (".dscalar", ".dtseries", ".pscalar", ".ptseries")
 
 #: What an image is, for both commands.
 ONE_PER_TRIAL = (
@@ -176,7 +190,8 @@ def add_searchlight(commands):
         help="decode images around every voxel",
         usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [options]",
         description="Decode the volumes of an image from the voxels in a sphere around "
-        "every voxel, and write maps (.nii.gz), tables (.csv), figures (.png) and a "
+        "every voxel, and write maps (.nii.gz; of CIFTI files .dscalar.nii), tables "
+        "(.csv), figures (.png) and a "
         f"result (.h5), their names beginning with IMAGE_searchlight. {ONE_PER_TRIAL}",
         epilog=EPILOG,
     )
@@ -191,9 +206,9 @@ def add_regions(commands):
         help="decode images from every region of an atlas, or of the whole mask",
         usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [--atlas ATLAS] [options]",
         description="Decode the volumes of an image from all voxels of each region, or "
-        "of the whole mask, and write maps (.nii.gz), tables (.csv), figures (.png) "
-        "and a result (.h5), their names beginning with IMAGE_regions. "
-        f"{ONE_PER_TRIAL}",
+        "of the whole mask, and write maps (.nii.gz; of CIFTI files .dscalar.nii), "
+        "tables (.csv), figures (.png) and a result (.h5), their names beginning with "
+        f"IMAGE_regions. {ONE_PER_TRIAL}",
         epilog=EPILOG,
     )
     _add_arguments(parser, REGIONS_OPTIONS)
@@ -207,8 +222,8 @@ def _add_arguments(parser, options):
         metavar="IMAGE",
         type=Path,
         nargs="+",
-        help="3D or 4D images on one grid, e.g. one per run; their volumes in this "
-        "order",
+        help="3D or 4D images on one grid, or CIFTI files with the same columns, e.g. "
+        "one per run; their volumes or rows in this order",
     )
     add_options(parser, (*IMAGES_OPTIONS, *options, *ANALYSIS_OPTIONS, CORRECTION))
     parser.add_argument(
@@ -247,7 +262,13 @@ def _check(arguments, *paths):
     check_null_options(arguments.null, arguments.correction)
     check_penalty(arguments)
     _check_level(arguments)
-    check_there(*arguments.images, *arguments.labels, arguments.mask_img, *paths)
+    mesh = arguments.mesh or ()
+    if len(mesh) not in (0, 2):
+        raise ValueError(
+            f"--mesh got {len(mesh)} files. Give two: that of the left hemisphere, "
+            "then that of the right one."
+        )
+    check_there(*arguments.images, *arguments.labels, arguments.mask_img, *mesh, *paths)
     checkpoint = _checkpoint(arguments)
     if checkpoint.exists() and _is_begun(checkpoint) and not arguments.resume:
         raise ValueError(
@@ -281,7 +302,7 @@ def _check_level(arguments):
 def output_of(arguments):
     """Return the files of the output, without their endings."""
     name = arguments.images[0].name
-    for ending in (".gz", ".nii", ".img", ".hdr"):
+    for ending in (".gz", ".nii", ".img", ".hdr", *CIFTI_ENDINGS):
         name = name.removesuffix(ending)
     part = "_train_on" if getattr(arguments, "train_on", None) else ""
     return arguments.out / f"{name or 'images'}_{arguments.command}{part}"
@@ -347,17 +368,25 @@ def _null(arguments, images):
         return "full"  # an atlas has few maps' worth of regions; the others need all
     if arguments.cluster_threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
-    from ..data.volumes import load_mask
     from ..decoding.sizes import FULL_NULL_BYTES
 
     # The maxima would not do, and all maps may be too much.
-    n_centres = math.prod(images[0].shape[:3])
+    n_maps = arguments.n_permutations * len(split_scoring(arguments.scoring))
+    n_bytes = 4 * n_maps * _count_centres(arguments, images[0])
+    return "full" if n_bytes <= FULL_NULL_BYTES else "stream"
+
+
+def _count_centres(arguments, image):
+    """Return the number of centres of searchlights, or one that is larger."""
+    from ..data.cifti import is_cifti
+    from ..data.volumes import load_mask
+
+    if is_cifti(image):
+        return image.shape[1]
     if arguments.process_mask_img or arguments.mask_img:
         name = "process_mask_img" if arguments.process_mask_img else "mask_img"
-        path = getattr(arguments, name)
-        n_centres = load_mask(path, images[0], name)[0].sum()
-    n_maps = arguments.n_permutations * len(split_scoring(arguments.scoring))
-    return "full" if 4 * n_centres * n_maps <= FULL_NULL_BYTES else "stream"
+        return load_mask(getattr(arguments, name), image, name)[0].sum()
+    return math.prod(image.shape[:3])
 
 
 @contextmanager

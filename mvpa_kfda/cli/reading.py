@@ -13,12 +13,17 @@ def read_volumes(paths, tables, column, drop, groups, confounds, train_on, avera
     """Return images and the table of their volumes, and words for both."""
     import numpy as np
 
+    from ..data.cifti import is_cifti, load_ciftis
     from ..data.confounds import OF_IMAGES, read_train_on
     from ..data.volumes import load_volumes, n_volumes
     from ..utils.checks import counted
 
-    images = load_volumes(paths)
-    counts = [n_volumes(image) for image in images]
+    if is_cifti(paths):
+        images = load_ciftis(paths)
+        counts = [len(file.rows) for file in images]
+    else:
+        images = load_volumes(paths)
+        counts = [n_volumes(image) for image in images]
     table = _read_tables(tables, paths, counts)
     own = [name for name in (column, groups) if name is not None]
     flags = {"--label-column": [column], "--groups": own[1:], "--confounds": confounds}
@@ -34,7 +39,8 @@ def read_volumes(paths, tables, column, drop, groups, confounds, train_on, avera
         words += f" and {len(paths) - 1} more"
     words += f": {len(table)} of {counted(len(keep), 'volume')}" if drop else ""
     if not average:
-        return _select_volumes(images, keep, paths), table, words
+        parts = _by_image(keep, counts, images, paths)
+        return list(_select_volumes(parts)), table, words
     chosen = read_train_on(train_on, len(table), table, OF_IMAGES)
     values = [table[name].to_numpy() for name in own]
     if chosen is not None:
@@ -47,7 +53,8 @@ def read_volumes(paths, tables, column, drop, groups, confounds, train_on, avera
     of_volume = np.full(len(keep), -1)
     of_volume[keep] = blocks
     table = _average_rows(table, blocks, confounds)
-    return _average_blocks(images, of_volume, paths), table, words
+    parts = _by_image(of_volume, counts, images, paths)
+    return list(_average_blocks(parts)), table, words
 
 
 def _read_tables(paths, files, counts):
@@ -127,28 +134,45 @@ def _word(label):
     return str(label)
 
 
-def _select_volumes(images, keep, paths):
-    """Return the images without the volumes that are not kept."""
-    from ..data.volumes import on_grid, read
-
-    selected = []
-    for image, name, own in _by_image(keep, images, paths):
-        if own.all():
-            selected.append(image)
-        elif own.any():
-            selected.append(on_grid(read(image, name)[..., own], image))
-    return selected
-
-
-def _by_image(values, images, paths):
+def _by_image(values, counts, images, paths):
     """Yield every image with its name and its part of the volumes' values."""
-    from ..data.volumes import n_volumes
-
     start = 0
-    for image, path in zip(images, paths, strict=True):
-        stop = start + n_volumes(image)
-        yield image, path.name, values[start:stop]
-        start = stop
+    for image, path, count in zip(images, paths, counts, strict=True):
+        yield image, path.name, values[start : start + count]
+        start += count
+
+
+def _select_volumes(parts):
+    """Yield the images without the volumes that are not kept."""
+    for image, name, own in parts:
+        if own.all():
+            yield getattr(image, "image", image)
+        elif own.any():
+            yield _of_rows(_rows(image, name)[own], image)
+
+
+def _rows(image, name):
+    """Return the data of an image with one row per volume, perhaps a view."""
+    import numpy as np
+
+    from ..data.cifti import Cifti
+    from ..data.volumes import read
+
+    if isinstance(image, Cifti):
+        return read(image.image, name)
+    return np.moveaxis(read(image, name).reshape(*image.shape[:3], -1), -1, 0)
+
+
+def _of_rows(rows, image):
+    """Return an image of other volumes on the grid, or with the columns, of one."""
+    import numpy as np
+
+    from ..data.cifti import Cifti, with_rows
+    from ..data.volumes import on_grid
+
+    if isinstance(image, Cifti):
+        return with_rows(rows, image)
+    return on_grid(np.moveaxis(rows, 0, -1), image)
 
 
 def _number_blocks(volume, columns, counts):
@@ -183,23 +207,19 @@ def _average_rows(table, blocks, confounds):
     return rows
 
 
-def _average_blocks(images, blocks, paths):
-    """Return the mean volume of every block, image by image, in double precision."""
+def _average_blocks(parts):
+    """Yield the mean volume of every block, image by image, in double precision."""
     import numpy as np
 
-    from ..data.volumes import on_grid, read
-
-    means = []
-    for image, name, own in _by_image(blocks, images, paths):
+    for image, name, own in parts:
         numbers = np.unique(own[own >= 0])
         if len(numbers) == 0:
             continue
-        data = read(image, name).reshape(*image.shape[:3], -1)
-        mean = np.empty((*image.shape[:3], len(numbers)))
+        data = _rows(image, name)
+        mean = np.empty((*data.shape[1:], len(numbers)))
         for i, number in enumerate(numbers):
             (volumes,) = np.nonzero(own == number)
-            block = data[..., volumes[0] : volumes[-1] + 1]  # a view: they are adjacent
+            block = data[volumes[0] : volumes[-1] + 1]  # a view: they are adjacent
             # Sums of whole numbers in the type of the file would overflow.
-            mean[..., i] = block.mean(axis=3, dtype=np.float64)
-        means.append(on_grid(mean, image))
-    return means
+            mean[..., i] = block.mean(axis=0, dtype=np.float64)
+        yield _of_rows(np.moveaxis(mean, -1, 0), image)

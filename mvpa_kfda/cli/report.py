@@ -15,7 +15,8 @@ import numpy as np
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
-from ..viz.brains import flat_axis, in_template
+from ..viz.brains import flat_axis, in_template, kinds_of
+from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
 
 ALPHA = 0.05
@@ -38,6 +39,13 @@ MOST_COUNTS = 10
 
 #: Decimals of the columns of the printed peaks; p-values have four.
 DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
+
+#: How the names of figures other than the first end.
+FIGURES = {
+    "surface": "_surface.png",
+    "stat_map": "_map.png",
+    "glass_brain": "_glass.png",
+}
 
 #: Classes are unequal from this ratio of the largest to the smallest on.
 UNEQUAL = 1.5
@@ -138,6 +146,7 @@ def _write_tables(result, peaks, stem, correction):
 def _write_maps(result, stem, correction):
     """Write the maps; return their endings and what they show."""
     maps = {"_scores": (None, "none", result.scoring[0])}
+    of_file = result.geometry.base.ending
     if result.n_permutations:
         maps["_p"] = "p", "none", "p, uncorrected"
         corrected, word = "", "uncorrected"
@@ -148,8 +157,8 @@ def _write_maps(result, stem, correction):
         maps["_z"] = "z", "none", "z, uncorrected"
     for ending, (name, corrected, _) in maps.items():
         image = result.to_img(name, correction=corrected)
-        image.to_filename(stem.with_name(f"{stem.name}{ending}.nii.gz"))
-    return {f"{ending}.nii.gz": f"map of {text[2]}" for ending, text in maps.items()}
+        image.to_filename(stem.with_name(f"{stem.name}{ending}{of_file}"))
+    return {f"{ending}{of_file}": f"map of {text[2]}" for ending, text in maps.items()}
 
 
 def _write_patterns(result, stem):
@@ -159,9 +168,10 @@ def _write_patterns(result, stem):
     written = {}
     for number, (label, image) in enumerate(result.patterns().items()):
         # Labels may hold what no name of a file can.
-        ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}.nii.gz"
+        of_file = result.geometry.base.ending
+        ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}{of_file}"
         if ending in written:
-            ending = f"_pattern_{number}.nii.gz"
+            ending = f"_pattern_{number}{of_file}"
         image.to_filename(stem.with_name(stem.name + ending))
         written[ending] = f"activation pattern of {label}, in the unit of the images"
     return written
@@ -170,22 +180,35 @@ def _write_patterns(result, stem):
 def _write_figures(result, stem, correction):
     """Write the figures; return their endings and what they show."""
     space = result.geometry
-    figures = {".png": ("stat_map", "scores on slices")}
-    if space.kind == "regions":
-        figures = {".png": ("bar", "scores of regions"), "_map.png": figures[".png"]}
-        space = space.base
-    if flat_axis(space) is None and in_template(space):
-        shown = "significant ones" if result.n_permutations else "scores above chance"
-        figures["_glass.png"] = "glass_brain", f"{shown} through a glass brain"
+    first, *others = kinds_of(space)
+    shown = "significant ones" if result.n_permutations else "scores above chance"
+    texts = {
+        "bar": f"scores of {space.noun}s",
+        "surface": "scores on the cortex",
+        "stat_map": "scores on slices",
+        "glass_brain": f"{shown} through a glass brain",
+    }
+    figures = {".png": (first, texts[first])}
+    for kind in others:
+        if kind == "glass_brain" and not _fits_glass_brain(space.base):
+            continue
+        if kind != "bar":
+            figures[FIGURES[kind]] = kind, texts[kind]
     level = getattr(result, "level", CLUSTER_LEVEL)
     for ending, (kind, _) in figures.items():
         path = stem.with_name(stem.name + ending)
         options = {"correction": correction, "threshold": level}
         save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
-    if result.pattern_maps:
+    if result.pattern_maps and part_to_draw(space.base)[0] is not None:
         figures["_patterns.png"] = None, "activation patterns"
         save_figure(stem.with_name(f"{stem.name}_patterns.png"), result.plot_patterns)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
+
+
+def _fits_glass_brain(space):
+    """Tell whether the voxels of a space fit the outline of a brain."""
+    volume = space if space.kind == "volume" else space.volume[0]
+    return flat_axis(volume) is None and in_template(volume)
 
 
 def save_figure(path, plot, **options):
@@ -271,9 +294,7 @@ def _word_result(result, name, unit):
     least, middle, most = np.percentile(n_features, [0, 50, 100])
     missing = np.count_nonzero(~result.decoded)
     best = np.nanargmax(result.scores)
-    place = {column: values[best] for column, values in space.columns().items()}
-    at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
-    at = f"{place['region']} ({at} mm)" if "region" in place else f"{at} mm"
+    at = _word_place({name: of[best] for name, of in space.columns().items()})
     averaged = ""
     if result.parameters.get("average") is not None or result._chosen is not None:
         averaged = f", {result._worded_trials()}"
@@ -281,10 +302,21 @@ def _word_result(result, name, unit):
         f"Decoded {name}, {tested}{averaged}",
         f"{len(counts)} classes: {sizes}",
         f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
-        f"{counted(middle, 'voxel', '.0f')} per {unit} (median; {least:.0f} to "
+        f"{counted(middle, space.base.noun, '.0f')} per {unit} (median; {least:.0f} to "
         f"{most:.0f})",
         _word_best(result, best, at),
     ]
+
+
+def _word_place(place):
+    """Word where a position is: by names, and in mm as far as that is known."""
+    names = [str(v) for k, v in place.items() if k not in ("x", "y", "z", "vertex")]
+    if place.get("vertex", -1) >= 0:
+        names[-1] += f" vertex {place['vertex']}"
+    if not np.isfinite(place.get("x", np.nan)):
+        return " ".join(names)
+    at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
+    return f"{' '.join(names)} ({at} mm)" if names else f"{at} mm"
 
 
 def _word_unequal(result):
@@ -323,7 +355,7 @@ def _word_number(result, peaks, correction):
         return f"no {noun}"
     n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
     words = f"{n} of {counted(n_decoded, noun)}"
-    if noun == "voxel":
+    if noun in ("voxel", "grayordinate"):
         words += f", in {counted(peaks['cluster'].max(), 'cluster')}"
     return words
 

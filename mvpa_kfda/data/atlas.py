@@ -17,8 +17,18 @@ from nilearn.surface import SurfaceImage
 from scipy import sparse
 
 from ..utils.checks import check_per_trial, check_positive, quoted, warn
+from .cifti import (
+    cifti_space,
+    is_cifti,
+    load_cifti_labels,
+    load_cifti_mask,
+    load_ciftis,
+    mask_ciftis,
+)
+from .grayordinates import ParcelSpace
 from .images import (
     Images,
+    check_no_mesh,
     check_usable,
     features,
     is_masker,
@@ -81,15 +91,22 @@ class Parcels:
         return np.stack(self.members[:, np.flatnonzero(chosen)].nonzero())
 
 
-def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None):
+def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None, mesh=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
     if labels_img is None:
-        return _read_whole(imgs, mask_img, lut, threshold)
+        return _read_whole(imgs, mask_img, lut, threshold, mesh)
     labels_img, lut, listed = _unpack(labels_img, lut, threshold)
     _check_given(imgs, labels_img)
     threshold = None if threshold is None else check_positive("threshold", threshold)
-    names = None
-    if is_table(imgs):
+    names, of_cifti = None, not is_table(imgs) and is_cifti(imgs)
+    if not of_cifti:
+        check_no_mesh(mesh)
+    if of_cifti:
+        if threshold is not None:
+            raise _no_maps()
+        images, chosen, parcels, own = _from_ciftis(imgs, labels_img, mask_img, mesh)
+        lut = own if lut is None else lut
+    elif is_table(imgs):
         labels_img, names = _numbered(labels_img)
         images, chosen, parcels = _from_array(imgs, labels_img, mask_img, threshold)
     elif is_surface(imgs):
@@ -110,7 +127,7 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None):
     return images, regions
 
 
-def _read_whole(imgs, mask_img, lut, threshold):
+def _read_whole(imgs, mask_img, lut, threshold, mesh):
     """Return images, and all that is in their mask as one region."""
     for name, value in (("lut", lut), ("threshold", threshold)):
         if value is not None:
@@ -118,7 +135,7 @@ def _read_whole(imgs, mask_img, lut, threshold):
                 f"{name} is about the regions of an atlas, and there is no labels_img: "
                 f"the whole mask is one region. Give labels_img, or leave {name} out."
             )
-    images = read_images(imgs, mask_img)
+    images = read_images(imgs, mask_img, mesh)
     name = "all features" if images.space.kind == "features" else "whole mask"
     labels = np.ones(images.space.n_positions, int)
     return images, RegionSpace([name], [1], images.space, labels)
@@ -370,6 +387,37 @@ def _on_meshes(values, like):
             )
     # FreeSurfer's -1 is for vertices without a label.
     return SurfaceImage(like.mesh, {k: np.where(v < 0, 0, v) for k, v in parts.items()})
+
+
+def _from_ciftis(imgs, labels_img, mask_img, mesh):
+    """Return images, which columns are in regions, their parcels, and their names."""
+    files = load_ciftis(imgs)
+    axis, space = files[0].columns, cifti_space(files[0], mesh)
+    if np.ndim(labels_img) == 1:
+        atlas, texts = _numbered(labels_img)
+        if atlas.shape != (len(axis),):
+            raise ValueError(
+                f"labels_img must hold the region of each of the {space.describe()}, "
+                f"shape ({len(axis)},); got shape {atlas.shape}."
+            )
+        labels, names = atlas, dict(enumerate(texts or [], start=1))
+    else:
+        labels, atlas, names = load_cifti_labels(labels_img, axis)
+    labels, present = _whole(labels), np.unique(_whole(atlas))
+    if mask_img is not None:
+        labels = np.where(load_cifti_mask(mask_img, axis), labels, 0)
+    chosen = _check_any(labels != 0)
+    if isinstance(space, ParcelSpace):
+        chosen = np.ones(len(chosen), dtype=bool)  # images of them are of all
+    else:
+        space = replace(space, mask=chosen)
+    X = mask_ciftis(files, chosen)
+    if names:  # numbers that the file has no name for are names themselves
+        names = {i: names.get(i, str(i)) for i in present.tolist()}
+    table = pd.DataFrame({"index": list(names), "name": list(names.values())})
+    images = Images(X, space, usable_columns(X))
+    parcels = Parcels(labels, present[present != 0])
+    return images, chosen, parcels, table if names else None
 
 
 def _numbered(labels):

@@ -1,14 +1,15 @@
 """What searchlights take in: images or a table of features, labels and groups.
 
-Loading and masking are nilearn's. Without a mask that of a NiftiMasker is computed, or
-all vertices are taken. A mask must be on the grid of the images, up to a hundredth of a
-voxel, or have their vertices. With a fitted masker its ``transform`` makes the data, so
-that all of its settings are kept, and NaN are replaced by zeros; otherwise values stay
-as they are. Columns that are NaN or constant in the images given are marked, always.
+Loading and masking are nilearn's; CIFTI files are read by nibabel. Without a mask that
+of a NiftiMasker is computed, or all vertices are taken. A mask must be on the grid of
+the images, up to a hundredth of a voxel, or have their vertices. With a fitted masker
+its ``transform`` makes the data, so that all of its settings are kept, and NaN are
+replaced by zeros; otherwise values stay as they are. Columns that are NaN or constant
+in the images given are marked, always.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,15 @@ from scipy import sparse
 
 from ..utils.advice import advice
 from ..utils.checks import check_per_trial, quoted
+from .cifti import (
+    cifti_space,
+    is_cifti,
+    load_cifti_mask,
+    load_ciftis,
+    mask_ciftis,
+)
 from .confounds import OF_IMAGES, read_confounds, read_train_on
+from .grayordinates import GrayordinateSpace
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
@@ -152,15 +161,21 @@ class Images:
     usable: np.ndarray  #: which columns are finite and not constant, (n_features,)
 
 
-def read_images(imgs, mask_img=None):
-    """Return the `Images` of volumes, surfaces or an array, within a mask."""
+def read_images(imgs, mask_img=None, mesh=None):
+    """Return the `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
     if is_masker(imgs):
         raise TypeError(
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
             "as imgs, and the fitted masker as mask_img."
         )
     if is_table(imgs):
+        check_no_mesh(mesh)
         return _read_features(imgs, mask_img)
+    if is_cifti(imgs):
+        images = _read_ciftis(imgs, mask_img, mesh)
+        check_usable(images)
+        return images
+    check_no_mesh(mesh)
     if is_masker(mask_img):
         images = read_masker(imgs, mask_img)
     elif is_surface(imgs):
@@ -169,6 +184,15 @@ def read_images(imgs, mask_img=None):
         images = _read_volumes(imgs, mask_img)
     check_usable(images)
     return images
+
+
+def check_no_mesh(mesh):
+    """Refuse meshes beside images that do not need them."""
+    if mesh is not None:
+        raise TypeError(
+            "mesh is for CIFTI images, whose files do not say where the cortex lies; "
+            "these imgs are of another kind. Leave it out."
+        )
 
 
 def is_masker(value):
@@ -262,6 +286,17 @@ def _read_surfaces(imgs, mask_img):
     return Images(X, surface_space(images[0].mesh, mask), usable_columns(X))
 
 
+def _read_ciftis(imgs, mask_img, mesh):
+    """Return the data of CIFTI files in a mask."""
+    files = load_ciftis(imgs)
+    space, mask = cifti_space(files[0], mesh), np.ones(len(files[0].columns), bool)
+    if mask_img is not None:
+        mask = load_cifti_mask(mask_img, files[0].columns)
+        space = replace(space, mask=mask)
+    X = mask_ciftis(files, mask)
+    return Images(X, space, usable_columns(X))
+
+
 def surface_space(mesh, mask):
     """Return the space of the True vertices of a mask on a mesh."""
     coordinates = {part: mesh.parts[part].coordinates for part in mask}
@@ -346,8 +381,12 @@ def process_positions(images, process_mask_img=None):
     name = "process_mask_img"
     if isinstance(space, FeatureSpace):
         raise TypeError(
-            f"{name} is for images; the features of an array have no places. Leave it "
-            "out: every feature is a centre."
+            f"{name} is for images, of voxels or vertices; {space.noun}s have no "
+            f"places. Leave it out: every {space.noun} is a centre."
+        )
+    if isinstance(space, GrayordinateSpace):
+        return replace(
+            space, mask=load_cifti_mask(process_mask_img, space.axis(), name)
         )
     if isinstance(space, SurfaceSpace):
         like = space.to_img(np.zeros(space.n_positions))

@@ -14,7 +14,7 @@ the mask.
 On surfaces [2]_ paths run along the edges of the mesh and through all of its vertices,
 also through those outside of the mask; only vertices of the mask are members. A path
 along edges is somewhat longer than the shortest one across the triangles. Hemispheres
-never mix.
+never mix, nor do the structures of a CIFTI file.
 
 An adjacency matrix need not be symmetric: feature i may see j without being seen by it,
 as with a fixed number of nearest neighbours. Two features touch if one sees the other.
@@ -34,6 +34,8 @@ from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 
 from ..utils.checks import check_option, check_positive, word_bytes
+from ..utils.files import same_content
+from .grayordinates import GrayordinateSpace
 from .space import SurfaceSpace, VolumeSpace, numbered
 
 #: How the length of a path along a mesh is measured.
@@ -63,6 +65,9 @@ def own_columns(mask_space, centre_space):
     """Return the feature that every centre lies in, (n_centres,), -1 for none."""
     if mask_space == centre_space:
         return np.arange(mask_space.n_positions)
+    if isinstance(mask_space, GrayordinateSpace):
+        check_same_mesh(mask_space, centre_space)
+        return numbered(mask_space.mask)[centre_space.mask]
     if isinstance(mask_space, SurfaceSpace):
         check_same_mesh(mask_space, centre_space)
         return numbered(mask_space.joined_mask)[centre_space.joined_mask]
@@ -84,13 +89,12 @@ def own_columns(mask_space, centre_space):
 
 
 def check_same_mesh(mask_space, centre_space):
-    """Raise an error unless both are the same surface."""
-    kinds = isinstance(mask_space, SurfaceSpace), isinstance(centre_space, SurfaceSpace)
-    same = all(kinds) and list(mask_space.mask) == list(centre_space.mask)
-    for part in mask_space.mask if same else ():
-        for name in ("coordinates", "faces"):
-            arrays = [getattr(s, name)[part] for s in (mask_space, centre_space)]
-            same = same and np.array_equal(*arrays)
+    """Raise an error unless both are the same surface, or the same columns of CIFTI."""
+    kind, other = type(mask_space), type(centre_space)
+    same = kind is other and kind in (SurfaceSpace, GrayordinateSpace)
+    if same:
+        one, two = ({**s.pack(), "mask": None} for s in (mask_space, centre_space))
+        same = same_content(one, two)
     if not same:
         raise ValueError(
             f"The centres are {centre_space.describe()}, which are not on the meshes "
@@ -154,6 +158,32 @@ def surface_members(
     members = _collect(find, n_centres, width)[np.argsort(order)]
     members.sort_indices()
     return members
+
+
+def grayordinate_members(
+    mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
+):
+    """Return the vertices and voxels near every centre, within its structure."""
+    options, found, order = {"max_bytes": max_bytes}, [], []
+    pieces = zip(mask_space.pieces(), centre_space.pieces(), strict=True)
+    for (space, columns), (centres, rows) in pieces:
+        if isinstance(space, SurfaceSpace):
+            own = surface_members(space, centres, radius, distance, **options)
+        elif distance == "edges":
+            raise ValueError(
+                "distance='edges' is for surfaces only, but imgs hold voxels too, "
+                f"{space.describe()} of them in one structure. Leave them out by a "
+                "mask_img of the cortex, or use distance='geodesic'."
+            )
+        else:
+            own = sphere_members(space, centres, radius, **options)
+        # Neither sorted nor summed again: in the order of the piece, so that kernels
+        # are those of the surface or the volume alone, to the last digit.
+        marks = own.data, columns[own.indices], own.indptr
+        shape = len(rows), mask_space.n_positions
+        found.append(sparse.csr_array(marks, shape=shape))
+        order.append(rows)
+    return sparse.vstack(found, format="csr")[np.argsort(np.concatenate(order))]
 
 
 def adjacency_members(adjacency, n_features):

@@ -1,4 +1,4 @@
-"""Where the positions of a result are: voxels, vertices, regions or plain features.
+"""Where the positions of a result are: voxels, vertices, both, regions or features.
 
 A position is one value of a map, e.g. the centre of a searchlight. A space says where
 each of them is, paints values into an image, and packs itself into plain arrays that a
@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import check_option, counted, quoted
+from ..utils.checks import counted, quoted
 from ..utils.files import same_content
 
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
@@ -22,13 +22,14 @@ _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
 class Space(Protocol):
     """What decoding, results and figures ask of a space.
 
-    A new kind of space is a class with all of this, and an entry in `SPACES`. Spaces
+    A new kind of space is a class with all of this, and an entry in `kinds`. Spaces
     are equal if they are of one kind and have the same places.
     """
 
     kind: ClassVar[str]  #: its name, in files too
     noun: ClassVar[str]  #: what one position is called
     base: "Space"  #: the space that its images are of: itself, or that of the regions
+    ending: ClassVar[str | None]  #: of the files of its images; None: no single file
 
     @property
     def n_positions(self):
@@ -48,7 +49,7 @@ class Space(Protocol):
     def describe(self):
         """Word how many positions there are, e.g. "530 voxels"."""
 
-    def to_img(self, values, outside=0.0, dtype=np.float32):
+    def to_img(self, values, outside=0.0, dtype=np.float32, name="values"):
         """Make an image of values (n_positions,), or raise a ValueError."""
 
     def pack(self):
@@ -56,11 +57,12 @@ class Space(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
+class SpaceBase:
     """What the spaces have in common."""
 
     kind: ClassVar[str]
     noun: ClassVar[str]
+    ending: ClassVar[str | None] = None
 
     def __eq__(self, other):
         """Tell whether the other space is of the same kind and has the same places."""
@@ -76,7 +78,7 @@ class _Places:
         """Word how many positions there are, e.g. "530 voxels"."""
         return counted(self.n_positions, self.noun)
 
-    def to_img(self, values, outside=0.0, dtype=np.float32):
+    def to_img(self, values, outside=0.0, dtype=np.float32, name="values"):
         """Make an image: a volume with the mask's affine, or one on the same meshes.
 
         Parameters
@@ -87,11 +89,13 @@ class _Places:
             Value everywhere else.
         dtype : type, default=float32
             Type of the image's numbers.
+        name : str, default="values"
+            Name of the map in a CIFTI image; others have none.
 
         Returns
         -------
-        img : nibabel.Nifti1Image or nilearn.surface.SurfaceImage
-            The image, on the whole grid or on all vertices.
+        img : nibabel.Nifti1Image, nilearn.surface.SurfaceImage or nibabel.Cifti2Image
+            The image, on the whole grid, on all vertices, or on the CIFTI file's axis.
 
         Raises
         ------
@@ -104,20 +108,20 @@ class _Places:
                 f"values must hold one number for each of the {self.describe()}, shape "
                 f"({self.n_positions},); got shape {values.shape}."
             )
-        return self._image(values, outside, dtype)
+        return self._image(values, outside, dtype, name)
 
     def pack(self):
         """Return plain arrays, numbers and strings that `unpack_space` understands."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         packed = {
-            name: value.pack() if isinstance(value, _Places) else value
+            name: value.pack() if isinstance(value, SpaceBase) else value
             for name, value in values.items()
         }
         return {"kind": self.kind, **packed}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VolumeSpace(_Places):
+class VolumeSpace(SpaceBase):
     """Voxels of a mask, in C order, which is also the order of nilearn's maskers.
 
     Parameters
@@ -142,6 +146,7 @@ class VolumeSpace(_Places):
 
     kind: ClassVar[str] = "volume"
     noun: ClassVar[str] = "voxel"
+    ending: ClassVar[str] = ".nii.gz"
 
     mask: np.ndarray
     affine: np.ndarray
@@ -200,7 +205,7 @@ class VolumeSpace(_Places):
         """Return the columns of a table: x, y and z in mm."""
         return dict(zip("xyz", self.points.T, strict=True))
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         import nibabel  # slow to import, and only images need it
 
         data = np.full(self.mask.shape, outside, dtype=dtype)
@@ -211,7 +216,7 @@ class VolumeSpace(_Places):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceSpace(_Places):
+class SurfaceSpace(SpaceBase):
     """Vertices of meshes, part after part.
 
     Parameters
@@ -330,7 +335,7 @@ class SurfaceSpace(_Places):
         pieces = np.split(np.asarray(values), np.cumsum(counts)[:-1])
         return dict(zip(self.mask, pieces, strict=True))
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         from nilearn.surface import InMemoryMesh, SurfaceImage
 
         data = {}
@@ -342,7 +347,7 @@ class SurfaceSpace(_Places):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionSpace(_Places):
+class RegionSpace(SpaceBase):
     """Regions of an atlas.
 
     Parameters
@@ -351,7 +356,7 @@ class RegionSpace(_Places):
         Names of the regions; two regions may have the same.
     ids : array of int, shape (n_regions,)
         Their numbers in the atlas, not 0 and each used once.
-    base : VolumeSpace or SurfaceSpace
+    base : VolumeSpace, SurfaceSpace, GrayordinateSpace or another
         The voxels or vertices that the regions consist of.
     labels : array of int, shape (base.n_positions,)
         Number of the region that each voxel or vertex is in, 0 for none. Images are
@@ -376,7 +381,7 @@ class RegionSpace(_Places):
 
     names: np.ndarray
     ids: np.ndarray
-    base: VolumeSpace | SurfaceSpace
+    base: Space
     labels: np.ndarray
     members: np.ndarray | None = None
 
@@ -500,14 +505,14 @@ class RegionSpace(_Places):
         places = {} if points is None else dict(zip("xyz", points.T, strict=True))
         return {"region": self.names, **places}
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         # The last value is for index -1, no region.
         palette = np.append(values, outside)
-        return self.base.to_img(palette[self.index], outside, dtype)
+        return self.base.to_img(palette[self.index], outside, dtype, name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeatureSpace(_Places):
+class FeatureSpace(SpaceBase):
     """Columns of an array, which have no place in a brain.
 
     Parameters
@@ -565,7 +570,7 @@ class FeatureSpace(_Places):
         """Return the column of a table: the feature's name or index."""
         return {"feature": np.arange(self.n) if self.names is None else self.names}
 
-    def _image(self, values, outside, dtype):
+    def _image(self, values, outside, dtype, name):
         raise ValueError(
             "There is no image of this result: its features are columns of an array "
             "and have no place in a brain. Use result.to_dataframe() or "
@@ -578,18 +583,3 @@ def numbered(mask):
     numbers = np.full(mask.shape, -1)
     numbers[mask] = np.arange(np.count_nonzero(mask))
     return numbers
-
-
-#: Kind of space -> its class.
-SPACES = {
-    cls.kind: cls for cls in (VolumeSpace, SurfaceSpace, RegionSpace, FeatureSpace)
-}
-
-
-def unpack_space(packed):
-    """Return the space of what its `pack` returned, else raise a ValueError."""
-    values = dict(packed)
-    cls = SPACES[check_option("kind", values.pop("kind", None), SPACES)]
-    if "base" in values:
-        values["base"] = unpack_space(values["base"])
-    return cls(**values)

@@ -19,6 +19,7 @@ from warnings import catch_warnings, simplefilter
 
 import nibabel
 import numpy as np
+from nibabel.cifti2 import Cifti2Image
 from nibabel.spatialimages import SpatialImage
 from nilearn.image import new_img_like
 from nilearn.maskers import SurfaceMasker
@@ -61,7 +62,7 @@ class NilearnWarnings(catch_warnings):
 
 def listed(imgs):
     """Return images as a list, one path for every file that a pattern stands for."""
-    if isinstance(imgs, str | os.PathLike | SpatialImage | SurfaceImage):
+    if isinstance(imgs, str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image):
         imgs = [imgs]
     try:
         if not _may_be_images(imgs):

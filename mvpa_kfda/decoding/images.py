@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +16,14 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
+from ..data.cifti import check_placed
 from ..data.confounds import Confounds
+from ..data.grayordinates import GrayordinateSpace
 from ..data.images import process_positions, read_images, read_labels
 from ..data.neighbours import (
     DISTANCES,
     adjacency_members,
+    grayordinate_members,
     keep_usable,
     own_columns,
     sphere_members,
@@ -61,16 +64,20 @@ from .repeats import Repeating
 from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:
+    from nibabel.cifti2 import Cifti2Image
     from nibabel.spatialimages import SpatialImage
-    from nilearn.surface import SurfaceImage
+    from nilearn.surface import PolyMesh, SurfaceImage
+    from nilearn.surface.surface import SurfaceMesh
     from pandas import DataFrame
     from sklearn.base import TransformerMixin
     from sklearn.utils import Bunch
 
-    Image = SpatialImage | SurfaceImage | str | PathLike[str]
+    Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Image | Sequence[Image] | ArrayLike
     Mask = Image | TransformerMixin  # or a fitted masker
     Atlas = Image | Bunch | ArrayLike
+    Hemisphere = SurfaceMesh | str | PathLike[str] | None
+    Mesh = PolyMesh | Mapping[str, Hemisphere] | tuple[Hemisphere, Hemisphere]
     Table = DataFrame | str | PathLike[str]
     Labels = ArrayLike | tuple[Table, str]
 
@@ -142,13 +149,18 @@ def find_members(space, centres, own, radius, adjacency, distance):
             )
         return members[own], touching_from(members[own][:, own])
     if isinstance(space, FeatureSpace):
+        what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
         raise ValueError(
-            "imgs is an array, whose features have no places. Give adjacency= to say "
-            "which features are neighbours, or use decode_regions."
+            f"imgs is {what}, whose {space.noun}s have no places. Give adjacency= to "
+            f"say which {space.noun}s are neighbours, or use decode_regions."
         )
     memory = usable_memory()
     limit = None if memory is None else memory / 4
-    if isinstance(space, SurfaceSpace):
+    if isinstance(space, GrayordinateSpace):
+        check_placed(space)
+        near = (space, centres, radius, distance)
+        members = grayordinate_members(*near, max_bytes=limit)
+    elif isinstance(space, SurfaceSpace):
         members = surface_members(space, centres, radius, distance, max_bytes=limit)
     else:
         members = sphere_members(space, centres, radius, max_bytes=limit)
@@ -388,6 +400,7 @@ def searchlight(
     groups: Labels | None = None,
     mask_img: Mask | None = None,
     process_mask_img: Image | None = None,
+    mesh: Mesh | None = None,
     radius: float = 8.0,
     adjacency: Adjacency | None = None,
     distance: Literal["geodesic", "edges"] = "geodesic",
@@ -425,8 +438,10 @@ def searchlight(
     ----------
     imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
         One image per trial or block, not one per volume of a time series: what
-        nilearn's maskers take, volumes or surfaces (also lists of them), or an array
-        (n_images, n_features). An array needs `adjacency`.
+        nilearn's maskers take, volumes or surfaces (also lists of them), CIFTI files
+        (``.dscalar.nii``, ``.dtseries.nii``, ``.pscalar.nii``, ``.ptseries.nii``) with
+        one row per image, or an array (n_images, n_features). Arrays, and parcels of
+        CIFTI files, need `adjacency`.
     y : array_like, shape (n_images,) | tuple of (table, column)
         Class labels: strings, whole numbers or booleans; two or more classes. A tuple
         names the column of a DataFrame or of a .tsv or .csv file.
@@ -437,12 +452,19 @@ def searchlight(
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
         does, or takes all vertices. With a fitted masker its ``transform`` makes the
-        data, with all its settings.
+        data, with all its settings. Of CIFTI files: a ``.dscalar.nii`` of zeros and
+        ones.
     process_mask_img : None | 3D image | SurfaceImage | path
         The centres; None takes all voxels of the mask.
+    mesh : None | PolyMesh | dict of "left", "right" | (left, right)
+        Where the cortex of CIFTI files lies, for neighbours and figures: paths
+        (``.surf.gii``) or meshes of the hemispheres, with as many vertices as the file
+        says. A searchlight in the cortex needs them. Not for other images.
     radius : float
         Radius of the spheres in mm; on surfaces, length of the paths along the mesh, or
-        with ``distance="edges"`` their number of edges. Not used with `adjacency`.
+        with ``distance="edges"`` their number of edges. Not used with `adjacency`. In
+        CIFTI files every structure has its own voxels or vertices: neighbourhoods never
+        reach into another one.
     adjacency : None | matrix, shape (n_features, n_features) | tuple of (matrix, names)
         Sparse or dense; a feature is decoded together with those that its row marks.
         So sensors, parcels or any other features have searchlights too.
@@ -644,14 +666,14 @@ def searchlight(
     """
     options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
     check_option("distance", distance, DISTANCES)
-    images = read_images(imgs, mask_img)
+    images = read_images(imgs, mask_img, mesh)
     centres = process_positions(images, process_mask_img)
     own = own_columns(images.space, centres)
     members, pairs = find_members(
         images.space, centres, own, radius, adjacency, distance
     )
     near = {"radius": None if adjacency is not None else float(radius)}
-    if adjacency is None and isinstance(centres, SurfaceSpace):
+    if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
         near["distance"] = distance
     return _decode_geometry(
         images,
@@ -682,6 +704,7 @@ def decode_regions(
     threshold: float | None = None,
     groups: Labels | None = None,
     mask_img: Mask | None = None,
+    mesh: Mesh | None = None,
     standardize: Literal["zscore_sample", False] | None = "zscore_sample",
     kernel: KernelLike = "linear",
     reg: PenaltyLike = 0.3,
@@ -718,8 +741,9 @@ def decode_regions(
     ----------
     imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
         One image per trial or block, not one per volume of a time series: what
-        nilearn's maskers take, volumes or surfaces (also lists of them), or an array
-        (n_images, n_features).
+        nilearn's maskers take, volumes or surfaces (also lists of them), CIFTI files
+        (``.dscalar.nii``, ``.dtseries.nii``, ``.pscalar.nii``, ``.ptseries.nii``) with
+        one row per image, or an array (n_images, n_features).
     y : array_like, shape (n_images,) | tuple of (table, column)
         Class labels: strings, whole numbers or booleans; two or more classes. A tuple
         names the column of a DataFrame or of a .tsv or .csv file.
@@ -728,7 +752,9 @@ def decode_regions(
         whole numbers, one per region; 0 is background. Or maps of probabilities (4D),
         one per region; see `threshold`. A volume on another grid is resampled to that
         of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
-        return will do, with its names. For an array of images: the number or name of
+        return will do, with its names. Of CIFTI files: a ``.dlabel.nii`` on the same
+        surfaces and grid, its names being those of the regions; of parcels a
+        ``.plabel.nii``. For an array of images, and for parcels: the number or name of
         every column's region.
     lut : None | DataFrame | path
         Names of the regions, a table with columns ``index`` and ``name``. Maps count
@@ -747,6 +773,10 @@ def decode_regions(
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None takes all, and without an atlas the
         mask that nilearn computes.
+    mesh : None | PolyMesh | dict of "left", "right" | (left, right)
+        Where the cortex of CIFTI files lies, for neighbours and figures: paths
+        (``.surf.gii``) or meshes of the hemispheres, with as many vertices as the file
+        says. A searchlight in the cortex needs them. Not for other images.
     standardize : "zscore_sample" | False
         Z-score every voxel, without labels: within each group where there are groups,
         else over all images; also over all images when every group holds one class
@@ -908,7 +938,7 @@ def decode_regions(
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]
     """
     options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
-    images, regions = read_regions(imgs, labels_img, mask_img, lut, threshold)
+    images, regions = read_regions(imgs, labels_img, mask_img, lut, threshold, mesh)
     members = regions.membership
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
     return _decode_geometry(

@@ -112,7 +112,7 @@ def _row(maps, columns, members):
 _ALONG = ("time", "train_time", "test_time", "x", "y", "z")
 
 #: Columns of names that are listed.
-_NAMED = ("sensor", "region", "feature")
+_NAMED = ("sensor", "region", "structure", "feature", "parcel")
 
 
 def _one_or_all(values):

@@ -357,9 +357,9 @@ class TestedMap(ScoreMap):
 
         Returns
         -------
-        img : nibabel.Nifti1Image or nilearn.surface.SurfaceImage
-            On the grid or the meshes of the maps: 0 outside of the mask (1 for "p"),
-            and NaN where it has no scores.
+        img : nibabel.Nifti1Image, nilearn.surface.SurfaceImage or nibabel.Cifti2Image
+            On the grid, the meshes or the columns of the maps: 0 outside of the mask
+            (1 for "p"), and NaN where it has no scores.
 
         Raises
         ------
@@ -374,7 +374,7 @@ class TestedMap(ScoreMap):
             )
         name = self.metric if name is None else name
         if name in self.metrics:
-            return self.geometry.to_img(self.metrics[name])
+            return self.geometry.to_img(self.metrics[name], name=name)
         check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
         p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.stats import norm
 
-from ..data.space import unpack_space
+from ..data.kinds import unpack_space
 from ..inference.clusters import adjacency_among, components
 from ..inference.corrections import CorrectionName, check_correction, p_values_where
 from ..inference.null import Alternative
@@ -132,7 +132,8 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
 
         An object with `n_positions`, `columns()` (of a table) and `to_img(values)`,
         which makes an image of one value per position. In volumes it has the `mask`
-        and the `affine`, on surfaces `coordinates`, `faces` and `mask` by hemisphere.
+        and the `affine`, on surfaces `coordinates`, `faces` and `mask` by hemisphere,
+        of CIFTI files their `axis()`.
         """
         return unpack_space(self.space)
 
@@ -264,11 +265,13 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
 
         Returns
         -------
-        img : nibabel.Nifti1Image or nilearn.surface.SurfaceImage
+        img : nibabel.Nifti1Image, nilearn.surface.SurfaceImage or nibabel.Cifti2Image
             On the grid of the mask, or on its meshes, in single precision ("p" in
             double precision, so that p <= 0.05 stays so). NaN where nothing could be
             decoded; 0 outside of the mask, or 1 for "p". Regions are painted with
-            their value.
+            their value. Of CIFTI files: a map, ``.dscalar.nii`` or for parcels
+            ``.pscalar.nii``, with the columns of the images, to be saved under such a
+            name.
 
         Raises
         ------
@@ -367,10 +370,10 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
         """Make a table of the peaks of the significant positions.
 
         In a volume the peaks are those of `nilearn.reporting.get_clusters_table`: at
-        most four per cluster, in the middle of areas of equal scores. On surfaces and
-        for features they are positions that no neighbour surpasses. Of regions all
-        significant ones are listed. Clusters are significant positions connected by
-        `adjacency`; voxels, by their faces.
+        most four per cluster, in the middle of areas of equal scores. On surfaces, in
+        CIFTI files and for features they are positions that no neighbour surpasses. Of
+        regions all significant ones are listed. Clusters are significant positions
+        connected by `adjacency`; voxels, by their faces.
 
         Parameters
         ----------
@@ -390,11 +393,13 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
         -------
         table : pandas.DataFrame
             One row per peak: where it is (``x``, ``y``, ``z`` in mm; ``hemisphere``
-            and ``vertex``; ``region``; ``feature``), ``score``, with permutations
-            ``p`` (uncorrected) and ``p_<correction>``, the number of its ``cluster``,
-            and the size of the whole cluster: ``cluster_size_mm3`` in a volume, else
-            ``cluster_size``, a number of positions. Clusters come in the order of
-            their highest scores, and so do peaks within a cluster.
+            and ``vertex``; ``region``; ``feature``; ``parcel``; in CIFTI files
+            ``structure``, ``vertex``, -1 for a voxel, and where it is in mm),
+            ``score``, with permutations ``p`` (uncorrected) and ``p_<correction>``, the
+            number of its ``cluster``, and the size of the whole cluster:
+            ``cluster_size_mm3`` in a volume, else ``cluster_size``, a number of
+            positions. Clusters come in the order of their highest scores, and so do
+            peaks within a cluster.
 
         Raises
         ------
@@ -534,7 +539,9 @@ def _spread(peaks, cluster, points, min_distance):
     chosen = {number: [] for number in cluster[peaks]}
     for i in peaks:
         higher = chosen[cluster[i]]
-        if (np.linalg.norm(points[higher] - points[i], axis=1) > min_distance).all():
+        # Places that are not known are far from all others.
+        near = np.linalg.norm(points[higher] - points[i], axis=1) <= min_distance
+        if not near.any():
             higher.append(i)
     return peaks[np.isin(peaks, np.concatenate([[], *chosen.values()]))]
 
@@ -577,7 +584,7 @@ def image_of_p(geometry, name, p, n_permutations):
 def _image(geometry, name, values):
     """Make an image with the numbers and the background that its name needs."""
     outside, dtype = _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
-    return geometry.to_img(values, outside, dtype)
+    return geometry.to_img(values, outside, dtype, name)
 
 
 def _values(result, name, metric, correction, threshold):

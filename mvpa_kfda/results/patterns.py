@@ -295,7 +295,8 @@ class RegionPatternsMixin(PatternMaps):
         """
         labels, maps = self._pattern_values(kind, average, region)
         columns = zip(labels, maps.T, strict=True)
-        return {label: _paint(self.geometry.base, values) for label, values in columns}
+        space = self.geometry.base
+        return {label: _paint(space, values, label) for label, values in columns}
 
     def _pattern_values(self, kind, average, region):
         """Return labels, and patterns (base positions, n_patterns), NaN where none."""
@@ -318,10 +319,10 @@ class RegionPatternsMixin(PatternMaps):
         return self._pattern_labels(kind), values
 
 
-def _paint(space, values):
+def _paint(space, values, name):
     """Return an image of values (n_positions,), or of plain features a Series."""
     if space.kind != "features":
-        return space.to_img(values)
+        return space.to_img(values, name=name)
     import pandas as pd  # slow to import, and only tables need it
 
     return pd.Series(values, index=space.columns()["feature"].astype(str))

@@ -10,9 +10,11 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..data.space import VolumeSpace, unpack_space
+from ..data.kinds import unpack_space
+from ..data.space import VolumeSpace
 from ..inference.clusters import adjacency_among
 from ..utils.checks import counted
+from ..utils.files import same_content
 from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
@@ -216,9 +218,21 @@ def _space_difference(space, other):
         pairs = (space.ids, other.ids), (space.names, other.names)
         if all(np.array_equal(*pair) for pair in pairs):
             return ""
+    if space.kind == other.kind == "grayordinates" and _same_columns(space, other):
+        return ""
     if space.kind == other.kind:
         return f"{words}, not the same ones"
     return words
+
+
+def _same_columns(space, other):
+    """Tell whether two spaces of CIFTI files differ only in where their cortex lies."""
+    # The surfaces of subjects lie at other places, but their vertices correspond.
+    free = {"coordinates": None, "affine": None}
+    one, two = (each.pack() | free for each in (space, other))
+    affines = [x.affine for x in (space, other) if x.affine is not None]
+    near = len(affines) < 2 or np.allclose(*affines, rtol=0, atol=1e-4)
+    return near and same_content(one, two)
 
 
 def _same(values, others):

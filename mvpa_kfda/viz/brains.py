@@ -10,6 +10,8 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -76,7 +78,9 @@ def plot_volume(
         through the brain, which must be in MNI space; without permutations and
         `min_score`, all that is above chance. "surface": the meshes of the result.
         "bar": one row per region or feature, a curve if there are many. None
-        takes "stat_map" in a volume, "surface" on a surface, else "bar".
+        takes "stat_map" in a volume, "surface" on a surface, else "bar". Results of
+        CIFTI files have "surface" if meshes were given, which None takes first,
+        "stat_map" and "glass_brain" for their voxels, and "bar".
     metric : str or None
         Name of the metric; None takes the first that is one number per position.
     correction : str
@@ -120,10 +124,7 @@ def plot_volume(
         If an argument is not valid, if nothing was decoded, or if the correction
         needs permutations that were not kept.
     """
-    space = result.geometry
-    kinds = KINDS[space.kind]
-    if space.kind == "regions":
-        kinds += KINDS[space.base.kind]
+    kinds = kinds_of(result.geometry)
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     options = {"threshold": threshold, "alternative": alternative}
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
@@ -133,9 +134,55 @@ def plot_volume(
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
-            figure = BRAINS[kind](result, picture, views, cut_coords, bg_img)
+            drawn = _on_part(result, picture, kind)
+            figure = BRAINS[kind](*drawn, views, cut_coords, bg_img)
         _finish_brains(figure, result, picture, outlined=kind != "glass_brain")
     return maybe_show(figure, show)
+
+
+def kinds_of(space):
+    """Return the kinds of figures that there are of a space, the usual one first."""
+    if space.kind == "regions":
+        return tuple(dict.fromkeys((*KINDS["regions"], *kinds_of(space.base))))
+    if space.kind != "grayordinates":
+        return KINDS[space.kind]
+    # The space of the cortex comes before those of the voxels of each structure.
+    filled = {part.kind for part, where in space.pieces() if len(where)}
+    kinds = [KINDS[kind] for kind in ("surface", "volume") if kind in filled]
+    return tuple(chain(*kinds, KINDS["grayordinates"]))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the figures of brains ask of a result, for some of its positions."""
+
+    geometry: object
+    decoded: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def shape(self):
+        """The shape of the map."""
+        return self.scores.shape
+
+
+def _on_part(result, picture, kind):
+    """Return the surfaces or the voxels of a CIFTI file, and what is drawn there."""
+    space = result.geometry
+    if space.base.kind != "grayordinates":
+        return result, picture
+    part, where = space.base.volume
+    if kind == "surface":
+        part, where = next(space.base.pieces())
+    if space.kind == "regions":  # every voxel or vertex has its region's value
+        where = space.index[where]
+
+    def take(values, fill):  # which is what there is outside of all regions
+        return None if values is None else np.append(values, fill)[where]
+
+    values, marked = take(picture.values, np.nan), take(picture.marked, False)
+    decoded, scores = take(result.decoded, False), take(result.scores, np.nan)
+    return _Part(part, decoded, scores), replace(picture, values=values, marked=marked)
 
 
 def _make_picture(result, metric, correction, alpha, options):
@@ -553,12 +600,14 @@ def _draw_marks(ax, x, y, label, ms):
 # --------------------------------------------------------------------- kinds of figures
 
 
-#: The kinds of figures, by the kind of space, and of the space that regions are in.
+#: The kinds of figures, by the kind of space; see `kinds_of` for those of two kinds.
 KINDS = {
     "volume": ("stat_map", "glass_brain"),
     "surface": ("surface",),
+    "grayordinates": ("bar",),
     "regions": ("bar",),
     "features": ("bar",),
+    "parcels": ("bar",),
 }
 
 #: The function that draws each kind of brain.

@@ -8,7 +8,7 @@ from base64 import b64encode
 from html import escape
 from io import BytesIO
 
-from .brains import KINDS
+from .brains import kinds_of
 from .common import make_figure
 
 #: Dots per inch of the figure, which make about 500 of its width.
@@ -30,7 +30,7 @@ def make_html(result, facts, with_figure=True):
 def _draws_fast(result):
     """Tell figures of a moment from those of brains, which take seconds."""
     space = getattr(result, "geometry", None)
-    return space is None or KINDS[space.kind][0] == "bar"
+    return space is None or kinds_of(space)[0] == "bar"
 
 
 def _picture(result):

@@ -43,7 +43,8 @@ def plot_patterns(
     Parameters
     ----------
     result : VolumeResult
-        The result to draw, of :func:`decode_regions`.
+        The result to draw, of :func:`decode_regions`. Of CIFTI files the cortex is
+        drawn if meshes were given, else the voxels.
     kind : {"class", "discriminant"}
         As in `patterns`.
     average : {"full", "folds"}
@@ -78,12 +79,14 @@ def plot_patterns(
         As `patterns`; if the result is of an array, whose columns have no place.
     """
     labels, maps = result._pattern_values(kind, average, region)
-    space = result.geometry.base
-    if space.kind not in _ROWS_OF:
+    space, positions = part_to_draw(result.geometry.base)
+    if space is None:
         raise ValueError(
-            "There is no figure of these patterns: they are of columns of an array, "
-            "which have no place in a brain. Use result.patterns()."
+            f"There is no figure of these patterns: they are of "
+            f"{result.geometry.base.noun}s, which have no place in a brain. Use "
+            "result.patterns()."
         )
+    maps = maps[positions]
     most = np.nanmax(np.abs(maps))
     low, high = (-most, most) if vlim is None else vlim
     height = _ROW_HEIGHT * len(labels) + _TITLE_HEIGHT
@@ -103,6 +106,15 @@ def plot_patterns(
         figure.text(0.02, box[1] + box[3], label, va="bottom")
     _finish(figure, result, region, colors)
     return maybe_show(figure, show)
+
+
+def part_to_draw(space):
+    """Return the surfaces or voxels that patterns are drawn on, and their positions."""
+    if space.kind == "grayordinates":
+        parts = (part for part in space.pieces() if len(part[1]))
+        cortex = next((part for part in parts if part[0].kind == "surface"), None)
+        return cortex or space.volume
+    return (space if space.kind in _ROWS_OF else None), slice(None)
 
 
 def _finish(figure, result, region, colors):

@@ -1,0 +1,388 @@
+"""CIFTI files as nibabel knows them: opened, compared, masked, their atlases matched.
+
+The columns of a file are vertices of surfaces and voxels of other structures, or
+parcels of both; its rows are images or time points. Files of one analysis must have the
+same columns. A mask or an atlas may have others on the same surfaces and the same grid:
+each column of the images then has the value of the same vertex or voxel there, and none
+where there is no such place. Nothing is resampled.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import nibabel
+import numpy as np
+from nibabel.cifti2 import (
+    BrainModelAxis,
+    Cifti2Image,
+    LabelAxis,
+    ParcelsAxis,
+    ScalarAxis,
+    SeriesAxis,
+)
+from nilearn.surface import PolyMesh, load_surf_mesh
+
+from ..utils.advice import advice, described
+from ..utils.checks import expand_pattern, quoted
+from .grayordinates import GrayordinateSpace, ParcelSpace, cortex, short
+from .volumes import as_mask, check_several, listed, read
+
+#: How the names of CIFTI files end.
+_ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
+#: Affines that differ by less, in mm, are one.
+_SAME = 1e-3
+#: What the kinds of columns are called.
+_KINDS = {BrainModelAxis: "grayordinates", ParcelsAxis: "parcels"}
+_ALLOWED = ".dscalar.nii, .dtseries.nii, .pscalar.nii or .ptseries.nii"
+
+
+@dataclass(frozen=True, eq=False)
+class Cifti:
+    """A CIFTI file, its data not yet read."""
+
+    image: Cifti2Image
+    rows: object  #: axis of the images: a series, scalars or labels
+    columns: object  #: axis of brain models or of parcels
+
+
+def is_cifti(imgs):
+    """Tell whether images are CIFTI files, and refuse a mixture with others."""
+    several = isinstance(imgs, list | tuple | np.ndarray) and np.size(imgs) > 0
+    items = list(imgs) if several else [imgs]
+    named = [_is_named_cifti(item) for item in items]
+    first = named[0] or _holds_cifti(items[0])
+    if any(named) and not first:
+        other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
+        raise TypeError(
+            f"imgs holds both CIFTI files and others ({other}); give images of one "
+            "kind."
+        )
+    return first
+
+
+def _is_named_cifti(item):
+    """Tell CIFTI images, and paths that end as those of their files do."""
+    if isinstance(item, str | os.PathLike):
+        return bool(_ENDING.search(str(item)))
+    return isinstance(item, Cifti2Image)
+
+
+def _holds_cifti(item):
+    """Tell whether a file of another name holds a CIFTI image."""
+    if not isinstance(item, str | os.PathLike):
+        return False
+    path = expand_pattern(item, " in imgs")[0]
+    if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
+        return False
+    try:
+        return isinstance(nibabel.load(path), Cifti2Image)
+    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError):
+        return False  # others say what is wrong with it
+
+
+def load_cifti(item, name):
+    """Return a `Cifti` of an image or a path; refuse matrices of connections."""
+    if isinstance(item, str | os.PathLike):
+        path = Path(item).expanduser()
+        if not path.is_file():
+            raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
+        try:
+            item = nibabel.load(path)
+        # Of nibabel: no image, a damaged header, or XML that is not CIFTI's.
+        except Exception as error:
+            raise ValueError(f"{name}: {str(path)!r} is no image: {error}") from error
+    if not isinstance(item, Cifti2Image):
+        raise TypeError(
+            f"{name} must be a CIFTI image, or the path of one ({_ALLOWED}); got "
+            f"{described(item)}.{advice(item)}"
+        )
+    axes = [item.header.get_axis(i) for i in range(item.ndim)]
+    ours = len(axes) == 2 and isinstance(axes[1], tuple(_KINDS))
+    if not ours or not isinstance(axes[0], SeriesAxis | ScalarAxis | LabelAxis):
+        words = " x ".join(type(axis).__name__.removesuffix("Axis") for axis in axes)
+        raise ValueError(
+            f"{name} is a CIFTI file of {words}. Allowed: one whose rows are images or "
+            f"time points and whose columns are grayordinates or parcels, {_ALLOWED}."
+        )
+    _scale_to_mm(axes[1], item)
+    return Cifti(item, *axes)
+
+
+def _scale_to_mm(axis, image):
+    """Take an affine in other units to mm; nibabel reads its numbers only."""
+    volume = image.header.get_index_map(1).volume
+    if axis.affine is not None and volume is not None:
+        unit = volume.transformation_matrix_voxel_indices_ijk_to_xyz.meter_exponent
+        affine = np.array(axis.affine, dtype=float)
+        affine[:3] *= 10.0 ** (unit + 3)
+        axis.affine = affine
+
+
+def load_ciftis(imgs):
+    """Return a list of `Cifti` with the same columns, two or more rows in all."""
+    items, files = listed(imgs), []
+    for number, item in enumerate(items):
+        name = f"imgs[{number}]" if len(items) > 1 else "imgs"
+        file = load_cifti(item, name)
+        if isinstance(file.rows, LabelAxis):
+            raise ValueError(
+                f"{name} holds the labels of an atlas and not data. Give it to "
+                "decode_regions as labels_img."
+            )
+        files.append(file)
+        difference = _difference(file.columns, files[0].columns)
+        if difference:
+            raise ValueError(
+                f"{name} has other columns than imgs[0]: {difference}. All images of "
+                "an analysis must have the same ones, in the same order."
+            )
+    check_several(sum(len(file.rows) for file in files), files[0].image.shape)
+    return files
+
+
+def _difference(axis, other):
+    """Word how the columns of a file differ from those of another; "" if not."""
+    if axis == other:
+        return ""
+    kinds = [_KINDS[type(each)] for each in (axis, other)]
+    if len(axis) != len(other) or kinds[0] != kinds[1]:
+        return f"{len(axis)} {kinds[0]} against {len(other)} {kinds[1]}"
+    if axis.nvertices != other.nvertices:
+        surfaces = [
+            quoted([f"{n} {short(k)}" for k, n in each.nvertices.items()])
+            for each in (axis, other)
+        ]
+        return f"surfaces of {surfaces[0]} vertices against {surfaces[1]}"
+    if not _same_grid(axis, other):
+        return "voxels on another grid"
+    return f"other {kinds[0]}, or the same in another order"
+
+
+def _same_grid(axis, other):
+    """Tell whether the voxels of two axes are on one grid, if both have voxels."""
+    if axis.affine is None or other.affine is None:
+        return True
+    near = np.allclose(axis.affine, other.affine, rtol=0, atol=_SAME)
+    return axis.volume_shape == other.volume_shape and near
+
+
+def mask_ciftis(files, mask):
+    """Return data (n_rows, n_chosen) of the True columns of a mask."""
+    # Every column contiguous, as spheres take them.
+    X, start = np.empty((np.count_nonzero(mask), sum(len(f.rows) for f in files))).T, 0
+    for number, file in enumerate(files):
+        rows = read(file.image, f"imgs[{number}]" if len(files) > 1 else "imgs")
+        X[start : start + len(rows)] = rows[:, mask]
+        start += len(rows)
+    return X
+
+
+def with_rows(data, file):
+    """Return a CIFTI image of other rows (n, n_columns) with the columns of a file."""
+    rows = ScalarAxis([f"row {i + 1}" for i in range(len(data))])
+    return Cifti2Image(data, (rows, file.columns))
+
+
+# ------------------------------------------------------------------------------ spaces
+
+
+def cifti_space(file, mesh=None):
+    """Return the space of all columns of a file; the cortex lies on the meshes."""
+    axis = file.columns
+    meshes = _load_meshes(mesh)
+    surfaces = {name: axis.nvertices.get(cortex(name)) for name in meshes}
+    for part, each in meshes.items():
+        n, expected = len(each.coordinates), surfaces[part]
+        if expected is not None and n != expected:
+            raise ValueError(
+                f"The {part} mesh has {n} vertices, but {short(cortex(part))} of imgs "
+                f"has {expected}. Give the surface that the images were sampled on, "
+                "e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
+            )
+    if isinstance(axis, ParcelsAxis):
+        return _parcel_space(axis)
+    meshes = {part: meshes[part] for part, n in surfaces.items() if n is not None}
+    structures, structure = _coded(axis.name)
+    return GrayordinateSpace(
+        structures,
+        [axis.nvertices.get(name, 0) for name in structures],
+        structure,
+        np.where(axis.surface_mask, axis.vertex, -1),
+        np.where(axis.surface_mask[:, np.newaxis], -1, axis.voxel),
+        axis.volume_shape,
+        axis.affine,
+        np.ones(len(axis), dtype=bool),
+        {part: each.coordinates for part, each in meshes.items()},
+        {part: each.faces for part, each in meshes.items()},
+    )
+
+
+def _coded(names):
+    """Return names in the order of the file, and which one each column has."""
+    known = list(dict.fromkeys(names.tolist()))
+    codes = {name: code for code, name in enumerate(known)}
+    return known, np.array([codes[name] for name in names.tolist()])
+
+
+def _parcel_space(axis):
+    """Return the space of an axis of parcels."""
+    structures = list(axis.nvertices)
+    parts = [(np.empty(0, int), -1, np.empty(0, int), np.empty((0, 3), int))]
+    for number, (voxels, vertices) in enumerate(
+        zip(axis.voxels, axis.vertices, strict=True)
+    ):
+        voxels = np.asarray(voxels, dtype=int).reshape(-1, 3)
+        none = np.full(len(voxels), -1)
+        parts.append((none + 1 + number, none, none, voxels))
+        for name, own in vertices.items():
+            of_each = np.ones(len(own), dtype=int)
+            code = structures.index(name) * of_each
+            nowhere = np.full((len(own), 3), -1)
+            parts.append((number * of_each, code, np.asarray(own), nowhere))
+    parcel, structure, vertex, voxel = (
+        np.concatenate([np.atleast_1d(part[k]) for part in parts[1:]] or [parts[0][k]])
+        for k in range(4)
+    )
+    return ParcelSpace(
+        axis.name,
+        len(axis),
+        parcel,
+        structures,
+        [axis.nvertices[name] for name in structures],
+        structure,
+        vertex,
+        voxel,
+        axis.volume_shape,
+        axis.affine,
+    )
+
+
+def _load_meshes(mesh):
+    """Return the mesh of each hemisphere that there is one of, a dict."""
+    if mesh is None:
+        return {}
+    if isinstance(mesh, PolyMesh):
+        parts = mesh.parts
+    elif isinstance(mesh, dict):
+        parts = mesh
+    elif isinstance(mesh, list | tuple) and len(mesh) == 2:
+        parts = dict(zip(("left", "right"), mesh, strict=True))
+    else:
+        raise TypeError(
+            f"Invalid value for 'mesh': {described(mesh)}. Allowed: a PolyMesh of "
+            "nilearn, a dict {'left': ..., 'right': ...} or a pair (left, right) of "
+            "paths, e.g. .surf.gii files, or meshes."
+        )
+    unknown = [part for part in parts if part not in ("left", "right")]
+    if unknown:
+        raise ValueError(
+            f"Invalid parts of mesh: {quoted(unknown)}. Allowed: 'left', 'right'."
+        )
+    return {p: _load_mesh(each, p) for p, each in parts.items() if each is not None}
+
+
+def _load_mesh(mesh, part):
+    """Return the mesh of a hemisphere with finite coordinates."""
+    if isinstance(mesh, str | os.PathLike):
+        mesh = Path(mesh).expanduser()
+        if not mesh.is_file():
+            raise FileNotFoundError(f"mesh: {str(mesh)!r} is no file.")
+    try:
+        mesh = load_surf_mesh(mesh)
+    # What nilearn and nibabel raise depends on the kind of file.
+    except Exception as error:
+        what = str(mesh) if isinstance(mesh, Path) else described(mesh)
+        raise ValueError(f"mesh: {what!r} ({part}) is no mesh: {error}") from error
+    if not np.isfinite(mesh.coordinates).all():
+        raise ValueError(f"mesh: the {part} one has coordinates that are not finite.")
+    return mesh
+
+
+# ------------------------------------------------------------------- masks and atlases
+
+
+def load_cifti_mask(mask_img, axis, name="mask_img"):
+    """Return a mask (n_columns,) of booleans for the columns of images."""
+    if isinstance(axis, ParcelsAxis):
+        raise TypeError(
+            f"{name} is for grayordinates; imgs are parcels. Leave some out by the "
+            "label 0 of decode_regions, or by rows of adjacency without neighbours."
+        )
+    mask = load_cifti(mask_img, name)
+    values = as_mask(_only_row(mask, name), name)
+    chosen = _at_columns(values, mask.columns, axis, name)
+    if not chosen.any():
+        raise ValueError(f"{name} selects no grayordinate of the images.")
+    return chosen
+
+
+def load_cifti_labels(labels_img, axis):
+    """Return labels (n_columns,) for images, all labels, and names by label."""
+    atlas = load_cifti(labels_img, "labels_img")
+    values = _only_row(atlas, "labels_img")
+    names = {}
+    if isinstance(atlas.rows, LabelAxis):
+        names = {key: label[0] for key, label in atlas.rows.label[0].items()}
+    return _at_columns(values, atlas.columns, axis, "labels_img"), values, names
+
+
+def _only_row(file, name):
+    """Return the one row of a file, (n_columns,)."""
+    if len(file.rows) != 1:
+        raise ValueError(
+            f"{name} must hold one map; it holds {len(file.rows)}. Take one of them, "
+            "e.g. with wb_command -cifti-merge -column."
+        )
+    return read(file.image, name)[0]
+
+
+def _at_columns(values, axis, other, name):
+    """Return the values (n,) of the columns of an axis at those of another, else 0."""
+    if axis == other:
+        return values
+    if ParcelsAxis in (type(axis), type(other)):
+        raise ValueError(
+            f"{name} has other columns than the images: {_difference(axis, other)}."
+        )
+    for structure, n in axis.nvertices.items():
+        expected = other.nvertices.get(structure, n)
+        if n != expected:
+            raise ValueError(
+                f"{name} has {n} vertices on {short(structure)}, but the images have "
+                f"{expected}. Take it on the surface of the images, or resample it "
+                "with wb_command."
+            )
+    if not _same_grid(axis, other):
+        raise ValueError(
+            f"{name} has voxels on another grid than the images: shape "
+            f"{axis.volume_shape} against {other.volume_shape}, or another affine. "
+            "Resample it with wb_command."
+        )
+    found = np.zeros(len(other), dtype=values.dtype)
+    for structure, n in other.nvertices.items():
+        at = np.zeros(n, dtype=values.dtype)
+        own, ours = (each.name == structure for each in (axis, other))
+        if structure in axis.nvertices:
+            at[axis.vertex[own]] = values[own]
+        found[ours] = at[other.vertex[ours]]
+    if axis.affine is not None and other.affine is not None:
+        at = np.zeros(axis.volume_shape, dtype=values.dtype)
+        own, ours = axis.volume_mask, other.volume_mask
+        at[tuple(axis.voxel[own].T)] = values[own]
+        found[ours] = at[tuple(other.voxel[ours].T)]
+    return found
+
+
+def check_placed(space):
+    """Refuse surfaces without a mesh, where a searchlight has no neighbours."""
+    if not space.unplaced:
+        return
+    numbers = dict(zip(map(short, space.structures), space.n_vertices, strict=True))
+    words = " and ".join(f"{n} ({numbers[n]} vertices)" for n in space.unplaced)
+    raise ValueError(
+        f"imgs hold {words}, but not where they lie. Give mesh=(left, right), the "
+        ".surf.gii files of the cortex with as many vertices, or leave these surfaces "
+        "out by mask_img."
+    )
