@@ -9,7 +9,7 @@ class with these parts.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -206,7 +206,8 @@ class WindowPositions(Positions):
     of a row first.
     """
 
-    #: Samples first, so that a sample is contiguous, (n_samples, n_trials, n_channels).
+    #: Samples first, so that a sample is contiguous, (n_samples, n_trials, n_channels);
+    #: in single precision too, of which every window is computed with in double.
     data: np.ndarray
     #: The first sample of every window, (n_windows,) | (n_rows, n_windows).
     starts: np.ndarray
@@ -220,9 +221,11 @@ class WindowPositions(Positions):
     kernel: object
     reg: object
     #: What a row is called in messages.
-    names: tuple = ()
+    names: Sequence = ()
     #: The channels of every row; None takes all in all rows.
-    channels: tuple | None = None
+    channels: Sequence | None = None
+    #: Which of the positions touch; None: those next on the map.
+    adjacency: sparse.sparray | None = None
 
     #: Positions per task: long enough to outweigh sending it, fixed so that sums over
     #: neighbouring windows are formed alike whatever the number of workers.
@@ -263,13 +266,13 @@ class WindowPositions(Positions):
     def where(self, position):
         """Return how to begin a message about a position."""
         row, window = divmod(position, self.n_windows)
-        name = f"{self.names[row]}, " if self.names else ""
+        name = f"{self.names[row]}, " if len(self.names) else ""
         return f"At {name}{self.times[window]:.3f} s: "
 
     def check(self):
         """Refuse a kernel for other channels, and windows in which trials are alike."""
         check_size(self.kernel, self.data.shape[2])
-        flat = (self.data == self.data[:, :1]).all(axis=(1, 2))
+        flat = np.array([(sample == sample[:1]).all() for sample in self.data])
         for position, start in enumerate(self.starts.flat):
             if flat[start : start + self.width].all():
                 raise ValueError(
@@ -340,10 +343,10 @@ class WindowPositions(Positions):
         return self._select(samples, position // self.n_windows)
 
     def _select(self, samples, row):
-        """Return samples (..., p) of a row's channels."""
-        if self.channels is None:
-            return samples
-        return np.take(samples, self.channels[row], axis=-1)  # contiguous, unlike [...]
+        """Return samples (..., p) of a row's channels, in double precision."""
+        if self.channels is not None:  # contiguous, unlike [...]
+            samples = np.take(samples, self.channels[row], axis=-1)
+        return samples.astype(np.float64, copy=False)
 
     @cached_property
     def _sums_kernels(self):
@@ -354,7 +357,7 @@ class WindowPositions(Positions):
             return False
         n, p = self.data.shape[1:]
         if self.channels is not None:
-            p = min(len(channels) for channels in self.channels)
+            p = min(map(len, self.channels))
         if isinstance(self.kernel, Linear) and prefers_features(n, p * self.width):
             return False  # the primal route is cheaper still
         if self.n_windows < 2:
@@ -387,6 +390,23 @@ class WindowPositions(Positions):
         if self.kernel.shift_free:
             X = X - X.mean(axis=0)
         return X @ X.T
+
+
+@dataclass(frozen=True)
+class Rows(Sequence):
+    """Lists of indices of different lengths, as two arrays that workers can share."""
+
+    #: The entries of row i are ``indices[indptr[i] : indptr[i + 1]]``.
+    indptr: np.ndarray
+    indices: np.ndarray
+
+    def __len__(self):
+        return len(self.indptr) - 1
+
+    def __getitem__(self, row):
+        if row >= len(self):
+            raise IndexError(row)
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
 
 def window_positions(data, windows, mode, kernel, reg):

@@ -114,6 +114,16 @@ class PatternsMixin:
         .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
+        maps, labels, counts = self._chosen_patterns(kind, average)
+        positions = [getattr(self, name) for name in self.pattern_axes]
+        info = _at_rate_of(positions[-1], self.info)
+        return {
+            label: _average(maps[..., i, :].T, info, positions, label, int(counts[i]))
+            for i, label in enumerate(labels)
+        }
+
+    def _chosen_patterns(self, kind, average):
+        """Return maps (..., n_patterns, n_channels), their labels, and trial counts."""
         check_option("kind", kind, _KINDS)
         check_option("average", average, _AVERAGES)
         if (kind, average) == ("discriminant", "folds"):
@@ -139,16 +149,16 @@ class PatternsMixin:
         if kind == "discriminant":
             labels = [f"discriminant {i + 1}" for i in range(maps.shape[-2])]
             counts = [sum(counts)] * len(labels)
-        positions = [getattr(self, name) for name in self.pattern_axes]
-        info = _at_rate_of(positions[-1], self.info)
-        return {
-            label: _average(maps[..., i, :].T, info, positions, label, int(counts[i]))
-            for i, label in enumerate(labels)
-        }
+        return maps, labels, counts
+
+    @property
+    def _has_places(self):
+        """Whether it is known what patterns are patterns of."""
+        return self.info_fif is not None
 
     def _kept_patterns(self):
         """Return the maps by kind, or say why there are none."""
-        if self.info_fif is None:
+        if not self._has_places:
             raise ValueError(
                 "This result holds no activation patterns: it was computed from "
                 "arrays, and patterns belong to channels. Use the functions for "
