@@ -227,9 +227,6 @@ class WindowPositions(Positions):
     #: Which of the positions touch; None: those next on the map.
     adjacency: sparse.sparray | None = None
 
-    #: Positions per task: long enough to outweigh sending it, fixed so that sums over
-    #: neighbouring windows are formed alike whatever the number of workers.
-    block_length = 4
     fewer = "fewer times (step=, crop or decimate)"
 
     @property
@@ -247,6 +244,18 @@ class WindowPositions(Positions):
         """Memory for the matrix of a window's trials."""
         _, n, p = self.data.shape
         return matrix_bytes(self.kernel, n, p)
+
+    @property
+    def block_length(self):
+        """Positions per task: enough to outweigh sending them, never by the workers.
+
+        Few where sums over neighbouring windows are formed, which begin anew in every
+        block, and of a single row, of which all workers are to have a part.
+        """
+        if self.channels is None or (self.mode == "concatenate" and self.width > 1):
+            return _SHORT
+        n_bytes = 8 * self.data.shape[1] ** 2
+        return int(np.clip(_BLOCK_BYTES // n_bytes, _SHORT, _LONGEST))
 
     def describe(self):
         """Word the size of the map."""
@@ -314,8 +323,13 @@ class WindowPositions(Positions):
         """Return the windows of pseudo-trials, with the samples of a block's only."""
         starts = self.starts.ravel()[np.asarray(block)]
         first, stop = starts.min(), starts.max() + self.width
-        data, kernel = grouping.both(self.data[first:stop], self.kernel, axis=1)
-        return replace(self, data=data, starts=self.starts - first, kernel=kernel)
+        data, kernel = self.data[first:stop], self.kernel
+        if self.channels is not None:  # all windows of a block are in one row
+            row = block[0] // self.n_windows
+            data, kernel = self._select(data, row), kernel.take(self.channels[row])
+        data, kernel = grouping.both(data, kernel, axis=1)
+        starts = self.starts - first
+        return replace(self, data=data, starts=starts, kernel=kernel, channels=None)
 
     def kernel_of(self, position):
         """Return the kernel for a window's features."""

@@ -64,8 +64,9 @@ def plot_sources(
 
     Shows the score of every vertex (rows) and time as a color, white at chance, with an
     outline around those with p <= alpha. The rows go through the structures one by one,
-    and in each from the back of the head (top) to the front. Below, all vertices at one
-    time as dots, seen from four sides; rings are around those with p <= alpha.
+    in each from the vertices that are significant for longest, or else have the highest
+    score (top), to the others. Below, all vertices at one time as dots, seen from four
+    sides; rings are around those with p <= alpha.
 
     Parameters
     ----------
@@ -126,14 +127,16 @@ def plot_sources(
     times = result.times
     sample = _sample(times, time, picture.values)
     figure = new_figure((8.4, 6.4), "constrained")
-    grid = figure.add_gridspec(2, len(_VIEWS), height_ratios=[3, 1.5])
+    points = result.sources["points"]
+    ratios = {"height_ratios": [3, 1.6], "width_ratios": _widths(points)}
+    grid = figure.add_gridspec(2, len(_VIEWS), **ratios)
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_rows(ax, result.sources, times, picture)
     ax.axvline(times[sample], color=SCORE_COLOR, lw=1, ls=":", label="time below")
     set_title(ax, result)
     for i, view in enumerate(_VIEWS):
         below = figure.add_subplot(grid[1, i])
-        _draw_view(below, result.sources["points"], picture, sample, view)
+        _draw_view(below, points, picture, sample, view)
         below.set_title(f"{view.name}, {round(times[sample], 3):g} s", fontsize="small")
     if picture.marked is not None and picture.marked[:, sample].any():
         ax.plot([], [], "o", mfc="none", mec="black", label="significant at that time")
@@ -158,11 +161,15 @@ def _sample(times, wanted, values):
 
 
 def _draw_rows(ax, sources, times, picture):
-    """Draw the map with one row per vertex, structure by structure, from the back."""
+    """Draw the map with one row per vertex, structure by structure, best ones first."""
     sizes = [len(vertices) for vertices in sources["vertices"]]
     structure = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((sources["points"][:, 1], structure))
-    marked = None if picture.marked is None else picture.marked[order]
+    highest = np.nan_to_num(picture.values, nan=-np.inf).max(axis=1)
+    marked, counts = picture.marked, np.zeros(len(structure))
+    if marked is not None:
+        counts = marked.sum(axis=1)
+    order = np.lexsort((-highest, -counts, structure))
+    marked = None if marked is None else marked[order]
     picture = replace(picture, values=picture.values[order], marked=marked)
     across = sample_edges(times)
     mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture)
@@ -174,9 +181,22 @@ def _draw_rows(ax, sources, times, picture):
     names = [str(sources["structures"][i]) for i in named]
     ax.set_yticks([ends[i] - (sizes[i] + 1) / 2 for i in named], names)
     ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="Time (s)", ylabel="Vertices, back to front")
+    ax.set(xlabel="Time (s)", ylabel="Vertices, highest first")
     ax.invert_yaxis()
     return mesh
+
+
+def _limits(points, view):
+    """Return the lowest and the highest place across and up, with a margin."""
+    low, high = (end(points[:, view.axes], axis=0) for end in (np.min, np.max))
+    margin = 0.06 * max((high - low).max(), 1.0)
+    return low - margin, high + margin
+
+
+def _widths(points):
+    """Return the widths of the views, all of one height."""
+    sizes = [np.subtract(*_limits(points, view)) for view in _VIEWS]
+    return [across / up for across, up in sizes]
 
 
 def _draw_view(ax, points, picture, sample, view):
@@ -198,14 +218,12 @@ def _draw_view(ax, points, picture, sample, view):
         s=float(np.clip(9000 / max(len(points), 1), 3, 40)),
         cmap=picture.cmap,
         norm=picture.norm,
-        edgecolors=["black" if each else "#BBBBBB" for each in marked],
-        linewidths=np.where(marked, 1.0, 0.2),
+        edgecolors=["black" if each else "#999999" for each in marked],
+        linewidths=np.where(marked, 0.9, 0.2),
         plotnonfinite=False,
         rasterized=len(shown) > 2500,
     )
-    low, high = (end(points[:, view.axes], axis=0) for end in (np.min, np.max))
-    margin = 0.06 * max((high - low).max(), 1.0)
-    low, high = low - margin, high + margin
+    low, high = _limits(points, view)
     across = (high[0], low[0]) if view.mirrored else (low[0], high[0])
     ax.set(xlim=across, ylim=(low[1], high[1]), aspect="equal", yticks=[])
     ax.set_xticks([across[0], across[1]], view.ends, fontsize="x-small")
