@@ -614,6 +614,7 @@ def test_booleans_are_only_zero_and_one(saved, opened):
 
 def test_every_public_result_can_be_loaded():
     maps = {"GeneralizationResult", "TimeFrequencyResult", "SensorTimeResult"}
+    maps |= {"SourceResult", "SourceTimeResult"}
     others = {"DecodingResult", "TimeResult", "VolumeResult"}
     regressions = {"RegressionResult", "TimeRegressionResult"}
     tested = {"GroupResult", "ComparisonResult"}
