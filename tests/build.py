@@ -227,7 +227,7 @@ def sheet(n, side=-1, step=3, subject="sample"):
         "type": "surf",
         "id": 101 if side < 0 else 102,
         "np": n,
-        "rr": 0.03 * ball * (1 + 0.1 * np.sin(i))[:, None] + [0.04 * side, 0, 0],
+        "rr": 0.015 * ball * (1 + 0.1 * np.sin(i))[:, None] + [0.02 * side, 0, 0],
         "nn": ball,
         "tris": ConvexHull(ball).simplices,
         "ntri": len(ConvexHull(ball).simplices),

@@ -238,8 +238,8 @@ class SourceTimeResult(
         metric = self._scalar_metric(metric)
         options = {"threshold": threshold, "alternative": alternative}
         if metric in self.null_summaries:
-            summaries = self.null_summaries
-            return self._p_from(summaries, metric, correction=correction, **options)
+            options |= {"correction": correction, "adjacency": self._adjacency()}
+            return self._p_from(self.null_summaries, metric, **options)
         return super().pvalues(correction, metric=metric, **options)
 
     def to_stc(
