@@ -246,8 +246,10 @@ def decode_sources(
     if all estimates are in single precision (computations are in double precision
     either way, and the same). Source estimates from a generator are dropped one by one;
     those in a list take as much again, for they are yours. 300 trials of 8,000 vertices
-    at 100 times are 1.9 GB, or 1 GB. `average` adds the averages, 1/k of that. What the
-    run takes beside that does not depend on the number of sources.
+    at 100 times are 1.9 GB, or 1 GB. `average` adds the averages, 1/k of that. With
+    several workers joblib puts a copy into shared memory (or its temporary folder),
+    which all of them read. A searchlight keeps, for every vertex and time, n_trials
+    bytes of predictions, 8 bytes per metric and fold, and what `null` says.
 
     The unit of the estimates does not matter, which is about 1e-11 for currents in A m
     and 1 for z-scores: a relative `reg` adapts to it. Kernels with ``gamma=None``,

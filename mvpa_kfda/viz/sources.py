@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: With more rows than that, outlines are thin, or they would cover what they surround.
+_MOST_OUTLINED = 60
+
+
 class _View(NamedTuple):
     """A side from which vertices are seen."""
 
@@ -64,8 +68,8 @@ def plot_sources(
 
     Shows the score of every vertex (rows) and time as a color, white at chance, with an
     outline around those with p <= alpha. The rows go through the structures one by one,
-    in each from the vertices that are significant for longest, or else have the highest
-    score (top), to the others. Below, all vertices at one time as dots, seen from four
+    in each from those that are significant first (top), and then from those with the
+    highest score. Below, all vertices at one time as dots, seen from four
     sides; rings are around those with p <= alpha.
 
     Parameters
@@ -165,14 +169,15 @@ def _draw_rows(ax, sources, times, picture):
     sizes = [len(vertices) for vertices in sources["vertices"]]
     structure = np.repeat(np.arange(len(sizes)), sizes)
     highest = np.nan_to_num(picture.values, nan=-np.inf).max(axis=1)
-    marked, counts = picture.marked, np.zeros(len(structure))
-    if marked is not None:
-        counts = marked.sum(axis=1)
-    order = np.lexsort((-highest, -counts, structure))
+    keys, marked = [-highest, structure], picture.marked
+    if marked is not None:  # rows that are marked alike have no lines between them
+        keys[1:1] = ~marked.T[::-1]
+    order = np.lexsort(keys)
     marked = None if marked is None else marked[order]
     picture = replace(picture, values=picture.values[order], marked=marked)
     across = sample_edges(times)
-    mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture)
+    width = 1.4 if len(order) <= _MOST_OUTLINED else 0.5
+    mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture, width)
     draw_onset(ax.axvline, across)
     ends = np.cumsum(sizes)
     for end in ends[:-1]:
@@ -181,7 +186,7 @@ def _draw_rows(ax, sources, times, picture):
     names = [str(sources["structures"][i]) for i in named]
     ax.set_yticks([ends[i] - (sizes[i] + 1) / 2 for i in named], names)
     ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="Time (s)", ylabel="Vertices, highest first")
+    ax.set(xlabel="Time (s)", ylabel="Vertices")
     ax.invert_yaxis()
     return mesh
 
