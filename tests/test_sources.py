@@ -673,8 +673,12 @@ def test_a_checkpoint_continues_and_knows_its_run(tmp_path, monkeypatch):
     assert loaded == done
     assert result == expected
     stcs[0].data[0, 0] += 1
+    larger = build.source_space()
+    for space in larger:
+        space["rr"] *= 1.2
     for changed, message in (
         ((stcs, how), "another run: the data of stcs"),
+        ((made()[1], how | {"src": larger}), "another run: the data of src and"),
         ((made()[1], how | {"radius": 18.0}), r"another run: .*radius"),
     ):
         with pytest.raises(ValueError, match=message):
