@@ -17,7 +17,7 @@ answer and need no download.
 # around 0.25 s. Everywhere else there is activity as well, which says nothing, and the
 # 64 electrodes add their noise.
 
-# sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import mne
 import numpy as np

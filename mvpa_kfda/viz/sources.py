@@ -176,7 +176,7 @@ def _draw_rows(ax, sources, times, picture):
     marked = None if marked is None else marked[order]
     picture = replace(picture, values=picture.values[order], marked=marked)
     across = sample_edges(times)
-    width = 1.4 if len(order) <= _MOST_OUTLINED else 0.5
+    width = 1.4 if len(order) <= _MOST_OUTLINED else 0.9
     mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture, width)
     draw_onset(ax.axvline, across)
     ends = np.cumsum(sizes)
