@@ -10,6 +10,7 @@ from .decoding.generalization import generalize_epochs as generalize_epochs
 from .decoding.images import decode_regions as decode_regions
 from .decoding.images import searchlight as searchlight
 from .decoding.regression import regress as regress
+from .decoding.sources import decode_sources as decode_sources
 from .group.comparison import compare as compare
 from .group.latency import bootstrap_latency as bootstrap_latency
 from .group.second_level import group_inference as group_inference
@@ -37,5 +38,7 @@ from .results.group import ComparisonResult as ComparisonResult
 from .results.group import GroupResult as GroupResult
 from .results.images import VolumeResult as VolumeResult
 from .results.load import load_result as load_result
+from .results.sources import SourceResult as SourceResult
+from .results.sources import SourceTimeResult as SourceTimeResult
 
 __version__: str

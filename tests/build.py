@@ -11,6 +11,7 @@ from mne.time_frequency import EpochsTFRArray
 from nibabel import Nifti1Image
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ScalarAxis
 from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
+from scipy.spatial import ConvexHull
 
 from mvpa_kfda import (
     bootstrap_latency,
@@ -19,6 +20,7 @@ from mvpa_kfda import (
     decode_arrays,
     decode_epochs,
     decode_regions,
+    decode_sources,
     generalize_arrays,
     group_inference,
     regress,
@@ -236,6 +238,76 @@ def surface_space():
     )
 
 
+# ------------------------------------------------------------------ sources of MNE
+
+
+def sheet(n, side=-1, step=3, subject="sample"):
+    """Return half a source space: a bumpy ball of n points, each `step`-th in use."""
+    i = np.arange(n)
+    z = 1 - (2 * i + 1) / n
+    angle = np.pi * (1 + 5**0.5) * i
+    ring = np.sqrt(1 - z**2)
+    ball = np.stack([ring * np.cos(angle), ring * np.sin(angle), z], axis=1)
+    used = np.arange(0, n, step)
+    return {
+        "type": "surf",
+        "id": 101 if side < 0 else 102,
+        "np": n,
+        "rr": 0.015 * ball * (1 + 0.1 * np.sin(i))[:, None] + [0.02 * side, 0, 0],
+        "nn": ball,
+        "tris": ConvexHull(ball).simplices,
+        "ntri": len(ConvexHull(ball).simplices),
+        "use_tris": used[ConvexHull(ball[used]).simplices],
+        "nuse_tri": len(ConvexHull(ball[used]).simplices),
+        "vertno": used,
+        "nuse": len(used),
+        "inuse": np.isin(i, used).astype(int),
+        "coord_frame": 5,
+        **dict.fromkeys(("nearest", "nearest_dist", "pinfo", "patch_inds")),
+        **dict.fromkeys(("dist", "dist_limit")),
+        "subject_his_id": subject,
+    }
+
+
+def points(places, subject=None):
+    """Return a source space of points (n, 3) in mm."""
+    places = np.asarray(places, float) / 1e3
+    pos = {"rr": places, "nn": np.tile([0.0, 0.0, 1.0], (len(places), 1))}
+    src = mne.setup_volume_source_space(subject, pos=pos, verbose=False)
+    src[0]["subject_his_id"] = subject
+    return src
+
+
+def grid(shape=(3, 4, 2), spacing=10.0, name=None, subject="sample"):
+    """Return a volume source space: a grid whose first point is not in use."""
+    z, y, x = np.meshgrid(*map(np.arange, shape[::-1]), indexing="ij")
+    places = spacing * np.stack([x, y, z], axis=-1).reshape(-1, 3)
+    (space,) = points(places - places.mean(axis=0), subject)
+    used = np.arange(1, len(places))
+    inuse = (np.arange(len(places)) > 0).astype(int)
+    space |= {"type": "vol", "shape": shape, "vertno": used, "nuse": len(used)}
+    space |= {"inuse": inuse, "seg_name": name} if name else {"inuse": inuse}
+    return space
+
+
+def source_space(kind="surface"):
+    """Return a small source space: "surface", "volume" or "mixed"."""
+    hemispheres = [sheet(60), sheet(48, side=1)]
+    volumes = [grid(name="Left-Amygdala"), grid((2, 2, 2), name="Brain-Stem")]
+    spaces = {"surface": hemispheres, "volume": [grid()]}
+    return mne.SourceSpaces(spaces.get(kind, hemispheres + volumes))
+
+
+def estimates(X, src, vector=False, tmin=-0.1, sfreq=100.0, subject="sample"):
+    """Return source estimates of trials (n, n_vertices, [3,] n_times)."""
+    kinds = {"surf": "", "vol": "Vol", "discrete": "Vol"}
+    kinds = {kinds[space["type"]] for space in src}
+    name = "Mixed" if len(kinds) > 1 else kinds.pop()
+    cls = getattr(mne, f"{name}{'Vector' * vector}SourceEstimate")
+    vertices = [np.array(space["vertno"]) for space in src]
+    return [cls(each, vertices, tmin, 1 / sfreq, subject) for each in X]
+
+
 # ---------------------------------------------------------------- results and subjects
 
 
@@ -245,6 +317,7 @@ def result(kind="TimeResult", seed=0, n_permutations=9, **options):
     y, values = NAMES[codes], values_of(X, seed)
     cube = np.moveaxis(X, 2, 1).reshape(16, 3, 2, 2)
     options |= {"cv": 4, "n_permutations": n_permutations, "random_state": 0}
+    row = points(10.0 * np.eye(4)[:, :3].cumsum(axis=0))
     in_mask = {"mask_img": mask(np.ones((3, 2, 2))), "null": "full"} | options
     return {
         "DecodingResult": lambda: cross_validate(X[:, :, 0], y, **options),
@@ -256,6 +329,10 @@ def result(kind="TimeResult", seed=0, n_permutations=9, **options):
         "TimeFrequencyResult": lambda: decode_epochs(power(X, codes), y, **options),
         "SensorTimeResult": lambda: decode_epochs(
             epochs(X, codes), y, sensors=chain(4), **options
+        ),
+        "SourceResult": lambda: decode_sources(estimates(X, row), y, **options),
+        "SourceTimeResult": lambda: decode_sources(
+            estimates(X, row), y, src=row, radius=10.0, **options
         ),
         "GeneralizationResult": lambda: generalize_arrays(X, y, **options),
         "VolumeResult": lambda: searchlight(volume(cube), y, radius=4.0, **in_mask),

@@ -17,6 +17,7 @@ from mvpa_kfda import (
     decode_arrays,
     decode_epochs,
     decode_regions,
+    decode_sources,
     generalize_arrays,
     generalize_epochs,
     regress,
@@ -47,6 +48,11 @@ def epochs(X):
     return build.epochs(X, units={})
 
 
+def in_a_row(X):
+    """Return source estimates of points whose neighbours are 10 mm away."""
+    return build.estimates(X, ROW, tmin=0.0, subject=None)
+
+
 def on_a_grid(X):
     """Return an image with the trials in its first slice and zeros in the second."""
     return build.volume(np.stack([X, np.zeros_like(X)], axis=3))
@@ -60,6 +66,7 @@ def on_grayordinates(X):
     return build.cifti(X)
 
 
+ROW = build.points(10.0 * np.arange(P)[:, None] * [1, 0, 0])
 IN_MASK = build.mask(np.stack([np.ones((P, T)), np.zeros((P, T))], axis=2))
 LABELS = np.repeat([[1, 2, 2]], P, axis=0)
 ATLAS = build.mask(np.stack([LABELS, np.zeros((P, T))], axis=2))
@@ -215,6 +222,8 @@ class Entry:
         if self.convert in (as_it_is, first_time):
             images = self.function in (searchlight, decode_regions)
             return "table" if images else "array"
+        if self.convert is in_a_row:
+            return "sources"
         return "epochs" if self.convert in (epochs, build.power) else "image"
 
     @property
@@ -246,6 +255,10 @@ ENTRIES = {
     "rated": Entry(decode_epochs, epochs, times, RAW | REGRESS, "numbers", NO_CLASSES),
     "power": Entry(decode_epochs, build.power, bands, RAW, lacks=("sensors",)),
     "sensors": Entry(decode_epochs, epochs, sensors_and_times, RAW | {"sensors": NEAR}),
+    "sources": Entry(decode_sources, in_a_row, times, lacks=("radius", "null", "src")),
+    "source map": Entry(
+        decode_sources, in_a_row, sensors_and_times, {"src": ROW, "radius": 10.0}
+    ),
     "map": Entry(generalize_arrays, as_it_is, pairs_of_times),
     "map of epochs": Entry(generalize_epochs, epochs, pairs_of_times, RAW),
     "others": Entry(

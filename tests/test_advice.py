@@ -13,6 +13,7 @@ from mvpa_kfda import (
     decode_arrays,
     decode_epochs,
     decode_regions,
+    decode_sources,
     generalize_arrays,
     generalize_epochs,
     group_inference,
@@ -34,17 +35,17 @@ def stcs():
 
 
 #: What may be given by mistake, and what the message says of it.
-ARRAYS = "decode_arrays(X, y, tmin=stcs[0].tmin, sfreq=stcs[0].sfreq)"
+SOURCES = "decode_sources(stcs, y)"
 ON_IMAGES = "Images are decoded by searchlight and decode_regions"
 GIVEN = {
-    "source estimates": (stcs(), "got list of 16 SourceEstimate", ARRAYS),
-    "a tuple of them": (tuple(stcs()), "got tuple of 16 SourceEstimate", ARRAYS),
+    "source estimates": (stcs(), "got list of 16 SourceEstimate", SOURCES),
+    "a tuple of them": (tuple(stcs()), "got tuple of 16 SourceEstimate", SOURCES),
     "volume estimates": (
         [mne.VolSourceEstimate(trial, [np.arange(4)], 0, 0.01) for trial in X],
         "got list of 16 VolSourceEstimate",
-        ARRAYS,
+        SOURCES,
     ),
-    "one source estimate": (stcs()[0], "got SourceEstimate", ARRAYS),
+    "one source estimate": (stcs()[0], "got SourceEstimate", SOURCES),
     "epochs": (EPOCHS, "got EpochsArray", "by decode_epochs and generalize_epochs"),
     "several epochs": ([EPOCHS] * 2, "of 2 EpochsArray", "mne.concatenate_epochs"),
     "power": (POWER, "got EpochsTFRArray", "Power is decoded by decode_epochs"),
@@ -132,9 +133,11 @@ def test_the_message_names_the_function_for_it(call, given, seen, words):
 
 def test_what_is_advised_for_source_estimates_works():
     given = stcs()
-    stacked = np.stack([stc.data for stc in given])
-    result = decode_arrays(stacked, Y, tmin=given[0].tmin, sfreq=given[0].sfreq, cv=4)
-    np.testing.assert_allclose(result.times, given[0].times, rtol=0, atol=1e-12)
+    X = np.stack([stc.data for stc in given])
+    result = generalize_arrays(X, Y, tmin=given[0].tmin, sfreq=given[0].sfreq, cv=4)
+    np.testing.assert_allclose(result.test_times, given[0].times, rtol=0, atol=1e-12)
+    expected = decode_sources(given, Y, cv=4).scores
+    np.testing.assert_array_equal(result.diagonal().scores, expected)
 
 
 def test_generators_have_to_be_lists():

@@ -979,6 +979,7 @@ REFUSED = [
     ("standardize", "foo", "'standardize': 'foo'"),
     ("checkpoint", 3, "'checkpoint': 3"),
     ("radius", 0, "'radius': 0"),
+    ("src", 3, "'src': int. Allowed: mne.SourceSpaces"),
     ("distance", "foo", "'distance': 'foo'"),
     ("adjacency", np.eye(3), "adjacency"),
     ("mask_img", build.mask(np.ones((2, 2, 2))), "mask_img"),
@@ -1043,16 +1044,17 @@ def spoiled(value, dtype=float):
     return data
 
 
-ANY = ("array", "table", "epochs", "image")
+ANY = ("array", "table", "epochs", "image", "sources")
 #: Name, data, message, and what can hold such data at all.
 SPOILED = [
     ("NaN", spoiled(np.nan), r"\d NaN or infinite values", ("array", "epochs")),
+    ("NaN of sources", spoiled(np.nan), r"stcs\[7\] has NaN", ("sources",)),
     ("infinity", spoiled(np.inf), r"\d NaN or infinite values", ("array", "epochs")),
     ("complex", DATA + 1j, "complex|real numbers", ANY),
     ("text", np.full(DATA.shape, "a"), "numeric|real numbers", ("array", "table")),
     ("objects", spoiled("a", object), "numeric|real numbers", ("array", "table")),
     ("missing", spoiled(None, object), r"\d NaN or infinite values", ("array",)),
-    ("no trials", DATA[:0], "empty|shape|no epochs", ("array", "table", "epochs")),
+    ("no trials", DATA[:0], "empty|shape|no epochs", ANY[:3]),
     ("no features", DATA[:, :0], "empty|shape", ("array", "table")),
     ("one trial", DATA[:1], "one class|one value|two or more|single|constant", ANY),
     ("more axes", DATA[..., None, None], "dimensions|shape", ("array", "table")),

@@ -25,6 +25,8 @@ FIGURES = [
     ("TimeRegressionResult", "plot"),
     ("TimeFrequencyResult", "plot"),
     ("SensorTimeResult", "plot"),
+    *[("SourceResult", name) for name in ("plot", "plot_tuning")],
+    ("SourceTimeResult", "plot"),
     ("GeneralizationResult", "plot"),
     ("VolumeResult", "plot"),
     ("regions", "plot"),

@@ -24,7 +24,7 @@ pytestmark = [
 KINDS = [
     *("DecodingResult", "RegressionResult", "TimeResult", "TimeRegressionResult"),
     *("TimeFrequencyResult", "SensorTimeResult", "GeneralizationResult"),
-    *("VolumeResult", "regions"),
+    *("VolumeResult", "regions", "SourceResult", "SourceTimeResult"),
 ]
 MAPS = [kind for kind in KINDS if kind not in ("DecodingResult", "RegressionResult")]
 OPTIONS = {"n_permutations": 199, "random_state": 0, "alpha": 0.3}

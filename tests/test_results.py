@@ -614,6 +614,7 @@ def test_booleans_are_only_zero_and_one(saved, opened):
 
 def test_every_public_result_can_be_loaded():
     maps = {"GeneralizationResult", "TimeFrequencyResult", "SensorTimeResult"}
+    maps |= {"SourceResult", "SourceTimeResult"}
     others = {"DecodingResult", "TimeResult", "VolumeResult"}
     regressions = {"RegressionResult", "TimeRegressionResult"}
     tested = {"GroupResult", "ComparisonResult"}
@@ -641,7 +642,7 @@ def test_docs_of_a_kind_have_the_inherited_fields_in_its_own_shapes():
     maps = [
         kind for kind in RESULTS.values() if isinstance(vars(kind).get("axes"), dict)
     ]
-    assert len(maps) == 6
+    assert len(maps) == 7
     for kind in maps:
         assert "positions..." not in kind.__doc__
     # The places of a group's map are those of its subjects.

@@ -137,6 +137,32 @@ def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
     return members
 
 
+def ball_members(points, radius, *, max_bytes=None):
+    """Return the points (n, 3) within a radius in mm of each of them."""
+    n, limit = len(points), radius * (1 + _ROUNDING)
+    tree = NearestNeighbors(radius=limit).fit(points)
+
+    def find(rows):
+        return tree.radius_neighbors_graph(points[rows]).astype(bool)
+
+    expected = _expected_members(find, n)
+    _check_room(expected, n, f"Spheres of radius {radius:g} mm", max_bytes)
+    members = _collect(find, n, expected // n)
+    members.sort_indices()
+    return members
+
+
+def nearest_members(points):
+    """Return the points (n, 3) as near to each other as nearest ones mostly are.
+
+    On a grid these are the neighbours along its axes.
+    """
+    if len(points) < 2:
+        return sparse.csr_array((len(points), len(points)), dtype=bool)
+    distances, _ = NearestNeighbors(n_neighbors=1).fit(points).kneighbors()
+    return ball_members(points, np.median(distances) * (1 + 1e-3))
+
+
 def surface_members(
     mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
 ):

@@ -295,8 +295,7 @@ def decode_arrays(
     """Decode class labels at every time point of an array, without retraining.
 
     What :func:`decode_epochs` does beneath its handling of channels, for data that are
-    not MNE-Python's epochs. A list of source estimates, one per trial, is decoded as
-    ``np.stack([stc.data for stc in stcs])`` with their ``tmin`` and ``sfreq``.
+    not MNE-Python's epochs. Source estimates are for :func:`decode_sources`.
 
     Parameters
     ----------

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -48,19 +45,17 @@ from ..kfda.arguments import (
     PenaltyLike,
     Preprocess,
 )
-from ..kfda.kernels import RBF, Linear, Polynomial
-from ..kfda.models import kernels_of, resolve_method
+from ..kfda.models import resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.images import VolumeResult
-from ..utils.checkpoint import Checkpoint, digest
+from ..utils.checkpoint import digest
 from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
-from ..utils.files import versions
 from ..utils.memory import usable_memory
-from ..utils.parallel import one_blas_thread
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .repeats import Repeating
+from .resume import check_checkpoint, describe_run, open_checkpoint, resumed_seed
 from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:
@@ -81,11 +76,6 @@ if TYPE_CHECKING:
     Table = DataFrame | str | PathLike[str]
     Labels = ArrayLike | tuple[Table, str]
 
-#: Where in memory an object is, as Python writes it.
-_ADDRESS = re.compile(r" at 0x\w+")
-#: Kernels that are known by how they are written.
-_NAMED = (Linear, RBF, Polynomial)
-
 
 @dataclass(frozen=True)
 class Geometry:
@@ -103,11 +93,7 @@ class Geometry:
 
 def check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint):
     """Check what does not need the images, before they are read."""
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise TypeError(
-            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
-            "path of a file."
-        )
+    check_checkpoint(checkpoint)
     check_option("null", null, NULLS)
     check_option("standardize", standardize, ("zscore_sample", False, None))
     kernel, reg = resolve_method(kernel, reg, approx)
@@ -210,9 +196,8 @@ def _decode_geometry(
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
     space = geometry.space
-    with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
-        if kept and kept.description and random_state is None:
-            random_state = kept.description["random_state"]
+    with open_checkpoint(checkpoint) as kept:
+        random_state = resumed_seed(kept, random_state)
         analysis = make_analysis(
             labels[0],
             len(images.X),
@@ -248,9 +233,12 @@ def _decode_geometry(
         null = check_null(null, analysis.task, positions, n_tested, n_jobs)
         parameters |= {"standardize": standardize, "null": null}
         if kept:
-            kept.start(
-                _describe_run(positions, analysis, parameters | analysis.parameters)
-            )
+            known = {
+                "imgs": digest(positions.data, *_digested(positions, analysis.task)),
+                "spheres or regions": digest(positions.indptr, positions.indices),
+            }
+            first = positions.filled[0]
+            kept.start(describe_run(positions, first, analysis, parameters, known))
         return decode(
             positions,
             analysis,
@@ -313,50 +301,6 @@ def _word_position(space, position):
     return f"the {space.noun} at {', '.join(where)}"
 
 
-def _describe_run(positions, analysis, parameters):
-    """Return all that a checkpoint's parts depend on, by the names of arguments."""
-    groups, task = [] if analysis.groups is None else analysis.groups, analysis.task
-    packages = {f"version of {k}": v for k, v in versions().items()}
-    values = {}
-    kernels = [getattr(each, "kernel", each) for each in kernels_of(positions.kernel)]
-    if not all(isinstance(each, _NAMED) for each in kernels):
-        # What others make of some data tells them apart, not how they are called.
-        first = positions.indices[slice(*positions.indptr[positions.filled[0] :][:2])]
-        X = positions.data[first].T
-        with one_blas_thread:  # as in the run, so that no digit depends on it
-            values["the kernel's values"] = digest(
-                *(each.take(first).fit(X)(X) for each in kernels)
-            )
-    if task.learned.steps:
-        first, _ = positions.samples(positions.filled[0])
-        rows = task.learned.augmented(first)
-        with one_blas_thread:
-            values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
-    # What functions make of some labels tells them apart.
-    n, c = len(analysis.codes), len(analysis.classes)
-    labels = analysis.classes[analysis.codes]
-    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
-    for name, metric in analysis.task.functions.items():
-        values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
-    return {
-        **parameters,
-        **_without_addresses(parameters),
-        "imgs": digest(positions.data, *_digested(positions, task)),
-        "spheres or regions": digest(positions.indptr, positions.indices),
-        "y": digest(analysis.classes, analysis.codes),
-        "groups": digest(groups),
-        "cv's folds": digest(*analysis.folds.tests, *(analysis.folds.trains or ())),
-        "confounds": digest(
-            [] if task.learned.confounds is None else task.learned.confounds
-        ),
-        "folds within training sets": _digest_inner(analysis.task.inner),
-        "permutations": digest(analysis.task.labels),
-        "averaged trials": digest([] if analysis.members is None else analysis.members),
-        **values,
-        **packages,
-    }
-
-
 def _digested(positions, task):
     """Return what patterns depend on beside z-scores: the units that these had."""
     if not task.with_patterns:
@@ -364,33 +308,6 @@ def _digested(positions, task):
     scaling = positions.scaling
     own = [] if scaling is None else [scaling.deviations, scaling.run_of]
     return [np.array(["patterns"]), *own]
-
-
-def _without_addresses(parameters):
-    """Return what is recorded of the method, the same in every process.
-
-    Functions are written with their address, another one in every process.
-    """
-    texts = {key: parameters[key] for key in ("kernel", "reg")}
-    texts = {key: _ADDRESS.sub("", text) for key, text in texts.items()}
-    for key in ("kernels", "preprocess"):
-        if parameters.get(key):
-            texts[key] = [_ADDRESS.sub("", each) for each in parameters[key]]
-    return texts
-
-
-def _digest_inner(inner):
-    """Return a digest of the folds that a tuned penalty is chosen with."""
-    layouts = []
-    for each in inner if isinstance(inner, tuple) else (inner,):
-        if each is not None and not each.leaves_one_out:
-            within = each.of_folds if each.folds is not None else ()
-            layouts += [each.of_all, *(layout for some in within for layout in some)]
-    # The sizes tell where one fold ends and the next begins.
-    return digest(
-        *(batch.take for each in layouts for batch in each.batches),
-        np.array([batch.m for each in layouts for batch in each.batches], int),
-    )
 
 
 def searchlight(

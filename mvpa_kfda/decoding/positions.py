@@ -9,7 +9,7 @@ class with these parts.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -214,7 +214,8 @@ class WindowPositions(Positions):
     of a row first.
     """
 
-    #: Samples first, so that a sample is contiguous, (n_samples, n_trials, n_channels).
+    #: Samples first, so that a sample is contiguous, (n_samples, n_trials, n_channels);
+    #: in single precision too, of which every window is computed with in double.
     data: np.ndarray
     #: The first sample of every window, (n_windows,) | (n_rows, n_windows).
     starts: np.ndarray
@@ -228,13 +229,12 @@ class WindowPositions(Positions):
     kernel: object
     reg: object
     #: What a row is called in messages.
-    names: tuple = ()
+    names: Sequence = ()
     #: The channels of every row; None takes all in all rows.
-    channels: tuple | None = None
+    channels: Sequence | None = None
+    #: Which of the positions touch; None: those next on the map.
+    adjacency: sparse.sparray | None = None
 
-    #: Positions per task: long enough to outweigh sending it, fixed so that sums over
-    #: neighbouring windows are formed alike whatever the number of workers.
-    block_length = 4
     fewer = "fewer times (step=, crop or decimate)"
 
     @property
@@ -252,6 +252,18 @@ class WindowPositions(Positions):
         """Memory for the matrix of a window's trials."""
         _, n, p = self.data.shape
         return matrix_bytes(self.kernel, n, p)
+
+    @property
+    def block_length(self):
+        """Positions per task: enough to outweigh sending them, never by the workers.
+
+        Few where sums over neighbouring windows are formed, which begin anew in every
+        block, and of a single row, of which all workers are to have a part.
+        """
+        if self.channels is None or (self.mode == "concatenate" and self.width > 1):
+            return _SHORT
+        n_bytes = 8 * self.data.shape[1] ** 2
+        return int(np.clip(_BLOCK_BYTES // n_bytes, _SHORT, _LONGEST))
 
     def describe(self):
         """Word the size of the map."""
@@ -271,13 +283,13 @@ class WindowPositions(Positions):
     def where(self, position):
         """Return how to begin a message about a position."""
         row, window = divmod(position, self.n_windows)
-        name = f"{self.names[row]}, " if self.names else ""
+        name = f"{self.names[row]}, " if len(self.names) else ""
         return f"At {name}{self.times[window]:.3f} s: "
 
     def check(self):
         """Refuse a kernel for other channels, and windows in which trials are alike."""
         check_size(self.kernel, self.data.shape[2])
-        flat = (self.data == self.data[:, :1]).all(axis=(1, 2))
+        flat = np.array([(sample == sample[:1]).all() for sample in self.data])
         for position, start in enumerate(self.starts.flat):
             if flat[start : start + self.width].all():
                 raise ValueError(
@@ -319,8 +331,13 @@ class WindowPositions(Positions):
         """Return the windows of pseudo-trials, with the samples of a block's only."""
         starts = self.starts.ravel()[np.asarray(block)]
         first, stop = starts.min(), starts.max() + self.width
-        data, kernel = grouping.both(self.data[first:stop], self.kernel, axis=1)
-        return replace(self, data=data, starts=self.starts - first, kernel=kernel)
+        data, kernel = self.data[first:stop], self.kernel
+        if self.channels is not None:  # all windows of a block are in one row
+            row = block[0] // self.n_windows
+            data, kernel = self._select(data, row), kernel.take(self.channels[row])
+        data, kernel = grouping.both(data, kernel, axis=1)
+        starts = self.starts - first
+        return replace(self, data=data, starts=starts, kernel=kernel, channels=None)
 
     def kernel_of(self, position):
         """Return the kernel for a window's features."""
@@ -348,10 +365,10 @@ class WindowPositions(Positions):
         return self._select(samples, position // self.n_windows)
 
     def _select(self, samples, row):
-        """Return samples (..., p) of a row's channels."""
-        if self.channels is None:
-            return samples
-        return np.take(samples, self.channels[row], axis=-1)  # contiguous, unlike [...]
+        """Return samples (..., p) of a row's channels, in double precision."""
+        if self.channels is not None:  # contiguous, unlike [...]
+            samples = np.take(samples, self.channels[row], axis=-1)
+        return samples.astype(np.float64, copy=False)
 
     @cached_property
     def _sums_kernels(self):
@@ -362,7 +379,7 @@ class WindowPositions(Positions):
             return False
         n, p = self.data.shape[1:]
         if self.channels is not None:
-            p = min(len(channels) for channels in self.channels)
+            p = min(map(len, self.channels))
         if isinstance(self.kernel, Linear) and prefers_features(n, p * self.width):
             return False  # the primal route is cheaper still
         if self.n_windows < 2:
@@ -395,6 +412,23 @@ class WindowPositions(Positions):
         if self.kernel.shift_free:
             X = X - X.mean(axis=0)
         return X @ X.T
+
+
+@dataclass(frozen=True)
+class Rows(Sequence):
+    """Lists of indices of different lengths, as two arrays that workers can share."""
+
+    #: The entries of row i are ``indices[indptr[i] : indptr[i + 1]]``.
+    indptr: np.ndarray
+    indices: np.ndarray
+
+    def __len__(self):
+        return len(self.indptr) - 1
+
+    def __getitem__(self, row):
+        if row >= len(self):
+            raise IndexError(row)
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
 
 def window_positions(data, windows, mode, kernel, reg):

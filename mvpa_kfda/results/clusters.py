@@ -111,7 +111,7 @@ def _row(maps, columns, members):
 #: Columns of places that go from somewhere to somewhere: in seconds, or in mm.
 _ALONG = ("time", "train_time", "test_time", "x", "y", "z")
 
-#: Columns of names that are listed.
+#: Columns of names that are listed; of vertices there are too many.
 _NAMED = ("sensor", "region", "structure", "feature", "parcel")
 
 
@@ -125,9 +125,20 @@ def _worded(places, here, size):
     for name in _NAMED:
         if name in here and here[name].dtype.kind not in "iu":
             return ", ".join(map(str, dict.fromkeys(here[name].tolist())))
+    if "vertices" in places.axes:
+        return _worded_vertices(here["vertex"])
     if "freq" in here:
         low, high = here["freq"].min(), here["freq"].max()
         return f"{low:.3g} Hz" if low == high else f"{low:.3g} to {high:.3g} Hz"
     if places.geometry is not None:
         return counted(size, places.geometry.noun)
     return counted(size, "time" if len(places.axes) == 1 else "pair of times")
+
+
+def _worded_vertices(names):
+    """Word how many vertices of which structures there are among names at times."""
+    structures = [name.rpartition(" ")[0] for name in dict.fromkeys(names.tolist())]
+    return ", ".join(
+        f"{counted(structures.count(name), 'vertex')} of {name}"
+        for name in dict.fromkeys(structures)
+    )

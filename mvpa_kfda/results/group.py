@@ -21,9 +21,10 @@ from ..utils.checks import check_option, check_share, counted
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
-from .images import image_of_p, peak_table
+from .images import image_of_p, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
+from .sources import make_source_estimate
 
 if TYPE_CHECKING:
     from mne import Info
@@ -174,8 +175,13 @@ class TestedMap(ScoreMap):
         return self.places.info
 
     @property
+    def sources(self) -> dict[str, Any] | None:
+        """What source estimates of the map are made of; None of other maps."""
+        return self.places.sources
+
+    @property
     def adjacency(self) -> NDArray | None:
-        """Pairs of neighbouring sensors or positions of a brain, (2, n_pairs)."""
+        """Pairs of neighbouring sensors, sources or positions of a brain, (2, n)."""
         return self.places.pairs
 
     def pvalues(self, correction: CorrectionName | None = None) -> Any:
@@ -378,6 +384,52 @@ class TestedMap(ScoreMap):
         check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
         p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)
+
+    def to_stc(
+        self,
+        name: str | None = None,
+        *,
+        correction: CorrectionName | None = None,
+        **options: Any,
+    ) -> Any:
+        """Make a source estimate of one of the maps, or of p-values.
+
+        ``result.to_stc().plot()`` is MNE-Python's own figure in three dimensions.
+
+        Parameters
+        ----------
+        name : str or None
+            What the estimate holds. None: the scores. A name of `scoring`: that map.
+            "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
+            is the upper tail of.
+        correction : str or None
+            Correction of the p-values, as in `pvalues`.
+        **options
+            What else `pvalues` takes: of a prevalence test its `null`.
+
+        Returns
+        -------
+        stc : mne.SourceEstimate or of another kind
+            Of the kind, the vertices and the subject of the decoded estimates.
+
+        Raises
+        ------
+        ValueError
+            If there is no such map, if the result is not of a searchlight in source
+            space, or as in `pvalues`.
+        """
+        if "vertices" not in self.axes:
+            raise ValueError(
+                f"There is no source estimate of {self.places.describe()}: it takes "
+                "results of decode_sources with src and radius. Use to_dataframe() or "
+                "plot()."
+            )
+        name = self.metric if name is None else name
+        if name in self.metrics:
+            return make_source_estimate(self, self.metrics[name])
+        check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
+        p = np.asarray(self.pvalues(correction, **options))
+        return make_source_estimate(self, map_of_p(name, p, self.n_permutations))
 
     @property
     def _usual_correction(self):

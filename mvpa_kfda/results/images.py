@@ -553,7 +553,7 @@ def _spread(peaks, cluster, points, min_distance):
 PENALTY_MAPS = ("lambda", "degrees_of_freedom")
 
 #: The images that there are besides those of the metrics.
-MAPS = ("p", "neglog10p", "z", "chance_difference", "n_features", *PENALTY_MAPS)
+MAPS = ("p", "neglog10p", "z", "chance_difference", *PENALTY_MAPS)
 
 #: What stands outside of the brain, and the type of the numbers, if not 0 and float32.
 #: p is exact: in single precision, 0.05 is more than 0.05.
@@ -563,22 +563,37 @@ _TYPES = {"p": np.float64, "n_features": np.int32}
 
 def make_image(result, name, metric, correction, threshold):
     """Make an image, see `VolumeResult.to_img`."""
+    if name == "n_features":
+        return _image(result.geometry, name, result.n_features)
+    also = ("n_features",)
+    if name in ("null", "null_max"):
+        also += ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
+    name, values = map_values(
+        result, name, metric, correction, threshold, "to_img", also
+    )
+    return _image(result.geometry, name, values)
+
+
+def map_values(result, name, metric, correction, threshold, method, also=()):
+    """Return the name and the values (positions...) of one of the maps of a result.
+
+    `method` is what the user calls, and `also` what that knows besides.
+    """
     if name in result.metrics and metric not in (None, name):
         raise ValueError(
-            f"to_img({name!r}) shows the metric of that name and takes no metric="
+            f"{method}({name!r}) shows the metric of that name and takes no metric="
             f"{metric!r}; give one of the two."
         )
     if name is None or name in result.metrics:
         name = shown_metric(result, name or metric)
-        values = result.metrics[name]
-    else:
-        values = _values(result, name, metric, correction, threshold)
-    return _image(result.geometry, name, values)
+        return name, result.metrics[name]
+    check_option("name", name, (*result._scalars, *MAPS), also)
+    return name, _values(result, name, metric, correction, threshold, method)
 
 
 def image_of_p(geometry, name, p, n_permutations):
     """Make an image of p-values: of "p", of "neglog10p" or of "z"."""
-    return _image(geometry, name, _from_p(name, p, n_permutations))
+    return _image(geometry, name, map_of_p(name, p, n_permutations))
 
 
 def _image(geometry, name, values):
@@ -587,14 +602,8 @@ def _image(geometry, name, values):
     return geometry.to_img(values, outside, dtype, name)
 
 
-def _values(result, name, metric, correction, threshold):
-    """Return the values of an image that is none of a metric's scores."""
-    also = ()
-    if name in ("null", "null_max"):
-        also = ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
-    check_option("name", name, (*result._scalars, *MAPS), also)
-    if name == "n_features":
-        return result.n_features
+def _values(result, name, metric, correction, threshold, method):
+    """Return the values of a map that is none of a metric's scores."""
     if name in PENALTY_MAPS:
         return _mean_over_folds(result, name)
     metric = shown_metric(result, metric)
@@ -602,15 +611,15 @@ def _values(result, name, metric, correction, threshold):
         if np.isnan(result.chances[metric]):
             raise ValueError(
                 f"There is no difference from chance for {metric!r}, which has no "
-                f"chance level. Use to_img({metric!r})."
+                f"chance level. Use {method}({metric!r})."
             )
         return result.metrics[metric] - result.chances[metric]
     p = result.pvalues(correction, metric=metric, threshold=threshold)
-    return _from_p(name, p, result.n_permutations)
+    return map_of_p(name, p, result.n_permutations)
 
 
-def _from_p(name, p, n_permutations):
-    """Return what an image shows of p-values."""
+def map_of_p(name, p, n_permutations):
+    """Return what a map shows of p-values: of "p", of "neglog10p" or of "z"."""
     if name == "p":
         return p
     if name == "neglog10p":
@@ -622,8 +631,8 @@ def _from_p(name, p, n_permutations):
 
 
 def _mean_over_folds(result, name):
-    """Return the mean degrees of freedom (V,), or the geometric mean of lambda."""
-    df, lambdas = result.degrees_of_freedom, result.lambdas
+    """Return the mean degrees of freedom, or the geometric mean of lambda."""
+    folds = (*result.shape, -1)
     if name == "degrees_of_freedom":
-        return df.reshape(len(df), -1).mean(axis=1)
-    return np.exp(np.log(lambdas).reshape(len(lambdas), -1).mean(axis=1))
+        return result.degrees_of_freedom.reshape(folds).mean(axis=-1)
+    return np.exp(np.log(result.lambdas).reshape(folds).mean(axis=-1))

@@ -58,7 +58,7 @@ def _complete(cls):
     fields = new | inherited | own
     axes = getattr(cls, "axes", None)
     if own and isinstance(axes, dict):
-        sizes = [re.search(r"shape \((\w+),\)", own[name])[1] for name in axes]
+        sizes = [re.search(r"shape \((\w+),\)", fields[name])[1] for name in axes]
         fields = {name: _with_sizes(text, sizes) for name, text in fields.items()}
     return _PARAMETERS.sub(
         lambda section: section[0].replace(section[1], "\n".join(fields.values())), doc

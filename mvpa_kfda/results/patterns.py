@@ -176,8 +176,18 @@ class PatternsMixin(PatternMaps):
         .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
+        maps, labels, counts = self._chosen_patterns(kind, average)
+        positions = [getattr(self, name) for name in self.pattern_axes]
+        info = _at_rate_of(positions[-1], self.info)
+        return {
+            label: _average(maps[..., i, :].T, info, positions, label, int(counts[i]))
+            for i, label in enumerate(labels)
+        }
+
+    def _chosen_patterns(self, kind, average):
+        """Return maps (..., n_patterns, n_channels), their labels, and trial counts."""
         self._check_asked(kind, average)
-        if self.info_fif is None:
+        if not self._has_places:
             raise ValueError(
                 "This result holds no activation patterns: it was computed from "
                 "arrays, and patterns belong to channels. Use the functions for "
@@ -188,12 +198,12 @@ class PatternsMixin(PatternMaps):
         counts = np.bincount(trained, minlength=len(labels)) // self._n_repeats
         if kind == "discriminant":
             counts = [sum(counts)] * len(labels)
-        positions = [getattr(self, name) for name in self.pattern_axes]
-        info = _at_rate_of(positions[-1], self.info)
-        return {
-            label: _average(maps[..., i, :].T, info, positions, label, int(counts[i]))
-            for i, label in enumerate(labels)
-        }
+        return maps, labels, counts
+
+    @property
+    def _has_places(self):
+        """Whether it is known what patterns are patterns of."""
+        return self.info_fif is not None
 
 
 @record

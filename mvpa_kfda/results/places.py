@@ -1,4 +1,4 @@
-"""Where the scores of a map are: times, sensors, voxels, regions, or their pairs.
+"""Where the scores of a map are: times, sensors, sources, voxels, regions, or pairs.
 
 The places of a map are what maps of several subjects must have in common. They know
 their neighbours, word themselves, and pack into plain arrays that a file can hold.
@@ -13,7 +13,7 @@ from scipy import sparse
 from ..data.kinds import unpack_space
 from ..data.space import VolumeSpace
 from ..inference.clusters import adjacency_among
-from ..utils.checks import counted
+from ..utils.checks import counted, plural
 from ..utils.files import same_content
 from .patterns import unpack_info
 
@@ -27,6 +27,8 @@ _WORDS = {
     "test_times": ("test time", " s"),
     "freqs": ("frequency", " Hz"),
 }
+#: What the names along an axis are called.
+_NOUNS = {"ch_names": "sensor", "vertices": "vertex"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +41,14 @@ class Places:
     axes: dict
     #: Name -> coordinates along that axis, (n_along_axis,).
     coordinates: dict
-    #: Pairs (2, n_pairs) of neighbouring sensors or positions of a brain, each once.
+    #: Pairs (2, n_pairs) of neighbouring sensors, sources or positions of a brain.
     pairs: np.ndarray | None = None
     #: Packed space of a map in a brain.
     space: dict | None = field(default=None, repr=False)
     #: The channels, as a file of MNE-Python.
     info_fif: np.ndarray | None = field(default=None, repr=False)
+    #: What the source estimates of a map of sources are of, see `SourceTimeResult`.
+    sources: dict | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, result):
@@ -56,6 +60,7 @@ class Places:
             getattr(result, "adjacency", None),
             getattr(result, "space", None),
             getattr(result, "info_fif", None),
+            getattr(result, "sources", None),
         )
 
     @property
@@ -130,7 +135,7 @@ class Places:
         for name, i in zip(
             self.axes, np.unravel_index(position, self.shape), strict=True
         ):
-            noun, unit = _WORDS.get(name, ("sensor", ""))
+            noun, unit = _WORDS.get(name) or (_NOUNS[name], "")
             words.append(f"{noun} {_number(self.coordinates[name][i])}{unit}")
         return ", ".join(words)
 
@@ -138,7 +143,7 @@ class Places:
         """Word the coordinates along one axis."""
         values = self.coordinates[name]
         if name not in _WORDS:
-            return counted(len(values), "sensor")
+            return counted(len(values), _NOUNS[name])
         (noun, unit), (first, last) = _WORDS[name], values[[0, -1]]
         if len(values) == 1:
             return f"1 {noun}, {first:.3f}{unit}"
@@ -155,7 +160,8 @@ class Places:
                 words = f"{other.describe()} instead of {self.describe()}"
                 return f"{words}{self._first_difference(other, name)}"
         if not _same(self.pairs, other.pairs):
-            return "other neighbouring sensors"
+            nouns = [plural(_NOUNS[name]) for name in self.axes if name in _NOUNS]
+            return f"other neighbouring {nouns[0]}"
         return ""
 
     def _first_difference(self, other, name):
@@ -175,6 +181,7 @@ class Places:
             "pairs": self.pairs,
             "space": self.space,
             "info_fif": self.info_fif,
+            "sources": self.sources,
         }
 
 

@@ -50,12 +50,10 @@ _KINDS = (
     _Kind(
         ("_BaseSourceEstimate",),
         "A single source estimate is one trial or an average. Make one for every trial "
-        "(mne.minimum_norm.apply_inverse_epochs), stack their data: X = np.stack([stc."
-        "data for stc in stcs]), and use decode_arrays(X, y, tmin=stcs[0].tmin, "
-        "sfreq=stcs[0].sfreq).",
-        "Stack their data, one source estimate per trial: X = np.stack([stc.data for "
-        "stc in stcs]), and use decode_arrays(X, y, tmin=stcs[0].tmin, "
-        "sfreq=stcs[0].sfreq) or generalize_arrays.",
+        "(mne.minimum_norm.apply_inverse_epochs), and use decode_sources(stcs, y).",
+        "Source estimates, one per trial, are decoded by decode_sources(stcs, y). For "
+        "generalize_arrays stack their data: X = np.stack([stc.data for stc in stcs]), "
+        "tmin=stcs[0].tmin, sfreq=stcs[0].sfreq.",
     ),
     _Kind(
         ("Evoked", "AverageTFR", "Spectrum"),

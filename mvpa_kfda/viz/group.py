@@ -43,6 +43,7 @@ from .common import (
     with_null,
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
+from .sources import plot_sources
 from .time import (
     DIFFERENCE_COLOR,
     draw_bound,
@@ -305,6 +306,7 @@ _DRAW = {
     ("train_times", "test_times"): plot_generalization,
     ("freqs", "times"): plot_time_frequency,
     ("ch_names", "times"): plot_sensors,
+    ("vertices", "times"): plot_sources,
     ("positions",): plot_volume,
 }
 

@@ -444,8 +444,8 @@ def _check_vlim(vlim):
 RASTER_CELLS = 2500
 
 
-def draw_map(ax, across, up, picture):
-    """Draw the scores and the outline of the significant ones."""
+def draw_map(ax, across, up, picture, width=1.4):
+    """Draw the scores and the outline of the significant ones, so many points wide."""
     mesh = ax.pcolormesh(
         across,
         up,
@@ -457,7 +457,8 @@ def draw_map(ax, across, up, picture):
     if picture.metric == BOUND and np.isnan(picture.values).any():
         draw_missing(ax)
     if picture.marked is not None:
-        draw_outline(ax, outline(across, up, picture.marked), picture.label)
+        segments = outline(across, up, picture.marked)
+        draw_outline(ax, segments, picture.label, width)
     ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     return mesh
 
@@ -468,7 +469,7 @@ def draw_missing(ax):
     ax.plot([], [], label=f"no bound ({NO_BOUND})", **square)
 
 
-def draw_outline(ax, segments, label):
+def draw_outline(ax, segments, label, width=1.4):
     """Draw black lines with white ones beneath, which show on every color."""
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import Normal, Stroke
@@ -479,9 +480,9 @@ def draw_outline(ax, segments, label):
     lines = LineCollection(
         segments,
         colors="black",
-        linewidths=1.4,
+        linewidths=width,
         capstyle="projecting",  # closes the corners
-        path_effects=[Stroke(linewidth=2.8, foreground="white"), Normal()],
+        path_effects=[Stroke(linewidth=2 * width, foreground="white"), Normal()],
         zorder=3,
         label=label,
     )

@@ -1,0 +1,459 @@
+"""Source estimates of MNE-Python: read into one array, and made of maps again.
+
+Features are vertices, those of a vector estimate the three orientations of every
+vertex. The structures of a source space (hemispheres, volumes) have their vertices one
+structure after the other, and are never mixed in a neighbourhood.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import warnings
+from collections.abc import Iterator, Sized
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from ..utils.advice import advice, described
+from ..utils.checks import check_positive, counted, quoted
+from ..utils.memory import check_memory, usable_memory
+from .neighbours import (
+    ball_members,
+    nearest_members,
+    surface_members,
+    touching_from,
+)
+from .space import SurfaceSpace
+
+#: Kind -> the classes of MNE-Python: of one value for each vertex, and of three.
+_CLASSES = {
+    "surface": ("SourceEstimate", "VectorSourceEstimate"),
+    "volume": ("VolSourceEstimate", "VolVectorSourceEstimate"),
+    "mixed": ("MixedSourceEstimate", "MixedVectorSourceEstimate"),
+}
+_ALLOWED = (
+    "source estimates of MNE-Python, one for each trial: a list, or a generator such "
+    "as mne.minimum_norm.apply_inverse_epochs(..., return_generator=True) returns"
+)
+_HEMISPHERES = ("lh", "rh")
+#: How far times may be apart that are the same, in samples.
+_SAME_TIME = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class SourceForm:
+    """What source estimates of all trials have in common, but for their times."""
+
+    #: "surface", "volume" or "mixed", and whether every vertex has three values.
+    kind: str
+    vector: bool
+    #: The numbers of the vertices of every structure.
+    vertices: tuple
+    subject: str | None
+    #: The names of the structures.
+    structures: tuple
+    #: Where vertices are in mm, (n_vertices, 3), if that is known.
+    points: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, stc):
+        """Return the form of a source estimate; None of anything else."""
+        import mne  # slow to import, and results need this module, too
+
+        for kind, names in _CLASSES.items():
+            for vector, name in enumerate(names):
+                if type(stc) is getattr(mne, name):
+                    vertices = stc.vertices
+                    vertices = tuple(np.array(each, np.int64) for each in vertices)
+                    named = _name_structures(kind, len(vertices))
+                    return cls(kind, bool(vector), vertices, stc.subject, named)
+        return None
+
+    @property
+    def name(self):
+        """The name of the class in MNE-Python."""
+        return _CLASSES[self.kind][self.vector]
+
+    @property
+    def n_vertices(self):
+        """The number of vertices of all structures."""
+        return sum(map(len, self.vertices))
+
+    @property
+    def n_values(self):
+        """How many values a vertex has."""
+        return 3 if self.vector else 1
+
+    def labels(self):
+        """Return the names of all vertices, such as "lh 1234", (n_vertices,)."""
+        pairs = zip(self.structures, self.vertices, strict=True)
+        names = [f"{name} {number}" for name, numbers in pairs for number in numbers]
+        return np.array(names, dtype=str)
+
+    def where(self):
+        """Return the number of every vertex's structure, (n_vertices,)."""
+        return np.repeat(np.arange(len(self.vertices)), [*map(len, self.vertices)])
+
+    def make(self, data, tmin, tstep, vector=False):
+        """Return values (n_vertices, n_times) as a source estimate of this kind.
+
+        With three values per vertex, (3 n_vertices, n_times), one with orientations.
+        """
+        import mne
+
+        if vector:
+            data = data.reshape(self.n_vertices, 3, -1)
+        vertices = [np.array(each) for each in self.vertices]
+        cls = getattr(mne, _CLASSES[self.kind][vector])
+        return cls(data, vertices, tmin, tstep, self.subject)
+
+    def pack(self):
+        """Return plain values, which `unpack_form` understands."""
+        return {
+            "kind": self.kind,
+            "vector": self.vector,
+            "vertices": self.vertices,
+            "subject": self.subject,
+            "structures": np.array(self.structures, dtype=str),
+            "points": self.points,
+        }
+
+
+def unpack_form(packed):
+    """Return the form of what its `pack` returned, among other things."""
+    names = ("kind", "vector", "vertices", "subject", "structures", "points")
+    values = {name: packed[name] for name in names}
+    values["structures"] = tuple(map(str, values["structures"]))
+    return SourceForm(**values)
+
+
+def _name_structures(kind, n):
+    """Name structures by their order: hemispheres first, then volumes."""
+    n_volumes = n if kind == "volume" else n - 2
+    volumes = [f"volume {i + 1}" for i in range(n_volumes)]
+    if n_volumes == 1:
+        volumes = ["volume"]
+    return tuple(volumes if kind == "volume" else [*_HEMISPHERES, *volumes])
+
+
+# ----------------------------------------------------------------------------- reading
+
+
+class SourceReader:
+    """Source estimates of all trials, which are read one by one.
+
+    The first one is read at once, so that the form and the times are known before the
+    others are computed.
+
+    Attributes
+    ----------
+    n_trials : int
+        The number of trials.
+    form : SourceForm
+        What the estimates are of.
+    times : ndarray, shape (n_times,)
+        Their times in seconds.
+    tstep : float
+        The time from one sample to the next in seconds.
+    """
+
+    def __init__(self, stcs, y):
+        self._stcs, self.n_trials = _open(stcs, y)
+        first = next(self._stcs, None)
+        if first is None:
+            raise ValueError(f"stcs is empty: no trial. It must be {_ALLOWED}.")
+        self.form, self._first = SourceForm.of(first), first
+        if self.form is None:
+            raise TypeError(f"stcs[0] is {_a(first)}. stcs must be {_ALLOWED}.")
+        self.times, self.tstep = np.array(first.times), float(first.tstep)
+        if not self.form.n_vertices or not len(self.times):
+            raise ValueError(
+                f"stcs[0] is empty: {counted(self.form.n_vertices, 'vertex')} and "
+                f"{counted(len(self.times), 'time')}."
+            )
+
+    def read(self):
+        """Return the data of all trials, (n_times, n_trials, n_features).
+
+        Single precision if all of them are, else double. They are put into one array
+        as they come, and nothing else is kept of them.
+        """
+        n_features = self.form.n_vertices * self.form.n_values
+        shape = len(self.times), self.n_trials, n_features
+        first = _values(self._first)
+        data = None
+        for i, stc in enumerate(itertools.chain([self._first], self._stcs)):
+            if i == self.n_trials:
+                raise ValueError(
+                    f"stcs holds more source estimates than the {self.n_trials} labels "
+                    "of y: one label is needed for each."
+                )
+            values = first if i == 0 else self._checked(i, stc)
+            dtype = np.result_type(values.dtype, np.float32)
+            if data is None:
+                self._check_memory(shape, dtype)
+                data = np.empty(shape, dtype)
+            elif np.result_type(data, dtype) != data.dtype:
+                data = data.astype(np.float64)
+            data[:, i] = self._finite(i, values).reshape(n_features, -1).T
+            self._first = first = stc = None  # or a whole trial would stay
+        if i + 1 < self.n_trials:
+            raise ValueError(
+                f"stcs ended after {counted(i + 1, 'source estimate')}, and y has "
+                f"{self.n_trials} labels: one source estimate is needed for each."
+            )
+        return data
+
+    def _checked(self, i, stc):
+        """Return the values of a source estimate that is like the first."""
+        form = SourceForm.of(stc)
+        if form is None:
+            raise TypeError(f"stcs[{i}] is {_a(stc)}. stcs must be {_ALLOWED}.")
+        what = self._difference(form, stc)
+        if what:
+            raise ValueError(
+                f"stcs[{i}] has {what} (stcs[0]). All trials need the same kind of "
+                "source estimate, with the same vertices, times and subject."
+            )
+        return _values(stc)
+
+    def _difference(self, form, stc):
+        """Word how a source estimate differs from the first; "" if it does not."""
+        first = self.form
+        if form.name != first.name:
+            return f"the kind {form.name} instead of {first.name}"
+        if form.subject != first.subject:
+            return f"the subject {form.subject!r} instead of {first.subject!r}"
+        same = [*map(np.array_equal, form.vertices, first.vertices)]
+        if not all(same) or len(form.vertices) != len(first.vertices):
+            numbers = form.n_vertices, first.n_vertices
+            if len(set(numbers)) == 2:
+                return f"{numbers[0]} vertices instead of {numbers[1]}"
+            return f"other vertices of {first.structures[same.index(False)]} than"
+        n, expected, near = len(stc.times), len(self.times), _SAME_TIME * self.tstep
+        if n != expected:
+            return f"{counted(n, 'time')} instead of {expected}"
+        if abs(stc.tstep - self.tstep) * n > near:
+            return f"tstep={stc.tstep:g} s instead of {self.tstep:g} s"
+        if abs(stc.tmin - self.times[0]) > near:
+            return f"tmin={stc.tmin:g} s instead of {self.times[0]:g} s"
+        return ""
+
+    def _finite(self, i, values):
+        """Return values that are all real and finite."""
+        if np.iscomplexobj(values):
+            raise ValueError(
+                f"stcs[{i}] has complex data; the kernels need real numbers. Decode "
+                "the power or the phase instead, e.g. abs(stc)."
+            )
+        finite = np.isfinite(values)
+        if not finite.all():
+            vertex, *_, time = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"stcs[{i}] has NaN or infinite values, the first at vertex "
+                f"{self.form.labels()[vertex]}, {self.times[time]:.3f} s. Drop this "
+                "trial, or find out what the inverse solution was given."
+            )
+        return values
+
+    def _check_memory(self, shape, dtype):
+        """Refuse data that do not fit into the memory."""
+        check_memory(
+            int(np.prod(shape, dtype=float) * dtype.itemsize),
+            f"The data of {shape[1]} trials, {shape[2]} features and {shape[0]} times",
+            "fewer times (crop the epochs, or decimate them) or fewer vertices",
+        )
+
+
+def _open(stcs, y):
+    """Return an iterator of source estimates, and how many are expected."""
+    if isinstance(stcs, str | os.PathLike | np.ndarray) or not hasattr(
+        stcs, "__iter__"
+    ):
+        what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
+        raise TypeError(f"stcs is {_a(stcs)}, but must be {_ALLOWED}.{what}")
+    if isinstance(stcs, Sized) and not isinstance(stcs, Iterator):
+        return iter(stcs), len(stcs)
+    try:
+        return iter(stcs), len(y)
+    except TypeError:
+        raise TypeError(
+            f"y must be an array or list with one label for each trial; got "
+            f"{described(y)}."
+        ) from None
+
+
+def _a(value):
+    """Word what was given, with an article."""
+    return f"a {described(value)}"
+
+
+def _values(stc):
+    """Return the values of a source estimate, which may hold a kernel instead."""
+    # MNE-Python would keep what it multiplies in the estimate of the user's.
+    return np.asarray(copy.copy(stc).data)
+
+
+def rescale(data, chosen=None):
+    """Divide data (n_times, n, p) in place by their standard deviation.
+
+    That of the chosen trials (n,), or of all of them.
+    """
+    rows = slice(None) if chosen is None else chosen
+    mean = np.mean([sample[rows].mean(dtype=np.float64) for sample in data])
+    squares = [np.square(sample[rows] - mean).mean(dtype=float) for sample in data]
+    deviation = np.sqrt(np.mean(squares))
+    if deviation > 0:
+        data /= deviation
+
+
+# ---------------------------------------------------------------------- neighbourhoods
+
+
+@dataclass(frozen=True, eq=False)
+class SourceNeighbours:
+    """Where vertices are, which are decoded together, and which touch."""
+
+    #: The form, with the names of the structures and the places of the vertices.
+    form: SourceForm
+    #: The vertices within the radius of every vertex, (n_vertices, n_vertices).
+    members: sparse.csr_array
+    #: Neighbouring vertices, (2, n_pairs), each pair once.
+    pairs: np.ndarray
+
+
+def find_source_neighbours(form, src, radius):
+    """Return the neighbourhoods of all vertices in a source space, by a radius in mm.
+
+    On a cortex paths run along the mesh, also through vertices that are not used; in
+    volumes neighbourhoods are spheres.
+    """
+    radius = check_positive("radius", radius, " The radius is in mm.")
+    src = _read_source_space(src)
+    _check_source_space(form, src)
+    names = _names_in(form, src)
+    members, graphs, points = [], [], []
+    for name, space, vertices in zip(names, src, form.vertices, strict=True):
+        places = 1e3 * space["rr"]
+        points.append(places[vertices])
+        members.append(_members(name, space, places, vertices, radius))
+        graphs.append(_adjacency(name, space, vertices))
+    form = SourceForm(
+        *(form.kind, form.vector, form.vertices, form.subject),
+        structures=names,
+        points=np.concatenate(points),
+    )
+    near = sparse.csr_array(sparse.block_diag(members, format="csr"))
+    near.sort_indices()
+    pairs = touching_from(sparse.block_diag(graphs, format="csr"))
+    return SourceNeighbours(form, near, pairs)
+
+
+def _read_source_space(src):
+    """Return source spaces, given as such or by the path of a file."""
+    import mne
+
+    if isinstance(src, str | os.PathLike):
+        return mne.read_source_spaces(src, verbose=False)
+    if not isinstance(src, mne.SourceSpaces):
+        hint = ""
+        if isinstance(src, dict) and "src" in src:
+            hint = " Of a forward or inverse operator give its source space, ['src']."
+        raise TypeError(
+            f"Invalid value for 'src': {described(src)}. Allowed: mne.SourceSpaces, "
+            f"or the path of a file with them.{hint}"
+        )
+    return src
+
+
+def _check_source_space(form, src):
+    """Refuse a source space of other vertices or another subject."""
+    kinds = ["surf" if name in _HEMISPHERES else "vol" for name in form.structures]
+    found = ["surf" if space["type"] == "surf" else "vol" for space in src]
+    if kinds != found:
+        raise ValueError(
+            f"src has {_worded_kinds(found)}, but the source estimates are of "
+            f"{_worded_kinds(kinds)}. Give the source space that they were computed "
+            "with, inverse['src']."
+        )
+    subject = src[0].get("subject_his_id")
+    if None not in (form.subject, subject) and form.subject != subject:
+        raise ValueError(
+            f"src is of subject {subject!r}, but the source estimates are of "
+            f"{form.subject!r}. Give the source space of that subject; of morphed "
+            "estimates that is the one they were morphed to."
+        )
+    for name, vertices, space in zip(form.structures, form.vertices, src, strict=True):
+        unknown = np.setdiff1d(vertices, space["vertno"])
+        if len(unknown):
+            raise ValueError(
+                f"{len(unknown)} of the {len(vertices)} vertices of {name} are not in "
+                f"use in src, e.g. {quoted(unknown[:3].tolist())}. Give the source "
+                "space that the source estimates were computed with, inverse['src']."
+            )
+
+
+def _worded_kinds(kinds):
+    """Word the structures of a source space."""
+    numbers = {
+        "surface": kinds.count("surf"),
+        "volume": len(kinds) - kinds.count("surf"),
+    }
+    words = [counted(number, noun) for noun, number in numbers.items() if number]
+    return " and ".join(words)
+
+
+def _names_in(form, src):
+    """Return the names of the structures, those of volumes from the source space."""
+    names = list(form.structures)
+    for i, space in enumerate(src):
+        given = space.get("seg_name") if space["type"] != "surf" else None
+        if given and str(given) not in names:
+            names[i] = str(given)
+    return tuple(names)
+
+
+def _members(name, space, places, vertices, radius):
+    """Return the vertices within a radius of each other, (n, n), of one structure."""
+    n, memory = len(vertices), usable_memory()
+    if n == 0:
+        return sparse.csr_array((0, 0), dtype=bool)
+    limit = None if memory is None else memory / 4
+    if space["type"] != "surf":
+        return ball_members(places[vertices], radius, max_bytes=limit)
+    if len(space["tris"]) == 0:
+        raise ValueError(
+            f"src has no triangles of {name}, along which distances are measured. Give "
+            "the one that mne.setup_source_space returned, or mne.read_source_spaces."
+        )
+    used = np.zeros(len(places), dtype=bool)
+    used[vertices] = True
+    # A single sheet; by which name does not matter.
+    mesh = SurfaceSpace({"left": places}, {"left": space["tris"]}, {"left": used})
+    return surface_members(mesh, mesh, radius, max_bytes=limit)
+
+
+def _adjacency(name, space, vertices):
+    """Return which vertices of one structure touch, as MNE-Python finds it."""
+    import mne
+
+    if len(vertices) == 0:
+        return sparse.csr_array((0, 0), dtype=bool)
+    if space["type"] == "discrete":  # of which MNE-Python knows no neighbours
+        return nearest_members(1e3 * space["rr"][vertices])
+    if space["type"] == "surf" and space["use_tris"] is None:
+        if len(space["vertno"]) < len(space["rr"]):
+            raise ValueError(
+                f"The vertices of {name} in src are not joined by triangles, so that "
+                "clusters have no neighbours. Make the source space with spacing "
+                "'ico5', 'oct6' or 'all', not in mm."
+            )
+        space = {**space, "use_tris": space["tris"]}
+    with warnings.catch_warnings(), mne.use_log_level("ERROR"):
+        warnings.filterwarnings("ignore", ".*adjacency will have holes")
+        graph = sparse.csr_array(mne.spatial_src_adjacency([space]))
+    at = np.searchsorted(space["vertno"], vertices)
+    return graph[at][:, at]

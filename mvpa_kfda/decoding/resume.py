@@ -1,0 +1,119 @@
+"""What makes two runs the same one, so that a checkpoint may continue it."""
+
+import os
+import re
+from contextlib import nullcontext
+
+import numpy as np
+
+from ..kfda.kernels import RBF, Linear, Polynomial
+from ..kfda.models import kernels_of
+from ..utils.checkpoint import Checkpoint, digest
+from ..utils.files import versions
+from ..utils.parallel import one_blas_thread
+
+#: Where in memory an object is, as Python writes it.
+_ADDRESS = re.compile(r" at 0x\w+")
+#: Kernels that are known by how they are written.
+_NAMED = (Linear, RBF, Polynomial)
+
+
+def check_checkpoint(checkpoint):
+    """Refuse what is no path."""
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(
+            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
+            "path of a file."
+        )
+
+
+def open_checkpoint(checkpoint):
+    """Return a context that opens a checkpoint; without a path one of None."""
+    return nullcontext() if checkpoint is None else Checkpoint(checkpoint)
+
+
+def resumed_seed(kept, random_state):
+    """Return the seed, where none is given that of the run that is continued."""
+    if kept and kept.description and random_state is None:
+        return kept.description["random_state"]
+    return random_state
+
+
+def describe_run(positions, first, analysis, parameters, known):
+    """Return all that a checkpoint's parts depend on, by the names of arguments.
+
+    `first` is the number of a position with features, `parameters` is what the result
+    records beside what `analysis` does, and `known` has digests of the data.
+    """
+    parameters = parameters | analysis.parameters
+    groups, task = [] if analysis.groups is None else analysis.groups, analysis.task
+    packages = {f"version of {k}": v for k, v in versions().items()}
+    # What functions make of some labels tells them apart.
+    n, c = len(analysis.codes), len(analysis.classes)
+    labels = analysis.classes[analysis.codes]
+    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
+    values = {
+        f"scoring's {name}": metric.mean(*some, [(1, n, n)])
+        for name, metric in task.functions.items()
+    }
+    return {
+        **parameters,
+        **_without_addresses(parameters),
+        **known,
+        "y": digest(analysis.classes, analysis.codes),
+        "groups": digest(groups),
+        "cv's folds": digest(*analysis.folds.tests, *(analysis.folds.trains or ())),
+        "confounds": digest(
+            [] if task.learned.confounds is None else task.learned.confounds
+        ),
+        "folds within training sets": _digest_inner(task.inner),
+        "permutations": digest(task.labels),
+        "averaged trials": digest([] if analysis.members is None else analysis.members),
+        **_values_at(positions, first, task),
+        **values,
+        **packages,
+    }
+
+
+def _values_at(positions, position, task):
+    """Return digests of what kernels and steps make of the features of a position."""
+    values = {}
+    X, kernel = positions.samples(position)
+    kernels = [getattr(each, "kernel", each) for each in kernels_of(kernel)]
+    with one_blas_thread:  # as in the run, so that no digit depends on it
+        if not all(isinstance(each, _NAMED) for each in kernels):
+            # What others make of some data tells them apart, not how they are called.
+            values["the kernel's values"] = digest(
+                *(each.fit(X)(X) for each in kernels)
+            )
+        if task.learned.steps:
+            rows = task.learned.augmented(X)
+            values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
+    return values
+
+
+def _without_addresses(parameters):
+    """Return what is recorded of the method, the same in every process.
+
+    Functions are written with their address, another one in every process.
+    """
+    texts = {key: parameters[key] for key in ("kernel", "reg")}
+    texts = {key: _ADDRESS.sub("", text) for key, text in texts.items()}
+    for key in ("kernels", "preprocess"):
+        if parameters.get(key):
+            texts[key] = [_ADDRESS.sub("", each) for each in parameters[key]]
+    return texts
+
+
+def _digest_inner(inner):
+    """Return a digest of the folds that a tuned penalty is chosen with."""
+    layouts = []
+    for each in inner if isinstance(inner, tuple) else (inner,):
+        if each is not None and not each.leaves_one_out:
+            within = each.of_folds if each.folds is not None else ()
+            layouts += [each.of_all, *(layout for some in within for layout in some)]
+    # The sizes tell where one fold ends and the next begins.
+    return digest(
+        *(batch.take for each in layouts for batch in each.batches),
+        np.array([batch.m for each in layouts for batch in each.batches], int),
+    )

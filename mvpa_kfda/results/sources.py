@@ -1,0 +1,289 @@
+"""Results of decoding source estimates: over time, and over vertices and times."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.sources import unpack_form
+from ..inference.corrections import CorrectionName
+from ..inference.null import Alternative
+from ..viz.sources import plot_sources
+from .base import SubjectResult, SummariesMixin
+from .epochs import TimeResult
+from .evidence import EvidenceMixin
+from .images import map_values
+from .kinds import figure_method, result_kind
+from .onset import OnsetMixin
+from .places import sensor_time_adjacency
+
+
+def make_source_estimate(result, values):
+    """Return a map (n_vertices, n_times) of a result as a source estimate."""
+    sources, tmin = result.sources, result.times[0]
+    return unpack_form(sources).make(np.asarray(values), tmin, sources["tstep"])
+
+
+@result_kind
+class SourceResult(TimeResult):
+    """Decoding of all sources together at every time, see :func:`decode_sources`.
+
+    Parameters
+    ----------
+    sources : dict
+        What the source estimates were: ``kind`` ("surface", "volume" or "mixed"),
+        ``vector`` (whether with orientations), ``vertices`` of every structure,
+        ``subject``, names of the ``structures``, ``points`` in mm where these are
+        known, and ``tstep``, the time between positions in seconds.
+    pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_features)
+        Activation patterns in the unit of the estimates: "class", "class_folds" and
+        "discriminant", see `patterns`. Empty unless the kernel is linear.
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_sources
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> data = rng.normal(size=(40, 5, 4))  # trials, vertices, times
+    >>> data[y == "house", 1, 2:] += 3
+    >>> vertices = [np.array([3, 8]), np.array([0, 4, 9])]  # of both hemispheres
+    >>> stcs = [mne.SourceEstimate(each, vertices, 0.0, 0.1) for each in data]
+    >>> result = decode_sources(stcs, y, n_permutations=99, random_state=0)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.2, 0.3])
+    >>> result.patterns()["house"].data.argmax(axis=0)[2:]  # a source estimate
+    array([1, 1])
+    """
+
+    sources: dict[str, Any]
+
+    @property
+    def _has_places(self):
+        """Whether it is known what patterns are patterns of."""
+        return True
+
+    def patterns(
+        self,
+        kind: Literal["class", "discriminant"] = "class",
+        *,
+        average: Literal["full", "folds"] = "full",
+    ) -> dict[str, Any]:
+        """Return the activation patterns [1]_ as source estimates.
+
+        Parameters
+        ----------
+        kind : {"class", "discriminant"}
+            "class": how the signal of each class differs from the mean of all trials,
+            as far as the model sees it. "discriminant": how the signal changes with
+            the score of each discriminant, the most discriminant one first. A unit of
+            the score is about the square root of n_trials within-class standard
+            deviations, and its sign is free: the largest value of each map is positive.
+        average : {"full", "folds"}
+            The patterns of the model of all trials (of all that are trained with), or
+            the mean over the models of all folds, each on its training trials ("class"
+            only).
+
+        Returns
+        -------
+        patterns : dict of str -> mne.SourceEstimate or of another kind
+            One per class, by its label, or "discriminant 1" and so on: of the kind of
+            the decoded estimates, of vector estimates with orientations, in their unit.
+            ``patterns["face"].plot()`` is MNE-Python's figure.
+
+        Raises
+        ------
+        ValueError
+            If the result holds no patterns, if a name is unknown, or for "discriminant"
+            if trials were grouped anew (``n_repeats``).
+
+        References
+        ----------
+        .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
+           linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
+        """
+        maps, labels, _ = self._chosen_patterns(kind, average)
+        form, tstep = unpack_form(self.sources), self.sources["tstep"]
+        return {
+            label: form.make(maps[:, i].T, self.times[0], tstep, form.vector)
+            for i, label in enumerate(labels)
+        }
+
+
+@result_kind
+class SourceTimeResult(
+    OnsetMixin, SummariesMixin, EvidenceMixin, SubjectResult[NDArray]
+):
+    """Decoding around every vertex over time, see :func:`decode_sources`.
+
+    Parameters
+    ----------
+    vertices : array of str, shape (n_vertices,)
+        The vertices in the middle of the neighbourhoods: structure and number, such as
+        "lh 1234".
+    times : array, shape (n_times,)
+        Time points in seconds.
+    adjacency : array of int, shape (2, n_pairs)
+        Pairs of neighbouring vertices, each once, as indices into `vertices`: those of
+        :func:`mne.spatial_src_adjacency`. They make up clusters, and do not depend on
+        the radius.
+    sources : dict
+        What the source estimates were: ``kind`` ("surface", "volume" or "mixed"),
+        ``vector`` (whether with orientations), ``vertices`` of every structure,
+        ``subject``, names of the ``structures``, ``points`` (n_vertices, 3) in mm, in
+        the frame of the source space, and ``tstep``, the time between positions in
+        seconds.
+    parameters : dict
+        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
+        "stream".
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_sources
+    >>> sphere = {"sphere": (0, 0, 0, 0.09), "verbose": False}
+    >>> src = mne.setup_volume_source_space(pos=40.0, **sphere)
+    >>> vertices = [src[0]["vertno"]]
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> data = rng.normal(size=(40, len(vertices[0]), 3))  # trials, vertices, times
+    >>> data[y == "house", 5, 2] += 5
+    >>> stcs = [mne.VolSourceEstimate(each, vertices, 0.0, 0.1) for each in data]
+    >>> options = {"src": src, "radius": 40.0, "n_permutations": 99, "random_state": 0}
+    >>> result = decode_sources(stcs, y, **options)
+    >>> result.pvalues("max")[5] <= 0.05
+    array([False, False,  True])
+    >>> type(result.to_stc("p")).__name__
+    'VolSourceEstimate'
+    """
+
+    axes: ClassVar[dict[str, str]] = {"vertices": "vertex", "times": "time"}
+
+    vertices: NDArray
+    times: NDArray
+    adjacency: NDArray
+    sources: dict[str, Any]
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        self._convert(np.asarray, "adjacency")
+        super().__post_init__()
+        pairs, n = self.adjacency, len(self.vertices)
+        known = pairs.dtype.kind in "iu" and ((pairs >= 0) & (pairs < n)).all()
+        if pairs.ndim != 2 or len(pairs) != 2 or not known:
+            raise ValueError(
+                f"adjacency must have shape (2, n_pairs) and hold indices of the {n} "
+                f"vertices; got shape {pairs.shape}, dtype {pairs.dtype}."
+            )
+        n_sources = unpack_form(self.sources).n_vertices
+        if n_sources != n:
+            raise ValueError(
+                f"A result of {n} vertices needs sources of as many; got {n_sources}."
+            )
+        for name in self.null_summaries:
+            if self._summary(name).exceedances.shape != self.shape:
+                raise ValueError(
+                    f"The summary of {name!r} does not fit a map of {self.shape}."
+                )
+
+    def _adjacency(self):
+        """Return which positions are neighbours: in space, or one step in time."""
+        return sensor_time_adjacency(self.adjacency, *self.shape)
+
+    def pvalues(
+        self,
+        correction: CorrectionName = "none",
+        *,
+        metric: str | None = None,
+        threshold: float = 0.05,
+        alternative: Alternative = "greater",
+    ) -> NDArray:
+        """Compute permutation p-values.
+
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
+        as the observed labels or higher (Phipson & Smyth, 2010).
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions: "none", "max", "max-step-down",
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            `mvpa_kfda.inference.corrections` describes. Clusters are connected by
+            `adjacency` and from one time to the next. "cluster" and "tfce" need a run
+            with ``null="full"`` or ``"stream"``; "cluster-size", "max-step-down" and
+            other alternatives than "greater" need ``"full"``.
+        metric : str or None
+            Name of the metric; None takes the first.
+        threshold : float
+            p-level that forms the clusters; with ``null="stream"`` it is 0.05.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are.
+
+        Returns
+        -------
+        p : array, shape (n_vertices, n_times)
+            One p-value per vertex and time.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the correction is unknown, without permutations, or if
+            the correction needs more of the null than was kept.
+        """
+        metric = self._scalar_metric(metric)
+        options = {"threshold": threshold, "alternative": alternative}
+        if metric in self.null_summaries:
+            options |= {"correction": correction, "adjacency": self._adjacency()}
+            return self._p_from(self.null_summaries, metric, **options)
+        return super().pvalues(correction, metric=metric, **options)
+
+    def to_stc(
+        self,
+        name: str | None = None,
+        *,
+        metric: str | None = None,
+        correction: CorrectionName = "none",
+        threshold: float = 0.05,
+    ) -> Any:
+        """Make a source estimate of scores or p-values.
+
+        ``result.to_stc().plot()`` is MNE-Python's own figure in three dimensions.
+
+        Parameters
+        ----------
+        name : str or None
+            What the estimate holds. None: the scores of the first metric that is one
+            number per position, or of `metric`. The name of a metric: its scores.
+            "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
+            is the upper tail of; p = 1, which has none, is taken as P / (P + 1).
+            "chance_difference": score minus chance level. "lambda",
+            "degrees_of_freedom": what came out for the penalty; of a tuned one the
+            mean over folds (of lambda the geometric one).
+        metric : str or None
+            The metric of the p-values and of the difference; None takes the first.
+        correction : str
+            Correction of the p-values, as in `pvalues`.
+        threshold : float
+            As in `pvalues`.
+
+        Returns
+        -------
+        stc : mne.SourceEstimate, VolSourceEstimate or MixedSourceEstimate
+            Of the kind of the decoded estimates, one value per vertex and time, with
+            their vertices and their subject; its times are those of the result.
+
+        Raises
+        ------
+        ValueError
+            If there is no such map, or as in `pvalues`.
+        """
+        how = metric, correction, threshold
+        _, values = map_values(self, name, *how, "to_stc")
+        return make_source_estimate(self, values)
+
+    plot = figure_method(plot_sources)
