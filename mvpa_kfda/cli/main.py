@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import __version__
 from .betas import add_betas
+from .bids import add_bids
 from .common import (
     ANALYSIS_OPTIONS,
     CLUSTER_CORRECTIONS,
@@ -111,7 +112,8 @@ def main(argv=None):
     Returns
     -------
     status : int
-        0, or 2 after an error, which is one line on the standard error stream.
+        0, or 2 after an error, which is one line on the standard error stream; 1 if
+        some subjects of a dataset failed, and others did not.
 
     Examples
     --------
@@ -134,14 +136,15 @@ def main(argv=None):
         warnings.showwarning = lambda message, *place, **_: say("warning: ", message)
         try:
             arguments = parser.parse_args(argv)
-            arguments.run(arguments)
+            arguments.say = say
+            status = arguments.run(arguments)
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
             say("error: ", error)
             return 2
         except KeyboardInterrupt as stop:
             say("", stop if stop.args else "stopped")
             return 130
-    return 0
+    return status or 0
 
 
 def _make_parser():
@@ -165,6 +168,7 @@ def _make_parser():
     )
     add_out(demo, "mvpa_kfda_demo")
     demo.set_defaults(run=_run_demo)
+    add_bids(commands)  # first: where options differ, messages have the others' names
 
     epochs = commands.add_parser(
         "epochs",
