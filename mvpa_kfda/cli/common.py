@@ -462,6 +462,6 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action.choices, dict):
                 for command in action.choices.values():
                     options |= command.options()
-            elif action.option_strings:
+            elif action.option_strings and action.dest != "help":  # a word, not -h
                 options[action.dest] = action
         return options
