@@ -13,8 +13,11 @@ AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
 AFFINE[:3, 3] = -12
 
 
-def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0):
-    """Write raw EEG with MNE-BIDS: two classes that differ from 0.1 s on."""
+def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0, loud=()):
+    """Write raw EEG with MNE-BIDS: two classes that differ from 0.1 s on.
+
+    The trials with the numbers `loud` of every run are to be rejected.
+    """
     from mne_bids import BIDSPath, write_raw_bids
 
     rng = np.random.default_rng(seed)
@@ -29,6 +32,8 @@ def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0):
                     first = round(onset * 100) + 10
                     sign = 1 if kind.startswith("face") else -1
                     data[1:3, first : first + 15] += sign * 3e-6
+                for number in loud:
+                    data[0, round(onsets[number] * 100) + 5] = 100e-6
                 raw = mne.io.RawArray(data, info, verbose="error")
                 raw.set_annotations(
                     mne.Annotations([*onsets, 14.0], 0.1, [*kinds, "button"])
@@ -47,7 +52,14 @@ def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0):
     return root
 
 
-def write_epochs(root, raw_root, subjects=("01", "02"), task="faces"):
+def labels_of(root, subject, task):
+    """Return the labels of the stimuli of every run, in order."""
+    files = sorted((root / f"sub-{subject}" / "eeg").glob(f"*task-{task}_*events.tsv"))
+    tables = [pd.read_csv(path, sep="\t") for path in files]
+    return [t["trial_type"][t["trial_type"] != "button"].to_numpy() for t in tables]
+
+
+def write_epochs(root, subjects=("01", "02"), task="faces"):
     """Write epochs as MNE-BIDS-Pipeline does, all runs of a subject in one file."""
     rng = np.random.default_rng(1)
     describe(root, "mne-bids-pipeline")

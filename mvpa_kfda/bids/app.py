@@ -29,7 +29,7 @@ from .write import (
 #: Options on which no number depends; what they choose is in the names of files.
 _NOT_OF_RESULTS = (
     *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
-    *("task", "runs", "space", "datatype", "desc", "n_jobs", "config"),
+    *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
 )
 #: Options that are files: their content counts, not where they are.
 _FILES = ("mask_img", "labels_img", "lut")

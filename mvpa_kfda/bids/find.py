@@ -115,8 +115,8 @@ def find_units(options):
     found = _select(found, "session", "ses", options["session"], root)
     tasks = options["task"]
     found = _select(found, "task", "task", tasks, root)
-    if options["runs"] is not None:
-        wanted = _plain(options["runs"], "run")
+    if options["run_label"] is not None:
+        wanted = _plain(options["run_label"], "run")
         having = [r for r in found if _same_run(r.entities.get("run"), wanted)]
         if not having:
             _refuse("run", wanted[0], {r.entities.get("run") for r in found}, root)

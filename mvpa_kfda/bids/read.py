@@ -176,7 +176,7 @@ def _read_epochs(unit, options):
     )
     parts, tables = [], []
     for label, each in zip(unit.runs, unit.recordings, strict=True):
-        epochs = mne.read_epochs(each.path, verbose="error")
+        epochs = _load_epochs(each.path)
         names = {number: name for name, number in epochs.event_id.items()}
         table = epochs.metadata
         table = pd.DataFrame(index=range(len(epochs))) if table is None else table
@@ -196,6 +196,16 @@ def _read_epochs(unit, options):
     if options["tmin"] is not None or options["tmax"] is not None:
         epochs.load_data().crop(options["tmin"], options["tmax"])
     return _of_epochs(epochs, table.iloc[kept])
+
+
+def _load_epochs(path):
+    """Read a file of epochs, with one kind of error for all that is wrong with it."""
+    try:
+        return mne.read_epochs(path, verbose="error")
+    except Exception as error:  # a reader of foreign bytes fails in many ways
+        raise ValueError(
+            f"{path} is not a file of epochs that MNE-Python can read ({error})."
+        ) from error
 
 
 def _of_epochs(epochs, table):

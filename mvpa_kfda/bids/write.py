@@ -46,8 +46,9 @@ COLUMNS = {
 }
 
 
-def describe_column(name, metrics):
-    """Return what a JSON file says about a column of a table."""
+def describe_column(name, result):
+    """Return what a JSON file says about a column of a table, or about a map."""
+    metrics = result.chances
     if name in COLUMNS:
         description, *units = COLUMNS[name]
         return {"Description": description} | ({"Units": units[0]} if units else {})
@@ -59,9 +60,9 @@ def describe_column(name, metrics):
         start = start.removesuffix(", not corrected for the number of positions")
         return {"Description": f"{start}, with the correction {correction!r}"}
     if name in metrics:
-        chance = metrics[name]
-        at = f"; chance is {chance:g}" if np.isfinite(chance) else ""
-        return {"Description": f"Score, {name.replace('_', ' ')}{at}"}
+        at = f"; chance is {chance:g}" if np.isfinite(chance := metrics[name]) else ""
+        what = "Mean score over subjects" if result._has_subjects else "Score"
+        return {"Description": f"{what}, {name.replace('_', ' ')}{at}"}
     return {"Description": name.replace("_", " ").capitalize()}
 
 
@@ -342,7 +343,8 @@ class Output:
         """Write maps of scores and p-values."""
         maps = {}
         for metric in result._scalars:
-            maps[label_of(metric)] = (metric, {}, f"Score, {metric.replace('_', ' ')}")
+            words = describe_column(metric, result)["Description"]
+            maps[label_of(metric)] = metric, {}, words
         if result._has_p:
             maps["p"] = "p", {"correction": "none"}, COLUMNS["p"][0]
             for name in corrections:
@@ -377,7 +379,7 @@ def _in_brain(result):
 
 def _described_columns(result, table):
     """Return descriptions of the columns of a table."""
-    return {name: describe_column(name, dict(result.chances)) for name in table.columns}
+    return {name: describe_column(name, result) for name in table.columns}
 
 
 def _as_json(content):

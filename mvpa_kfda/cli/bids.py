@@ -57,7 +57,7 @@ CHOICE_OPTIONS = (
 )
 #: What is read, and how.
 DATA_OPTIONS = (
-    Option("--run", "runs", "LABEL", "runs; else all", several=True),
+    Option("--run", "run_label", "LABEL", "runs; else all", several=True),
     Option(
         "--datatype",
         "datatype",
