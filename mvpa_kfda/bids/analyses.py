@@ -26,7 +26,7 @@ _IMAGES = ("estimate", "confounds", "delay", "smoothing_fwhm", "mask_img")
 
 
 @dataclass(frozen=True)
-class Analysis:
+class NamedAnalysis:
     """An analysis that ``--analysis`` names."""
 
     decode: Callable  #: (trials, options, method, checkpoint) -> result
@@ -141,8 +141,10 @@ def _decode_atlas(trials, options, method, checkpoint):
 
 #: The analyses by name; the first of each kind of data is the default.
 ANALYSES = {
-    "time": Analysis(_decode_times, False, _EPOCHS),
-    "generalization": Analysis(_generalize, False, _EPOCHS),
-    "searchlight": Analysis(_decode_spheres, True, (*_IMAGES, "radius"), maps=True),
-    "regions": Analysis(_decode_atlas, True, (*_IMAGES, "labels_img", "lut")),
+    "time": NamedAnalysis(_decode_times, False, _EPOCHS),
+    "generalization": NamedAnalysis(_generalize, False, _EPOCHS),
+    "searchlight": NamedAnalysis(
+        _decode_spheres, True, (*_IMAGES, "radius"), maps=True
+    ),
+    "regions": NamedAnalysis(_decode_atlas, True, (*_IMAGES, "labels_img", "lut")),
 }

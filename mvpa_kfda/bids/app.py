@@ -20,8 +20,8 @@ from .write import (
     Output,
     check_output,
     describe_dataset,
+    entity_value,
     in_place,
-    label_of,
     space_entities,
     stem_of,
 )
@@ -38,7 +38,7 @@ _OWN_SPACES = ("T1w", "T2w", "individual", "fsnative", "orig", "scanner")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Step:
     """What became of a subject, or of a test of the group."""
 
     name: str
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def participants(options, method, config):
-    """Decode every subject; yield an `Outcome` for each.
+    """Decode every subject; yield an `Step` for each.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def participants(options, method, config):
 
     Yields
     ------
-    outcome : Outcome
+    outcome : Step
         Of one subject and task.
 
     Raises
@@ -83,14 +83,14 @@ def participants(options, method, config):
     for unit in units[:1]:
         ANALYSES[name].check(name, unit, config)
         unused = ANALYSES[name].unused()
-    desc = label_of(options["desc"] or name or "")
+    desc = entity_value(options["desc"] or name or "")
     links = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
     describe_dataset(options["output_dir"], links)
     keys = {name: key for name, (key, *_) in config.items()}
     used = {name: value for name, value in config.items() if name not in unused}
     _write_config(options["output_dir"], "participant", desc, used)
     for unit_name, reason in missing.items():
-        yield Outcome(unit_name, "failed", reason)
+        yield Step(unit_name, "failed", reason)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         states = []
         for unit in of_subject:
@@ -113,7 +113,7 @@ def participants(options, method, config):
 
 
 def _attempt(name, function, *arguments):
-    """Return the `Outcome` of a function, also if it fails."""
+    """Return the `Step` of a function, also if it fails."""
     with warnings.catch_warnings(record=True) as given, mne.use_log_level("error"):
         try:
             state, words = function(*arguments)
@@ -121,7 +121,7 @@ def _attempt(name, function, *arguments):
             kind = "" if type(error) in (ValueError, OSError) else type(error).__name__
             state, words = "failed", f"{kind}{': ' if kind else ''}{error}"
     said = [" ".join(str(each.message).split()) for each in given]
-    return Outcome(name, state, " ".join(words.split()), tuple(dict.fromkeys(said)))
+    return Step(name, state, " ".join(words.split()), tuple(dict.fromkeys(said)))
 
 
 def _decode_unit(unit, options, method, desc, keys):
@@ -214,7 +214,7 @@ def _write_page(paths, page, title):
 
 
 def group(options, method, config):
-    """Test the results of all subjects; yield an `Outcome` for each kind of result.
+    """Test the results of all subjects; yield an `Step` for each kind of result.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def group(options, method, config):
 
     Yields
     ------
-    outcome : Outcome
+    outcome : Step
         Of one task and analysis.
 
     Raises
@@ -266,7 +266,7 @@ def _find_results(folder, options):
         "task": options["task"],
         "ses": options["session"],
         "sub": options["participant_label"],
-        "desc": None if options["desc"] is None else [label_of(options["desc"])],
+        "desc": None if options["desc"] is None else [entity_value(options["desc"])],
     }
     space, tests = space_entities(options["space"]), {}
     for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):

@@ -66,7 +66,7 @@ def files_of(unit, options):
 # -------------------------------------------------------------------- labels of trials
 
 
-def read_events(path):
+def read_events_tsv(path):
     """Return a table of events."""
     try:
         # Unlike pandas by itself, a condition may be called "None" or "NA".
@@ -138,7 +138,7 @@ def _events_of_runs(unit, options):
                 f"{each.path.name} has no events: there is no events.tsv for it in "
                 f"{options['bids_dir']}."
             )
-        table = read_events(path)
+        table = read_events_tsv(path)
         lacking = [name for name in ("onset", "duration") if name not in table]
         if lacking or len(table) == 0:
             what = f"no column {quoted(lacking)}" if lacking else "no events"
@@ -497,7 +497,7 @@ def _read_images(unit, options):
                 f"{each.path.name} has no table of its volumes: there is no {stem}.tsv "
                 "beside it."
             )
-        table = read_events(path)
+        table = read_events_tsv(path)
         if len(table) != n_volumes(image):
             raise ValueError(
                 f"{path.name} has {counted(len(table), 'row')} for the "

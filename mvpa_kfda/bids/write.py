@@ -69,7 +69,7 @@ def describe_column(name, result):
 # ----------------------------------------------------------------------- names of files
 
 
-def label_of(name):
+def entity_value(name):
     """Return a name as the value of a BIDS entity, which has letters and digits."""
     first, *rest = re.split("[^A-Za-z0-9]+", name)
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
@@ -344,13 +344,13 @@ class Output:
         maps = {}
         for metric in result._scalars:
             words = describe_column(metric, result)["Description"]
-            maps[label_of(metric)] = metric, {}, words
+            maps[entity_value(metric)] = metric, {}, words
         if result._has_p:
             maps["p"] = "p", {"correction": "none"}, COLUMNS["p"][0]
             for name in corrections:
                 if name != "none":
                     words = f"p-value, with the correction {name!r}"
-                    maps[label_of(f"p-{name}")] = "p", {"correction": name}, words
+                    maps[entity_value(f"p-{name}")] = "p", {"correction": name}, words
             maps["z"] = "z", {"correction": "none"}, "Normal deviate of the p-value"
         names = []
         for label, (name, options, words) in maps.items():
