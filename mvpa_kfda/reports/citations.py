@@ -388,7 +388,8 @@ def _cite(text, word=lambda words, reference: words):
         cited = [REFERENCES[key] for key in keys]
         return f"({'; '.join(word(f'{r.families}, {r.year}', r) for r in cited)})"
 
-    return _CITED.sub(print_one, text)
+    # Brackets beside brackets become one pair.
+    return _CITED.sub(print_one, text).replace(") (", "; ")
 
 
 def _link(words, reference):

@@ -263,7 +263,7 @@ def comparison_paragraphs(result, correction, alpha):
     correction, alpha = _chosen(result, correction, alpha)
     scores = np.asarray(result.scores)
     p = np.asarray(result.pvalues(correction))
-    noun = f"difference in {_metric(result)}, a minus b,"
+    noun = f"difference in {_metric(result)}, first minus second,"
     return _joined(
         [
             [*_compared(result), *_two_models(result.parameters)],
@@ -280,7 +280,7 @@ def _compared(result):
     trials = result.parameters.get("trials")
     of = f" ({trials})" if trials else ""
     return [
-        f"Two analyses, a and b, of the same trials{of} were compared in "
+        f"Two analyses of the same trials{of} were compared in "
         f"{_metric(result)}{where}."
     ]
 
@@ -293,10 +293,10 @@ def _two_models(p):
     )
     shared = [sentence for sentence in of_a if sentence in of_b]
     sentences = list(shared)
-    for label, of in (("a", of_a), ("b", of_b)):
+    for which, of in (("first", of_a), ("second", of_b)):
         own = [sentence for sentence in of if sentence not in shared]
         if own:
-            sentences.append(f"In analysis {label}: {' '.join(own)}")
+            sentences.append(f"In the {which} analysis: {' '.join(own)}")
     return sentences
 
 
@@ -324,7 +324,10 @@ def _comparison_test(result):
         permutations=counted(n, "permutation", ","),
         flips=counted(n_flips, "sign flip", ","),
     )
-    sides = {"higher": "higher scores of a", "lower": "higher scores of b"}
+    sides = {
+        "higher": "higher scores in the first analysis",
+        "lower": "higher scores in the second analysis",
+    }
     draws = "sign flips" if result.method == "sign-flip" else "permutations"
     if result.method == "both":
         draws = "permutations or flips"
