@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -397,6 +398,11 @@ def test_the_group_is_tested_as_by_hand(eeg, fmri, capsys):
     assert list(result.subjects) == ["01", "02"]
     table = pd.read_csv(path.with_suffix(".tsv"), sep="\t")
     np.testing.assert_allclose(table["p_fdr"], expected.pvalues("fdr"), rtol=1e-12)
+    citations = (out / "CITATION.bib").read_text()
+    keys = re.findall(r"(?m)^@\w+\{(\w+),$", citations)
+    assert len(keys) == len(set(keys)) > 5
+    # Of the subjects' tests, and of the group's.
+    assert {"Nichols2002", "Benjamini1995"} <= set(keys)
     sidecar = json.loads(path.with_suffix(".json").read_text())
     assert set(table.columns) <= set(sidecar)
     root, _, out = fmri

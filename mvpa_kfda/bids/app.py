@@ -18,6 +18,7 @@ from .find import HEAD, check_dataset, entities_of, find_units
 from .read import files_of, read_trials
 from .write import (
     Output,
+    add_citations,
     check_output,
     describe_dataset,
     entity_value,
@@ -48,7 +49,7 @@ class Step:
 
 
 def participants(options, method, config):
-    """Decode every subject; yield an `Step` for each.
+    """Decode every subject; yield a `Step` for each.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def participants(options, method, config):
 
     Yields
     ------
-    outcome : Step
+    step : Step
         Of one subject and task.
 
     Raises
@@ -75,30 +76,28 @@ def participants(options, method, config):
         check_dataset(options["derivatives"], "--derivatives")
     check_output(options["output_dir"], options["bids_dir"], options["derivatives"])
     units, missing = find_units(options)
+    for unit_name, reason in missing.items():
+        yield Step(unit_name, "failed", reason)
+    if not units:
+        return
     name = options["analysis"]
-    if name is None and units:
+    if name is None:
         name = "time" if units[0].datatype in HEAD else "searchlight"
     options = options | {"analysis": name}
-    unused = set()
-    for unit in units[:1]:
-        ANALYSES[name].check(name, unit, config)
-        unused = ANALYSES[name].unused()
-    desc = entity_value(options["desc"] or name or "")
+    ANALYSES[name].check(name, units[0], config)
+    unused = ANALYSES[name].unused()
+    desc = entity_value(options["desc"] or name)
     links = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
     describe_dataset(options["output_dir"], links)
     keys = {name: key for name, (key, *_) in config.items()}
     used = {name: value for name, value in config.items() if name not in unused}
     _write_config(options["output_dir"], "participant", desc, used)
-    for unit_name, reason in missing.items():
-        yield Step(unit_name, "failed", reason)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         states = []
         for unit in of_subject:
-            outcome = _attempt(
-                unit.name, _decode_unit, unit, options, method, desc, keys
-            )
-            states.append(outcome.state)
-            yield outcome
+            step = _attempt(unit.name, _decode_unit, unit, options, method, desc, keys)
+            states.append(step.state)
+            yield step
         page = options["output_dir"] / f"sub-{subject}_desc-{desc}.html"
         if "done" in states or ("there" in states and not page.exists()):
             title = f"Subject {subject}"
@@ -107,13 +106,13 @@ def participants(options, method, config):
                     f"sub-{subject}_*desc-{desc}_decoding.h5"
                 )
             )
-            outcome = _attempt(f"sub-{subject} page", _write_page, paths, page, title)
-            if outcome.state == "failed":
-                yield outcome
+            step = _attempt(f"sub-{subject} page", _write_page, paths, page, title)
+            if step.state == "failed":
+                yield step
 
 
 def _attempt(name, function, *arguments):
-    """Return the `Step` of a function, also if it fails."""
+    """Return what became of a function, also if it fails."""
     with warnings.catch_warnings(record=True) as given, mne.use_log_level("error"):
         try:
             state, words = function(*arguments)
@@ -157,6 +156,7 @@ def _decode_unit(unit, options, method, desc, keys):
         result = analysis.decode(trials, options, method, output.checkpoint)
         output.save(result, sources)
     output.finish(result, sources, options["correction"], analysis.maps)
+    add_citations(options["output_dir"], result, options["correction"])
     return "done", _word_done(result, changes, start)
 
 
@@ -214,7 +214,7 @@ def _write_page(paths, page, title):
 
 
 def group(options, method, config):
-    """Test the results of all subjects; yield an `Step` for each kind of result.
+    """Test the results of all subjects; yield a `Step` for each kind of result.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def group(options, method, config):
 
     Yields
     ------
-    outcome : Step
+    step : Step
         Of one task and analysis.
 
     Raises
@@ -247,17 +247,17 @@ def group(options, method, config):
     for key, files in tests.items():
         entities = dict(key)
         name = " ".join(["group", *(f"{k}-{v}" for k, v in entities.items())])
-        outcome = _attempt(name, _test, entities, files, options, method, keys)
-        yield outcome
-        if outcome.state == "failed":
+        step = _attempt(name, _test, entities, files, options, method, keys)
+        yield step
+        if step.state == "failed":
             continue
         stem = stem_of("group", entities)
         page = folder / f"{stem}.html"
-        if outcome.state == "done" or not page.exists():
+        if step.state == "done" or not page.exists():
             paths = [folder / "group" / f"{stem}_decoding.h5"]
-            outcome = _attempt(f"{name} page", _write_page, paths, page, name)
-            if outcome.state == "failed":
-                yield outcome
+            step = _attempt(f"{name} page", _write_page, paths, page, name)
+            if step.state == "failed":
+                yield step
 
 
 def _find_results(folder, options):
@@ -324,6 +324,7 @@ def _test(entities, files, options, method, keys):
         output.save(result, sources)
     maps = result.geometry is not None and result.geometry.kind == "volume"
     output.finish(result, sources, options["correction"], maps)
+    add_citations(options["output_dir"], result, options["correction"])
     words = [f"{len(files)} subjects", *_word_group(result)]
     return "done", _with_changes(words, changes, start)
 

@@ -20,6 +20,8 @@ HEAD = ("eeg", "meg", "ieeg")
 #: Endings of images that hold one volume per trial, for ``--estimate images``.
 _IMAGES = tuple(f"_{name}.nii.gz" for name in ("betaseries", "betas", "statmap"))
 
+#: The subject of MEG recordings without anybody.
+_NOBODY = "emptyroom"
 #: Entities that tell runs apart.
 _OF_RUNS = ("ses", "acq", "ce", "rec", "dir", "run")
 
@@ -159,7 +161,10 @@ def _recordings(root, options):
         if kind is None:
             continue
         entities = entities_of(path)
-        if "sub" not in entities or entities.get("split", "01").lstrip("0") != "1":
+        if (
+            entities.get("sub", _NOBODY) == _NOBODY
+            or entities.get("split", "01").lstrip("0") != "1"
+        ):
             continue
         recording = Recording(path, root, entities)
         found.setdefault((folder, kind), []).append(recording)
@@ -291,7 +296,7 @@ def _subjects(root, found, options):
     )
     wanted = _plain(options["participant_label"], "sub")
     if wanted is None:
-        return folders
+        return [name for name in folders if name != _NOBODY]
     for label in wanted:
         if label not in folders:
             _refuse("participant-label", label, set(folders), root)

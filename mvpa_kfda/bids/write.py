@@ -6,12 +6,14 @@ Every file has a JSON file of the same name that says how it came about.
 import json
 import os
 import re
+import uuid
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from .. import __version__
+from ..reports.methods import methods_text
 from ..results.load import load_result
 from ..utils.checks import quoted
 
@@ -124,7 +126,7 @@ def check_output(folder, *inputs):
                 f"dataset_description.json made by {quoted(names) or 'nobody named'}. "
                 "Give a new folder."
             )
-    elif target.is_dir() and any(target.iterdir()):
+    elif target.is_dir() and any(p.name[0] != "." for p in target.iterdir()):
         raise ValueError(
             f"OUTPUT_DIR {folder} holds files, but is no dataset of {NAME}: it has no "
             "dataset_description.json. Give a new folder, or an empty one."
@@ -151,7 +153,8 @@ def describe_dataset(folder, links):
         "DatasetLinks": links,
     }
     write_json(folder / "dataset_description.json", content)
-    (folder / ".bidsignore").write_text("".join(f"{line}\n" for line in _IGNORED))
+    lines = "".join(f"{line}\n" for line in _IGNORED)
+    in_place(folder / ".bidsignore", lambda draft: draft.write_text(lines))
 
 
 def _relative(path, folder):
@@ -184,9 +187,22 @@ def _plain(value):
     return str(value)
 
 
+def add_citations(folder, result, corrections):
+    """Add what was used for a result to the works to cite."""
+    path = folder / "CITATION.bib"
+    texts = [path.read_text(encoding="utf-8")] if path.is_file() else []
+    texts += [methods_text(result, "bibtex", correction=name) for name in corrections]
+    entries = {entry.strip() for text in texts for entry in re.split(r"\n(?=@)", text)}
+    # In the order of the authors, which the keys begin with.
+    ordered = sorted(filter(None, entries), key=lambda entry: entry.partition("{")[2])
+    text = "\n\n".join(ordered)
+    in_place(path, lambda draft: draft.write_text(f"{text}\n", encoding="utf-8"))
+
+
 def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
-    draft = path.with_name(f".draft_{path.name}")
+    # Other subjects may be at work on the same dataset, in other processes.
+    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
     try:
         write(draft)
         os.replace(draft, path)
