@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +31,11 @@ from mvpa_kfda import (
     single_trial_betas,
 )
 from mvpa_kfda.bids import app
+from mvpa_kfda.bids.config import read_config
 from mvpa_kfda.bids.write import COLUMNS, Output
 from mvpa_kfda.cli import main
+from mvpa_kfda.cli.bids import LEVELS
+from mvpa_kfda.cli.bids import _options_of as options_of
 
 STIMULI = "trial_type != 'button'"
 FEW = ["--permutations", "5"]
@@ -719,3 +723,21 @@ def test_raw_data_without_mne_bids_name_what_to_install(
     monkeypatch.setitem(sys.modules, "mne_bids", None)
     assert run(eeg[0], tmp_path / "out", "participant", "--task", "faces", *FEW) == 1
     assert 'pip install "mvpa-kfda[bids]"' in capsys.readouterr().err
+
+
+def test_every_option_is_in_the_page_about_it():
+    page = Path(__file__).parents[1] / "doc" / "bids.rst"
+    named = set(re.findall(r"--[a-z][a-z-]+", page.read_text()))
+    flags = {o.flag for name in LEVELS for o in options_of(name).values()}
+    assert flags | {"--config"} <= named
+    assert named <= flags | {"--config", "--help"}
+
+
+def test_the_file_in_the_page_is_valid(epochs, tmp_path):
+    page = (Path(__file__).parents[1] / "doc" / "bids.rst").read_text()
+    (text,) = re.findall(r"(?s)code-block:: toml\n\n(.*?)\n\n\S", page)
+    config = tmp_path / "faces.toml"
+    config.write_text(textwrap.dedent(text))
+    for level in LEVELS:
+        options = {name: options_of(name) for name in LEVELS}
+        assert len(read_config(config, level, options)) >= 4

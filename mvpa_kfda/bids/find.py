@@ -161,10 +161,8 @@ def _recordings(root, options):
         if kind is None:
             continue
         entities = entities_of(path)
-        if (
-            entities.get("sub", _NOBODY) == _NOBODY
-            or entities.get("split", "01").lstrip("0") != "1"
-        ):
+        later_part = entities.get("split", "1").lstrip("0") != "1"
+        if entities.get("sub", _NOBODY) == _NOBODY or later_part:
             continue
         recording = Recording(path, root, entities)
         found.setdefault((folder, kind), []).append(recording)
