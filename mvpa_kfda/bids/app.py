@@ -90,7 +90,8 @@ def participants(options, method, config):
     links = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
     describe_dataset(options["output_dir"], links)
     keys = {name: key for name, (key, *_) in config.items()}
-    used = {name: value for name, value in config.items() if name not in unused}
+    used = {key: value for key, value in config.items() if key not in unused}
+    used["analysis"] = "analysis", name, True
     _write_config(options["output_dir"], "participant", desc, used)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         states = []
