@@ -40,10 +40,22 @@ _OWN_SPACES = ("T1w", "T2w", "individual", "fsnative", "orig", "scanner")
 
 @dataclass(frozen=True)
 class Step:
-    """What became of a subject, or of a test of the group."""
+    """What became of a subject, or of a test of the group.
+
+    Parameters
+    ----------
+    name : str
+        The subject and task, or what was tested.
+    state : {"done", "there", "failed"}
+        Whether it was done, was there already, or failed.
+    words : str
+        What came out, or why it failed.
+    warnings : tuple of str
+        What was warned of.
+    """
 
     name: str
-    state: str  #: "done", "there" or "failed"
+    state: str
     words: str
     warnings: tuple = ()
 
@@ -203,12 +215,20 @@ def _write_config(folder, level, desc, config):
 
 
 def _write_page(paths, page, title):
-    """Write the page of some results, and what to cite of them."""
-    from .. import report  # draws
+    """Write the page of some results."""
+    from ..reports.page import report  # draws
 
-    results = [load_result(path) for path in paths]
-    in_place(page, lambda draft: report(results, fname=draft, title=title))
+    named = {_word_entities(path): load_result(path) for path in paths}
+    in_place(page, lambda draft: report(named, draft, title))
     return "done", str(page)
+
+
+def _word_entities(path):
+    """Return what a result is called among those of a subject or group."""
+    entities = entities_of(path)
+    del entities["suffix"]
+    words = [f"{key}-{value}" for key, value in entities.items() if key != "sub"]
+    return " ".join(words)
 
 
 # ------------------------------------------------------------------------------- group

@@ -85,7 +85,7 @@ def label_events(table, by, where):
     if where is not None:
         chosen = _evaluate(table, where, "--where")
         if chosen.dtype != bool:
-            chosen = chosen.fillna(False)
+            chosen = chosen.where(chosen.notna(), False)
             if not chosen.isin([True, False]).all():
                 raise ValueError(
                     f"--where {where!r} is not true or false for each event. Compare, "

@@ -232,6 +232,8 @@ _OF_BOTH = {
     "--permutations": "number of label permutations (default: 1000), or at the level "
     "group of second-level ones (default: see mvpa-kfda group --help)",
 }
+#: Options that are files, by level.
+_FILES_OF = {"participant": ("mask_img", "labels_img", "lut"), "group": ()}
 #: What stands at the top of the help of both levels.
 DERIVATIVES = Option(
     "--derivatives",
@@ -320,10 +322,6 @@ def _run_bids(arguments):
         f"Wrote {settled['output_dir']}{f'; {failed} of {n} failed' if failed else ''}"
     )
     return 1 if failed else 0
-
-
-#: Options that are files, by level.
-_FILES_OF = {"participant": ("mask_img", "labels_img", "lut"), "group": ()}
 
 
 def _settle(arguments):
