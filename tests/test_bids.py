@@ -343,6 +343,9 @@ def test_names_are_found_by_the_tools_of_others(eeg, fmri):
     assert all(valid(f"/{path.relative_to(root).as_posix()}") for path in raw)
     assert get_entity_vals(out, "subject") == ["01", "02"]
     assert get_entity_vals(out, "task") == ["faces", "words"]
+    assert get_entity_vals(out, "description") == ["time"]
+    assert get_entity_vals(fmri[2], "space") == [SPACE]
+    assert get_entity_vals(fmri[2], "description") == ["searchlight"]
     found = find_matching_paths(
         out, subjects="02", tasks="words", descriptions="time", extensions=".tsv"
     )
@@ -537,7 +540,7 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     given = ["--by", "rt > rt.median()", "--where", "rt > 0", "--picks", "Cz", "Pz"]
     given += ["--df", "2", "--no-average-test", "--average", "2", "--tmin", "0.1"]
     assert run(root, out, "participant", *given, *FEW, "--desc", "rt") == 0
-    config = out / "participant_desc-rt.toml"
+    config = out / "participant_desc-rt_config.toml"
     before, text = states(out), config.read_text()
     capsys.readouterr()
     assert run(root, out, "participant", "--config", config) == 0

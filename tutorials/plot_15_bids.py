@@ -100,7 +100,7 @@ print(sidecar["p_max"], sidecar["Sources"], sidecar["Parameters"]["permute"])
 # would be, and the line would say what changed. The options of the run are in a file,
 # which takes the place of all of them.
 
-config = output / "participant_desc-time.toml"
+config = output / "participant_desc-time_config.toml"
 print(config.read_text())
 main(["bids", str(dataset), str(output), "participant", "--config", str(config)])
 
@@ -123,8 +123,8 @@ result.plot()
 
 # %%
 # For every subject and for the group there is a page with figures, tables and the
-# paragraph of methods, to be opened in a browser: ``sub-01_desc-time.html`` and
-# ``group_task-pictures_desc-time.html``. What was used, for the list of references, is
+# paragraph of methods, to be opened in a browser: ``sub-01_desc-time_report.html`` and
+# ``group_task-pictures_desc-time_report.html``. What was used, for the list of references, is
 # in ``CITATION.bib``.
 
 print("\n".join((output / "CITATION.bib").read_text().splitlines()[:9]))

@@ -111,7 +111,7 @@ def participants(options, method, config):
             step = _attempt(unit.name, _decode_unit, unit, options, method, desc, keys)
             states.append(step.state)
             yield step
-        page = options["output_dir"] / f"sub-{subject}_desc-{desc}.html"
+        page = options["output_dir"] / f"sub-{subject}_desc-{desc}_report.html"
         if "done" in states or ("there" in states and not page.exists()):
             title = f"Subject {subject}"
             paths = sorted(
@@ -208,7 +208,7 @@ def _write_config(folder, level, desc, config):
         f"mvpa-kfda bids BIDS_DIR OUTPUT_DIR {level} --config THIS_FILE",
         "repeats the run that wrote this file.",
     ]
-    path = folder / f"{level}_desc-{desc}.toml"
+    path = folder / f"{level}_desc-{desc}_config.toml"
     values = {key: value for key, value, _ in config.values()}
     text = word_config(level, values, heading)
     in_place(path, lambda draft: draft.write_text(text, encoding="utf-8"))
@@ -273,7 +273,7 @@ def group(options, method, config):
         if step.state == "failed":
             continue
         stem = stem_of("group", entities)
-        page = folder / f"{stem}.html"
+        page = folder / f"{stem}_report.html"
         if step.state == "done" or not page.exists():
             paths = [folder / "group" / f"{stem}_decoding.h5"]
             step = _attempt(f"{name} page", _write_page, paths, page, name)
