@@ -39,6 +39,7 @@ from ..metrics.names import (
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
+from ..results.kinds import keeps_warnings
 from ..utils.checks import (
     Precision,
     Seed,
@@ -387,6 +388,7 @@ def _check_tuned(reg):
         raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
 
 
+@keeps_warnings
 def regress(
     X: ArrayLike,
     y: ArrayLike,

@@ -57,7 +57,15 @@ _MANY_SCORES = 5_000_000
 
 @record
 class Result:
-    """What can be saved: a frozen object whose fields are plain values."""
+    """What can be saved: a frozen object whose fields are plain values.
+
+    Parameters
+    ----------
+    warnings : tuple of str
+        What the call that made the result warned of, in its order.
+    """
+
+    warnings: tuple[str, ...] = ()
 
     def _convert(self, convert, *names):
         """Convert the values of some fields."""

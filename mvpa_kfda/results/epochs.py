@@ -458,6 +458,7 @@ class GeneralizationResult(
             versions=self.versions,
             pattern_maps=patterns,
             info_fif=self.info_fif,
+            warnings=self.warnings,
         )
 
     plot = figure_method(plot_generalization)
