@@ -45,7 +45,7 @@ UNEQUAL = 1.5
 OUT_OF_REACH = "out of reach, more permutations are needed"
 
 
-def report(result, name, stem, correction, start):
+def write_and_print(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
     files = _write(result, stem, correction)
     nouns, place = WORDS[tuple(result.axes)]
@@ -77,7 +77,7 @@ def _write(result, stem, correction):
     return files
 
 
-def report_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
+def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
     """Write maps, tables, figures and the result, and word what came out."""
     result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
     result = _at_level(result, level)
