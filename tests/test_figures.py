@@ -245,6 +245,14 @@ def test_notebooks_say_the_largest_difference_and_the_p_of_its_test():
     assert facts["Smallest p"] == smallest
 
 
+def test_notebooks_say_where_in_a_brain_a_group_scores_best():
+    group = build.group("VolumeResult")
+    facts, peak = facts_in(group._repr_html_()), group.peak()
+    assert facts["Positions"] == "12 voxels"
+    place = ", ".join(f"{name} {peak[name]:g}" for name in "xyz")
+    assert facts["Best accuracy"].endswith(f" at {place}")
+
+
 def test_labels_are_text_and_not_html():
     result = result_of("TimeResult")
     classes = np.array(["<b>", '"&'])
