@@ -212,7 +212,7 @@ class Arrangements:
 
 
 def find_exchange(codes, n_permutations, *, folds, groups=None, permute="auto"):
-    """Return the `Arrangements` by which `permute_labels` shuffles; it refuses the same."""
+    """Return the `Arrangements` of `permute_labels`, which refuses the same."""
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
     count = _count(units)
     if count == 1:
