@@ -14,6 +14,8 @@ from ..viz.common import (
     new_figure,
 )
 from ..viz.maps import why_no_topomaps
+from .html import equal_p
+from .summary import smallest_p
 
 #: Channel type -> what its unit is divided by, and what is then called.
 _UNITS = {"eeg": (1e-6, "µV"), "mag": (1e-15, "fT"), "grad": (1e-13, "fT/cm")}
@@ -39,7 +41,10 @@ def plot_map_null(result, alpha):
         if bound is not None:
             style = {"lw": 1.4, "ls": "--", "color": SIGNIFICANT_COLOR}
             ax.axvline(bound, label=f"p ≤ {alpha:g} above {bound:.3f}", **style)
-    ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=f"observed, {observed:.3f}")
+    label = f"observed, {observed:.3f}"
+    p = smallest_p(result, metric, "max")
+    label += "" if p is None else f" ({equal_p(p)})"
+    ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
     ax.set(xlabel=f"{metric_label(metric)}, maximum over positions")
     ax.set_ylabel("Permutations")
     return finish(ax, result, False)

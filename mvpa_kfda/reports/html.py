@@ -10,8 +10,6 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from ..viz.common import CORRECTION_LABELS
-
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
 _DPI = 144
 
@@ -26,6 +24,7 @@ _NONE = "\N{EN DASH}"
 
 #: Columns of tables -> what they are called, where that is not their name.
 _COLUMNS = {
+    "n_features": "Features",
     "cluster_size_mm3": "Cluster size (mm³)",
     "freq": "Frequency (Hz)",
     "p_none": "p",
@@ -35,6 +34,9 @@ _COLUMNS = {
     "test_time": "Test time (s)",
     **{axis: f"{axis} (mm)" for axis in "xyz"},
 }
+
+#: Columns of scores, which all have as many decimals.
+SCORES = ("score", "chance", "mass")
 
 #: How figures, tables and lists of facts look, on paper and on phones.
 STYLE = """
@@ -52,7 +54,7 @@ STYLE = """
 .mvpa figure { margin: 0 0 1rem; }
 .mvpa figure img { max-width: 100%; height: auto; }
 .mvpa figcaption { color: #555; font-size: .9rem; max-width: 45rem; }
-.mvpa .lead { font-size: 1.1rem; }
+.mvpa .lead { font-size: 1.1rem; font-weight: 500; }
 .mvpa .warning { border-left: .3rem solid #E69F00; padding: .1rem 0 .1rem .75rem; }
 .mvpa pre { white-space: pre-wrap; font-size: .8rem; }
 .mvpa summary { cursor: pointer; margin-bottom: .5rem; }
@@ -134,17 +136,19 @@ def _row(tag, texts, numeric):
 def column_label(name):
     """Return what a column of a table is called."""
     name = str(name)
-    correction = name.removeprefix("p_").replace("_", "-")
-    if name.startswith("p_") and correction in CORRECTION_LABELS:
-        return f"p ({CORRECTION_LABELS[correction]})"
+    if name.startswith("p_"):
+        return f"p ({name.removeprefix('p_').replace('_', '-')})"
     words = name.replace("_", " ")
     return _COLUMNS.get(name, words[:1].upper() + words[1:])
 
 
 def _cell(name, value):
     """Word a value of a column."""
-    is_p = name == "p" or str(name).startswith("p_")
-    return word_p(value) if is_p else worded(value)
+    if name == "p" or str(name).startswith("p_"):
+        return word_p(value)
+    if name in SCORES and np.isfinite(value):
+        return f"{value:.3f}"
+    return worded(value)
 
 
 def word_p(p):

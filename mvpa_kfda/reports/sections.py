@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..decoding.design import design_of
+from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.checks import plural
@@ -22,7 +24,6 @@ from ..viz.common import (
     draw_apart,
     label_of,
     names_of_two,
-    score_label,
 )
 from .figures import plot_map_null, plot_patterns
 from .html import facts_html, figure_html, folded, paragraph, table_html
@@ -247,7 +248,11 @@ def _significant(result):
         return result.peaks(correction, alpha=alpha), what
     of_clusters = correction.startswith("cluster")
     connected = f"Connected {plural(position_noun(result))} with p ≤ {alpha:g}"
-    return result.clusters(correction), "Clusters" if of_clusters else connected
+    unit = "s" if getattr(result, "geometry", None) is None else "mm"
+    table = result.clusters(correction).rename(
+        columns={name: f"{name} ({unit})" for name in ("from", "to")}
+    )
+    return table, "Clusters" if of_clusters else connected
 
 
 def _subjects(result):
@@ -263,13 +268,26 @@ def _subjects(result):
     tables = []
     for name, (subjects, scores) in lists.items():
         table = pd.DataFrame({"subject": subjects})
-        table[score_label(result)] = scores.reshape(len(subjects), -1)[:, best]
+        table["score"] = scores.reshape(len(subjects), -1)[:, best]
         if name is not None:
             table.insert(0, "list", name)
         tables.append(table)
     where = f" at {result.places.word(best)}" if result.axes else ""
     html = table_html(pd.concat(tables, ignore_index=True))
     return folded(f"Scores of every subject{where}", html)
+
+
+def _design(result):
+    """Return the trials by group, class and fold, and what was exchanged."""
+    if not isinstance(result, SubjectResult):
+        return ""
+    design = design_of(result)
+    new = [each.text for each in design.problems if each.text not in result.warnings]
+    return (
+        _draw(design.plot, f"Trials by group, class and fold. {design._summary()}.")
+        + facts_html(design._words())
+        + "".join(paragraph(text, "warning") for text in new)
+    )
 
 
 def _details(result):
@@ -303,6 +321,7 @@ SECTIONS = (
     Section("Subjects", "scores", _subjects),
     Section("Predictions", "predictions", _trials),
     Section("Activation patterns", "patterns", _patterns),
+    Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
     Section("Parameters and versions", "methods", _details),
 )
