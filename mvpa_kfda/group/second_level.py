@@ -417,6 +417,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "threshold": request.threshold,
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
+            "first_level": group.first_level,
         },
         versions=versions(),
     )

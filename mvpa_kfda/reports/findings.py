@@ -1,0 +1,249 @@
+"""Sentences on corrections, on what was found and where, and on versions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..results.places import Places
+from ..utils.checks import counted, plural
+from .citations import name
+from .words import (
+    CORRECTION_WORDS,
+    capital,
+    listed,
+    metric_words,
+    number,
+    p_words,
+)
+
+#: Columns of a table that say where a position is -> what a position is called.
+PLACE_NOUNS = {
+    ("time",): "time point",
+    ("freq", "time"): "time-frequency point",
+    ("sensor", "time"): "pair of sensor and time point",
+    ("train_time", "test_time"): "pair of training and test times",
+}
+#: What axes of a map are called, and their units.
+_AXES = {
+    "time": ("time point", " s"),
+    "freq": ("frequency", " Hz"),
+    "sensor": ("sensor", ""),
+    "train_time": ("training time", " s"),
+    "test_time": ("test time", " s"),
+}
+
+#: Package -> what it is called, and what is cited for it.
+PACKAGES = {
+    "mvpa_kfda": ("mvpa_kfda", ""),
+    "numpy": ("NumPy", " [@Harris2020]"),
+    "scipy": ("SciPy", " [@Virtanen2020]"),
+    "scikit-learn": ("scikit-learn", " [@Pedregosa2011]"),
+    "mne": ("MNE-Python", " [@Gramfort2013]"),
+    "nilearn": ("Nilearn", " [@Abraham2014]"),
+}
+
+
+def places_of(result):
+    """Return the places of the map of any result."""
+    places = getattr(result, "places", None)
+    return places if isinstance(places, Places) else Places.of(result)
+
+
+def place_noun(result, n):
+    """Return what so many positions of a map are called, without the number."""
+    places = places_of(result)
+    if places.geometry is not None:
+        return plural(places.geometry.noun, n)
+    columns = tuple(places.axes.values())
+    noun = PLACE_NOUNS.get(columns, "position")
+    first, of, rest = noun.partition(" of ")
+    return f"{plural(first, n)}{of}{rest}" if of else plural(noun, n)
+
+
+def positions_of(result):
+    """Word all positions of a map, "100 time points from -0.2 to 0.79 s"."""
+    places = places_of(result)
+    if places.geometry is not None:
+        return f"each of {places.geometry.describe()}"
+    parts = []
+    for axis, column in places.axes.items():
+        noun, unit = _AXES.get(column, (column, ""))
+        values = places.coordinates[axis]
+        words = counted(len(values), noun)
+        if unit and len(values) > 1:
+            words += f" from {number(values[0])} to {number(values[-1])}{unit}"
+        elif unit:
+            words = f"one {noun} ({number(values[0])}{unit})"
+        parts.append(words)
+    return f"each of {listed(parts)}".replace("each of one", "one")
+
+
+def word_place(row):
+    """Word one position, from the columns of a table that say where it is."""
+    if "train_time" in row:
+        train, test = number(row["train_time"]), number(row["test_time"])
+        return f"for training at {train} s and testing at {test} s"
+    if "region" in row:
+        return f"in region {name(row['region'])}"
+    if "feature" in row:
+        return f"at feature {name(row['feature'])}"
+    parts = []
+    if "vertex" in row:
+        part = f"vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
+        return f"at {part}"
+    if "x" in row:
+        place = ", ".join(number(row[axis], 4) for axis in "xyz")
+        return f"at x, y, z = {place} mm"
+    if "sensor" in row:
+        parts.append(f"sensor {name(row['sensor'])}")
+    if "freq" in row:
+        parts.append(f"{number(row['freq'])} Hz")
+    if "time" in row:
+        parts.append(f"{number(row['time'])} s")
+    return f"at {listed(parts)}"
+
+
+def row_of(places, position):
+    """Return the columns of one position, counted along the whole map."""
+    return {column: values[position] for column, values in places.columns().items()}
+
+
+# -------------------------------------------------------------------------- inference
+
+
+def inference_of(result, correction, alpha):
+    """Say how many positions were corrected for, and the level."""
+    if not result._has_p or not result._scalars:
+        return []
+    level = f"The significance level was {number(alpha)}."
+    if not result.axes:
+        return [level]
+    n = int(np.isfinite(result.metrics[result._scalars[0]]).sum())
+    words = correction_sentence(
+        result,
+        correction,
+        n,
+        score="score",
+        draw="permutation",
+        mass="standardised scores",
+        threshold=0.05,
+    )
+    return [words, level]
+
+
+def correction_sentence(result, correction, n, **words):
+    """Say how p-values were corrected for n positions."""
+    places = place_noun(result, 2)
+    words["threshold"] = number(words["threshold"])
+    how = {"places": places, "Places": capital(places), **words}
+    how["n"] = f"{n:,} {place_noun(result, n)}"
+    return CORRECTION_WORDS[correction][0].format(**how)
+
+
+# ------------------------------------------------------------------------------ found
+
+
+def found_of(result, correction, alpha):
+    """Say how high scores were, and how many were significant."""
+    sentences = []
+    for metric in result._scalars:
+        scores = np.asarray(result.metrics[metric])
+        p = _p_values(result, correction, metric)
+        more = "score" if metric not in result.chances else metric_words(metric)[1]
+        sentences += found(places_of(result), scores, p, more, correction, alpha)
+    return sentences
+
+
+def _p_values(result, correction, metric):
+    """Return the p-values of a metric; None where there are none."""
+    if not result._has_p:
+        return None
+    return np.asarray(result.pvalues(correction, metric=metric))
+
+
+def found(places, scores, p, noun, correction, alpha, *, signed=False, above=True):
+    """Say where scores (positions...) peak, and where they are significant."""
+    words, tag = p_words, CORRECTION_WORDS[correction][1]
+    sign = "+" if signed else ""
+    if scores.ndim == 0:
+        beside = "" if p is None else f" ({words(float(p))})"
+        return [f"The {noun} was {float(scores):{sign}.3f}{beside}."]
+    flat = np.ravel(scores)
+    if not np.isfinite(flat).any():
+        return []
+    best = int(np.nanargmax(np.abs(flat) if signed else flat))
+    row = row_of(places, best)
+    beside = "" if p is None else f" ({words(np.ravel(p)[best])}, {tag})"
+    which = "largest" if signed else "highest"
+    peak = f"The {which} {noun} was {flat[best]:{sign}.3f}, {word_place(row)}{beside}."
+    if p is None:
+        return [peak]
+    return [peak, significant(places, np.ravel(p), correction, alpha, above)]
+
+
+def significant(places, p, correction, alpha, above=True):
+    """Say how many positions are significant, and from when to when."""
+    n, marked = int(np.isfinite(p).sum()), np.flatnonzero(p <= alpha)
+    one = _Shaped(places)
+    noun, level = place_noun(one, n), f"*p* ≤ {number(alpha)}"
+    of_clusters = correction.startswith("cluster")
+    if len(marked) == 0:
+        what = "No cluster" if of_clusters else f"None of the {n:,} {noun}"
+        if n == 1:
+            what = f"The only {noun}"
+            return f"{what} was not significant ({level})."
+        return f"{what} was significant ({level})."
+    were = "was" if len(marked) == 1 else "were"
+    count = f"{len(marked):,} of the {n:,} {noun}" if n > 1 else f"The only {noun}"
+    lead = "In all, " if n > 1 else ""
+    how = "part of significant clusters" if of_clusters else "significant"
+    sentence = f"{lead}{count} {were} {how} ({level}{_span(places, marked)})."
+    if of_clusters:
+        sentence += (
+            " Such a *p*-value is of a cluster as a whole and does not show when or "
+            "where an effect begins and ends [@Sassenhagen2019]."
+        )
+    return sentence
+
+
+class _Shaped:
+    """Places in the place of a result."""
+
+    def __init__(self, places):
+        self.places = places
+
+
+def _span(places, marked):
+    """Word the first and the last of the marked times of a time course."""
+    if tuple(places.axes.values()) != ("time",):
+        return ""
+    times = places.columns()["time"][marked]
+    if len(times) == 1:
+        return f", at {number(times[0])} s"
+    return f", the first at {number(times[0])} s and the last at {number(times[-1])} s"
+
+
+# --------------------------------------------------------------------------- software
+
+
+def software_of(versions, result):
+    """Name the versions of packages that took part."""
+    used = ["mvpa_kfda", "numpy", "scipy", "scikit-learn"]
+    places = places_of(result) if hasattr(result, "axes") else None
+    epochs = "ch_names" in getattr(result, "parameters", {}) or bool(
+        places is not None and places.info_fif is not None
+    )
+    if epochs:
+        used.append("mne")
+    if places is not None and places.geometry is not None:
+        if places.geometry.base.kind in ("volume", "surface"):
+            used.append("nilearn")
+    named = [
+        f"{PACKAGES[package][0]} {versions[package]}{PACKAGES[package][1]}"
+        for package in used
+        if package in versions
+    ]
+    if not named:
+        return []
+    python = f" in Python {versions['python']}" if "python" in versions else ""
+    return [f"The analysis was run{python} with {listed(named)}."]
