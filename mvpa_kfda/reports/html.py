@@ -105,6 +105,7 @@ def facts_html(facts):
 
 def table_html(table):
     """Return a table of pandas, with numbers as the field rounds them."""
+    table = table.dropna(axis="columns", how="all") if len(table) else table
     numeric = [table[name].dtype.kind in "iuf" for name in table]
     head = _row("th", map(column_label, table), numeric)
     rows = table.head(MOST_ROWS).itertuples(index=False)
@@ -137,7 +138,8 @@ def column_label(name):
     """Return what a column of a table is called."""
     name = str(name)
     if name.startswith("p_"):
-        return f"p ({name.removeprefix('p_').replace('_', '-')})"
+        words = name.removeprefix("p_").replace("majority_", "majority, ")
+        return f"p ({words.replace('_', '-')})"
     words = name.replace("_", " ")
     return _COLUMNS.get(name, words[:1].upper() + words[1:])
 

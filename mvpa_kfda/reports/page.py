@@ -129,7 +129,7 @@ def _check_title(title, named):
     """Return the title of the page."""
     if title is None:
         kinds = dict.fromkeys(map(heading, named.values()))
-        return " · ".join(kinds)
+        return "Decoding results" if len(kinds) > 1 else next(iter(kinds))
     if not isinstance(title, str):
         raise TypeError(
             f"Invalid value for 'title': {title!r}. Allowed: text, or None for what "

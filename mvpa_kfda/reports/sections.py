@@ -7,6 +7,7 @@ that have nothing to show there.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..viz.common import (
 )
 from .figures import plot_map_null, plot_patterns
 from .html import facts_html, figure_html, folded, paragraph, table_html
+from .methods import methods_text
 from .summary import (
     heading,
     level,
@@ -285,9 +287,22 @@ def _design(result):
     new = [each.text for each in design.problems if each.text not in result.warnings]
     return (
         _draw(design.plot, f"Trials by group, class and fold. {design._summary()}.")
-        + facts_html(design._words())
+        + folded("Trials in numbers", table_html(design.table.reset_index()))
         + "".join(paragraph(text, "warning") for text in new)
     )
+
+
+def _methods(result):
+    """Return the paragraphs for a paper, and what they cite."""
+    text, _, references = methods_text(result).partition("\n\nReferences\n\n")
+    cited = folded("References", _paragraphs(references))
+    bibtex = f"<pre>{escape(methods_text(result, style='bibtex'))}</pre>"
+    return _paragraphs(text) + cited + folded("BibTeX", bibtex)
+
+
+def _paragraphs(text):
+    """Return a text of paragraphs as HTML."""
+    return "".join(map(paragraph, text.split("\n\n")))
 
 
 def _details(result):
@@ -323,5 +338,6 @@ SECTIONS = (
     Section("Activation patterns", "patterns", _patterns),
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
+    Section("Methods", "methods", _methods),
     Section("Parameters and versions", "methods", _details),
 )

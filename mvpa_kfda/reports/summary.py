@@ -16,6 +16,7 @@ from ..results.places import Places
 from ..utils.checks import counted
 from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_label
 from .html import equal_p
+from .words import capital, listed
 
 #: Significance level of a subject's results; those of groups have one of their own.
 ALPHA = 0.05
@@ -57,12 +58,6 @@ def level(result):
     return getattr(result, "alpha", ALPHA)
 
 
-def _listed(names):
-    """Join names: "a, b and c"."""
-    *first, last = map(str, names)
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 # ------------------------------------------------------------------ what was asked
 
 
@@ -77,13 +72,13 @@ def _(result: SubjectResult):
     details = ", ".join([result._worded_trials(), *_folds(result)])
     if [*result.axes] == ["train_times", "test_times"]:
         what = f"Does what tells {_classes(result)} apart at one time do so at another"
-        return f"{what}, over {_where(result)}? ({_capital(details)}.)"
+        return f"{what}, over {_where(result)}? ({capital(details)}.)"
     if len(result.classes):
         what = f"Can {_classes(result)} be told apart"
     else:
         low, high = np.min(result.y), np.max(result.y)
         what = f"Can values from {low:.3g} to {high:.3g} be predicted"
-    return f"{what}{_at(result)}? ({_capital(details)}.)"
+    return f"{what}{_at(result)}? ({capital(details)}.)"
 
 
 @word_question.register
@@ -96,7 +91,8 @@ def _(result: GroupResult):
         if verb is None:
             what = f"Does mean {label} differ between {first} and {second}"
     elif result.method == "prevalence":
-        what = f"Is {label} above chance in any of the population, and in how many"
+        what = f"Is {label} above chance{_at(result)}, in any of the population"
+        return f"{what}, and in how many? ({details}.)"
     else:
         side = {"greater": "above", "less": "below"}.get(result.alternative, "unlike")
         what = f"Is mean {label} over the population {side} chance"
@@ -166,7 +162,7 @@ def _(result: Latency):
             words.append(f"the {which}s are {time:+.3f} s apart ({interval})")
         else:
             words.append(f"the {which} is at {time:.3f} s ({interval})")
-    return f"{_capital(' and '.join(words))}."
+    return f"{capital(' and '.join(words))}."
 
 
 def _found(result, metric, significant):
@@ -250,7 +246,7 @@ def _classes(result):
     """Name the classes, or say how many there are."""
     if len(result.classes) > _MOST_NAMES:
         return f"{len(result.classes)} classes"
-    return _listed(result.classes)
+    return listed(map(str, result.classes))
 
 
 def _folds(result):
@@ -258,8 +254,3 @@ def _folds(result):
     if result.parameters.get("mode") == "other_trials":
         return []
     return [*result._worded_folds(), counted(result.n_permutations, "permutation", ",")]
-
-
-def _capital(text):
-    """Return a text that begins with a capital."""
-    return text[:1].upper() + text[1:]
