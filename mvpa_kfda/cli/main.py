@@ -29,6 +29,7 @@ from .common import (
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
+from .report import add_report
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
@@ -184,6 +185,7 @@ def _make_parser():
     add_regions(commands)
     add_betas(commands)
     add_group(commands)
+    add_report(commands)
     return parser
 
 

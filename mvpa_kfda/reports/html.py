@@ -19,6 +19,9 @@ MOST_ROWS = 40
 #: Values of a long list that are shown at most.
 _MOST_VALUES = 12
 
+#: Texts of more letters are given room on phones.
+_LONG = 40
+
 #: What stands for a value that is not there.
 _NONE = "\N{EN DASH}"
 
@@ -67,6 +70,7 @@ STYLE = """
   #top-bar .navbar-brand { white-space: normal; }
   .accordion-body { padding: .75rem .5rem; }
   .mvpa tbody th { white-space: normal; }
+  .mvpa td.long { min-width: 15rem; }
 }
 """
 
@@ -126,11 +130,11 @@ def _wrapped(table):
 
 def _row(tag, texts, numeric):
     """Return the row of a table; columns of numbers stand to the right."""
-    kinds = (' class="number"' if number else "" for number in numeric)
-    cells = (
-        f"<{tag}{kind}>{escape(text)}</{tag}>"
-        for text, kind in zip(texts, kinds, strict=True)
-    )
+    cells = []
+    for text, number in zip(texts, numeric, strict=True):
+        kind = ' class="number"' if number else ""
+        kind = ' class="long"' if len(text) > _LONG else kind
+        cells.append(f"<{tag}{kind}>{escape(text)}</{tag}>")
     return f"<tr>{''.join(cells)}</tr>"
 
 

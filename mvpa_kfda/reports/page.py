@@ -80,7 +80,7 @@ def report(
     named = _by_name(results)
     title = _check_title(title, named)
     if fname is not None:
-        _check_path(fname, overwrite)
+        check_page(fname, overwrite)
     page = _new_page(title)
     if len(named) > 1:
         html = paragraph(f"{len(named)} results.") + table_html(_overview(named))
@@ -138,7 +138,7 @@ def _check_title(title, named):
     return title
 
 
-def _check_path(path, overwrite):
+def check_page(path, overwrite):
     """Refuse a file that cannot be written, before anything is drawn."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{path} is to be a page; give a name that ends in .html.")

@@ -197,7 +197,8 @@ def _penalty(result):
 def _peaks(result):
     """Return the highest scores, and the peaks or clusters of what is significant."""
     if isinstance(result, Latency):
-        return table_html(result.to_dataframe())
+        names = {"low": "from (s)", "high": "to (s)", "without": "resamples without"}
+        return table_html(result.to_dataframe().rename(columns=names))
     if not result.axes:
         return table_html(result.to_dataframe())
     kind = "largest difference" if result._is_difference else "highest score"

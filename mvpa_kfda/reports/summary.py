@@ -155,7 +155,7 @@ def _(result: Latency):
     words = []
     for which in ("onset", "peak"):
         time, (low, high) = getattr(result, which), getattr(result, f"{which}_interval")
-        interval = f"{result.confidence:.0%} interval {low:.3f} to {high:.3f} s"
+        interval = f"{100 * result.confidence:g} % interval {low:.3f} to {high:.3f} s"
         if np.isnan(time):
             words.append(f"there is no {which}")
         elif result.parts:
@@ -188,9 +188,12 @@ def _where_significant(result, metric, significant):
     if not p.size:
         return "and has no p-values"
     n, noun = np.count_nonzero(p <= alpha), position_noun(result)
-    where = f"at {n} of {counted(p.size, noun, ',')}" if n else f"at no {noun}"
+    of_all = f"{n:,} of {counted(p.size, noun, ',')}"
+    where = f"{significant} at {of_all}" if n else f"{significant} at no {noun}"
+    if n and correction.startswith("cluster"):  # p is of a cluster as a whole
+        where = f"{significant} clusters hold {of_all}"
     test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
-    words = f"and {significant} {where} ({test}; smallest {equal_p(p.min())})"
+    words = f"and {where} ({test}; smallest {equal_p(p.min())})"
     n_drawn = result.n_permutations
     if n_drawn and smallest_p_value(n_drawn, p.size, correction) > alpha:
         words += ", which so few permutations could not have shown"
@@ -214,7 +217,8 @@ def _bound(result):
     if np.isnan(bound).all():
         return "; no share of the population is sure to have an effect"
     where = " somewhere" if result.axes else ""
-    return f"; more than {np.nanmax(bound):.0%} of the population have an effect{where}"
+    share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
+    return f"; more than {share} % of the population have an effect{where}"
 
 
 def _above(result):

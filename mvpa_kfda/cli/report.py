@@ -1,0 +1,68 @@
+"""The command that makes a page about saved results: ``mvpa-kfda report``."""
+
+from pathlib import Path
+
+from .common import check_there
+
+
+def add_report(commands):
+    """Add the command to the parser of commands."""
+    parser = commands.add_parser(
+        "report",
+        help="make a page about saved results",
+        usage="%(prog)s RESULT [RESULT ...] [options]",
+        description="Make a page (.html) about one or several saved results (.h5), of "
+        "subjects, groups, comparisons or latencies: what was asked and found, "
+        "figures, tables, the design, a paragraph on the methods, warnings and "
+        "parameters. The page is one file, which needs no network. The data are not "
+        "needed.",
+    )
+    parser.add_argument(
+        "files", metavar="RESULT", nargs="+", help="results that were saved, .h5"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="the page (default: beside the result, with the ending .html; of several "
+        "results report.html in this folder)",
+    )
+    parser.add_argument(
+        "--title", metavar="T", help="title of the page; else what was analysed"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the page of an earlier run"
+    )
+    parser.set_defaults(run=_run_report)
+
+
+def _run_report(arguments):
+    """Load the results, make the page, and say where it is."""
+    from ..reports.page import check_page, report
+    from ..results.load import load_result
+    from ..utils.checks import expand_pattern
+
+    paths = [path for name in arguments.files for path in expand_pattern(name)]
+    check_there(*paths)
+    output = arguments.output
+    if output is None:
+        output = paths[0].with_suffix(".html") if len(paths) == 1 else "report.html"
+    options = {"title": arguments.title, "overwrite": arguments.overwrite}
+    check_page(output, arguments.overwrite)  # before large files are read
+    results = {
+        name: load_result(path) for name, path in zip(_names(paths), paths, strict=True)
+    }
+    report(results, output, **options)
+    print(f"Wrote {output}")
+
+
+def _names(paths):
+    """Name results after their files, and after their paths where names repeat."""
+    stems = [path.stem for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    names = list(map(str, paths))
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]} is given twice. Give every result once.")
+    return names
