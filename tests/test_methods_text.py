@@ -129,6 +129,13 @@ def check_text(result, **options):
     return body
 
 
+def found_words(marked, n, noun):
+    """Return how so many significant ones of n positions are worded."""
+    if marked == n:
+        return f"All {n:,} {noun}"
+    return f"In all, {marked:,} of the {n:,} {noun}"
+
+
 def short_of(entry):
     """Return how an entry of the list is cited."""
     authors, year = re.match(r"(.*?) \((\d+)\)", entry).groups()
@@ -226,6 +233,7 @@ OPTIONS = {
     "averages in runs": {"average": 2, "cv": None, "groups": RUNS > 1},
     "averages anew": {"average": 2, "cv": 2, "n_repeats": 2},
     "single tests": {"average": 2, "cv": 2, "average_test": False},
+    "auc of single trials": {"scoring": "roc_auc", "cv": ms.LeaveOneOut()},
     "undersampled": {"average": 1, "cv": 2, "equalize": True, "n_repeats": 2},
     "train on": {"train_on": FIRST, "cv": None},
     "train on in folds": {"train_on": FIRST, "groups": RUNS, "cv": None},
@@ -253,7 +261,7 @@ def test_grammar_of_corrections(correction):
     n = int((p <= 0.1).sum())
     assert "level was 0.1" in body
     assert "(p ≤ 0.1" in body
-    assert (f"In all, {n} of the 3 time points" in body) == (n > 0)
+    assert (found_words(n, 3, "time point") in body) == (n > 0)
     assert CORRECTION_WORDS[correction][1] in body
 
 
@@ -351,7 +359,7 @@ def test_grammar_of_kinds(make):
         p = np.asarray(result.pvalues("max", metric=shown[0]))
         n, marked = np.isfinite(p).sum(), (p <= 0.05).sum()
         assert f"{n:,} " in body
-        assert (f"In all, {marked:,} of the {n:,} " in body) == (marked > 0 and n > 1)
+        assert (found_words(marked, n, "") in body) == (marked > 0 and n > 1)
     for label in result.classes:
         assert str(label) in body
 
@@ -395,7 +403,7 @@ def test_grammar_of_groups(people, options):
     assert f"{group.scores.max():.3f}" in body
     p = group.pvalues()
     n = int((p <= group.alpha).sum())
-    assert (f"In all, {n} of the 3 time points" in body) == (n > 0)
+    assert (found_words(n, 3, "time point") in body) == (n > 0)
     if len(group.null_max) and group.method not in ("t", "wilcoxon"):
         assert f"P = {group.n_permutations:,}" in body
     with pytest.raises(ValueError, match="was not asked for"):

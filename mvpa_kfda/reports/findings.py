@@ -10,7 +10,7 @@ from .citations import name
 from .words import (
     CORRECTION_WORDS,
     capital,
-    listed,
+    enumerated,
     metric_words,
     number,
     p_words,
@@ -75,7 +75,7 @@ def positions_of(result):
         elif unit:
             words = f"one {noun} ({number(values[0])}{unit})"
         parts.append(words)
-    return f"each of {listed(parts)}".replace("each of one", "one")
+    return f"each of {enumerated(parts)}".replace("each of one", "one")
 
 
 def word_place(row):
@@ -100,7 +100,7 @@ def word_place(row):
         parts.append(f"{number(row['freq'])} Hz")
     if "time" in row:
         parts.append(f"{number(row['time'])} s")
-    return f"at {listed(parts)}"
+    return f"at {enumerated(parts)}"
 
 
 def row_of(places, position):
@@ -194,10 +194,11 @@ def significant(places, p, correction, alpha, above=True):
             return f"{what} was not significant ({level})."
         return f"{what} was significant ({level})."
     were = "was" if len(marked) == 1 else "were"
-    count = f"{len(marked):,} of the {n:,} {noun}" if n > 1 else f"The only {noun}"
-    lead = "In all, " if n > 1 else ""
+    lead = f"In all, {len(marked):,} of the {n:,} {noun}"
+    if len(marked) == n:
+        lead = f"The only {noun}" if n == 1 else f"All {n:,} {noun}"
     how = "part of significant clusters" if of_clusters else "significant"
-    sentence = f"{lead}{count} {were} {how} ({level}{_span(places, marked)})."
+    sentence = f"{lead} {were} {how} ({level}{_span(places, marked)})."
     if of_clusters:
         sentence += (
             " Such a *p*-value is of a cluster as a whole and does not show when or "
@@ -246,4 +247,4 @@ def software_of(versions, result):
     if not named:
         return []
     python = f" in Python {versions['python']}" if "python" in versions else ""
-    return [f"The analysis was run{python} with {listed(named)}."]
+    return [f"The analysis was run{python} with {enumerated(named)}."]

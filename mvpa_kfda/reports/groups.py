@@ -15,7 +15,7 @@ from .findings import (
     software_of,
 )
 from .model import model_of
-from .words import listed, metric_words, number, splitter_words, spread, times_words
+from .words import enumerated, metric_words, number, ranged, splitter_words, times_words
 
 #: What scores are compared with, by the alternative.
 _SIDES = {
@@ -139,9 +139,9 @@ def first_level_of(result):
     shared = result.parameters.get("first_level") or {}
     sentences = []
     if "n_trials" in shared:
-        trials = spread(shared["n_trials"], "trial")
+        trials = ranged(shared["n_trials"], "trial")
         classes = shared.get("classes", ())
-        of = f" of the classes {listed(map(name, classes))}" if len(classes) else ""
+        of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
         sentences.append(f"Each subject's scores were those of {trials}{of}.")
     sentences += model_of(shared, shared.get("groups"))
     if shared.get("cv") and not shared["cv"].startswith("none:"):
@@ -192,7 +192,7 @@ def _group_draws(result, correction):
         return []
     if result.method in ("prevalence", "bootstrap"):
         first = p.get("first_level_permutations") or []
-        of = f" of {spread(first, 'label permutation')}" if len(first) else ""
+        of = f" of {ranged(first, 'label permutation')}" if len(first) else ""
         return [
             "A second-level permutation took one map of every subject at random, the "
             f"observed one or one{of}.",

@@ -21,14 +21,14 @@ from ..utils.checks import check_option, check_share, counted
 from .citations import STYLES, name, render
 from .findings import found_of, inference_of, place_noun, positions_of, software_of
 from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
-from .model import folds_of, model_of
+from .model import folds_of, model_of, sample_noun
 from .words import (
     OF_ONE_CLASS,
     SCHEME_WORDS,
-    listed,
+    enumerated,
     metric_words,
     number,
-    spread,
+    ranged,
     times_words,
 )
 
@@ -184,7 +184,7 @@ def _n_classes(result):
 
 def _of_classes(result, counts):
     """Word trials by their classes."""
-    noun = "trial" if result.members is None else "pseudo-trial"
+    noun = sample_noun(result)
     if len(counts) > _MOST_NAMED:
         low, high = counts.min(), counts.max()
         each = f"{low}" if low == high else f"{low} to {high}"
@@ -252,7 +252,7 @@ def _channels(result):
     kinds = [_of_type(types.count(kind), kind) for kind in dict.fromkeys(types)]
     if len(kinds) == 1:
         return kinds[0]
-    return counted(n, "channel") + (f" ({listed(kinds)})" if kinds else "")
+    return counted(n, "channel") + (f" ({enumerated(kinds)})" if kinds else "")
 
 
 def _channel_types(result):
@@ -305,10 +305,12 @@ def _features_of_images(result):
     if not len(sizes):
         return []
     base = result.geometry.base.noun
-    many = spread(sizes, base)
+    many = ranged(sizes, base)
     n = counted(int(decoded.sum()), place_noun(result, 1), ",")
+    if base != "feature":
+        many = f"{many} as features"
     if result.geometry.kind == "regions" or ("radius" not in p):
-        return [f"Each of {n} was decoded by itself, with {many} as features."]
+        return [f"Each of {n} was decoded by itself, with {many}."]
     radius = p["radius"]
     if radius is None:
         area = "its neighbours"
@@ -320,7 +322,7 @@ def _features_of_images(result):
         area = f"all {noun} up to {number(radius)} mm away"
     return [
         f"A searchlight [@Kriegeskorte2006] was centred on each of {n} and comprised "
-        f"{area} ({many} as features)."
+        f"{area} ({many})."
     ]
 
 
@@ -340,7 +342,8 @@ def _scaling(result):
         noun = _plural(result.geometry.base.noun)
         return [f"Values of {noun} were z-scored {where}, without regard to labels."]
     each = " at every frequency" if "freq" in result.axes.values() else ""
-    trials = "the trials trained with" if p.get("train_on") else "all trials"
+    others = p.get("train_on") or p.get("mode") == "other_trials"
+    trials = "the trials trained with" if others else "all trials"
     scale = p.get("scale")
     if scale == "covariance":
         return ["Channels were whitened with a noise covariance [@Guggenmos2018]."]
@@ -383,7 +386,7 @@ def _metrics(result):
     """Say what was scored, and what chance is."""
     parts, n_classes = [], len(result.classes)
     for metric in result.scoring:
-        words = metric_words(metric)[0]
+        words = _auc(result) if metric == "roc_auc" else metric_words(metric)[0]
         if metric in OF_ONE_CLASS and n_classes == 2:
             words += f" of class {name(result.classes[1])}"
         elif metric in OF_ONE_CLASS:
@@ -401,7 +404,18 @@ def _metrics(result):
         mean = (
             f" The procedure was run {r} with {how}, and scores are means over these."
         )
-    return [f"{what} {listed(parts)}.{mean}"]
+    return [f"{what} {enumerated(parts)}.{mean}"]
+
+
+def _auc(result):
+    """Word the area under the ROC curve: of which curves it is the mean."""
+    words = metric_words("roc_auc")[0]
+    over = ["classes, each against the rest,"] if len(result.classes) > 2 else []
+    # Test sets of a class alone have no area: all are then ranked together.
+    codes = getattr(result, "y_test", result.y)
+    if any(len(np.unique(codes[test])) > 1 for test in result.tests):
+        over.append("test sets")
+    return f"{words}, averaged over {enumerated(over)}" if over else words
 
 
 def _permutations(result):
@@ -411,8 +425,8 @@ def _permutations(result):
         return []
     labels = "values" if p.get("task") == "regression" else "labels"
     noun, scored = "trials", f"trained and tested with the permuted {labels}"
-    if result.members is not None and result._n_repeats == 1:
-        noun = "pseudo-trials"
+    if result._n_repeats == 1:
+        noun = f"{sample_noun(result)}s"
     if p.get("mode") == "other_trials" or p.get("train_on"):
         noun = f"training {noun}"
         scored = "trained with the permuted labels and tested with the true ones"
@@ -426,6 +440,8 @@ def _permutations(result):
         f"For a null distribution, the {labels} were permuted {drawn}, and models were "
         f"{scored} in the same way."
     ]
+    if result._n_repeats > 1 and p.get("average"):
+        sentences.append("Trials were permuted before they were grouped.")
     sentences.append(
         "The *p*-value of a score is (*b* + 1) / (*P* + 1), where *b* of the *P* "
         f"permutations (*P* = {n:,}) scored as high or higher [@Phipson2010]."
@@ -438,6 +454,11 @@ def _permutations(result):
 
 def _second_test(result):
     """Say what is tested twice in time generalization."""
+    if result.parameters.get("larger_of_two"):
+        return [
+            "Each permutation counted with the larger of two scores, those with the "
+            "labels permuted in training and testing alike and in one of them alone."
+        ]
     kept = ("second_nulls", "second_summaries")
     if not any(getattr(result, name, None) for name in kept):
         return []

@@ -7,12 +7,12 @@ import numpy as np
 from ..utils.checks import counted
 from .words import (
     capital,
+    enumerated,
     kernel_words,
-    listed,
     penalty_words,
+    ranged,
     read_call,
     splitter_words,
-    spread,
     step_words,
     tuning_words,
 )
@@ -56,23 +56,29 @@ def _penalty(p, has_groups):
 
 def _steps(p):
     """Say what every fold learned from its training trials before the model."""
-    sentences = []
+    sentences, of, tested = [], "the training trials of every fold", "its test trials"
+    if str(p.get("cv", "")).startswith("none:"):
+        of, tested = "the training trials", "the test trials"
     if p.get("n_confounds"):
         n = counted(p["n_confounds"], "confound regressor")
         sentences.append(
             f"The effect of {n} was removed from the features by linear regression, "
-            "with "
-            "coefficients from the training trials of every fold [@Snoek2019]."
+            f"with coefficients from {of} [@Snoek2019]."
         )
     if p.get("preprocess"):
         steps = list(map(step_words, p["preprocess"]))
         were = "was" if len(steps) == 1 else "were"
         sentences.append(
-            f"{capital(listed(steps))} {were} learned from the training trials of "
-            "every "
-            "fold and applied to its test trials."
+            f"{capital(enumerated(steps))} {were} learned from {of} and applied to "
+            f"{tested}."
         )
     return sentences
+
+
+def sample_noun(result):
+    """Return what is trained with: trials, or averages of several."""
+    averaged = result.members is not None and np.shape(result.members)[1] > 1
+    return "pseudo-trial" if averaged else "trial"
 
 
 def folds_of(result):
@@ -84,9 +90,9 @@ def folds_of(result):
         return []
     n_folds = len(result.tests) // result._n_repeats
     folds = result.folds[:n_folds]
-    trains = spread([len(train) for train, _ in folds], "training trial")
-    tests = spread([len(test) for _, test in folds], "test trial")
-    noun = "pseudo-trial" if result.members is not None else "trial"
+    trains = ranged([len(train) for train, _ in folds], "training trial")
+    tests = ranged([len(test) for _, test in folds], "test trial")
+    noun = sample_noun(result)
     trains, tests = (each.replace("trial", noun) for each in (trains, tests))
     words = splitter_words(p["cv"], n_folds)
     sizes = f"{counted(n_folds, 'fold')}, each with {trains} and {tests}"
@@ -95,7 +101,7 @@ def folds_of(result):
     groups = ""
     if result.groups is not None:
         n = len(np.unique(result.groups))
-        groups = f"; trials came from {counted(n, 'group')}, such as runs or sessions"
+        groups = f"; trials were in {counted(n, 'group')}"
     sentences = [f"Performance was estimated by {words} ({sizes}{groups})."]
     if p.get("train_on"):
         sentences.append(

@@ -16,7 +16,7 @@ from ..results.places import Places
 from ..utils.checks import counted
 from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_label
 from .html import equal_p
-from .words import capital, listed
+from .words import capital, enumerated
 
 #: Significance level of a subject's results; those of groups have one of their own.
 ALPHA = 0.05
@@ -250,7 +250,7 @@ def _classes(result):
     """Name the classes, or say how many there are."""
     if len(result.classes) > _MOST_NAMES:
         return f"{len(result.classes)} classes"
-    return listed(map(str, result.classes))
+    return enumerated(map(str, result.classes))
 
 
 def _folds(result):

@@ -40,7 +40,7 @@ def split_list(text):
 # --------------------------------------------------------------------------- of words
 
 
-def listed(parts, last="and"):
+def enumerated(parts, last="and"):
     """Return "a", "a and b" or "a, b, and c"."""
     parts = list(parts)
     if len(parts) < 3:
@@ -67,7 +67,7 @@ def p_words(p):
     return f"*p* = {p:.3f}" if round(p, 3) >= 0.001 else "*p* < 0.001"
 
 
-def spread(values, noun):
+def ranged(values, noun):
     """Word a number of things, or the smallest and the largest of several numbers."""
     low, high = min(values), max(values)
     return counted(high, noun) if low == high else f"{low} to {counted(high, noun)}"
@@ -87,7 +87,7 @@ def _rbf(given):
         "'median'": "whose width was given by the median squared distance of trials",
         "None": "whose inverse width was one over the number of features",
     }
-    inverse = f"of inverse width {gamma} (per squared unit of the features)"
+    inverse = f"of inverse width {gamma}"
     return f"a Gaussian kernel {widths.get(gamma, inverse)}"
 
 
@@ -150,7 +150,7 @@ def kernel_words(recorded):
     kind, given = read_call(recorded)
     if kind == "KernelChoice":
         choice = split_list(given["kernels"].strip("()"))
-        return listed(map(kernel_words, choice), "or")
+        return enumerated(map(kernel_words, choice), "or")
     return KERNEL_WORDS.get(kind, lambda given: "a custom kernel")(given)
 
 
@@ -222,8 +222,8 @@ def tuning_words(recorded, kernels, has_groups):
         left_out = f"training trials left out in {splitter_words(cv, 2)}"
     what, values, best = "The ridge penalty was", counted(n, "value"), "one"
     if kernels is not None and len(kernels) > 1:
-        choice = listed(map(kernel_words, kernels), "or")
-        what = f"The kernel ({choice}) and the ridge penalty were"
+        choice = enumerated(map(kernel_words, kernels), "or")
+        what = f"The kernel, {choice}, and the ridge penalty were"
         values, best = f"{values} for each kernel", "pair"
     return (
         f"{what} chosen by cross-validation within every training set, from {values}: "
@@ -328,8 +328,7 @@ METRIC_WORDS = {
     "accuracy": ("accuracy", "accuracy"),
     "balanced_accuracy": ("balanced accuracy", "balanced accuracy"),
     "roc_auc": (
-        "the area under the receiver operating characteristic (ROC AUC), averaged over "
-        "test sets [@Forman2010]",
+        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
         "ROC AUC",
     ),
     "recall": ("recall", "recall"),
