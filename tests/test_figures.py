@@ -19,9 +19,14 @@ from mvpa_kfda import TimeResult
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [
-    *[("DecodingResult", name) for name in ("plot", "plot_roc", "plot_tuning")],
+    *[
+        ("DecodingResult", name)
+        for name in ("plot", "plot_roc", "plot_tuning", "plot_confusion")
+    ],
     *[("RegressionResult", name) for name in ("plot", "plot_predictions")],
-    *[("TimeResult", name) for name in ("plot", "plot_tuning")],
+    *[("TimeResult", name) for name in ("plot", "plot_tuning", "plot_recall")],
+    ("TimeResult", "plot_confusion"),
+    ("regions", "plot_confusion"),
     ("TimeRegressionResult", "plot"),
     ("TimeFrequencyResult", "plot"),
     ("SensorTimeResult", "plot"),

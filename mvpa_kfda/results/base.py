@@ -268,6 +268,10 @@ class ScoreMap(Result):
             words += f" (chance {chance:.3f})"
         return f"{words} at {Places.of(self).word(best)}" if self.axes else words
 
+    def _worded_place(self, position):
+        """Word a position, counted along the whole map."""
+        return Places.of(self).word(position)
+
     def _worded_smallest_p(self, metric):
         """Word the smallest p-value, by the name of its row; nothing without any."""
         correction = self._usual_correction if self.axes else "none"

@@ -105,6 +105,18 @@ def metric_label(metric):
     return known.label if known else metric.replace("_", " ").capitalize()
 
 
+#: Characters of a name that figures show.
+_LONGEST_NAME = 22
+
+
+def short_name(name):
+    """Return a name that is not too long, and that matplotlib takes as it is."""
+    name = str(name)
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 1] + "…"
+    return name.replace("$", r"\$")
+
+
 def label_of(result, metric):
     """Return the name of a result's map as an axis shows it."""
     if metric == BOUND:

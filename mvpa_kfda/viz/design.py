@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import COLORS, maybe_show, new_figure
+from .common import COLORS, maybe_show, new_figure, short_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +26,8 @@ _BLOCK_COLORS = ("#FFFFFF", "#4D9A83", "#CFCFCF")
 
 #: Trials in a line at most; longer groups take several.
 _LONGEST = 120
-#: Classes that a legend names, others have a color bar, and characters of a name.
-_NAMED, _LONGEST_NAME = 12, 22
+#: Classes that a legend names; more have a color bar.
+_NAMED = 12
 #: Rows and columns that have numbers of their own.
 _TICKS = 24
 #: Characters on an inch above the panels.
@@ -115,17 +115,9 @@ def _lines(design):
         n_lines = -(-len(rows) // _LONGEST)
         length = -(-len(rows) // n_lines)
         for i in range(n_lines):
-            label = "" if i else _shorten(name)
+            label = "" if i else short_name(name)
             lines.append((label, rows[i * length : (i + 1) * length]))
     return lines
-
-
-def _shorten(name):
-    """Return a name that is not too long, and that matplotlib takes as it is."""
-    name = str(name)
-    if len(name) > _LONGEST_NAME:
-        name = name[: _LONGEST_NAME - 1] + "…"
-    return name.replace("$", r"\$")
 
 
 def _mesh(ax, values, **style):
@@ -159,7 +151,7 @@ def _draw_trials(ax, design, lines):
     _number_columns(ax, values.shape[1], first=1)
     handles = _mark_chosen(ax, design, lines)
     if 0 < c <= _NAMED:
-        names = [_shorten(name) for name in design.classes]
+        names = [short_name(name) for name in design.classes]
         pairs = zip(colors, names, strict=True)
         return [Patch(color=color, label=name) for color, name in pairs] + handles
     _add_bar(ax, mesh, design)
@@ -186,7 +178,7 @@ def _add_bar(ax, mesh, design):
     c = len(design.classes)
     if c:
         shown = np.unique(np.linspace(0, c - 1, 5).astype(int))
-        bar.set_ticks(shown, labels=[_shorten(design.classes[k])[:12] for k in shown])
+        bar.set_ticks(shown, labels=[short_name(design.classes[k])[:12] for k in shown])
         bar.ax.minorticks_off()
 
 
