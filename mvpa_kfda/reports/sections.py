@@ -26,6 +26,7 @@ from ..viz.common import (
     label_of,
     names_of_two,
 )
+from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from .figures import plot_map_null, plot_patterns
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
@@ -165,6 +166,24 @@ def _trials(result):
     return "".join(found)
 
 
+def _confusion(result):
+    """Return what was taken for what where scores are highest, and recall over time."""
+    if not isinstance(result, SubjectResult) or not len(result.classes):
+        return ""
+    if not result._scalars or (result.predicted < 0).all():
+        return ""
+    found = find_confusion(result)
+    shares = (
+        f"{name} {share:.2f}"
+        for name, share in zip(result.classes, found.recall, strict=True)
+    )
+    words = f"Confusion matrix, {found.where}. Recall: {', '.join(shares)}."
+    html = _draw(plot_confusion, words, result=result)
+    if [*result.axes] == ["times"]:
+        html += _draw(plot_recall, "Recall of every class over time.", result=result)
+    return html
+
+
 def _patterns(result):
     """Return the activation patterns where the scores are highest."""
     if not getattr(result, "pattern_maps", None) or not result._scalars:
@@ -285,9 +304,13 @@ def _design(result):
     if not isinstance(result, SubjectResult):
         return ""
     design = design_of(result)
+    alternative = (
+        "Trials by group, class and fold, and between which of them labels are "
+        f"exchanged: {design._words()['Trials']}."
+    )
     new = [each.text for each in design.problems if each.text not in result.warnings]
     return (
-        _draw(design.plot, f"Trials by group, class and fold. {design._summary()}.")
+        _draw(design.plot, alternative)
         + folded("Trials in numbers", table_html(design.table.reset_index()))
         + "".join(paragraph(text, "warning") for text in new)
     )
@@ -336,6 +359,7 @@ SECTIONS = (
     Section("Peaks", "inference", _peaks),
     Section("Subjects", "scores", _subjects),
     Section("Predictions", "predictions", _trials),
+    Section("Confusion", "predictions", _confusion),
     Section("Activation patterns", "patterns", _patterns),
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
