@@ -30,6 +30,7 @@ from .common import (
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
+from .report import add_report
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
@@ -188,6 +189,7 @@ def _make_parser():
     add_regions(commands)
     add_betas(commands)
     add_group(commands)
+    add_report(commands)
     return parser
 
 
@@ -234,18 +236,18 @@ def _add_generalize_options(parser):
 def _run_demo(arguments):
     """Simulate, decode, write and report."""
     from .. import decode_epochs, simulate_epochs  # loads MNE-Python
-    from .report import report
+    from .output import write_and_print
 
     start = time.perf_counter()
     check_out(arguments.out)
     epochs = simulate_epochs(random_state=0)
     result = decode_epochs(epochs, n_permutations=1000, random_state=0)
-    report(result, "simulated EEG", arguments.out / "demo", "max", start)
+    write_and_print(result, "simulated EEG", arguments.out / "demo", "max", start)
 
 
 def _run_epochs(arguments):
     """Read, decode, write and report."""
-    from .report import report
+    from .output import write_and_print
 
     start = time.perf_counter()
     _check_generalize(arguments)
@@ -267,8 +269,9 @@ def _run_epochs(arguments):
         kernel = _smooth_kernel(epochs, options["picks"], arguments.strength)
         options["kernel"] = kernel
     result, ending, more = _decode(arguments, epochs, y, test_epochs, options)
+    name = f"{arguments.file.name}{more}"
     stem = arguments.out / f"{_stem(arguments.file)}{ending}"
-    report(result, f"{arguments.file.name}{more}", stem, arguments.correction, start)
+    write_and_print(result, name, stem, arguments.correction, start)
 
 
 def _decode(arguments, epochs, y, test_epochs, options):

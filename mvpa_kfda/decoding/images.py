@@ -46,6 +46,7 @@ from ..kfda.models import kernels_of, resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.images import VolumeResult
+from ..results.kinds import keeps_warnings
 from ..utils.checkpoint import Checkpoint, digest
 from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
 from ..utils.files import versions
@@ -345,6 +346,7 @@ def _digest_inner(inner):
     )
 
 
+@keeps_warnings
 def searchlight(
     imgs: Images,
     y: Labels,
@@ -637,6 +639,7 @@ def searchlight(
     )
 
 
+@keeps_warnings
 def decode_regions(
     imgs: Images,
     y: Labels,

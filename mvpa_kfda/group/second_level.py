@@ -16,6 +16,7 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.null import Alternative, FullNull
 from ..results.group import NULLS, GroupResult
+from ..results.kinds import keeps_warnings
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
@@ -117,6 +118,7 @@ METHODS = {
 MethodName = Literal["prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"] | str
 
 
+@keeps_warnings
 def group_inference(
     results: Sequence[ResultOrPath],
     method: MethodName = "prevalence",

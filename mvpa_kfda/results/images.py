@@ -18,6 +18,7 @@ from ..inference.null import Alternative
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
+from ..viz.confusion import plot_confusion
 from .base import SubjectResult, SummariesMixin
 from .kinds import figure_method, result_kind
 
@@ -324,6 +325,7 @@ class VolumeResult(SummariesMixin, SubjectResult[NDArray]):
         return peak_table(self, correction, alpha, metric, min_distance, min_score)
 
     plot = figure_method(plot_volume)
+    plot_confusion = figure_method(plot_confusion)
 
 
 # ----------------------------------------------------------------------------- peaks
