@@ -39,6 +39,8 @@ from mvpa_kfda.cli.bids import _options_of as options_of
 
 STIMULI = "trial_type != 'button'"
 FEW = ["--permutations", "5"]
+#: What writes pages; most tests do without.
+WRITE_PAGE = app._write_page
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -530,6 +532,32 @@ def test_a_stopped_searchlight_is_continued(fmri, tmp_path, monkeypatch, capsys)
     assert not list(new.rglob("*.checkpoint*"))
     expected = the_result(out, "sub-01").scores
     np.testing.assert_array_equal(the_result(new, "sub-01").scores, expected)
+
+
+def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, capsys):
+    root, out = epochs
+    for path in out.glob("*.html"):
+        path.unlink()
+    monkeypatch.setattr(app, "_write_page", WRITE_PAGE)
+    given = ["--participant-label", "02"]
+    assert run(root, out, "participant", *FEW, *given) == 0
+    assert "there already" in capsys.readouterr().out
+    assert run(root, out, "group", "--method", "t") == 0
+    assert {path.name for path in out.glob("*.html")} == {
+        "sub-02_desc-time_report.html",
+        "group_task-faces_desc-time_report.html",
+    }
+    text = (out / "sub-02_desc-time_report.html").read_text()
+    result = the_result(out, "sub-02")
+    assert "Subject 02" in text
+    assert f"{result.scores.max():.3f}" in text
+
+    def fail(*_):
+        raise ValueError("no paper")
+
+    monkeypatch.setattr(app, "_write_page", fail)
+    assert run(root, out, "participant", "--permutations", "6", *given) == 1
+    assert "error: sub-02 page: no paper" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------- options

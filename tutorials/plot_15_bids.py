@@ -124,7 +124,7 @@ result.plot()
 # %%
 # For every subject and for the group there is a page with figures, tables and the
 # paragraph of methods, to be opened in a browser: ``sub-01_desc-time_report.html`` and
-# ``group_task-pictures_desc-time_report.html``. What was used, for the list of references, is
-# in ``CITATION.bib``.
+# ``group_task-pictures_desc-time_report.html``. What was used, for the list of
+# references, is in ``CITATION.bib``.
 
 print("\n".join((output / "CITATION.bib").read_text().splitlines()[:9]))
