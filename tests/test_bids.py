@@ -509,6 +509,27 @@ def test_a_subject_that_fails_does_not_stop_the_others(epochs, capsys, tmp_path)
     assert [p.name[:6] for p in (tmp_path / "new").rglob("*.h5")] == ["sub-02"]
 
 
+def test_what_fails_late_is_finished_without_decoding_again(
+    epochs, monkeypatch, capsys
+):
+    root, out = epochs
+    before = states(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(app.Output, "finish", None)
+        assert run(root, out, "participant", "--permutations", "8") == 1
+    after = states(out)
+    assert all(after[path] > before[path] for path in before)
+    assert not list(out.rglob("*.tsv"))
+    assert run(root, out, "participant", "--permutations", "8") == 0
+    assert len(list(out.rglob("*.tsv"))) == 2
+    assert states(out) == after
+    # What cannot be decoded anew does not cost what is there.
+    capsys.readouterr()
+    assert run(root, out, "participant", "--permutations", "8", "--cv", "99") == 1
+    assert "sub-01 task-faces: " in capsys.readouterr().err
+    assert states(out) == after
+
+
 def test_a_stopped_searchlight_is_continued(fmri, tmp_path, monkeypatch, capsys):
     root, derived, out = fmri
     given = ["--derivatives", derived, "--where", STIMULI, "--radius", "4"]

@@ -165,8 +165,8 @@ def _decode_unit(unit, options, method, desc, keys):
     else:
         folder.mkdir(parents=True, exist_ok=True)
         trials = read_trials(unit, options)
-        output.clear()
         result = analysis.decode(trials, options, method, output.checkpoint)
+        output.clear()  # not before: what was there stays if this fails
         output.save(result, sources)
     output.finish(result, sources, options["correction"], analysis.maps)
     add_citations(options["output_dir"], result, options["correction"])

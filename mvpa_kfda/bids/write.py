@@ -281,7 +281,7 @@ class Output:
     def save(self, result, sources):
         """Write a result, after the record of it."""
         self.result_path.unlink(missing_ok=True)
-        self._record(result, sources, [self.result_path.name])
+        self._record(result, sources, [])  # without files: there is more to write
         result.save(self.result_path)
         self.checkpoint.unlink(missing_ok=True)
 
