@@ -229,8 +229,14 @@ LEVELS = {
 }
 #: Options that mean something of their own to each level.
 _OF_BOTH = {
-    "--permutations": "number of label permutations (default: 1000), or at the level "
-    "group of second-level ones (default: see mvpa-kfda group --help)",
+    "--permutations": Option(
+        "--permutations",
+        "n_permutations",
+        "P",
+        "number of label permutations (default: 1000), or at the level group of "
+        "second-level ones (default: see mvpa-kfda group --help)",
+        int,
+    )
 }
 #: Options that are files, by level.
 _FILES_OF = {"participant": ("mask_img", "labels_img", "lut"), "group": ()}
@@ -283,14 +289,13 @@ def add_bids(commands):
         known |= {option.flag for option in new}
         if not new:
             continue
-        new = [o._replace(help=_OF_BOTH.get(o.flag, o.help)) for o in new]
+        new = [_OF_BOTH.get(option.flag, option) for option in new]
         add_options(parser.add_argument_group(title), new)
+    # As the other commands call it, whose messages have that name.
+    parser.add_argument("--jobs", dest="n_jobs", type=int, help=argparse.SUPPRESS)
     given = {o.argument for level in LEVELS for o in _options_of(level).values()}
     for action in parser._actions:
         if action.dest in given:
-            if action.dest == "n_jobs":
-                action.option_strings.append("--jobs")
-                parser._option_string_actions["--jobs"] = action
             action.default = argparse.SUPPRESS  # what is given can be told by this
     parser.set_defaults(run=_run_bids, command="bids")
 
