@@ -753,6 +753,10 @@ def test_what_is_missing_in_a_dataset_is_said(tmp_path, capsys):
     )
     assert run(root, out, "participant") == 2
     assert "Give its output with --derivatives" in capsys.readouterr().err
+    given = ["--derivatives", derived, "--confounds", "scrub", *FEW]
+    assert run(root, out, "participant", *given) == 1
+    said = capsys.readouterr().err
+    assert "finds no confounds 'scrub' of fMRIPrep ('framewise_displacement')" in said
     for path in derived.rglob("*confounds*"):
         path.unlink()
     assert run(root, out, "participant", "--derivatives", derived, *FEW) == 1

@@ -457,7 +457,7 @@ def _confounds(unit, strategy):
     for each in unit.recordings:
         try:
             table, scans = load_confounds(str(each.path), strategy=tuple(strategy))
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, KeyError) as error:  # KeyError: a column
             raise ValueError(
                 f"{each.path.name}: nilearn finds no confounds {quoted(strategy)} of "
                 f"fMRIPrep ({' '.join(str(error).split())}). Choose others with "
