@@ -564,6 +564,14 @@ def test_warnings_about_programs_are_not_shown(tmp_path, monkeypatch, capsys):
     ]
 
 
+def test_queries_stand_in_messages_as_one_would_type_them():
+    options = make_parser().options()
+    text = """train_on="run == '1'" selects none; train_on='run > 1' selects all."""
+    assert common.reword(text, options) == (
+        """--train-on "run == '1'" selects none; --train-on 'run > 1' selects all."""
+    )
+
+
 def test_help_is_a_word_in_messages():
     text = "Neither folds nor permutations help against it."
     assert common.reword(text, make_parser().options()) == text

@@ -431,10 +431,16 @@ def reword(text, options):
     return re.sub("|".join(patterns), words, text)
 
 
-def _word_value(option, value):
-    """Word an option with a value of Python's, e.g. "--null max" for null='max'."""
+def _quote(text):
+    """Quote a value as one would type it in a shell."""
     from shlex import quote  # only messages need it
 
+    plain = "'" in text and not set(text) & set('"$`\\!')
+    return f'"{text}"' if plain else quote(text)
+
+
+def _word_value(option, value):
+    """Word an option with a value of Python's, e.g. "--null max" for null='max'."""
     flag, *opposite = option.option_strings
     if value is None or value is False:
         if "none" in (option.choices or ()):
@@ -443,7 +449,7 @@ def _word_value(option, value):
     if option.nargs == 0:
         return flag
     values = value if isinstance(value, list) else [value]
-    return " ".join([flag, *(quote(str(value)) for value in values)])
+    return " ".join([flag, *(_quote(str(value)) for value in values)])
 
 
 class Parser(argparse.ArgumentParser):
