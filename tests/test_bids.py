@@ -147,6 +147,17 @@ def test_raw_eeg_is_decoded_as_by_hand(eeg, tmp_path):
     assert len(the_result(tmp_path / "out", "sub-01").classes) == 3
 
 
+def test_classes_are_made_by_expressions(eeg, tmp_path):
+    given = ["--by", "trial_type.str.split('/').str[0]", "--task", "faces"]
+    given += ["--where", "trial_type.str.match('face|house')", *FEW]
+    assert run(eeg[0], tmp_path / "out", "participant", *given) == 0
+    for subject in ("01", "02"):
+        result = the_result(tmp_path / "out", f"sub-{subject}")
+        expected = the_result(eeg[1], f"sub-{subject}_task-faces")
+        assert result.classes.tolist() == ["face", "house"]
+        np.testing.assert_array_equal(result.scores, expected.scores)
+
+
 def test_generalization_of_raw_eeg_is_as_by_hand(eeg, tmp_path):
     root, _ = eeg
     given = ["--task", "faces", "--participant-label", "sub-01", "--where", STIMULI]
