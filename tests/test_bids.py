@@ -437,6 +437,22 @@ def test_the_group_is_tested_as_by_hand(eeg, fmri, capsys):
     assert "there already" in capsys.readouterr().out
 
 
+def test_results_without_permutations_have_no_p_values(eeg, fmri, tmp_path):
+    scores = ["--scoring", "accuracy", "confusion_matrix"]
+    none = ["--permutations", "0", "--where", STIMULI, *scores]
+    out = tmp_path / "eeg"
+    assert run(eeg[0], out, "participant", *none, "--task", "faces") == 0
+    for path in out.rglob("*.tsv"):
+        assert path.read_text().startswith("time\taccuracy\n")
+    assert "Cawley2003" in (out / "CITATION.bib").read_text()
+    root, derived, _ = fmri
+    given = ["--derivatives", derived, "--participant-label", "01", "--radius", "4"]
+    out = tmp_path / "fmri"
+    assert run(root, out, "participant", *none, *given) == 0
+    (image,) = out.rglob("*.nii.gz")
+    assert image.name.endswith("_stat-accuracy_statmap.nii.gz")
+
+
 # ----------------------------------------------------------------------- a second call
 
 

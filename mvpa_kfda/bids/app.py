@@ -168,8 +168,8 @@ def _decode_unit(unit, options, method, desc, keys):
         result = analysis.decode(trials, options, method, output.checkpoint)
         output.clear()  # not before: what was there stays if this fails
         output.save(result, sources)
-    output.finish(result, sources, options["correction"], analysis.maps)
     add_citations(options["output_dir"], result, options["correction"])
+    output.finish(result, sources, options["correction"], analysis.maps)
     return "done", _word_done(result, changes, start)
 
 
@@ -344,8 +344,8 @@ def _test(entities, files, options, method, keys):
         output.clear()
         output.save(result, sources)
     maps = result.geometry is not None and result.geometry.kind == "volume"
-    output.finish(result, sources, options["correction"], maps)
     add_citations(options["output_dir"], result, options["correction"])
+    output.finish(result, sources, options["correction"], maps)
     words = [f"{len(files)} subjects", *_word_group(result)]
     return "done", _with_changes(words, changes, start)
 

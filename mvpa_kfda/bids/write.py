@@ -191,7 +191,8 @@ def add_citations(folder, result, corrections):
     """Add what was used for a result to the works to cite."""
     path = folder / "CITATION.bib"
     texts = [path.read_text(encoding="utf-8")] if path.is_file() else []
-    texts += [methods_text(result, "bibtex", correction=name) for name in corrections]
+    names = corrections if result._has_p else [None]
+    texts += [methods_text(result, "bibtex", correction=name) for name in names]
     entries = {entry.strip() for text in texts for entry in re.split(r"\n(?=@)", text)}
     # In the order of the authors, which the keys begin with.
     ordered = sorted(filter(None, entries), key=lambda entry: entry.partition("{")[2])
