@@ -386,6 +386,14 @@ def other_trials():
     return generalize_arrays(X, y, X_test=X_test, y_test=y_test, **options)
 
 
+def test_a_brain_without_anything_decoded_has_a_page():
+    space = build.volume_space()
+    empty = build.made_of_images(space, np.full(space.n_positions, np.nan))
+    parameters = result_of("VolumeResult").parameters
+    page = report(replace(empty, parameters=parameters))
+    assert "Nothing could be decoded." in read(page, "In short").text
+
+
 def test_many_channels_and_classes_have_patterns():
     epochs = simulate_epochs(n_classes=3, random_state=0)
     result = decode_epochs(epochs.decimate(10, verbose=False))
