@@ -370,6 +370,38 @@ def test_grammar_of_kinds(make):
         assert str(label) in body
 
 
+def test_numbers_of_trials_classes_and_folds():
+    """Numbers in the text, against those that the data were made with."""
+    data, codes = build.trials((7, 12), 4, 3)
+    y, runs = build.NAMES[codes], np.arange(19) % 3
+    options = {"groups": runs, "n_permutations": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **options))
+    assert (
+        "applied to 19 trials of 2 classes (7 ant, 12 bee). Each trial had 4 f" in body
+    )
+    # Runs have 7, 6 and 6 trials.
+    assert (
+        "(3 folds, each with 12 to 13 training trials and 6 to 7 test trials;" in body
+    )
+    assert "trials were in 3 groups)" in body
+    assert "permut" not in body
+    first = np.arange(19) < 10
+    n_trained = [np.count_nonzero(codes[first] == k) for k in (0, 1)]
+    body = check_text(cross_validate(data[:, :, 0], y, train_on=first))
+    trained = f"trained with 10 trials of 2 classes ({n_trained[0]} ant, {n_trained[1]}"
+    assert trained in body
+    tested = f"({7 - n_trained[0]} ant, {12 - n_trained[1]} bee), none of which"
+    assert f"tested on 9 trials of 2 classes {tested}" in body
+    halves = ms.StratifiedKFold(2)
+    averaged = {"cv": halves, "average": 3, "random_state": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **averaged, n_repeats=4))
+    # Halves of 3 and 4 ants, and of 6 and 6 bees, hold 1, 1, 2 and 2 threes.
+    assert "applied to 6 pseudo-trials of 2 classes (2 ant, 4 bee)" in body
+    assert "the average of 3 of 18 trials" in body
+    assert "run 4 times" in body
+    assert "3 training pseudo-trials and 3 test pseudo-trials" in body
+
+
 # ------------------------------------------------------------------- groups and others
 
 

@@ -129,7 +129,8 @@ class Asked(NamedTuple):
             value = getattr(self, argument)
             if value is not None:
                 raise ValueError(
-                    f"{argument}={value!r}, but this result {what}. Leave {argument} out."
+                    f"{argument}={value!r}, but this result {what}. Leave {argument} "
+                    "out."
                 )
 
     def completed(self, correction):

@@ -98,10 +98,10 @@ def methods_text(
     Examples
     --------
     >>> from mvpa_kfda import decode_epochs, methods_text, simulate_epochs
-    >>> epochs = simulate_epochs(random_state=0)
+    >>> epochs = simulate_epochs(n_classes=2, random_state=0)
     >>> result = decode_epochs(epochs, n_permutations=100, random_state=0)
-    >>> print(methods_text(result)[:76])
-    Multivariate pattern analysis was applied to 120 trials of 3 classes (40
+    >>> print(methods_text(result).partition(" (")[0])
+    Multivariate pattern analysis was applied to 180 trials of 2 classes
     """
     check_option("style", style, STYLES)
     if alpha is not None:
