@@ -399,7 +399,7 @@ def test_numbers_of_trials_classes_and_folds():
     assert "applied to 6 pseudo-trials of 2 classes (2 ant, 4 bee)" in body
     assert "the average of 3 of 18 trials" in body
     assert "run 4 times" in body
-    assert "3 training pseudo-trials and 3 test pseudo-trials" in body
+    assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
 
 
 # ------------------------------------------------------------------- groups and others
@@ -445,6 +445,10 @@ def test_grammar_of_groups(people, options):
     assert (found_words(n, 3, "time point") in body) == (n > 0)
     if len(group.null_max) and group.method not in ("t", "wilcoxon"):
         assert f"P = {group.n_permutations:,}" in body
+    by_labels = group.method in ("prevalence", "bootstrap")
+    assert ("or one of 9 label permutations" in body) == by_labels
+    if group.method == "prevalence" and np.isfinite(group.gamma_0).any():
+        assert f"effect was {number(100 * np.nanmax(group.gamma_0))} %" in body
     with pytest.raises(ValueError, match="was not asked for"):
         methods_text(group, correction="max-step-down")
 
@@ -676,6 +680,7 @@ def test_command_prints_the_text(tmp_path, capsys):
     assert "no such file" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_bad_input():
     result = one()
     with pytest.raises(TypeError, match="result of mvpa_kfda; got a list"):
