@@ -402,6 +402,22 @@ def test_numbers_of_trials_classes_and_folds():
     assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_arrangements():
+    pairs = np.repeat(np.arange(4), 2)
+    y = np.tile(["ant", "bee"], 4)
+    result = cross_validate(X[:8, :, 0], y, groups=pairs, n_permutations=99)
+    body = check_text(result)
+    # Each pair can be turned around: 2**4 arrangements, the observed one among them.
+    ways = "among trials of the same group in all 15 other ways possible"
+    assert f"permuted {ways}, so that the test is exact, and" in body
+    y = np.repeat(["ant", "bee"], 4)
+    result = cross_validate(
+        X[:8, :, 0], y, groups=pairs, cv=ms.GroupKFold(2), n_permutations=99
+    )
+    assert "between whole groups in all 5 other ways possible" in check_text(result)
+
+
 # ------------------------------------------------------------------- groups and others
 
 
@@ -643,6 +659,10 @@ def test_unknown_things_are_left_out():
     body = check_text(result)
     assert "kernel" not in body
     assert "permut" not in body
+    null = np.zeros((19, 2))
+    permuted = build.made(TimeResult, scores, null, times=np.array([0.0, 0.1]))
+    body = check_text(permuted)
+    assert "labels were permuted at random 19 times, and models" in body
     assert "0.750, at 0.1 s" in body
 
 

@@ -445,13 +445,14 @@ def _permutations(result, alternative):
         noun = f"training {noun}"
         scored = "trained with the permuted labels and tested with the true ones"
     group = " (and the same group)" if result.groups is not None else ""
-    scheme = SCHEME_WORDS[p["permute"]].format(trials=noun, and_group=group)
-    drawn = f"at random {times_words(n)} {scheme}"
+    scheme = f" {SCHEME_WORDS[p['permute']]}" if "permute" in p else ""
+    scheme = scheme.format(trials=noun, and_group=group)
+    drawn = f" at random {times_words(n)}{scheme}"
     if p.get("exact"):
         ways = "the only other way" if n == 1 else f"all {n:,} other ways"
         drawn = f"{scheme} in {ways} possible, so that the test is exact"
     sentences = [
-        f"For a null distribution, the {labels} were permuted {drawn}, and models were "
+        f"For a null distribution, the {labels} were permuted{drawn}, and models were "
         f"{scored} in the same way."
     ]
     if result._n_repeats > 1 and p.get("average"):
