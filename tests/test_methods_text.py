@@ -691,7 +691,7 @@ def test_command_prints_the_text(tmp_path, capsys):
     assert main(["methods", str(path)]) == 0
     assert capsys.readouterr().out == f"{methods_text(result)}\n"
     options = ["--correction", "cluster", "--alpha", "0.1"]
-    options += ["--style", "markdown", "--cluster-threshold", "0.2"]
+    options += ["--style", "markdown", "--threshold", "0.2"]
     assert main(["methods", str(path), *options]) == 0
     how = {"correction": "cluster", "alpha": 0.1, "threshold": 0.2}
     printed = capsys.readouterr().out

@@ -114,9 +114,7 @@ METHODS_OPTIONS = (
     Option(
         "--alpha", "alpha", "A", "significance level that you report; else 0.05", float
     ),
-    Option(
-        "--cluster-threshold", "threshold", "A", "p-level that forms clusters", float
-    ),
+    Option("--threshold", "threshold", "A", "p-level that forms clusters", float),
 )
 
 #: Warnings about the data. Others are about programs, of interest to nobody here.
