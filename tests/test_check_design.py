@@ -365,6 +365,25 @@ def test_every_result_has_a_design(i, tmp_path):
     plt.close("all")
 
 
+def test_two_labels_of_a_trial_are_exchanged_as_one():
+    T, codes = build.trials((6, 6), 4, 3)
+    other = np.arange(12) % 3 % 2
+    options = {"y_test": other, "cv": KFold(3), "permute": "within_folds"}
+    options |= {"n_permutations": 29, "random_state": 0}
+    result = generalize_arrays(T, codes, **options)
+    count = 1
+    for test in result.tests:
+        pairs = list(zip(codes[test], other[test], strict=True))
+        count *= len(set(permutations(pairs)))
+    assert design_of(result).parameters["arrangements"] == count
+    assert (
+        count
+        > check_design(codes, cv=KFold(3), permute="within_folds").parameters[
+            "arrangements"
+        ]
+    )
+
+
 def test_a_comparison_has_no_design():
     X, y = build.features((24, 24, 24))
     options = {"cv": 4, "n_permutations": 29, "random_state": 0}
