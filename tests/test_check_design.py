@@ -218,6 +218,7 @@ def test_what_is_refused_is_a_problem_of_its_own():
     ("options", "message"),
     [
         ({"y": [0, 0, 0, 0]}, "one class only"),
+        ({"y": build.epochs(np.zeros((4, 2, 3)))}, "y must hold labels; got EpochsArr"),
         ({"y": [0, 1] * 4, "groups": [1, 2]}, "groups has 2 values for 8 trials"),
         ({"y": [0, 1] * 4, "groups": "run"}, "y is not .table, column."),
         ({"y": [0, 1] * 4, "n_permutations": -1}, "n_permutations"),

@@ -25,6 +25,7 @@ from ..kfda.arguments import CrossValidation
 from ..kfda.folds import Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
 from ..results.kinds import figure_method
+from ..utils.advice import described, is_foreign
 from ..utils.checks import check_count, check_labels, check_option, counted
 from ..utils.problems import Problem
 from ..viz.design import plot_design
