@@ -311,6 +311,12 @@ def check_design(
     3       12   12      24         2
     4       12   12      24         3
     """
+    if is_foreign(y):
+        raise TypeError(
+            f"y must hold labels; got {described(y)}, which check_design has no need "
+            "of. Give one label for each trial; those of epochs are (epochs.metadata, "
+            "column) or epochs.events[:, 2]."
+        )
     y, groups, columns, train_on = read_labels(
         y, groups, confounds, train_on, read_each
     )
