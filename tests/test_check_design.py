@@ -218,6 +218,7 @@ def test_what_is_refused_is_a_problem_of_its_own():
     ("options", "message"),
     [
         ({"y": [0, 0, 0, 0]}, "one class only"),
+        ({"y": build.epochs(np.zeros((4, 2, 3)))}, "y must hold labels; got EpochsArr"),
         ({"y": [0, 1] * 4, "groups": [1, 2]}, "groups has 2 values for 8 trials"),
         ({"y": [0, 1] * 4, "groups": "run"}, "y is not .table, column."),
         ({"y": [0, 1] * 4, "n_permutations": -1}, "n_permutations"),
@@ -363,6 +364,25 @@ def test_every_result_has_a_design(i, tmp_path):
     assert len(design.plot().axes) >= 2
     assert design.table["trials"].sum() == n
     plt.close("all")
+
+
+def test_two_labels_of_a_trial_are_exchanged_as_one():
+    T, codes = build.trials((6, 6), 4, 3)
+    other = np.arange(12) % 3 % 2
+    options = {"y_test": other, "cv": KFold(3), "permute": "within_folds"}
+    options |= {"n_permutations": 29, "random_state": 0}
+    result = generalize_arrays(T, codes, **options)
+    count = 1
+    for test in result.tests:
+        pairs = list(zip(codes[test], other[test], strict=True))
+        count *= len(set(permutations(pairs)))
+    assert design_of(result).parameters["arrangements"] == count
+    assert (
+        count
+        > check_design(codes, cv=KFold(3), permute="within_folds").parameters[
+            "arrangements"
+        ]
+    )
 
 
 def test_a_comparison_has_no_design():

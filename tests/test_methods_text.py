@@ -32,6 +32,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
+from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.comparison import METHODS as COMPARISONS
 from mvpa_kfda.group.latency import CRITERIA as ONSETS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
@@ -127,6 +128,11 @@ def check_text(result, **options):
     markdown = methods_text(result, "markdown", **options)
     assert plain_of(markdown).startswith(body[:200].replace("\n\n", "\n\n"))
     return body
+
+
+def furthest(scores, middle):
+    """Return the score that is furthest from another."""
+    return scores.flat[np.abs(scores - middle).argmax()]
 
 
 def found_words(marked, n, noun):
@@ -364,6 +370,54 @@ def test_grammar_of_kinds(make):
         assert str(label) in body
 
 
+def test_numbers_of_trials_classes_and_folds():
+    """Numbers in the text, against those that the data were made with."""
+    data, codes = build.trials((7, 12), 4, 3)
+    y, runs = build.NAMES[codes], np.arange(19) % 3
+    options = {"groups": runs, "n_permutations": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **options))
+    assert (
+        "applied to 19 trials of 2 classes (7 ant, 12 bee). Each trial had 4 f" in body
+    )
+    # Runs have 7, 6 and 6 trials.
+    assert (
+        "(3 folds, each with 12 to 13 training trials and 6 to 7 test trials;" in body
+    )
+    assert "trials were in 3 groups)" in body
+    assert "permut" not in body
+    first = np.arange(19) < 10
+    n_trained = [np.count_nonzero(codes[first] == k) for k in (0, 1)]
+    body = check_text(cross_validate(data[:, :, 0], y, train_on=first))
+    trained = f"trained with 10 trials of 2 classes ({n_trained[0]} ant, {n_trained[1]}"
+    assert trained in body
+    tested = f"({7 - n_trained[0]} ant, {12 - n_trained[1]} bee), none of which"
+    assert f"tested on 9 trials of 2 classes {tested}" in body
+    halves = ms.StratifiedKFold(2)
+    averaged = {"cv": halves, "average": 3, "random_state": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **averaged, n_repeats=4))
+    # Halves of 3 and 4 ants, and of 6 and 6 bees, hold 1, 1, 2 and 2 threes.
+    assert "applied to 6 pseudo-trials of 2 classes (2 ant, 4 bee)" in body
+    assert "the average of 3 of 18 trials" in body
+    assert "run 4 times" in body
+    assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_arrangements():
+    pairs = np.repeat(np.arange(4), 2)
+    y = np.tile(["ant", "bee"], 4)
+    result = cross_validate(X[:8, :, 0], y, groups=pairs, n_permutations=99)
+    body = check_text(result)
+    # Each pair can be turned around: 2**4 arrangements, the observed one among them.
+    ways = "among trials of the same group in all 15 other ways possible"
+    assert f"permuted {ways}, so that the test is exact, and" in body
+    y = np.repeat(["ant", "bee"], 4)
+    result = cross_validate(
+        X[:8, :, 0], y, groups=pairs, cv=ms.GroupKFold(2), n_permutations=99
+    )
+    assert "between whole groups in all 5 other ways possible" in check_text(result)
+
+
 # ------------------------------------------------------------------- groups and others
 
 
@@ -400,12 +454,17 @@ def test_grammar_of_groups(people, options):
     body = check_text(group)
     assert "6 subjects" in body
     assert "16 trials of the classes ant and bee" in body
-    assert f"{group.scores.max():.3f}" in body
+    side = {"less": group.scores.min(), "two-sided": furthest(group.scores, 0.5)}
+    assert f"was {side.get(group.alternative, group.scores.max()):.3f}, at" in body
     p = group.pvalues()
     n = int((p <= group.alpha).sum())
     assert (found_words(n, 3, "time point") in body) == (n > 0)
     if len(group.null_max) and group.method not in ("t", "wilcoxon"):
         assert f"P = {group.n_permutations:,}" in body
+    by_labels = group.method in ("prevalence", "bootstrap")
+    assert ("or one of 9 label permutations" in body) == by_labels
+    if group.method == "prevalence" and np.isfinite(group.gamma_0).any():
+        assert f"effect was {number(100 * np.nanmax(group.gamma_0))} %" in body
     with pytest.raises(ValueError, match="was not asked for"):
         methods_text(group, correction="max-step-down")
 
@@ -422,8 +481,7 @@ def test_grammar_of_two_groups(people, others, method, paired):
     body = check_text(group)
     assert "old <b>" in body
     assert "old \\<b\\>" in methods_text(group, "markdown")
-    largest = group.scores.flat[np.abs(group.scores).argmax()]
-    assert f"{largest:+.3f}" in body
+    assert f"was {furthest(group.scores, 0):+.3f}, at" in body
     assert ("in two conditions" in body) == paired
     assert ("(6)" in body and "(5)" in body) == (not paired)
 
@@ -433,6 +491,19 @@ def test_grammar_of_two_groups(people, others, method, paired):
 def test_grammar_of_groups_of_other_kinds(kind):
     check_text(build.group(kind, n=5, correction=["fdr"]))
     check_text(build.group(kind, n=5, method="prevalence", n_permutations=50))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+def test_grammar_of_groups_without_a_chance_level(alternative):
+    kinds = ("RegressionResult", "TimeRegressionResult")
+    for kind in kinds:
+        options = {"alternative": alternative, "n_permutations": 50}
+        group = build.group(kind, n=5, method="bootstrap", **options)
+        body = check_text(group)
+        assert "R²" in body
+        assert "chance" not in body
+        assert "predicted by kernel ridge regression" in body
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -457,7 +528,7 @@ def test_grammar_of_latencies(people, others):
     check_text(bootstrap_latency(people, criterion="t", level=0.01, **more))
     body = check_text(bootstrap_latency(people, other=others, **more))
     assert "two groups of subjects (11 subjects in all)" in body
-    with pytest.raises(ValueError, match="no p-value"):
+    with pytest.raises(ValueError, match="no p-values"):
         methods_text(latency, correction="max")
     with pytest.raises(ValueError, match="of its own confidence"):
         methods_text(latency, alpha=0.05)
@@ -588,9 +659,48 @@ def test_unknown_things_are_left_out():
     body = check_text(result)
     assert "kernel" not in body
     assert "permut" not in body
+    null = np.zeros((19, 2))
+    permuted = build.made(TimeResult, scores, null, times=np.array([0.0, 0.1]))
+    body = check_text(permuted)
+    assert "labels were permuted at random 19 times, and models" in body
     assert "0.750, at 0.1 s" in body
 
 
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("threshold", [0.05, 0.3])
+def test_the_test_that_is_reported(alternative, threshold):
+    how = {"threshold": threshold, "alternative": alternative}
+    for metric in ("accuracy", "r2"):
+        result = in_time()
+        if metric == "r2":
+            result = in_time(y=VALUES, task="regression")
+        body = check_text(result, correction="cluster", **how)
+        marked = int((result.pvalues("cluster", **how) <= 0.05).sum())
+        assert (found_words(marked, 3, "time point") in body) == (marked > 0)
+        assert f"threshold of p = {threshold} " in body
+        words = {"less": "as low or lower", "greater": "as high or higher"}
+        assert words.get(alternative, "or further") in body
+    lowest = result.scores.min()
+    assert (f"was {lowest:.3f}, at" in body) == (alternative == "less")
+
+
+def test_command_prints_the_text(tmp_path, capsys):
+    path = tmp_path / "result.h5"
+    result = in_time()
+    result.save(path)
+    assert main(["methods", str(path)]) == 0
+    assert capsys.readouterr().out == f"{methods_text(result)}\n"
+    options = ["--correction", "cluster", "--alpha", "0.1"]
+    options += ["--style", "markdown", "--threshold", "0.2"]
+    assert main(["methods", str(path), *options]) == 0
+    how = {"correction": "cluster", "alpha": 0.1, "threshold": 0.2}
+    printed = capsys.readouterr().out
+    assert printed == f"{methods_text(result, 'markdown', **how)}\n"
+    assert main(["methods", str(tmp_path / "none.h5")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_bad_input():
     result = one()
     with pytest.raises(TypeError, match="result of mvpa_kfda; got a list"):
@@ -601,5 +711,12 @@ def test_bad_input():
         methods_text(result, alpha=2)
     with pytest.raises(ValueError, match="correction"):
         methods_text(result, correction="none at all")
+    for name, value in (("correction", "max"), ("alternative", "less")):
+        with pytest.raises(ValueError, match=f"Leave {name} out"):
+            methods_text(build.latency(), **{name: value})
+    with pytest.raises(ValueError, match="'alternative'"):
+        methods_text(result, alternative="more")
+    with pytest.raises(ValueError, match="tested with one of its own"):
+        methods_text(build.comparison(), threshold=0.01)
     with pytest.raises(ValueError, match="no label permutations"):
         methods_text(one(n_permutations=0), correction="max")

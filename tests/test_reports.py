@@ -27,7 +27,14 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.reports.figures import best_place, plot_map_null, quantile_of
-from mvpa_kfda.reports.html import MOST_ROWS, column_label, table_html, word_p, worded
+from mvpa_kfda.reports.html import (
+    MOST_ROWS,
+    column_label,
+    facts_html,
+    table_html,
+    word_p,
+    worded,
+)
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS, word_answer, word_question
 from mvpa_kfda.results.kinds import RESULTS
@@ -243,8 +250,9 @@ def test_answer_of_a_single_number():
     )
 
 
-def test_share_of_the_population_is_never_rounded_up():
-    group = result_of("prevalence")
+@pytest.mark.parametrize("alpha", [0.05, 0.06, 0.08, 0.1, 0.2])
+def test_share_of_the_population_is_never_rounded_up(alpha):
+    group = replace(result_of("prevalence"), alpha=alpha)
     largest = np.nanmax(group.gamma_0)
     (share,) = re.findall(r"more than (\d+) %", word_answer(group))
     assert int(share) <= 100 * largest < int(share) + 1
@@ -386,9 +394,17 @@ def other_trials():
     return generalize_arrays(X, y, X_test=X_test, y_test=y_test, **options)
 
 
+def test_a_brain_without_anything_decoded_has_a_page():
+    space = build.volume_space()
+    empty = build.made_of_images(space, np.full(space.n_positions, np.nan))
+    parameters = result_of("VolumeResult").parameters
+    page = report(replace(empty, parameters=parameters))
+    assert "Nothing could be decoded." in read(page, "In short").text
+
+
 def test_many_channels_and_classes_have_patterns():
     epochs = simulate_epochs(n_classes=3, random_state=0)
-    result = decode_epochs(epochs.decimate(10, verbose=False))
+    result = decode_epochs(epochs, step=0.1)
     (_, (alternative,)) = images_in(read_section(result, "Activation patterns"))
     assert "Activation pattern" in alternative
     assert best_place(result) == (result.scores.argmax(),)
@@ -417,9 +433,10 @@ def test_null_of_a_map_is_of_the_largest_scores():
     (ax,) = figure.axes
     counts = [patch.get_height() for patch in ax.patches]
     edges = [patch.get_x() for patch in ax.patches]
+    edges.append(edges[-1] + ax.patches[-1].get_width())
     largest = result.null.max(axis=1)
-    assert sum(counts) == len(largest) == 39
-    assert min(edges) <= largest.min()
+    assert counts == np.histogram(largest, edges)[0].tolist()
+    assert sum(counts) == 39
     (observed,) = [
         line.get_xdata()[0]
         for line in ax.lines
@@ -551,6 +568,12 @@ def test_names_of_regions_and_subjects_are_text():
         reader = read_section(each, title)
         assert "u" not in {tag for tag, _ in reader.tags}
         assert "<u>" in reader.text
+
+
+def test_facts_are_text():
+    html = facts_html({"<u>a": "<u>b", "c": ["<u>"]})
+    assert "<u>" not in html
+    assert html.count("&lt;u&gt;") == 3
 
 
 @pytest.mark.parametrize("title", ["<i>Title</i>", 'a "b" & c'])

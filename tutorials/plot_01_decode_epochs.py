@@ -21,7 +21,14 @@ classes differ from about 100 ms after the stimulus on, most at 170 and 380 ms.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mvpa_kfda import KernelFDA, Ridge, decode_epochs, load_result, simulate_epochs
+from mvpa_kfda import (
+    KernelFDA,
+    Ridge,
+    check_design,
+    decode_epochs,
+    load_result,
+    simulate_epochs,
+)
 
 epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
 print(epochs)
@@ -116,6 +123,16 @@ for shown, name in ((result, "single samples"), (windowed, "50 ms windows")):
 # Trials of one recording block resemble each other. With ``groups`` a whole block is
 # left out at a time, and labels are exchanged within blocks. Several metrics come
 # from the same predictions at almost no cost. The first one is `result.scores`.
+#
+# Before that, a look at the design: which trials are in which block, what each fold
+# tests, and whether something about it would make scores or p-values wrong.
+
+design = check_design((epochs.metadata, "condition"), groups="block")
+print(design)
+design.plot()
+
+# %%
+# Nothing was found, so on to decoding.
 
 by_block = decode_epochs(
     epochs,

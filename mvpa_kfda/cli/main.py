@@ -98,6 +98,27 @@ GENERALIZE_OPTIONS = (
     NULL,
 )
 
+#: Options of the methods command, which all go to `methods_text`.
+METHODS_OPTIONS = (
+    Option(
+        "--style",
+        "style",
+        ("apa", "markdown", "bibtex"),
+        "plain text, the same with links for Markdown, or what is cited for BibTeX",
+        default="apa",
+    ),
+    Option(
+        "--correction",
+        "correction",
+        "C",
+        "correction of the p-values that you report; else that of the figures",
+    ),
+    Option(
+        "--alpha", "alpha", "A", "significance level that you report; else 0.05", float
+    ),
+    Option("--threshold", "threshold", "A", "p-level that forms clusters", float),
+)
+
 #: Warnings about the data. Others are about programs, of interest to nobody here.
 SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
 
@@ -190,7 +211,23 @@ def _make_parser():
     add_betas(commands)
     add_group(commands)
     add_report(commands)
+    _add_methods(commands)
     return parser
+
+
+def _add_methods(commands):
+    """Add the command that prints paragraphs for a paper."""
+    methods = commands.add_parser(
+        "methods",
+        help="say what was done and found, for a paper",
+        description="Print the paragraphs of a paper that say how a saved result (.h5) "
+        "was made and what was found, with what to cite.",
+    )
+    methods.add_argument(
+        "file", metavar="RESULT", type=Path, help="a saved result, .h5"
+    )
+    add_options(methods, METHODS_OPTIONS)
+    methods.set_defaults(run=_run_methods)
 
 
 def _add_epochs_options(parser):
@@ -272,6 +309,15 @@ def _run_epochs(arguments):
     name = f"{arguments.file.name}{more}"
     stem = arguments.out / f"{_stem(arguments.file)}{ending}"
     write_and_print(result, name, stem, arguments.correction, start)
+
+
+def _run_methods(arguments):
+    """Print the paragraphs of a saved result."""
+    from .. import load_result, methods_text
+
+    check_there(arguments.file)
+    options = {o.argument: getattr(arguments, o.argument) for o in METHODS_OPTIONS}
+    print(methods_text(load_result(arguments.file), **options))
 
 
 def _decode(arguments, epochs, y, test_epochs, options):

@@ -25,6 +25,7 @@ from ..kfda.arguments import CrossValidation
 from ..kfda.folds import Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
 from ..results.kinds import figure_method
+from ..utils.advice import described, is_foreign
 from ..utils.checks import check_count, check_labels, check_option, counted
 from ..utils.problems import Problem
 from ..viz.design import plot_design
@@ -310,6 +311,12 @@ def check_design(
     3       12   12      24         2
     4       12   12      24         3
     """
+    if is_foreign(y):
+        raise TypeError(
+            f"y must hold labels; got {described(y)}, which check_design has no need "
+            "of. Give one label for each trial; those of epochs are (epochs.metadata, "
+            "column) or epochs.events[:, 2]."
+        )
     y, groups, columns, train_on = read_labels(
         y, groups, confounds, train_on, read_each
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..inference.corrections import check_correction
+from ..inference.null import ALTERNATIVES
 from ..results.places import Places
-from ..utils.checks import counted, plural
+from ..utils.checks import check_option, counted, plural
 from .citations import name
 from .words import (
     CORRECTION_WORDS,
@@ -111,24 +115,57 @@ def row_of(places, position):
 # -------------------------------------------------------------------------- inference
 
 
-def inference_of(result, correction, alpha):
+class Asked(NamedTuple):
+    """What p-values are reported; None where nothing was said."""
+
+    correction: str | None
+    alpha: float | None
+    threshold: float | None
+    alternative: str | None
+
+    def refuse(self, names, what):
+        """Raise a ValueError for what was said and has no use."""
+        for argument in names:
+            value = getattr(self, argument)
+            if value is not None:
+                raise ValueError(
+                    f"{argument}={value!r}, but this result {what}. Leave {argument} "
+                    "out."
+                )
+
+    def completed(self, correction):
+        """Return the same with what figures of one subject's result have."""
+        correction = correction if self.correction is None else self.correction
+        return Asked(
+            check_correction(correction),
+            0.05 if self.alpha is None else self.alpha,
+            0.05 if self.threshold is None else self.threshold,
+            check_option("alternative", self.alternative or "greater", ALTERNATIVES),
+        )
+
+    @property
+    def options(self):
+        """What `pvalues` is given besides the correction."""
+        return {"threshold": self.threshold, "alternative": self.alternative}
+
+
+def inference_of(result, asked):
     """Say how many positions were corrected for, and the level."""
     if not result._has_p or not result._scalars:
         return []
-    level = f"The significance level was {number(alpha)}."
+    level = f"The significance level was {number(asked.alpha)}."
     if not result.axes:
         return [level]
-    n = int(np.isfinite(result.metrics[result._scalars[0]]).sum())
-    words = correction_sentence(
+    sentence = correction_sentence(
         result,
-        correction,
-        n,
+        asked.correction,
+        int(np.isfinite(result.metrics[result._scalars[0]]).sum()),
         score="score",
         draw="permutation",
         mass="standardised scores",
-        threshold=0.05,
+        threshold=asked.threshold,
     )
-    return [words, level]
+    return [sentence, level]
 
 
 def correction_sentence(result, correction, n, **words):
@@ -143,45 +180,56 @@ def correction_sentence(result, correction, n, **words):
 # ------------------------------------------------------------------------------ found
 
 
-def found_of(result, correction, alpha):
+def found_of(result, asked):
     """Say how high scores were, and how many were significant."""
-    sentences = []
+    sentences, places = [], places_of(result)
     for metric in result._scalars:
-        scores = np.asarray(result.metrics[metric])
-        p = _p_values(result, correction, metric)
-        more = "score" if metric not in result.chances else metric_words(metric)[1]
-        sentences += found(places_of(result), scores, p, more, correction, alpha)
+        scores, p, middle = np.asarray(result.metrics[metric]), None, 0
+        if result._has_p:
+            p = result.pvalues(asked.correction, metric=metric, **asked.options)
+            p = np.asarray(p)
+        side, chance = asked.alternative, result.chances[metric]
+        if side == "two-sided":
+            side, middle = (side, chance) if np.isfinite(chance) else ("greater", 0)
+        how = metric_words(metric)[1], asked.correction, asked.alpha, side, middle
+        sentences += found(places, scores, p, *how)
     return sentences
 
 
-def _p_values(result, correction, metric):
-    """Return the p-values of a metric; None where there are none."""
-    if not result._has_p:
-        return None
-    return np.asarray(result.pvalues(correction, metric=metric))
+#: Alternative -> how a score is sought (of the distances from the middle if two-sided),
+#: and what it is called, also among differences.
+_EXTREMES = {
+    "greater": (np.nanargmax, "highest {noun}", "largest {noun}"),
+    "less": (np.nanargmin, "lowest {noun}", "smallest {noun}"),
+    "two-sided": (np.nanargmax, "{noun} furthest from chance", "largest {noun}"),
+}
 
 
-def found(places, scores, p, noun, correction, alpha, *, signed=False, above=True):
-    """Say where scores (positions...) peak, and where they are significant."""
-    words, tag = p_words, CORRECTION_WORDS[correction][1]
+def found(places, scores, p, noun, correction, alpha, alternative="greater", middle=0):
+    """Say where scores (positions...) peak, and where they are significant.
+
+    Differences have a `noun` that says so, and their sign.
+    """
+    tag, signed = CORRECTION_WORDS[correction][1], noun.startswith("difference")
     sign = "+" if signed else ""
     if scores.ndim == 0:
-        beside = "" if p is None else f" ({words(float(p))})"
+        beside = "" if p is None else f" ({p_words(float(p))})"
         return [f"The {noun} was {float(scores):{sign}.3f}{beside}."]
     flat = np.ravel(scores)
     if not np.isfinite(flat).any():
         return []
-    best = int(np.nanargmax(np.abs(flat) if signed else flat))
-    row = row_of(places, best)
-    beside = "" if p is None else f" ({words(np.ravel(p)[best])}, {tag})"
-    which = "largest" if signed else "highest"
-    peak = f"The {which} {noun} was {flat[best]:{sign}.3f}, {word_place(row)}{beside}."
+    pick, *names = _EXTREMES[alternative]
+    best = int(pick(np.abs(flat - middle) if alternative == "two-sided" else flat))
+    place = word_place(row_of(places, best))
+    beside = "" if p is None else f" ({p_words(np.ravel(p)[best])}, {tag})"
+    which = names[signed].format(noun=noun)
+    peak = f"The {which} was {flat[best]:{sign}.3f}, {place}{beside}."
     if p is None:
         return [peak]
-    return [peak, significant(places, np.ravel(p), correction, alpha, above)]
+    return [peak, significant(places, np.ravel(p), correction, alpha)]
 
 
-def significant(places, p, correction, alpha, above=True):
+def significant(places, p, correction, alpha):
     """Say how many positions are significant, and from when to when."""
     n, marked = int(np.isfinite(p).sum()), np.flatnonzero(p <= alpha)
     one = _Shaped(places)

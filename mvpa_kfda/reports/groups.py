@@ -77,13 +77,14 @@ COMPARISON_WORDS = {
 }
 
 
-def _chosen(result, correction, alpha):
+def _chosen(result, asked):
     """Return correction and level: those asked for, or those of the result."""
-    single = not result.axes
-    if correction is None and single:
+    asked.refuse(("threshold", "alternative"), "was tested with one of its own")
+    correction = asked.correction
+    if correction is None and not result.axes:
         correction = "none"
     correction = result._correction(correction)
-    return correction, result.alpha if alpha is None else alpha
+    return correction, result.alpha if asked.alpha is None else asked.alpha
 
 
 def _joined(paragraphs):
@@ -93,9 +94,9 @@ def _joined(paragraphs):
 # ----------------------------------------------------------------------------- groups
 
 
-def group_paragraphs(result, correction, alpha):
+def group_paragraphs(result, asked):
     """Return the paragraphs of a group of subjects."""
-    correction, alpha = _chosen(result, correction, alpha)
+    correction, alpha = _chosen(result, asked)
     return _joined(
         [
             [_subjects(result), *first_level_of(result)],
@@ -154,7 +155,9 @@ def _group_test(result):
     """Say what was tested over subjects, and against what."""
     of_one, of_two = GROUP_WORDS[result.method]
     words, metric = of_one, _metric(result)
-    what = f"The mean {metric} minus its chance level ({number(result.score_chance)})"
+    what = f"The mean {metric}"
+    if np.isfinite(result.score_chance):
+        what += f" minus its chance level ({number(result.score_chance)})"
     higher, lower = "scores above chance", "scores below chance"
     if result.other_scores is not None:
         first, second = map(name, result.labels)
@@ -235,7 +238,10 @@ def _group_found(result, correction, alpha):
     )
     p = np.asarray(result.pvalues(correction))
     scores = np.asarray(result.scores)
-    return found(result.places, scores, p, noun, correction, alpha, signed=difference)
+    side, middle = result.alternative, result.chance
+    if not np.isfinite(middle):  # nothing to be far from
+        side = "greater" if side == "two-sided" else side
+    return found(result.places, scores, p, noun, correction, alpha, side, middle)
 
 
 def _prevalence(result, alpha):
@@ -258,9 +264,9 @@ def _prevalence(result, alpha):
 # ------------------------------------------------------------------------ comparisons
 
 
-def comparison_paragraphs(result, correction, alpha):
+def comparison_paragraphs(result, asked):
     """Return the paragraphs of the comparison of two results of one subject."""
-    correction, alpha = _chosen(result, correction, alpha)
+    correction, alpha = _chosen(result, asked)
     scores = np.asarray(result.scores)
     p = np.asarray(result.pvalues(correction))
     noun = f"difference in {_metric(result)}, first minus second,"
@@ -268,7 +274,9 @@ def comparison_paragraphs(result, correction, alpha):
         [
             [*_compared(result), *_two_models(result.parameters)],
             [*_comparison_test(result), *_corrected(result, correction, alpha)],
-            found(result.places, scores, p, noun, correction, alpha, signed=True),
+            found(
+                result.places, scores, p, noun, correction, alpha, result.alternative
+            ),
             software_of(result.versions, result),
         ]
     )
@@ -354,18 +362,10 @@ CRITERION_OF_ONSET = {
 }
 
 
-def latency_paragraphs(result, correction, alpha):
+def latency_paragraphs(result, asked):
     """Return the paragraphs of the latencies of a group."""
-    if correction is not None:
-        raise ValueError(
-            f"correction={correction!r}, but a latency has an interval and no p-value. "
-            "Leave correction out."
-        )
-    if alpha is not None:
-        raise ValueError(
-            f"alpha={alpha!r}, but a latency has an interval of its own confidence, "
-            f"{result.confidence:g}. Leave alpha out."
-        )
+    names = ("correction", "alpha", "threshold", "alternative")
+    asked.refuse(names, "has intervals of its own confidence and no p-values")
     return _joined(
         [
             [*_latency_of(result), *_onset(result), *_resamples(result)],

@@ -12,14 +12,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..inference.corrections import CorrectionName, check_correction
+from ..inference.corrections import CorrectionName
+from ..inference.null import Alternative
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted
 from .citations import STYLES, name, render
-from .findings import found_of, inference_of, place_noun, positions_of, software_of
+from .findings import (
+    Asked,
+    found_of,
+    inference_of,
+    place_noun,
+    positions_of,
+    software_of,
+)
 from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun
 from .words import (
@@ -42,6 +50,8 @@ def methods_text(
     *,
     correction: CorrectionName | None = None,
     alpha: float | None = None,
+    threshold: float | None = None,
+    alternative: Alternative | None = None,
 ) -> str:
     """Write the paragraphs of a paper that say what was done and found.
 
@@ -64,6 +74,12 @@ def methods_text(
     alpha : float or None
         Significance level that you report. None is that of a group or comparison, and
         else 0.05.
+    threshold : float or None
+        p-level that forms clusters, as in the `pvalues` of one subject's result. None
+        is 0.05. Groups and comparisons have their own.
+    alternative : {"greater", "less", "two-sided"} or None
+        Which scores are tested for, as in the `pvalues` of one subject's result. None
+        is "greater". Groups and comparisons have their own.
 
     Returns
     -------
@@ -75,56 +91,46 @@ def methods_text(
     TypeError
         If it is not a result.
     ValueError
-        If the style is not known, if `alpha` is not between 0 and 1, if a correction is
-        given to a result without p-values, or as in `pvalues`.
+        If the style is not known, if `alpha` is not between 0 and 1, if a correction,
+        threshold or alternative is given to a result that has no use for it, or as in
+        `pvalues`.
 
     Examples
     --------
     >>> from mvpa_kfda import decode_epochs, methods_text, simulate_epochs
-    >>> epochs = simulate_epochs(random_state=0)
+    >>> epochs = simulate_epochs(n_classes=2, random_state=0)
     >>> result = decode_epochs(epochs, n_permutations=100, random_state=0)
-    >>> print(methods_text(result)[:76])
-    Multivariate pattern analysis was applied to 120 trials of 3 classes (40
+    >>> print(methods_text(result).partition(" (")[0])
+    Multivariate pattern analysis was applied to 180 trials of 2 classes
     """
     check_option("style", style, STYLES)
     if alpha is not None:
         check_share("alpha", alpha)
     for kind, write in WRITERS.items():
         if isinstance(result, kind):
-            return render(write(result, correction, alpha), style)
+            asked = Asked(correction, alpha, threshold, alternative)
+            return render(write(result, asked), style)
     raise TypeError(
         f"result must be a result of mvpa_kfda; got a {type(result).__name__}."
         f"{advice(result)} A saved one is read by load_result(path)."
     )
 
 
-def _subject_paragraphs(result, correction, alpha):
+def _subject_paragraphs(result, asked):
     """Return the paragraphs of the result of one subject."""
-    _check_asked(result, correction)
-    if correction is None:
-        correction = "max" if result.axes else "none"
-    correction, alpha = check_correction(correction), 0.05 if alpha is None else alpha
+    if not result._has_p:
+        names = ("correction", "alpha", "threshold", "alternative")
+        asked.refuse(names, "has no label permutations, so no p-values")
+    asked = asked.completed("max" if result.axes else "none")
     paragraphs = [
         [*_data(result), *_features(result), *_scaling(result), *_averaging(result)],
         [*model_of(result.parameters, result.groups is not None), *_patterns(result)],
         [*folds_of(result), *_metrics(result)],
-        [*_permutations(result), *inference_of(result, correction, alpha)],
-        found_of(result, correction, alpha),
+        [*_permutations(result, asked.alternative), *inference_of(result, asked)],
+        found_of(result, asked),
         software_of(result.versions, result),
     ]
     return [" ".join(sentences) for sentences in paragraphs if sentences]
-
-
-def _check_asked(result, correction):
-    """Refuse a correction where there is nothing to correct."""
-    if correction is not None and not result._has_p:
-        check_correction(correction)
-        raise ValueError(
-            f"correction={correction!r}, but this result has no label permutations, so "
-            "no p-values. Leave it out, or run the analysis with n_permutations=1000 "
-            "or "
-            "so."
-        )
 
 
 #: Kind of result -> its paragraphs, the first that fits.
@@ -133,6 +139,14 @@ WRITERS: dict[type[Any], Any] = {
     GroupResult: group_paragraphs,
     ComparisonResult: comparison_paragraphs,
     Latency: latency_paragraphs,
+}
+
+
+#: Alternative -> the scores of permutations that speak against it.
+_AS_EXTREME = {
+    "greater": "as high or higher",
+    "less": "as low or lower",
+    "two-sided": "as far from the mean of all scores or further",
 }
 
 
@@ -418,7 +432,7 @@ def _auc(result):
     return f"{words}, averaged over {enumerated(over)}" if over else words
 
 
-def _permutations(result):
+def _permutations(result, alternative):
     """Say how labels were permuted, and how often."""
     n, p = result.n_permutations, result.parameters
     if not n:
@@ -431,20 +445,21 @@ def _permutations(result):
         noun = f"training {noun}"
         scored = "trained with the permuted labels and tested with the true ones"
     group = " (and the same group)" if result.groups is not None else ""
-    scheme = SCHEME_WORDS[p["permute"]].format(trials=noun, and_group=group)
-    drawn = f"at random {times_words(n)} {scheme}"
+    scheme = f" {SCHEME_WORDS[p['permute']]}" if "permute" in p else ""
+    scheme = scheme.format(trials=noun, and_group=group)
+    drawn = f" at random {times_words(n)}{scheme}"
     if p.get("exact"):
         ways = "the only other way" if n == 1 else f"all {n:,} other ways"
         drawn = f"{scheme} in {ways} possible, so that the test is exact"
     sentences = [
-        f"For a null distribution, the {labels} were permuted {drawn}, and models were "
+        f"For a null distribution, the {labels} were permuted{drawn}, and models were "
         f"{scored} in the same way."
     ]
     if result._n_repeats > 1 and p.get("average"):
         sentences.append("Trials were permuted before they were grouped.")
     sentences.append(
         "The *p*-value of a score is (*b* + 1) / (*P* + 1), where *b* of the *P* "
-        f"permutations (*P* = {n:,}) scored as high or higher [@Phipson2010]."
+        f"permutations (*P* = {n:,}) scored {_AS_EXTREME[alternative]} [@Phipson2010]."
     )
     if result.axes:
         places = place_noun(result, 2)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ _FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=
 
 
 def report(
-    results: Any,
+    results: Result | Sequence[Result] | Mapping[str, Result],
     fname: str | PathLike[str] | None = None,
     title: str | None = None,
     *,

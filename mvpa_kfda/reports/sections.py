@@ -31,6 +31,7 @@ from .figures import plot_map_null, plot_patterns
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
+    has_scores,
     heading,
     level,
     position_noun,
@@ -80,8 +81,9 @@ def _warnings(result):
 
 def _scores(result):
     """Return the figures of the scores."""
-    if not getattr(result, "axes", True) and not result._has_p:
-        return ""  # a number without permutations: there is nothing to draw
+    if not isinstance(result, Latency):
+        if not has_scores(result) or not (result.axes or result._has_p):
+            return ""  # or a number without permutations: there is nothing to draw
     answer = word_answer(result)
     views = {None: ""}
     if getattr(result, "geometry", None) is not None:
@@ -170,7 +172,7 @@ def _confusion(result):
     """Return what was taken for what where scores are highest, and recall over time."""
     if not isinstance(result, SubjectResult) or not len(result.classes):
         return ""
-    if not result._scalars or (result.predicted < 0).all():
+    if not has_scores(result):
         return ""
     found = find_confusion(result)
     shares = (
@@ -220,6 +222,8 @@ def _peaks(result):
         return table_html(result.to_dataframe().rename(columns=names))
     if not result.axes:
         return table_html(result.to_dataframe())
+    if not has_scores(result):
+        return ""
     kind = "largest difference" if result._is_difference else "highest score"
     html = paragraph(f"The {kind} of the map.") + table_html(_best_of_metrics(result))
     if not result._has_p:

@@ -53,6 +53,12 @@ def heading(result):
     return HEADINGS[type(result).__name__]
 
 
+def has_scores(result):
+    """Tell whether some position of a map has a score."""
+    names = result._scalars[:1]
+    return any(np.isfinite(result.metrics[name]).any() for name in names)
+
+
 def level(result):
     """Return the significance level of a result."""
     return getattr(result, "alpha", ALPHA)
@@ -135,6 +141,8 @@ def word_answer(result):
 def _(result: SubjectResult):
     if not result._scalars:
         return "The metrics are tables, which have no highest value and no p-value."
+    if not has_scores(result):
+        return "Nothing could be decoded."
     metric = result._scalars[0]
     what = f"{metric_label(metric)} is"
     return f"{what} {_found(result, metric, _above(result))}."

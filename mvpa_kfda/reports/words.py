@@ -403,8 +403,8 @@ CORRECTION_WORDS = {
         "FDR-adjusted",
     ),
     "cluster": (
-        _CLUSTERS + "The mass of a cluster, its sum of {mass}, was compared with the "
-        "largest mass of each {draw} [@Maris2007].",
+        _CLUSTERS + "The mass of a cluster, the sum of {mass} over its {places}, was "
+        "compared with the largest mass of each {draw} [@Maris2007].",
         "corrected by cluster mass",
     ),
     "cluster-size": (
