@@ -1,5 +1,7 @@
 """Configuration of the documentation. The build needs no network."""
 
+from pathlib import Path
+
 import matplotlib as mpl
 
 import mvpa_kfda
@@ -59,3 +61,20 @@ html_theme_options = {
     "secondary_sidebar_items": ["on-this-page"],
     "show_toc_level": 2,
 }
+
+
+def write_example(app, error):
+    """Make the page that index.rst links to, beside the others."""
+    if error is not None or app.builder.name != "html":
+        return
+    epochs = mvpa_kfda.simulate_epochs(n_classes=3, random_state=0)
+    scoring = ["accuracy", "roc_auc"]
+    result = mvpa_kfda.decode_epochs(
+        epochs, scoring=scoring, n_permutations=1000, random_state=0
+    )
+    path = Path(app.outdir) / "example_report.html"
+    mvpa_kfda.report(result, path, "Example: simulated EEG", overwrite=True)
+
+
+def setup(app):
+    app.connect("build-finished", write_example)

@@ -4,6 +4,8 @@ from .data.betas import single_trial_betas as single_trial_betas
 from .data.simulate import simulate_epochs as simulate_epochs
 from .decoding.arrays import cross_validate as cross_validate
 from .decoding.arrays import decode_arrays as decode_arrays
+from .decoding.design import Design as Design
+from .decoding.design import check_design as check_design
 from .decoding.epochs import decode_epochs as decode_epochs
 from .decoding.generalization import generalize_arrays as generalize_arrays
 from .decoding.generalization import generalize_epochs as generalize_epochs
@@ -27,6 +29,8 @@ from .kfda.penalties import Tuned as Tuned
 from .kfda.smoothness import GraphSmooth as GraphSmooth
 from .kfda.smoothness import Penalty as Penalty
 from .metrics.roc import Roc as Roc
+from .reports.methods import methods_text as methods_text
+from .reports.page import report as report
 from .results.decoding import DecodingResult as DecodingResult
 from .results.decoding import RegressionResult as RegressionResult
 from .results.decoding import TimeRegressionResult as TimeRegressionResult

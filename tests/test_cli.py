@@ -18,6 +18,7 @@ import mvpa_kfda
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
 from mvpa_kfda.cli import betas as betas_command
 from mvpa_kfda.cli import common, group
+from mvpa_kfda.cli.main import _make_parser as make_parser
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data import betas
 from mvpa_kfda.decoding.sizes import NULLS
@@ -515,6 +516,7 @@ def test_names_of_options_are_those_of_the_functions():
 def test_help_loads_nothing_that_takes_long():
     code = """
 import contextlib, io, sys
+from mvpa_kfda.cli.main import _make_parser as make_parser
 from mvpa_kfda.cli.main import main
 for command in ([], ["epochs"], ["searchlight"], ["regions"], ["betas"], ["group"]):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
@@ -560,3 +562,16 @@ def test_warnings_about_programs_are_not_shown(tmp_path, monkeypatch, capsys):
         "mvpa-kfda: warning: a RuntimeWarning of two lines",
         "mvpa-kfda: error: enough",
     ]
+
+
+def test_queries_stand_in_messages_as_one_would_type_them():
+    options = make_parser().options()
+    text = """train_on="run == '1'" selects none; train_on='run > 1' selects all."""
+    assert common.reword(text, options) == (
+        """--train-on "run == '1'" selects none; --train-on 'run > 1' selects all."""
+    )
+
+
+def test_help_is_a_word_in_messages():
+    text = "Neither folds nor permutations help against it."
+    assert common.reword(text, make_parser().options()) == text

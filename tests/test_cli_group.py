@@ -7,7 +7,7 @@ from nibabel import Nifti1Image, load
 
 from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.cli.report import word_spans
+from mvpa_kfda.cli.output import word_spans
 
 Y = np.tile(["face", "house"], 10)
 

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
-from mvpa_kfda.cli import report as report_images
+from mvpa_kfda.cli import output
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.checkpoint import Checkpoint
 
@@ -98,7 +98,7 @@ def inside(folder, monkeypatch):
 @pytest.fixture
 def no_figures(monkeypatch):
     """Draw nothing, which is most of the time that a short command takes."""
-    monkeypatch.setattr(report_images, "_write_figures", lambda *_: {})
+    monkeypatch.setattr(output, "_write_figures", lambda *_: {})
 
 
 def kept_bold(folder):
@@ -385,8 +385,8 @@ def test_nothing_significant_is_said(inside, tmp_path, capsys, no_figures):
 
 
 def test_only_the_first_peaks_are_printed(inside, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(report_images, "MOST_PEAKS", 1)
-    monkeypatch.setattr(report_images, "_write_figures", lambda *_: {})
+    monkeypatch.setattr(output, "MOST_PEAKS", 1)
+    monkeypatch.setattr(output, "_write_figures", lambda *_: {})
     options = ["--permutations", 99, "--correction", "none"]
     files = run(tmp_path, BOLD, *SHORT, *options)
     n = len(pd.read_csv(files["_peaks.csv"]))
@@ -414,7 +414,7 @@ def test_glass_brain_of_what_lies_in_one(tmp_path, monkeypatch):
     def note(path, plot, *, kind, **_):
         drawn.append((path.name, kind))
 
-    monkeypatch.setattr(report_images, "save_figure", note)
+    monkeypatch.setattr(output, "save_figure", note)
     rng, y = np.random.default_rng(0), np.tile([0, 1], 6)
     for shape in ((3, 3, 3), (3, 3, 1)):
         affine = np.diag([6.0, 6.0, 6.0, 1.0])
@@ -423,7 +423,7 @@ def test_glass_brain_of_what_lies_in_one(tmp_path, monkeypatch):
             img = Nifti1Image(rng.normal(size=(*shape, 12)), affine)
             mask = Nifti1Image(np.ones(shape, np.uint8), affine)
             result = searchlight(img, y, mask_img=mask, cv=3)
-            written = report_images._write_figures(result, tmp_path / "x", "none")
+            written = output._write_figures(result, tmp_path / "x", "none")
             assert set(written) == {name.removeprefix("x") for name, _ in drawn}
             glass = ("x_glass.png", "glass_brain") in drawn
             assert glass == (origin == 0 and shape[2] > 1)
@@ -590,7 +590,7 @@ def test_unequal_classes_are_said(inside, tmp_path, capsys, no_figures):
 def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        report_images,
+        output,
         "save_figure",
         lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
     )
@@ -955,7 +955,7 @@ def test_output_that_fails_leaves_the_checkpoint(
 
     command = [*LONG, "--out", str(tmp_path)]
     with monkeypatch.context() as patch:
-        patch.setattr(report_images, "_write_maps", fail)
+        patch.setattr(output, "_write_maps", fail)
         assert main(command) == 2
     assert (tmp_path / "bold_searchlight.checkpoint").exists()
     assert main([*command, "--resume"]) == 0

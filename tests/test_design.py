@@ -9,8 +9,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import build
 from mvpa_kfda import cross_validate, decode_arrays, decode_epochs, generalize_epochs
-from mvpa_kfda.decoding import design
-from mvpa_kfda.decoding.design import find_problems
+from mvpa_kfda.decoding import problems as in_order
+from mvpa_kfda.decoding.problems import find_problems
 
 
 def in_groups(draw, n_groups):
@@ -58,7 +58,7 @@ def test_counts_are_those_of_plain_loops():
     rng = np.random.default_rng(0)
     codes, groups = rng.integers(3, size=40), rng.integers(4, size=40)
     numbers = rng.permutation(80)[:40]
-    trials = design._in_time(codes, groups, numbers)
+    trials = in_order._in_time(codes, groups, numbers)
     changes = agreements = of_numbers = 0
     runs = [
         sorted((numbers[i], codes[i]) for i in np.flatnonzero(groups == group))

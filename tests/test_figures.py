@@ -19,9 +19,14 @@ from mvpa_kfda import TimeResult
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [
-    *[("DecodingResult", name) for name in ("plot", "plot_roc", "plot_tuning")],
+    *[
+        ("DecodingResult", name)
+        for name in ("plot", "plot_roc", "plot_tuning", "plot_confusion")
+    ],
     *[("RegressionResult", name) for name in ("plot", "plot_predictions")],
-    *[("TimeResult", name) for name in ("plot", "plot_tuning")],
+    *[("TimeResult", name) for name in ("plot", "plot_tuning", "plot_recall")],
+    ("TimeResult", "plot_confusion"),
+    ("regions", "plot_confusion"),
     ("TimeRegressionResult", "plot"),
     ("TimeFrequencyResult", "plot"),
     ("SensorTimeResult", "plot"),
@@ -245,6 +250,14 @@ def test_notebooks_say_the_largest_difference_and_the_p_of_its_test():
     assert facts["Largest accuracy_difference"] == expected
     smallest = f"{result.pvalues('fdr').min():.2g} (FDR correction)"
     assert facts["Smallest p"] == smallest
+
+
+def test_notebooks_say_where_in_a_brain_a_group_scores_best():
+    group = build.group("VolumeResult")
+    facts, peak = facts_in(group._repr_html_()), group.peak()
+    assert facts["Positions"] == "12 voxels"
+    place = ", ".join(f"{name} {peak[name]:g}" for name in "xyz")
+    assert facts["Best accuracy"].endswith(f" at {place}")
 
 
 def test_labels_are_text_and_not_html():

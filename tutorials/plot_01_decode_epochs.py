@@ -21,7 +21,14 @@ classes differ from about 100 ms after the stimulus on, most at 170 and 380 ms.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mvpa_kfda import KernelFDA, Ridge, decode_epochs, load_result, simulate_epochs
+from mvpa_kfda import (
+    KernelFDA,
+    Ridge,
+    check_design,
+    decode_epochs,
+    load_result,
+    simulate_epochs,
+)
 
 epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
 print(epochs)
@@ -116,12 +123,22 @@ for shown, name in ((result, "single samples"), (windowed, "50 ms windows")):
 # Trials of one recording block resemble each other. With ``groups`` a whole block is
 # left out at a time, and labels are exchanged within blocks. Several metrics come
 # from the same predictions at almost no cost. The first one is `result.scores`.
+#
+# Before that, a look at the design: which trials are in which block, what each fold
+# tests, and whether something about it would make scores or p-values wrong.
+
+design = check_design((epochs.metadata, "condition"), groups="block")
+print(design)
+design.plot()
+
+# %%
+# Nothing was found, so on to decoding.
 
 by_block = decode_epochs(
     epochs,
     "condition",
     groups="block",
-    scoring=["accuracy", "roc_auc", "confusion_matrix"],
+    scoring=["accuracy", "roc_auc"],
     n_permutations=1000,
     random_state=0,
 )
@@ -130,20 +147,14 @@ by_block.plot(metric="roc_auc", correction="cluster")
 
 # %%
 # The confusion matrix at the best time point shows which classes are mixed up. True
-# classes are in rows.
+# classes are in rows. ``at=(0.15, 0.2)`` would pool the times of a range.
 
-best = by_block.scores.argmax()
-confusion = by_block.metrics["confusion_matrix"][best]
-fig, ax = plt.subplots(figsize=(4, 3.4), layout="constrained")
-ax.imshow(confusion, cmap="Blues", vmin=0)
-for i, j in np.ndindex(confusion.shape):
-    color = "white" if confusion[i, j] > confusion.max() / 2 else "black"
-    ax.text(j, i, f"{confusion[i, j]:.0f}", ha="center", va="center", color=color)
-ticks = range(len(by_block.classes))
-ax.set_xticks(ticks, by_block.classes)
-ax.set_yticks(ticks, by_block.classes)
-ax.set(xlabel="Predicted", ylabel="True")
-ax.set_title(f"Trials at {by_block.times[best]:.2f} s", fontsize="medium")
+by_block.plot_confusion()
+
+# %%
+# Accuracy may come from one class alone. The recall of each class over time tells.
+
+by_block.plot_recall()
 
 # %%
 # Trial by trial
@@ -192,7 +203,7 @@ print(f"ROC AUC of the ten folds: {at_peak.round(2)}")
 import tempfile
 from pathlib import Path
 
-print(by_block.to_dataframe().iloc[best])
+print(by_block.to_dataframe().iloc[by_block.scores.argmax()])
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "decoding.h5"
     by_block.save(path)

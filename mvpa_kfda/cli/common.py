@@ -432,10 +432,16 @@ def reword(text, options):
     return re.sub("|".join(patterns), words, text)
 
 
-def _word_value(option, value):
-    """Word an option with a value of Python's, e.g. "--null max" for null='max'."""
+def _quote(text):
+    """Quote a value as one would type it in a shell."""
     from shlex import quote  # only messages need it
 
+    plain = "'" in text and not set(text) & set('"$`\\!')
+    return f'"{text}"' if plain else quote(text)
+
+
+def _word_value(option, value):
+    """Word an option with a value of Python's, e.g. "--null max" for null='max'."""
     flag, *opposite = option.option_strings
     if value is None or value is False:
         if "none" in (option.choices or ()):
@@ -444,7 +450,7 @@ def _word_value(option, value):
     if option.nargs == 0:
         return flag
     values = value if isinstance(value, list) else [value]
-    return " ".join([flag, *(quote(str(value)) for value in values)])
+    return " ".join([flag, *(_quote(str(value)) for value in values)])
 
 
 class Parser(argparse.ArgumentParser):
@@ -463,6 +469,6 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action.choices, dict):
                 for command in action.choices.values():
                     options |= command.options()
-            elif action.option_strings:
+            elif action.option_strings and action.dest != "help":  # a word, not -h
                 options[action.dest] = action
         return options

@@ -134,7 +134,7 @@ def _expand(patterns):
 
 def _write(result, folder, stem):
     """Write result, table, figures and maps; return their paths."""
-    from .report import save_figure
+    from .output import save_figure
 
     name = folder / stem
     result.save(f"{name}.h5", overwrite=True)  # first: all else can be made from it
@@ -175,7 +175,7 @@ def _word(result):
     import numpy as np
 
     from ..utils.checks import counted
-    from .report import word_spans
+    from .output import word_spans
 
     yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
     p, correction = np.asarray(result.pvalues()), result.correction[0]

@@ -316,7 +316,7 @@ def _checkpoint(arguments):
 
 def _run(arguments, decode, unit, options):
     """Read, decode, write and report; continue if that was begun before."""
-    from .report import report_images
+    from .output import write_images
 
     images, table, name = read_volumes(
         arguments.images,
@@ -347,7 +347,7 @@ def _run(arguments, decode, unit, options):
             **given(arguments, options),
             **analysis_arguments(arguments),
         )
-        text = report_images(
+        text = write_images(
             result,
             name,
             unit,

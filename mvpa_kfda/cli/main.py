@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import __version__
 from .betas import add_betas
+from .bids import add_bids
 from .common import (
     ANALYSIS_OPTIONS,
     CLUSTER_CORRECTIONS,
@@ -29,6 +30,7 @@ from .common import (
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
+from .report import add_report
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
@@ -96,6 +98,27 @@ GENERALIZE_OPTIONS = (
     NULL,
 )
 
+#: Options of the methods command, which all go to `methods_text`.
+METHODS_OPTIONS = (
+    Option(
+        "--style",
+        "style",
+        ("apa", "markdown", "bibtex"),
+        "plain text, the same with links for Markdown, or what is cited for BibTeX",
+        default="apa",
+    ),
+    Option(
+        "--correction",
+        "correction",
+        "C",
+        "correction of the p-values that you report; else that of the figures",
+    ),
+    Option(
+        "--alpha", "alpha", "A", "significance level that you report; else 0.05", float
+    ),
+    Option("--threshold", "threshold", "A", "p-level that forms clusters", float),
+)
+
 #: Warnings about the data. Others are about programs, of interest to nobody here.
 SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
 
@@ -111,7 +134,8 @@ def main(argv=None):
     Returns
     -------
     status : int
-        0, or 2 after an error, which is one line on the standard error stream.
+        0, or 2 after an error, which is one line on the standard error stream; 1 if
+        some subjects of a dataset failed, and others did not.
 
     Examples
     --------
@@ -134,14 +158,15 @@ def main(argv=None):
         warnings.showwarning = lambda message, *place, **_: say("warning: ", message)
         try:
             arguments = parser.parse_args(argv)
-            arguments.run(arguments)
+            arguments.say = say
+            status = arguments.run(arguments)
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
             say("error: ", error)
             return 2
         except KeyboardInterrupt as stop:
             say("", stop if stop.args else "stopped")
             return 130
-    return 0
+    return status or 0
 
 
 def _make_parser():
@@ -165,6 +190,7 @@ def _make_parser():
     )
     add_out(demo, "mvpa_kfda_demo")
     demo.set_defaults(run=_run_demo)
+    add_bids(commands)  # first: where options differ, messages have the others' names
 
     epochs = commands.add_parser(
         "epochs",
@@ -184,7 +210,24 @@ def _make_parser():
     add_regions(commands)
     add_betas(commands)
     add_group(commands)
+    add_report(commands)
+    _add_methods(commands)
     return parser
+
+
+def _add_methods(commands):
+    """Add the command that prints paragraphs for a paper."""
+    methods = commands.add_parser(
+        "methods",
+        help="say what was done and found, for a paper",
+        description="Print the paragraphs of a paper that say how a saved result (.h5) "
+        "was made and what was found, with what to cite.",
+    )
+    methods.add_argument(
+        "file", metavar="RESULT", type=Path, help="a saved result, .h5"
+    )
+    add_options(methods, METHODS_OPTIONS)
+    methods.set_defaults(run=_run_methods)
 
 
 def _add_epochs_options(parser):
@@ -230,18 +273,18 @@ def _add_generalize_options(parser):
 def _run_demo(arguments):
     """Simulate, decode, write and report."""
     from .. import decode_epochs, simulate_epochs  # loads MNE-Python
-    from .report import report
+    from .output import write_and_print
 
     start = time.perf_counter()
     check_out(arguments.out)
     epochs = simulate_epochs(random_state=0)
     result = decode_epochs(epochs, n_permutations=1000, random_state=0)
-    report(result, "simulated EEG", arguments.out / "demo", "max", start)
+    write_and_print(result, "simulated EEG", arguments.out / "demo", "max", start)
 
 
 def _run_epochs(arguments):
     """Read, decode, write and report."""
-    from .report import report
+    from .output import write_and_print
 
     start = time.perf_counter()
     _check_generalize(arguments)
@@ -263,8 +306,18 @@ def _run_epochs(arguments):
         kernel = _smooth_kernel(epochs, options["picks"], arguments.strength)
         options["kernel"] = kernel
     result, ending, more = _decode(arguments, epochs, y, test_epochs, options)
+    name = f"{arguments.file.name}{more}"
     stem = arguments.out / f"{_stem(arguments.file)}{ending}"
-    report(result, f"{arguments.file.name}{more}", stem, arguments.correction, start)
+    write_and_print(result, name, stem, arguments.correction, start)
+
+
+def _run_methods(arguments):
+    """Print the paragraphs of a saved result."""
+    from .. import load_result, methods_text
+
+    check_there(arguments.file)
+    options = {o.argument: getattr(arguments, o.argument) for o in METHODS_OPTIONS}
+    print(methods_text(load_result(arguments.file), **options))
 
 
 def _decode(arguments, epochs, y, test_epochs, options):

@@ -1,373 +1,68 @@
-"""What the command line writes and prints about a result of one subject.
+"""The command that makes a page about saved results: ``mvpa-kfda report``."""
 
-Results of epochs go into one figure, table and file; those of images also into maps.
-Then follow the lines that both are told in: what was decoded, the best score, and what
-is significant.
-"""
+from pathlib import Path
 
-import math
-import re
-import time
-from dataclasses import fields
-
-import numpy as np
-
-from ..inference.corrections import smallest_p_value
-from ..results.images import VolumeResult
-from ..utils.checks import counted, quoted
-from ..viz.brains import flat_axis, in_template, kinds_of
-from ..viz.patterns import part_to_draw
-from .common import CLUSTER_LEVEL
-
-ALPHA = 0.05
-
-#: Axes of a map -> words for what is along each of them, and for one position.
-WORDS = {
-    ("times",): (("time point",), "{:.3f} s"),
-    ("ch_names", "times"): (("sensor", "time"), "sensor {}, {:.3f} s"),
-    ("train_times", "test_times"): (
-        ("training time", "testing time"),
-        "training time {:.3f} s, testing time {:.3f} s",
-    ),
-}
-
-#: Peaks that are printed; the table has all of them.
-MOST_PEAKS = 5
-
-#: Classes whose counts are listed again.
-MOST_COUNTS = 10
-
-#: Decimals of the columns of the printed peaks; p-values have four.
-DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
-
-#: How the names of figures other than the first end.
-FIGURES = {
-    "surface": "_surface.png",
-    "stat_map": "_map.png",
-    "glass_brain": "_glass.png",
-}
-
-#: Classes are unequal from this ratio of the largest to the smallest on.
-UNEQUAL = 1.5
-
-#: What is said where even the smallest p-value is too large.
-OUT_OF_REACH = "out of reach, more permutations are needed"
+from .common import check_there
 
 
-def report(result, name, stem, correction, start):
-    """Write figure, table and result, and print what came out."""
-    files = _write(result, stem, correction)
-    nouns, place = WORDS[tuple(result.axes)]
-    best = np.unravel_index(np.argmax(result.scores), result.shape)
-    at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
-    n_channels = len(result.parameters["ch_names"])
-    tested = f"tested on {counted(result.n_tested, 'other trial')}"
-    if result.parameters["n_folds"]:
-        tested = ", ".join(result._worded_folds())
-    print(
-        f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
-        f"{counted(n_channels, 'channel')}, "
-        f"{' x '.join(map(counted, result.shape, nouns))}, {tested}"
+def add_report(commands):
+    """Add the command to the parser of commands."""
+    parser = commands.add_parser(
+        "report",
+        help="make a page about saved results",
+        usage="%(prog)s RESULT [RESULT ...] [options]",
+        description="Make a page (.html) about one or several saved results (.h5), of "
+        "subjects, groups, comparisons or latencies: what was asked and found, "
+        "figures, tables, the design, a paragraph on the methods, warnings and "
+        "parameters. The page is one file, which needs no network. The data are not "
+        "needed.",
     )
-    print(_word_best(result, best, place.format(*at)))
-    if result.n_permutations:
-        print(_word_significant(result, correction, _word_where(result, correction)))
-    print(f"Wrote {', '.join(map(str, files))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+    parser.add_argument(
+        "files", metavar="RESULT", nargs="+", help="results that were saved, .h5"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="the page (default: beside the result, with the ending .html; of several "
+        "results report.html in this folder)",
+    )
+    parser.add_argument(
+        "--title", metavar="T", help="title of the page; else what was analysed"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the page of an earlier run"
+    )
+    parser.set_defaults(run=_run_report)
 
 
-def _write(result, stem, correction):
-    """Write figure, table and result; return their paths."""
-    files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
-    result.save(files[2], overwrite=True)  # first, as the others can be made from it
-    corrections = [] if correction == "none" else [correction]
-    result.to_dataframe(corrections).to_csv(files[1], index=False)
-    save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
-    return files
+def _run_report(arguments):
+    """Load the results, make the page, and say where it is."""
+    from ..reports.page import check_page, report
+    from ..results.load import load_result
+    from ..utils.checks import expand_pattern
 
-
-def report_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
-    """Write maps, tables, figures and the result, and word what came out."""
-    result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
-    result = _at_level(result, level)
-    lines = [*_word_result(result, name, unit), *_word_unequal(result)]
-    peaks = None
-    if result.n_permutations:
-        peaks = result.peaks(correction, alpha=ALPHA)
-        number = _word_number(result, peaks, correction)
-        lines.append(_word_significant(result, correction, number))
-        lines += _word_peaks(peaks, stem)
-    written = {
-        ".h5": "the result, for mvpa_kfda.load_result",
-        **_write_tables(result, peaks, stem, correction),
-        **_write_maps(result, stem, correction),
-        **_write_patterns(result, stem),
-        **_write_figures(result, stem, correction),
+    paths = [path for name in arguments.files for path in expand_pattern(name)]
+    check_there(*paths)
+    output = arguments.output
+    if output is None:
+        output = paths[0].with_suffix(".html") if len(paths) == 1 else "report.html"
+    options = {"title": arguments.title, "overwrite": arguments.overwrite}
+    check_page(output, arguments.overwrite)  # before large files are read
+    results = {
+        name: load_result(path) for name, path in zip(_names(paths), paths, strict=True)
     }
-    lines.append(f"Wrote to {stem.parent}:")
-    width = max(len(ending) for ending in written) + len(stem.name)
-    for ending, text in written.items():
-        lines.append(f"  {stem.name + ending:{width}}  {text}")
-    return "\n".join(lines)
+    report(results, output, **options)
+    print(f"Wrote {output}")
 
 
-class _ResultAtLevel(VolumeResult):
-    """A result whose clusters form at a p-level, in its tables and figures too."""
-
-    level = CLUSTER_LEVEL
-
-    def pvalues(self, correction="none", *, threshold=None, **options):
-        """Compute p-values at that level; no method here is asked for another."""
-        return super().pvalues(correction, threshold=self.level, **options)
-
-
-def _at_level(result, level):
-    """Return the same result with clusters that form at a p-level."""
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
-    same = _ResultAtLevel(**values)
-    object.__setattr__(same, "level", level)  # results are frozen
-    return same
-
-
-def _write_tables(result, peaks, stem, correction):
-    """Write the tables; return their endings and what they are."""
-    noun = result.geometry.noun
-    corrections = [] if correction == "none" else [correction]
-    tables = {".csv": (result.to_dataframe(corrections), f"every {noun}")}
-    if peaks is not None:
-        what = "significant regions" if noun == "region" else "peaks of clusters"
-        tables["_peaks.csv"] = peaks, what
-    for ending, (table, _) in tables.items():
-        table = table.round(dict.fromkeys("xyz", 3))  # mm
-        table.to_csv(stem.with_name(stem.name + ending), index=False)
-    return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
-
-
-def _write_maps(result, stem, correction):
-    """Write the maps; return their endings and what they show."""
-    maps = {"_scores": (None, "none", result.scoring[0])}
-    of_file = result.geometry.base.ending
-    if result.n_permutations:
-        maps["_p"] = "p", "none", "p, uncorrected"
-        corrected, word = "", "uncorrected"
-        if correction != "none":
-            corrected, word = f"_{correction}", f"correction {correction!r}"
-            maps[f"_p{corrected}"] = "p", correction, f"p, {word}"
-        maps[f"_neglog10p{corrected}"] = "neglog10p", correction, f"-log10 p, {word}"
-        maps["_z"] = "z", "none", "z, uncorrected"
-    for ending, (name, corrected, _) in maps.items():
-        image = result.to_img(name, correction=corrected)
-        image.to_filename(stem.with_name(f"{stem.name}{ending}{of_file}"))
-    return {f"{ending}{of_file}": f"map of {text[2]}" for ending, text in maps.items()}
-
-
-def _write_patterns(result, stem):
-    """Write the patterns of regions, if any; return their endings and what they are."""
-    if not result.pattern_maps:
-        return {}
-    written = {}
-    for number, (label, image) in enumerate(result.patterns().items()):
-        # Labels may hold what no name of a file can.
-        of_file = result.geometry.base.ending
-        ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}{of_file}"
-        if ending in written:
-            ending = f"_pattern_{number}{of_file}"
-        image.to_filename(stem.with_name(stem.name + ending))
-        written[ending] = f"activation pattern of {label}, in the unit of the images"
-    return written
-
-
-def _write_figures(result, stem, correction):
-    """Write the figures; return their endings and what they show."""
-    space = result.geometry
-    first, *others = kinds_of(space)
-    shown = "significant ones" if result.n_permutations else "scores above chance"
-    texts = {
-        "bar": f"scores of {space.noun}s",
-        "surface": "scores on the cortex",
-        "stat_map": "scores on slices",
-        "glass_brain": f"{shown} through a glass brain",
-    }
-    figures = {".png": (first, texts[first])}
-    for kind in others:
-        if kind == "glass_brain" and not _fits_glass_brain(space.base):
-            continue
-        if kind != "bar":
-            figures[FIGURES[kind]] = kind, texts[kind]
-    level = getattr(result, "level", CLUSTER_LEVEL)
-    for ending, (kind, _) in figures.items():
-        path = stem.with_name(stem.name + ending)
-        options = {"correction": correction, "threshold": level}
-        save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
-    if result.pattern_maps and part_to_draw(space.base)[0] is not None:
-        figures["_patterns.png"] = None, "activation patterns"
-        save_figure(stem.with_name(f"{stem.name}_patterns.png"), result.plot_patterns)
-    return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
-
-
-def _fits_glass_brain(space):
-    """Tell whether the voxels of a space fit the outline of a brain."""
-    volume = space if space.kind == "volume" else space.volume[0]
-    return flat_axis(volume) is None and in_template(volume)
-
-
-def save_figure(path, plot, **options):
-    """Write what a method of a result plots; a display is not needed."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # draws into files
-    import matplotlib.pyplot as plt
-
-    figure = plot(**options).figure
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def _word_predicted(result):
-    """Word what is predicted: classes, or numbers."""
-    if len(result.classes):
-        return counted(len(result.classes), "class")
-    return f"values from {result.y.min():g} to {result.y.max():g}"
-
-
-def _word_best(result, position, place):
-    """Word the best score, where it is, and the chance level, if there is one."""
-    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
-    score = result.scores[position]
-    return f"Best {result.scoring[0]}: {score:.3f} at {place}{chance}"
-
-
-def _word_significant(result, correction, what):
-    """Word what is significant, and by which test."""
-    above = "Above chance" if np.isfinite(result.chance) else "Significant"
-    formed = ""
-    if correction in ("cluster", "cluster-size") and isinstance(result, VolumeResult):
-        formed = f", clusters formed at p <= {result.level:g}"
-    return (
-        f"{above}: {what} (p <= {ALPHA}, correction {correction!r}{formed}, "
-        f"{counted(result.n_permutations, 'permutation')})"
-    )
-
-
-def _out_of_reach(result, n_positions, correction):
-    """Tell whether no p-value can be small enough, with so few permutations."""
-    return smallest_p_value(result.n_permutations, n_positions, correction) > ALPHA
-
-
-def _word_where(result, correction):
-    """Word the stretches of a time course that are significant, or a map's share."""
-    if _out_of_reach(result, result.scores.size, correction):
-        return OUT_OF_REACH
-    significant = result.pvalues(correction) <= ALPHA
-    if significant.ndim > 1:
-        return f"{significant.mean():.1%} of the map"
-    return word_spans(result.times, significant)
-
-
-def word_spans(times, significant):
-    """Word the stretches of significant time points by their first and last."""
-    index = np.flatnonzero(significant)
-    if index.size == 0:
-        return "at no time point"
-    spans = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-    return ", ".join(_word_span(times[span]) for span in spans)
-
-
-def _word_span(times):
-    """Word a stretch of times; a single one is no stretch."""
-    first, last = f"{times[0]:.3f}", f"{times[-1]:.3f}"
-    return f"{first} s" if len(times) == 1 else f"{first} to {last} s"
-
-
-def _word_result(result, name, unit):
-    """Word what was decoded, and the best score, in lines."""
-    space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = np.bincount(result.y, minlength=len(result.classes)) // result._n_repeats
-    classes = zip(result.classes.tolist(), counts, strict=True)
-    tested = ", ".join(result._worded_folds())
-    if result.groups is not None:
-        tested = f"{counted(len(np.unique(result.groups)), 'group')}, {tested}"
-    sizes = ", ".join(
-        f"{f'{label:g}' if isinstance(label, float) else label} {count}"
-        for label, count in classes
-    )
-    least, middle, most = np.percentile(n_features, [0, 50, 100])
-    missing = np.count_nonzero(~result.decoded)
-    best = np.nanargmax(result.scores)
-    at = _word_place({name: of[best] for name, of in space.columns().items()})
-    averaged = ""
-    if result.parameters.get("average") is not None or result._chosen is not None:
-        averaged = f", {result._worded_trials()}"
-    return [
-        f"Decoded {name}, {tested}{averaged}",
-        f"{len(counts)} classes: {sizes}",
-        f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
-        f"{counted(middle, space.base.noun, '.0f')} per {unit} (median; {least:.0f} to "
-        f"{most:.0f})",
-        _word_best(result, best, at),
-    ]
-
-
-def _word_place(place):
-    """Word where a position is: by names, and in mm as far as that is known."""
-    names = [str(v) for k, v in place.items() if k not in ("x", "y", "z", "vertex")]
-    if place.get("vertex", -1) >= 0:
-        names[-1] += f" vertex {place['vertex']}"
-    if not np.isfinite(place.get("x", np.nan)):
-        return " ".join(names)
-    at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
-    return f"{' '.join(names)} ({at} mm)" if names else f"{at} mm"
-
-
-def _word_unequal(result):
-    """Warn, in at most one line, of accuracies that unequal classes lift."""
-    counts = np.bincount(result._true, minlength=len(result.classes))
-    counts //= result._n_repeats
-    if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
-        return []
-    words = quoted(counts.tolist(), MOST_COUNTS)
-    null = result.nulls.get("accuracy", ())
-    mean = ""
-    if len(null):
-        # Position by position, as the null may be large.
-        means = null.mean(axis=0, dtype=np.float64)
-        mean = f" (mean of the permuted scores: {np.nanmean(means):.3f})"
-    return [
-        f"Classes are unequal ({words}): chance is not 1/{len(counts)}{mean}; use "
-        "--scoring balanced_accuracy"
-    ]
-
-
-def _word_number(result, peaks, correction):
-    """Word how many positions are significant, and what more would take."""
-    n_decoded = np.count_nonzero(result.decoded)
-    noun = result.geometry.noun
-    if _out_of_reach(result, n_decoded, correction):
-        return OUT_OF_REACH
-    if len(peaks) == 0:
-        least = smallest_p_value(result.n_permutations)
-        needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
-        if correction == "fdr" and needed > 1:
-            return (
-                f"no {noun}; more permutations, or {needed} of them at p = {least:.2g},"
-                " are needed"
-            )
-        return f"no {noun}"
-    n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
-    words = f"{n} of {counted(n_decoded, noun)}"
-    if noun in ("voxel", "grayordinate"):
-        words += f", in {counted(peaks['cluster'].max(), 'cluster')}"
-    return words
-
-
-def _word_peaks(peaks, stem):
-    """Word the first peaks, in lines."""
-    if len(peaks) > MOST_PEAKS:
-        yield f"The first {MOST_PEAKS} of {len(peaks)} in {stem.name}_peaks.csv:"
-    if len(peaks):
-        first = peaks.head(MOST_PEAKS)
-        styles = {
-            name: f"{{:.{DECIMALS.get(name, 4)}f}}".format
-            for name in first.select_dtypes("float")
-        }
-        yield first.to_string(index=False, formatters=styles)
+def _names(paths):
+    """Name results after their files, and after their paths where names repeat."""
+    stems = [path.stem for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    names = list(map(str, paths))
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]} is given twice. Give every result once.")
+    return names

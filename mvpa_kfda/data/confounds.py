@@ -169,9 +169,13 @@ def read_confounds(given, n, column_of=None):
     """
     if given is None:
         return None
-    columns = _columns(given, n, column_of)
-    found = [_numbers(values, n, name) for name, values in columns.items()]
-    return np.concatenate(found, axis=1)
+    return np.concatenate(list(read_each(given, n, column_of).values()), axis=1)
+
+
+def read_each(given, n, column_of=None):
+    """Return each confound's columns (n, m), by what it is called; {} for None."""
+    columns = {} if given is None else _columns(given, n, column_of)
+    return {name: _numbers(values, n, name) for name, values in columns.items()}
 
 
 def confounds_of_epochs(epochs, given):

@@ -55,10 +55,10 @@ from .volumes import (
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
 
 
-def read_labels(y, groups=None, confounds=None, train_on=None):
+def read_labels(y, groups=None, confounds=None, train_on=None, read=read_confounds):
     """Return labels and groups (n_images,), given as arrays or as (table, column).
 
-    And confounds (n_images, k) and a `TrainOn`, or None.
+    And confounds (n_images, k), or what `read` makes of them, and a `TrainOn`, or None.
     """
     table = None
     if _is_reference(y):
@@ -83,7 +83,7 @@ def read_labels(y, groups=None, confounds=None, train_on=None):
     if _is_reference(confounds):
         table, confounds = read_table(confounds[0], "confounds"), confounds[1]
     column_of = None if table is None else partial(_column, table, name="confounds")
-    confounds = read_confounds(confounds, len(y), column_of)
+    confounds = read(confounds, len(y), column_of)
     groups = None if groups is None else _plain(groups, "groups")
     return y, groups, confounds, train_on
 

@@ -41,7 +41,7 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging
-from .design import warn_of_absent_classes, warn_of_design
+from .problems import warn_of_absent_classes, warn_of_design
 from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
@@ -208,7 +208,7 @@ def make_analysis(
     scoring, functions, n_scalar = _check_scores(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
     classes, codes, groups = _check_trials(y, n_trials, groups)
-    folds, name = _draw_folds(cv, codes, groups, classes, n_test, train_on)
+    folds, name = draw_folds(cv, codes, groups, classes, n_test, train_on)
     learned = Learned(check_steps(preprocess), confounds, confounds_test)
     check_foldwise(learned, preprocess, folds, kernel, how.average)
     how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
@@ -373,7 +373,7 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
     return permutations, of_all, None
 
 
-def _draw_folds(cv, codes, groups, classes, n_test, train_on):
+def draw_folds(cv, codes, groups, classes, n_test, train_on):
     """Return the folds, None for a test on other trials, and their name."""
     if train_on is not None:
         return _draw_cross_folds(cv, codes, groups, classes, train_on)

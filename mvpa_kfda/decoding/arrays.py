@@ -15,6 +15,7 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.decoding import DecodingResult, TimeRegressionResult
 from ..results.epochs import TimeResult
+from ..results.kinds import keeps_warnings
 from ..utils.checks import (
     Precision,
     Seed,
@@ -36,6 +37,7 @@ from .repeats import Repeating
 from .sizes import Maps
 
 
+@keeps_warnings
 def cross_validate(
     X: ArrayLike,
     y: ArrayLike,
@@ -260,6 +262,7 @@ def cross_validate(
     )
 
 
+@keeps_warnings
 def decode_arrays(
     X: ArrayLike,
     y: ArrayLike,

@@ -26,7 +26,8 @@ import numpy as np
 
 from ..kfda.folds import Folds
 from ..kfda.kernels import Kernel, KernelChoice, Precomputed
-from ..utils.checks import check_count, warn
+from ..utils.checks import check_count
+from ..utils.problems import Problem
 
 
 def _mean(data, members, axis):
@@ -218,7 +219,8 @@ def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
     if equalize:
         n_averages = _equal(k, counts, folds, groups, classes)
     n_flat = n_averages[counts > 0]
-    _warn_of_single_folds(k, fold_of, class_of, n_flat, folds, classes)
+    for problem in _find_single_folds(k, fold_of, class_of, n_flat, folds, classes):
+        problem.warn()
     return Cells(k, unit, counts, n_averages)
 
 
@@ -309,23 +311,23 @@ def _group(cells, codes, seed):
     return members[np.argsort(members[:, 0])]
 
 
-def warn_of_left_out(cells, folds, groups, classes):
-    """Warn of classes with too few trials somewhere to be averaged there."""
+def find_left_out(cells, folds, groups, classes):
+    """Return the `Problem` of a class too small somewhere to be averaged, or None."""
     few = np.argwhere((cells.counts > 0) & (cells.counts < cells.k))
     if not len(few):
-        return
+        return None
     unit, code = few[0]
     trial = np.flatnonzero(cells.unit == unit)[0]
     where = f"test set {_sets_of(folds, cells.unit)[unit]} of {folds.name}"
     if groups is not None:
         where = f"group {str(groups[trial])!r} in {where}"
     n = cells.counts[unit, code]
-    warn(
+    text = (
         f"average={cells.k} leaves no average of class {str(classes[code])!r} in "
         f"{where}, which holds {n} of its trials: they are left out. Use average={n} "
-        "or less, or average='max'.",
-        UserWarning,
+        "or less, or average='max'."
     )
+    return Problem("left_out", text, {"class": int(code), "n_trials": int(n)})
 
 
 def _unit(groups):
@@ -371,16 +373,16 @@ def _check_folds(k, fold_of, counts, folds, groups):
     )
 
 
-def _warn_of_single_folds(k, fold_of, class_of, n_averages, folds, classes):
-    """Warn where a model has no average of a class to be trained with."""
+def _find_single_folds(k, fold_of, class_of, n_averages, folds, classes):
+    """Yield a `Problem` for each class that some model has no average of."""
     for c in np.unique(class_of):
         here = (class_of == c) & (n_averages > 0)
         trained = len(np.unique(fold_of[class_of == c])) > 1  # on single trials
         if trained and len(np.unique(fold_of[here])) == 1:
             label = c if classes is None else classes[c]
-            warn(
+            text = (
                 f"All averages of class {str(label)!r} are in one test set of "
                 f"{folds.name}, whose model has none to learn the class from. Use a "
-                f"smaller average than {k}, or fewer, larger test sets.",
-                UserWarning,
+                f"smaller average than {k}, or fewer, larger test sets."
             )
+            yield Problem("absent", text, {"class": int(c)})

@@ -1,268 +1,533 @@
-r"""Problems of a design: what lets the order of trials pass for what is decoded.
+"""The design of an analysis: trials by run and class, folds, what may be exchanged."""
 
-Whatever drifts in the course of a recording (fatigue, movement, electrodes) is alike in
-trials that are near in time, and alike at the same position of every run. A check
-compares the order of the labels with `_MOST` random orders within groups, drawn with a
-fixed seed. It finds a problem only where none of them goes as far and what is seen is
-large enough to matter, so that a randomised design is hardly ever warned of.
+from __future__ import annotations
 
-- Order: pairs of trials of two groups at the same position that are of one class.
-- Blocks: changes of the class from one trial of a group to the next.
-
-Besides, a class may be absent from what a model is trained on.
-"""
-
+import textwrap
+import warnings
 from dataclasses import dataclass, field
+from numbers import Integral
+from os import PathLike
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
-from ..utils.checks import warn
+from ..data.confounds import Confounds, read_each
+from ..data.images import read_labels
+from ..inference.permutation import (
+    Permute,
+    find_biased,
+    find_exchange,
+    find_few,
+)
+from ..kfda.arguments import CrossValidation
+from ..kfda.folds import Folds, find_cut_groups, left_out_folds
+from ..results.base import SubjectResult
+from ..results.kinds import figure_method
+from ..utils.advice import described, is_foreign
+from ..utils.checks import check_count, check_labels, check_option, counted
+from ..utils.problems import Problem
+from ..viz.design import plot_design
+from ..viz.notebook import make_html
+from .analysis import draw_folds
+from .problems import (
+    count_by_group,
+    find_absent_class,
+    find_confounded,
+    find_in_order,
+    find_leak,
+    find_missing_class,
+    find_unequal,
+    measure_confounds,
+)
 
-#: Random orders that are drawn at most, and at a time.
-_MOST, _AT_A_TIME = 9999, 20
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-#: Standard deviations from which on no more orders need to be drawn, but this many.
-_FAR, _ENOUGH = 10.0, 100
+#: Classes that a line names one by one.
+_NAMED = 6
 
-#: How alike the order has to be in different groups: 0 as by chance, 1 the same.
-_ALIKE = 0.15
-#: The same where classes come in blocks: few blocks are often alike by chance.
-_ALIKE_BLOCKS = 0.5
-
-#: Blocks have fewer changes of the class, as a part of those in random order.
-_FEW_CHANGES = 0.7
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something about a design that a result has to be read with."""
-
-    #: "order", "blocks" or "absent".
-    name: str
-    #: What was seen, why it matters and what to do.
-    text: str
-    #: What was seen, in numbers.
-    numbers: dict = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class _Trials:
-    """Trials in the order of time within groups, one group after the other."""
-
-    codes: np.ndarray  #: the class of each, (n,)
-    group: np.ndarray  #: the number of its group, (n,)
-    #: Its position in the group, (n,): its rank, and the number that it was given.
-    ranks: np.ndarray
-    numbers: np.ndarray
-
-    @property
-    def together(self):
-        """Mark trials (n - 1,) that the next one of their group follows."""
-        return self.group[1:] == self.group[:-1]
-
-    def changes(self, labels):
-        """Count changes of the class, (B,), in labels (B, n)."""
-        return np.count_nonzero((labels[:, 1:] != labels[:, :-1])[:, self.together], 1)
-
-    def agreements(self, labels, position):
-        """Count pairs at one position that are of one class, (B,), in labels (B, n)."""
-        n_classes = int(self.codes.max()) + 1
-        n_cells = n_classes * (int(position.max()) + 1)
-        cells = position * n_classes + labels
-        cells = cells + n_cells * np.arange(len(labels))[:, np.newaxis]
-        counts = np.bincount(cells.ravel(), minlength=n_cells * len(labels))
-        return _pairs(counts.reshape(len(labels), n_cells)).sum(axis=1)
-
-    def windows(self):
-        """Return numbers (n,) of the smallest windows that hold the same classes each.
-
-        They are as long as a group where classes are not balanced in less.
-        """
-        longest = int(np.gcd.reduce(np.bincount(self.group)))
-        for size in range(2, longest + 1):
-            if longest % size:
-                continue
-            window = np.arange(len(self.codes)) // size
-            counts = np.zeros((window[-1] + 1, int(self.codes.max()) + 1), int)
-            np.add.at(counts, (window, self.codes), 1)
-            if (counts == counts[0]).all():
-                return window
-        return self.group
+#: How the schemes of permutations are worded.
+_SCHEMES = {
+    "within_folds": "exchanged among trials of the same training and test sets",
+    "within_groups": "exchanged among the trials of a group",
+    "groups": "of whole groups exchanged",
+    "free": "exchanged among all trials",
+}
 
 
-def _pairs(counts):
-    """Return how many pairs there are in so many."""
-    return counts * (counts - 1) // 2
+@dataclass(frozen=True, eq=False, repr=False)
+class Design:
+    """What is decoded by what, as :func:`check_design` found it.
 
-
-def find_problems(codes, groups=None, numbers=None):
-    """Look for problems in the order of labels.
+    ``print(design)`` says it in words, ``design.plot()`` shows it.
 
     Parameters
     ----------
-    codes : array of int, shape (n_trials,)
-        Class of each trial, numbered from 0.
-    groups : array, shape (n_trials,) | None
-        Runs, sessions or subjects.
-    numbers : array of int, shape (n_trials,) | None
-        The number of each trial in the recording, of which some may be missing. None:
-        the trials are in order, as far as is known.
+    classes : array, shape (c,)
+        The labels of the classes; empty where numbers are predicted.
+    y : array, shape (n,)
+        Class of every trial, an index into `classes`, or its number.
+    groups : array, shape (n,), or None
+        Group of every trial.
+    folds : list of (train, test), or None
+        Row indices of every fold; None where other trials are tested, or folds could
+        not be made.
+    blocks : array of int, shape (n,), or None
+        The block that the label of every trial stays in when labels are permuted, -1
+        for a label that is never permuted; None without permutations.
+    parameters : dict
+        ``"cv"``, ``"permute"`` (the scheme), ``"n_permutations"``, ``"arrangements"``
+        (the number of distinct ones, inf if past counting), each where it is known.
+    problems : list of Problem
+        What was found: each has a ``name``, a ``text``, a ``severity`` ("error": it
+        cannot be decoded so; "warning": the decoding functions warn, or should be
+        heard as if they did; "note") and ``numbers``.
+    confounds : DataFrame
+        Of every confound ``eta_squared``, the share of its variance that classes
+        explain, and ``p`` by permutation, corrected for their number.
+    chosen : array of bool, shape (n,), or None
+        Which trials are trained with and never tested; None: any may be.
+    noun : str
+        What a row of `y` is: ``"trial"`` or ``"average"``.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import check_design
+    >>> design = check_design(["cat", "dog", "dog", "cat"] * 6, cv=4)
+    >>> design.table
+           cat  dog  trials test_sets
+    group
+    all     12   12      24    0 to 3
+    """
+
+    classes: NDArray
+    y: NDArray
+    groups: NDArray | None = None
+    folds: list[tuple[NDArray, NDArray]] | None = None
+    blocks: NDArray | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    confounds: DataFrame = field(default_factory=pd.DataFrame)
+    chosen: NDArray | None = None
+    noun: str = "trial"
+
+    @property
+    def table(self) -> DataFrame:
+        """Trials of every class in every group, and the test sets that hold some.
+
+        Of numbers their mean, and the smallest and the largest.
+        """
+        n = len(self.y)
+        groups = np.full(n, "all") if self.groups is None else self.groups
+        names, group = np.unique(groups, return_inverse=True)
+        group = group.reshape(-1)
+        columns = {}
+        if len(self.classes):
+            counts = count_by_group(self.y, groups, len(self.classes))[1]
+            columns = {x: counts[:, k] for k, x in enumerate(self.classes.tolist())}
+        table = pd.DataFrame(columns, index=pd.Index(names, name="group"))
+        table["trials"] = np.bincount(group)
+        if not len(self.classes):
+            values = pd.Series(self.y).groupby(group)
+            for name in ("mean", "min", "max"):
+                table[name] = values.agg(name).to_numpy()
+        if self.folds is not None:
+            sets = [np.unique(group[test]) for _, test in self.folds]
+            inside = [
+                [f for f, held in enumerate(sets) if i in held]
+                for i in range(len(names))
+            ]
+            table["test_sets"] = [_word_numbers(numbers) for numbers in inside]
+        return table
+
+    plot = figure_method(plot_design)
+
+    def _summary(self):
+        """Return what there is in words, without the problems, as one line."""
+        return "; ".join(self._words().values())
+
+    def _words(self):
+        """Return what there is in words, by what it is about."""
+        words = {"Trials": self._worded_trials()}
+        cv = self.parameters.get("cv")
+        if self.folds is not None:
+            name = f" ({cv})" if cv else ""
+            words["Folds"] = f"{counted(len(self.folds), 'fold')}{name}"
+        elif cv:
+            words["Folds"] = str(cv)
+        if self.blocks is not None:
+            words["Exchanged"] = self._worded_exchange()
+        return words
+
+    def _worded_trials(self):
+        """Word trials, classes and groups."""
+        parts = [counted(len(self.y), self.noun)]
+        if len(self.classes):
+            numbers = np.bincount(self.y, minlength=len(self.classes))
+            pairs = zip(self.classes, numbers, strict=True)
+            each = ", ".join(f"{name} {number}" for name, number in pairs)
+            named = f" ({each})" if len(self.classes) <= _NAMED else ""
+            parts.append(f"{len(self.classes)} classes{named}")
+        if self.groups is not None:
+            parts.append(counted(len(np.unique(self.groups)), "group"))
+        if self.chosen is not None:
+            parts.append(f"trained with {int(self.chosen.sum())}, the others tested")
+        return ", ".join(parts)
+
+    def _worded_exchange(self):
+        """Word what may be exchanged, and how many arrangements there are."""
+        parameters = self.parameters
+        moved = "labels" if len(self.classes) else "values"
+        words = f"{moved} {_SCHEMES[parameters['permute']]}"
+        count = parameters.get("arrangements")
+        if count is None:
+            return words
+        number = f"{count:,}" if count < 1e6 else f"{float(count):.1e}"
+        number = "more than 1e300" if number == "inf" else number
+        return f"{words}, {number} arrangements"
+
+    def __repr__(self):
+        """Describe the design in one line."""
+        return f"<Design: {self._summary()}; {self._worded_problems()}>"
+
+    def _worded_problems(self):
+        """Word how many problems there are, and which."""
+        names = ", ".join(dict.fromkeys(each.name for each in self.problems))
+        if not names:
+            return "no problem found"
+        return f"{counted(len(self.problems), 'problem')}: {names}"
+
+    def __str__(self):
+        """Say all that is known, problems in full."""
+        lines = [f"{name}: {words}" for name, words in self._words().items()]
+        for name, row in self.confounds.iterrows():
+            shares = f"eta squared {row['eta_squared']:.2f} (p = {row['p']:.2g})"
+            lines.append(f"Confound, {name}: {shares}")
+        lines.append(self._worded_problems().capitalize())
+        for each in self.problems:
+            text = f"- {each.name} ({each.severity}): {each.text}"
+            lines += textwrap.wrap(text, 88, subsequent_indent="  ")
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        """Describe the design in a notebook, with its picture."""
+        facts = self._words()
+        facts["Problems"] = self._worded_problems()
+        facts |= {f"{x.name} ({x.severity})": x.text for x in self.problems}
+        return make_html(self, facts)
+
+
+def check_design(
+    y: ArrayLike | tuple[DataFrame | str | PathLike[str], str],
+    groups: ArrayLike | str | None = None,
+    cv: CrossValidation = None,
+    *,
+    confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
+    n_permutations: int = 1000,
+    permute: Permute = "auto",
+) -> Design:
+    """Look for problems of a design, before anything is decoded.
+
+    Finds what the decoding functions would warn of or refuse, and some more, from
+    labels alone: classes missing from runs, unequal classes, folds that cut through
+    runs, an order of trials that is the same in all runs, blocks that last, classes
+    that a model never sees, too few arrangements of the labels for the permutations,
+    and confounds that follow the classes.
+
+    Parameters
+    ----------
+    y : array_like, shape (n_trials,) | tuple of (table, column)
+        Class labels: strings, whole numbers or booleans; two or more classes. In the
+        order of recording. A tuple names the column of a DataFrame (such as
+        ``epochs.metadata``) or of a .tsv or .csv file.
+    groups : array_like, shape (n_trials,) | str | None
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them. A string is a column of
+        y's table.
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave one group out when `groups` are given, else 10 stratified folds. An
+        int: that many stratified folds, as in scikit-learn. Training sets may be any
+        trials outside their test set; if some are not all of them, a relative `reg` and
+        the width of a kernel are those of each training set. Test sets may overlap or
+        miss trials. The folds are drawn once, from the observed labels, and kept for
+        all permutations.
+    confounds : str | list of str | array_like, shape (n_trials, ...) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts are categories. Here
+        each is compared with the classes. A string or list of strings: columns of the
+        table of `y`.
+    train_on : str | array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression. A string is a query on the table of `y`.
+    n_permutations : int
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
 
     Returns
     -------
-    problems : list of Problem
-        Those that were found.
+    design : Design
+        ``.problems``, ``.table`` (trials by group and class), ``.plot()``, and
+        ``print(design)`` for all of it in words.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where labels, groups, confounds or `train_on` do not fit each other. What the
+        decoding functions refuse about folds and permutations is a problem of severity
+        "error" instead.
+
+    Examples
+    --------
+    Every run has the same order:
+
+    >>> import numpy as np
+    >>> from mvpa_kfda import check_design
+    >>> order = np.random.default_rng(0).permutation(["cat", "dog"] * 12)
+    >>> runs = np.repeat([1, 2, 3, 4], 24)
+    >>> design = check_design(np.tile(order, 4), runs)
+    >>> [problem.name for problem in design.problems]
+    ['order']
+    >>> design.table
+           cat  dog  trials test_sets
+    group
+    1       12   12      24         0
+    2       12   12      24         1
+    3       12   12      24         2
+    4       12   12      24         3
     """
-    trials = _in_time(codes, groups, numbers)
-    blocks = _find_blocks(trials, numbers is not None or groups is not None)
-    alike = _ALIKE_BLOCKS if blocks else _ALIKE
-    return [*_find_order(trials, alike), *blocks]
-
-
-def warn_of_design(analysis, numbers=None):
-    """Warn of the problems in the order of labels that an analysis runs into."""
-    codes, groups, chosen = analysis.single
-    permutations = analysis.permutations
-    one_by_one = permutations.n_permutations and permutations.scheme != "groups"
-    cut = groups is None and analysis.folds is not None
-    if chosen is not None:  # the others' labels are never trained with
-        cut &= len(analysis.folds.tests) > 1
-        codes, groups, numbers = (
-            None if each is None else each[chosen] for each in (codes, groups, numbers)
+    if is_foreign(y):
+        raise TypeError(
+            f"y must hold labels; got {described(y)}, which check_design has no need "
+            "of. Give one label for each trial; those of epochs are (epochs.metadata, "
+            "column) or epochs.events[:, 2]."
         )
-    for problem in find_problems(codes, groups, numbers):
-        if problem.name != "blocks" or one_by_one or cut:
-            warn(problem.text, UserWarning)
-
-
-def find_absent_class(folds, codes, classes):
-    """Return the `Problem` of a fold whose model has never seen a class, or None."""
-    for number, (train, _) in enumerate(folds.pairs):
-        absent = np.flatnonzero(np.bincount(codes[train], minlength=len(classes)) == 0)
-        if len(absent):
-            where = "All trials of class {!r} are in the test set"
-            if folds.trains is not None:
-                where = "No trial of class {!r} is in the training set"
-            text = (
-                f"{where.format(str(classes[absent[0]]))} of fold {number} of "
-                f"{folds.name}: its model has never seen the class and cannot predict "
-                "it. Use shuffled or stratified folds, or groups that hold several "
-                "classes."
-            )
-            return Problem("absent", text, {"fold": number, "class": int(absent[0])})
-    return None
-
-
-def warn_of_absent_classes(folds, codes, classes):
-    """Warn where the model of a fold has never seen a class of the observed labels."""
-    problem = find_absent_class(folds, codes, classes)
-    if problem:
-        warn(problem.text, UserWarning)
-
-
-def _in_time(codes, groups, numbers):
-    """Return the `_Trials` in the order of their numbers."""
-    n = len(codes)
-    numbers = np.arange(n) if numbers is None else np.asarray(numbers)
-    group = np.zeros(n, int)
-    if groups is not None:
-        group = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    order = np.lexsort((numbers, group))
-    numbers, group = numbers[order], group[order]
-    first = np.flatnonzero(np.diff(group, prepend=-1))[group]
-    return _Trials(
-        np.asarray(codes, np.intp)[order],
-        group,
-        np.arange(n) - first,
-        numbers - numbers[first],
+    y, groups, columns, train_on = read_labels(
+        y, groups, confounds, train_on, read_each
+    )
+    n_permutations = check_count("n_permutations", n_permutations)
+    check_option("permute", permute, get_args(Permute))
+    if isinstance(cv, Integral):
+        check_count("cv", cv, minimum=2)
+    classes, codes = check_labels(y, len(y))
+    if groups is not None and len(groups) != len(y):
+        raise ValueError(
+            f"groups has {len(groups)} values for {len(y)} trials. Give one for each."
+        )
+    folds, problems = _make_folds(cv, codes, groups, classes, train_on)
+    chosen = None if train_on is None else train_on.mask
+    blocks, parameters, found = None, {}, []
+    if folds is not None:
+        parameters["cv"] = folds.name.removeprefix("cv=")
+        if n_permutations:
+            labels = codes, folds, groups, chosen
+            blocks, more, found = _exchange(*labels, n_permutations, permute)
+            parameters |= more
+    one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
+    problems += _of_labels(codes, groups, classes, chosen, folds, one_by_one) + found
+    table = _compare_confounds(columns, codes, groups)
+    problems += find_confounded(table.index, table["eta_squared"], table["p"])
+    return Design(
+        classes,
+        codes,
+        groups,
+        None if folds is None else folds.pairs,
+        blocks,
+        parameters,
+        problems,
+        table,
+        chosen,
     )
 
 
-def _beyond_chance(statistic, codes, windows):
-    """Return what random orders give on average, and whether none gives as much.
+def design_of(result: SubjectResult) -> Design:
+    """Return the design of a result, as far as the result knows it.
 
-    Labels are shuffled within windows (n,), numbered from 0 in ascending order.
+    Confounds are not kept, nor are numbers of dropped trials. Of repeats the first is
+    shown. Where trials were averaged, the design is that of the averages.
+
+    Parameters
+    ----------
+    result : result of one subject
+        Of classification or regression, at any positions.
+
+    Returns
+    -------
+    design : Design
+        As of :func:`mvpa_kfda.check_design`. Without permutations nothing is known of
+        what may be exchanged.
+
+    Raises
+    ------
+    TypeError
+        If it is a result of a group or a comparison, which has no trials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate
+    >>> from mvpa_kfda.decoding.design import design_of
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 5)), np.tile([0, 1], 20)
+    >>> design_of(cross_validate(X, y, cv=5, n_permutations=99, random_state=0))
+    <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (StratifiedKFold(n_splits=5, \
+random_state=None, shuffle=False)); labels exchanged among trials of the same \
+training and test sets, 1.7e+09 arrangements; no problem found>
     """
-    rng, drawn = np.random.default_rng(0), np.empty(0)
-    observed = statistic(codes[np.newaxis])[0]
-    while len(drawn) < _MOST:
-        keys = windows + rng.random((min(_AT_A_TIME, _MOST - len(drawn)), len(codes)))
-        drawn = np.append(drawn, statistic(codes[np.argsort(keys, axis=1)]))
-        if drawn.max() >= observed:
-            return drawn.mean(), False
-        far = observed - drawn.mean() > _FAR * drawn.std()
-        if len(drawn) >= _ENOUGH and far:
-            break
-    return drawn.mean(), True
-
-
-def _find_order(trials, alike):
-    """Find labels that come in the same order in every group."""
-    n_groups = int(trials.group[-1]) + 1
-    if n_groups == 1:
-        return []
-    windows = trials.windows()
-    # Where trials were dropped, those that are left have their place by the numbers.
-    dropped = not np.array_equal(trials.ranks, trials.numbers)
-    for position in (trials.ranks, trials.numbers)[: 1 + dropped]:
-        position = np.unique(position, return_inverse=True)[1].reshape(-1)
-        n_pairs = _pairs(np.bincount(position)).sum()
-        if n_pairs == 0:
-            continue
-
-        def agreements(labels, position=position):
-            return trials.agreements(labels, position)
-
-        # Designs that are balanced within windows are compared with others that are.
-        chance, found = _beyond_chance(agreements, trials.codes, windows)
-        observed = agreements(trials.codes[np.newaxis])[0]
-        if found and observed - chance >= alike * (n_pairs - chance):
-            shares = float(observed / n_pairs), float(chance / n_pairs)
-            numbers = {"n_groups": n_groups, "agreement": shares[0]}
-            text = _word_order(n_groups, *shares)
-            return [Problem("order", text, numbers | {"by_chance": shares[1]})]
-    return []
-
-
-def _word_order(n_groups, share, by_chance):
-    """Say that the order is the same in all groups."""
-    return (
-        f"The order of the classes is alike in the {n_groups} groups: trials at the "
-        f"same position of two groups are of one class in {share:.0%} of the cases; in "
-        f"random order it would be {by_chance:.0%}. So the position tells the class, "
-        "and whatever changes in the course of a group can be decoded. Neither folds "
-        "that leave groups out nor permutations help against it. Randomise the order "
-        "in every group anew. In recorded data compare with what is decoded before the "
-        "stimulus, or from the position alone. If the rows are only sorted so, and "
-        "were recorded in other orders, nothing is wrong."
+    if not isinstance(result, SubjectResult):
+        raise TypeError(
+            f"A {type(result).__name__} has no trials, so no design. Give a result of "
+            "one subject, such as one of those that it was made of."
+        )
+    parameters, folds, groups = result.parameters, _folds_of(result), result.groups
+    n = len(result.y) // result._n_repeats
+    y, groups = result.y[:n], None if groups is None else groups[:n]
+    chosen = None if folds is None else folds.chosen
+    known = {"cv": str(parameters.get("cv"))} if "cv" in parameters else {}
+    blocks = None
+    if result.n_permutations and parameters.get("permute") in _SCHEMES:
+        blocks, more = _exchange_of(result, y, folds, groups, chosen)
+        known |= more
+    problems = []
+    if len(result.classes):
+        one_by_one = blocks is not None and known["permute"] != "groups"
+        trials = y, groups, result.classes, chosen, folds, one_by_one
+        problems = _of_labels(*trials, in_time=result.members is None)
+    leak = folds is not None and find_leak(folds, groups)
+    if leak:
+        problems.insert(0, leak)
+    few = find_few(known.get("arrangements", np.inf), result.n_permutations, "")
+    if few and few.severity == "warning":
+        scheme = known["permute"]
+        problems.append(find_few(known["arrangements"], result.n_permutations, scheme))
+    return Design(
+        result.classes,
+        y,
+        groups,
+        None if folds is None else folds.pairs,
+        blocks,
+        known,
+        problems,
+        chosen=chosen,
+        noun="trial" if result.members is None else "average",
     )
 
 
-def _find_blocks(trials, in_time):
-    """Find labels that last for many trials."""
-    observed = trials.changes(trials.codes[np.newaxis])[0]
-    if not in_time and observed == trials.codes.max():
-        return []  # a table that is sorted by class says nothing about time
-    lasting, found = _beyond_chance(
-        lambda labels: -trials.changes(labels), trials.codes, trials.group
-    )
-    by_chance = -float(lasting)
-    if not found or observed >= _FEW_CHANGES * by_chance:
-        return []
-    numbers = {"changes": int(observed), "by_chance": by_chance}
-    return [Problem("blocks", _word_blocks(observed, by_chance), numbers)]
+def _make_folds(cv, codes, groups, classes, train_on):
+    """Return the folds, None where they are refused, and the problems about them."""
+    if not hasattr(cv, "split") and not isinstance(cv, str | type):
+        cv = list(cv) if hasattr(cv, "__iter__") else cv  # it is gone through twice
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is listed here
+            folds, _ = draw_folds(cv, codes, groups, classes, None, train_on)
+    except ValueError as error:
+        return None, [Problem("folds", str(error), severity="error")]
+    found = find_cut_groups(cv, groups) or find_leak(folds, groups)
+    found = found, find_absent_class(folds, codes, classes)
+    return folds, [problem for problem in found if problem]
 
 
-def _word_blocks(changes, by_chance):
-    """Say that labels come in blocks."""
-    times = "once" if changes == 1 else f"{changes} times"
-    return (
-        f"The label changes {times} from one trial to the next; in random order it "
-        f"would change about {by_chance:.0f} times. Trials that are near in time are "
-        "alike, volumes of a time series most of all, so that those of a block are not "
-        "independent: permuting them one by one gives p-values that are too small, and "
-        "without groups they are both trained with and tested. Decode the mean of each "
-        "block, or one estimate per trial, with runs as groups, or give the number of "
-        "each block as groups. If the rows are only sorted by class, and were recorded "
-        "in another order, nothing is wrong."
+def _of_labels(codes, groups, classes, chosen, folds, one_by_one, in_time=True):
+    """Return the problems of labels: their numbers and, if it is known, their order."""
+    found = [
+        find_missing_class(codes, groups, classes),
+        find_unequal(codes, classes),
+    ]
+    found = [problem for problem in found if problem]
+    if in_time:
+        found += find_in_order(codes, groups, chosen, None, folds, one_by_one)
+    return found
+
+
+def _exchange(codes, folds, groups, chosen, n_permutations, permute):
+    """Return the blocks (n,) of exchange, what is known of it, and its problems."""
+    blocks, moved = np.full(len(codes), -1), np.arange(len(codes))
+    if chosen is not None:
+        moved, folds = np.flatnonzero(chosen), left_out_folds(folds)
+        codes, groups = codes[chosen], None if groups is None else groups[chosen]
+    try:
+        options = {"folds": folds, "groups": groups, "permute": permute}
+        found = find_exchange(codes, n_permutations, **options)
+    except ValueError as error:
+        return None, {}, [Problem("exchange", str(error), severity="error")]
+    blocks[moved] = found.blocks
+    known = {"permute": found.scheme, "n_permutations": n_permutations}
+    problems = (
+        find_biased(permute, folds),
+        find_few(found.count, n_permutations, found.scheme),
     )
+    problems = [problem for problem in problems if problem]
+    return blocks, known | {"arrangements": found.count}, problems
+
+
+def _exchange_of(result, y, folds, groups, chosen):
+    """Return the blocks (n,) of exchange in a result, and what is known of it."""
+    parameters, p = result.parameters, result.n_permutations
+    codes = np.unique(y, return_inverse=True)[1].reshape(-1)
+    if parameters.get("mode") == "other_labels":  # two labels move as one
+        codes = codes * len(result.classes) + result.y_test
+    labels = codes, folds, groups, chosen
+    blocks, known, _ = _exchange(*labels, p, parameters["permute"])
+    if result.members is not None and result._n_repeats > 1:  # trials are exchanged
+        known.pop("arrangements", None)
+    if parameters.get("exact"):
+        known["arrangements"] = p + 1
+    return blocks, known | {"permute": parameters["permute"], "n_permutations": p}
+
+
+def _folds_of(result):
+    """Return the folds of the first repeat; None where other trials were tested."""
+    if result.parameters.get("mode") == "other_trials":
+        return None
+    r = result._n_repeats
+    n, n_folds = len(result.y) // r, len(result.tests) // r
+    chosen = result._chosen
+    if chosen is not None:
+        chosen = np.isin(np.arange(n), chosen)
+    name = str(result.parameters.get("cv", "the folds"))
+    return Folds(
+        result.tests[:n_folds],
+        n,
+        None,
+        name,
+        None if result.trains is None else result.trains[:n_folds],
+        chosen,
+    )
+
+
+def _compare_confounds(columns, codes, groups):
+    """Return a table of how far every confound follows the classes."""
+    table = pd.DataFrame(columns=["eta_squared", "p"], index=list(columns), dtype=float)
+    if not columns:
+        return table
+    # The category left out by the regression counts as the others do.
+    whole = [
+        values
+        if values.shape[1] == 1
+        else np.column_stack([values, 1 - values.sum(axis=1)])
+        for values in columns.values()
+    ]
+    table["eta_squared"], table["p"] = measure_confounds(whole, codes, groups)
+    return table
+
+
+def _word_numbers(numbers):
+    """Word ascending numbers: "0", "0, 2" or "0 to 9"."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))

@@ -37,6 +37,7 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
+from ..results.kinds import keeps_warnings
 from ..results.patterns import pack_info
 from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
@@ -159,6 +160,7 @@ def decode_epochs(
 ) -> TimeRegressionResult: ...
 
 
+@keeps_warnings
 def decode_epochs(
     epochs,
     y=None,

@@ -39,6 +39,7 @@ from ..kfda.nystrom import Nystrom
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult
+from ..results.kinds import keeps_warnings
 from ..results.patterns import pack_info
 from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
 from .analysis import decode, make_analysis
@@ -333,6 +334,7 @@ def _average_both(analysis, data, data_test, kernel):
     return averaged, analysis.average(data_test, kernel, axis=1)[0]
 
 
+@keeps_warnings
 def generalize_arrays(
     X: ArrayLike,
     y: ArrayLike,
@@ -644,6 +646,7 @@ def _read_test(X_test, same_trials, data, starts, cut):
     return data_test, windows, None if same else data_test.shape[1]
 
 
+@keeps_warnings
 def generalize_epochs(
     epochs: BaseEpochs,
     y: EpochLabels = None,

@@ -49,6 +49,7 @@ from ..kfda.models import resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.images import VolumeResult
+from ..results.kinds import keeps_warnings
 from ..utils.checkpoint import digest
 from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
 from ..utils.memory import usable_memory
@@ -310,6 +311,7 @@ def _digested(positions, task):
     return [np.array(["patterns"]), *own]
 
 
+@keeps_warnings
 def searchlight(
     imgs: Images,
     y: Labels,
@@ -612,6 +614,7 @@ def searchlight(
     )
 
 
+@keeps_warnings
 def decode_regions(
     imgs: Images,
     y: Labels,

@@ -25,7 +25,7 @@ from sklearn import model_selection as ms
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, Permute, permute_labels
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
-from ..kfda.folds import Folds, make_folds, sees_labels
+from ..kfda.folds import Folds, find_cut_groups, make_folds, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
 from ..kfda.steps import Learned, check_steps
@@ -39,13 +39,13 @@ from ..metrics.names import (
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
+from ..results.kinds import keeps_warnings
 from ..utils.checks import (
     Precision,
     Seed,
     check_count,
     check_per_trial,
     draw_seed,
-    warn,
 )
 from ..utils.files import versions
 from ..utils.memory import check_memory
@@ -362,13 +362,9 @@ def _splitter(cv, groups):
     if cv is None and groups is None:
         return ms.KFold(10)
     if isinstance(cv, Integral):
-        if groups is not None:
-            warn(
-                f"cv={cv} makes folds without regard to the groups; they only restrict "
-                "the permutations. To keep groups apart, use cv=None (leave one group "
-                f"out) or cv=GroupKFold({cv}).",
-                UserWarning,
-            )
+        leak = find_cut_groups(cv, groups, "folds", "permutations")
+        if leak:
+            leak.warn()
         return ms.KFold(check_count("cv", cv, minimum=2))
     return cv
 
@@ -387,6 +383,7 @@ def _check_tuned(reg):
         raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
 
 
+@keeps_warnings
 def regress(
     X: ArrayLike,
     y: ArrayLike,

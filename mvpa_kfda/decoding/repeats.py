@@ -30,8 +30,8 @@ from .averaging import (
     Grouping,
     average_trials,
     count_cells,
+    find_left_out,
     folds_of_averages,
-    warn_of_left_out,
 )
 from .positions import GramPositions
 from .run import Task, models_of, score_models
@@ -587,7 +587,9 @@ class Repeating:
                 "holds trials of two classes. Leave n_repeats and average_test out, or "
                 "use n_permutations=0."
             )
-        warn_of_left_out(cells, folds, groups, classes)
+        left_out = find_left_out(cells, folds, groups, classes)
+        if left_out:
+            left_out.warn()
         return cells
 
     def plan(self, prepared, folds, labels, groups, seed, classes):

@@ -26,6 +26,7 @@ from ..inference.null import (
 from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
+from ..results.kinds import keeps_warnings
 from ..results.load import load_result
 from ..results.places import Places
 from ..utils.advice import advice
@@ -68,6 +69,7 @@ _DRAWN_BY = ("mvpa_kfda", "numpy")
 _RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
 
 
+@keeps_warnings
 def compare(
     result_a: ResultOrPath,
     result_b: ResultOrPath,

@@ -14,6 +14,7 @@ from scipy.stats import t as student
 
 from ..inference.clusters import batches
 from ..results.group import GroupResult
+from ..results.kinds import keeps_warnings
 from ..results.latency import Latency
 from ..results.load import load_result
 from ..utils.checks import (
@@ -189,6 +190,7 @@ class _Courses:
     chance: float
 
 
+@keeps_warnings
 def bootstrap_latency(
     results: Sequence[ResultOrPath] | GroupResult | str | PathLike[str],
     *,

@@ -16,6 +16,7 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.null import Alternative, FullNull
 from ..results.group import NULLS, GroupResult
+from ..results.kinds import keeps_warnings
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
@@ -117,6 +118,7 @@ METHODS = {
 MethodName = Literal["prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"] | str
 
 
+@keeps_warnings
 def group_inference(
     results: Sequence[ResultOrPath],
     method: MethodName = "prevalence",
@@ -415,6 +417,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "threshold": request.threshold,
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
+            "first_level": group.first_level,
         },
         versions=versions(),
     )

@@ -45,6 +45,9 @@ _DEFINING = (
     *("window_mode", "sfreq", "train_on", "n_repeats", "equalize", "average_test"),
 )
 
+#: What a group result tells of its subjects besides, where all are alike.
+_TOLD = ("cv", "n_folds", "preprocess", "n_confounds")
+
 #: Numbers that differ by less, as a part of the first, are the same.
 _SAME = 1e-6
 
@@ -81,6 +84,8 @@ class Subjects:
     one_sided: bool
     #: The largest ratio between the tested trials of two classes, of all subjects.
     unbalanced: float
+    #: How all of them were analysed, and their numbers of trials (S,).
+    first_level: dict
 
     def expand(self, values, fill=np.nan):
         """Put values (..., C) of the positions that count into the shape of the map."""
@@ -102,6 +107,7 @@ class _SubjectMaps:
     one_sided: bool
     unbalanced: float
     analysis: dict
+    told: dict
 
 
 def gather_subjects(
@@ -125,8 +131,9 @@ def gather_subjects(
             _read(entry, who, first, metric, need_nulls, resample, seen)
         )
     analyses = [maps.analysis for maps in subject_maps]
+    first_level = _shared([maps.told for maps in subject_maps])
     _tell_differences(words, analyses, len(words) if n_first is None else n_first)
-    return _join(names, words, subject_maps)
+    return _join(names, words, subject_maps, first_level)
 
 
 # --------------------------------------------------------------- the list and the names
@@ -286,6 +293,7 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
         analysis=_recorded(result),
+        told=_told(result),
     )
     if first is None:
         return maps
@@ -437,6 +445,30 @@ def _recorded(result):
     return analysis
 
 
+def _told(result):
+    """Return what a group result tells of how a subject was analysed."""
+    p = result.parameters
+    told = {name: p[name] for name in (*_DEFINING, *_TOLD) if name in p}
+    n_trials = result.n_tested // result._n_repeats
+    if result._chosen is None:
+        told["n_trials"] = n_trials
+    told["groups"] = result.groups is not None
+    return told | {"classes": list(map(str, result.classes))}
+
+
+def _shared(told):
+    """Return what is alike in all subjects, and the numbers of trials (S,) of each."""
+    first = told[0]
+    alike = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and _same(other[name], value) for other in told)
+    }
+    if all("n_trials" in each for each in told):
+        alike["n_trials"] = [each["n_trials"] for each in told]
+    return alike
+
+
 def nearest_voxels(space, onto):
     """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
     # One image, of the voxels' numbers, is resampled in place of every map.
@@ -466,7 +498,7 @@ def take_voxels(values, nearest):
 # ------------------------------------------------------------------------- all subjects
 
 
-def _join(names, words, subject_maps):
+def _join(names, words, subject_maps, first_level):
     """Put together the maps of the subjects, at the positions that count."""
     first, chances = subject_maps[0], np.array([maps.chance for maps in subject_maps])
     has_score = np.array([~np.isnan(maps.scores) for maps in subject_maps])
@@ -499,6 +531,7 @@ def _join(names, words, subject_maps):
         exempt=first.exempt[counted],
         one_sided=one_sided,
         unbalanced=unbalanced,
+        first_level=first_level,
     )
 
 

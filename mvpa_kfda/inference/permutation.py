@@ -14,8 +14,9 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import gammaln
 
-from ..utils.checks import check_count, check_option, check_per_trial, generator, warn
+from ..utils.checks import check_count, check_option, check_per_trial, generator
 from ..utils.memory import check_memory
+from ..utils.problems import Problem
 
 #: "auto" prefers to shuffle within folds when that leaves this many times more
 #: rearrangements than permutations: drawing with replacement then hardly repeats one.
@@ -169,30 +170,16 @@ def permute_labels(
     >>> permuted.exact
     True
     """
-    check_option("permute", permute, get_args(Permute))
-    n_permutations = check_count("n_permutations", n_permutations)
-    codes = _check_codes(codes, folds)
-    if groups is not None:
-        groups = check_per_trial(groups, len(codes), "groups")
+    codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
     rng = generator(random_state)
-    if permute == "auto":
-        scheme = _choose(codes, n_permutations, folds, groups)
-    else:
-        scheme = permute
-    units = _SCHEMES[scheme](codes, folds, groups)
     if n_permutations == 0:
         return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
     count = _count(units)
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
-    sees_labels = folds is not None and folds.sees_labels
-    if scheme == permute and scheme != "within_folds" and sees_labels:
-        warn(
-            f"permute={scheme!r} with {folds.name} gives a biased test: this splitter "
-            "draws its folds from the observed labels, but the permuted labels do not "
-            "fit these folds in the same way. The p-values come out too small. Use "
-            "permute='within_folds', or a splitter that does not look at the labels."
-        )
+    biased = find_biased(permute, folds)
+    if biased:
+        biased.warn(RuntimeWarning)
     exact = count <= n_permutations + 1
     n_rows = count if exact else n_permutations + 1
     check_memory(
@@ -202,15 +189,85 @@ def permute_labels(
     )
     if check is not None:
         check(n_rows - 1)
-    if count < FEWEST and exact:
-        warn(
-            f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
-            f"no p-value can be below 1/{count}. Use larger folds or more groups.",
-            UserWarning,
-        )
+    few = find_few(count, n_permutations, scheme)
+    if few and few.severity == "warning":
+        few.warn()
     shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     return Permutations(labels, scheme, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangements:
+    """Which labels may change places, and how many arrangements that allows."""
+
+    #: How the labels are shuffled, as in `Permutations`.
+    scheme: str
+    #: The block (n,) that the label of each trial never leaves.
+    blocks: np.ndarray
+    #: The number of distinct arrangements, inf where no float holds it.
+    count: float
+    #: Whether whole groups change places.
+    whole: bool
+
+
+def find_exchange(codes, n_permutations, *, folds, groups=None, permute="auto"):
+    """Return the `Arrangements` of `permute_labels`, which refuses the same."""
+    codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
+    count = _count(units)
+    if count == 1:
+        raise ValueError(_only_one(scheme, folds))
+    return Arrangements(scheme, units.blocks[units.of_trial], count, scheme == "groups")
+
+
+def find_biased(permute, folds):
+    """Return the `Problem` of a scheme asked for that does not fit the folds."""
+    sees_labels = folds is not None and folds.sees_labels
+    if permute in ("auto", "within_folds") or not sees_labels:
+        return None
+    text = (
+        f"permute={permute!r} with {folds.name} gives a biased test: this splitter "
+        "draws its folds from the observed labels, but the permuted labels do not "
+        "fit these folds in the same way. The p-values come out too small. Use "
+        "permute='within_folds', or a splitter that does not look at the labels."
+    )
+    return Problem("biased", text)
+
+
+def find_few(count, n_permutations, scheme):
+    """Return the `Problem` of fewer arrangements than are asked for, or None.
+
+    It is worth a warning where no p-value reaches 0.05.
+    """
+    if count > n_permutations + 1:
+        return None
+    smallest = f"no p-value can be below 1/{count}"
+    text = (
+        f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
+        f"{smallest}. Use larger folds or more groups."
+    )
+    numbers = {"arrangements": count, "n_permutations": n_permutations}
+    if count < FEWEST:
+        return Problem("few", text, numbers)
+    text = (
+        f"The labels have only {count} distinct arrangements (permute={scheme!r}), "
+        f"fewer than the {n_permutations:,} permutations asked for: each is taken "
+        f"once, p-values are exact, and {smallest}."
+    )
+    return Problem("few", text, numbers, "note")
+
+
+def _units_of(codes, n_permutations, folds, groups, permute):
+    """Return the checked codes, the scheme, and the units that change places."""
+    check_option("permute", permute, get_args(Permute))
+    n_permutations = check_count("n_permutations", n_permutations)
+    codes = _check_codes(codes, folds)
+    if groups is not None:
+        groups = check_per_trial(groups, len(codes), "groups")
+    scheme = permute
+    if permute == "auto":
+        scheme = _choose(codes, n_permutations, folds, groups)
+    return codes, scheme, _SCHEMES[scheme](codes, folds, groups)
 
 
 def _check_codes(codes, folds):

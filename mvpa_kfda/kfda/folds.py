@@ -20,7 +20,8 @@ from numbers import Integral
 import numpy as np
 from sklearn import model_selection as ms
 
-from ..utils.checks import check_count, warn
+from ..utils.checks import check_count
+from ..utils.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -280,18 +281,26 @@ def make_folds(cv, codes, groups=None, classes=None):
     return Folds(tests, len(codes), sees_labels, name, trains)
 
 
+def find_cut_groups(cv, groups, made="stratified folds", moved="label permutations"):
+    """Return the `Problem` of a number of folds, which does not regard groups."""
+    if groups is None or not isinstance(cv, Integral):
+        return None
+    text = (
+        f"cv={cv} makes {made} without regard to the groups; they only restrict the "
+        f"{moved}. To keep groups apart, use cv=None (leave one group out) or "
+        f"cv=GroupKFold({cv})."
+    )
+    return Problem("leak", text)
+
+
 def _check_cv(cv, groups):
     """Return a splitter object or the given iterable."""
     if cv is None:
         return ms.LeaveOneGroupOut() if groups is not None else ms.StratifiedKFold(10)
     if isinstance(cv, Integral):
-        if groups is not None:
-            warn(
-                f"cv={cv} makes stratified folds without regard to the groups; they "
-                "only restrict the label permutations. To keep groups apart, use "
-                f"cv=None (leave one group out) or cv=GroupKFold({cv}).",
-                UserWarning,
-            )
+        leak = find_cut_groups(cv, groups)
+        if leak:
+            leak.warn()
         return ms.StratifiedKFold(check_count("cv", cv, minimum=2))
     if hasattr(cv, "split") and not isinstance(cv, str | type):
         return cv

@@ -59,7 +59,15 @@ _MANY_SCORES = 5_000_000
 
 @record
 class Result:
-    """What can be saved: a frozen object whose fields are plain values."""
+    """What can be saved: a frozen object whose fields are plain values.
+
+    Parameters
+    ----------
+    warnings : tuple of str
+        What the call that made the result warned of, in its order.
+    """
+
+    warnings: tuple[str, ...] = ()
 
     def _convert(self, convert, *names):
         """Convert the values of some fields."""
@@ -299,6 +307,10 @@ class ScoreMap(Result):
         if np.isfinite(chance) and not self._is_difference:
             words += f" (chance {chance:.3f})"
         return f"{words} at {Places.of(self).word(best)}" if self.axes else words
+
+    def _worded_place(self, position):
+        """Word a position, counted along the whole map."""
+        return Places.of(self).word(position)
 
     def _worded_smallest_p(self, metric):
         """Word the smallest p-value, by the name of its row; nothing without any."""

@@ -20,6 +20,7 @@ from ..inference.corrections import (
 )
 from ..inference.null import Alternative, NullSummary
 from ..utils.checks import counted
+from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
@@ -68,6 +69,7 @@ class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray
     times: NDArray
 
     plot = figure_method(plot_time)
+    plot_recall = figure_method(plot_recall)
     plot_tuning = figure_method(plot_flexibility)
 
 
@@ -458,6 +460,7 @@ class GeneralizationResult(
             versions=self.versions,
             pattern_maps=patterns,
             info_fif=self.info_fif,
+            warnings=self.warnings,
         )
 
     plot = figure_method(plot_generalization)

@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ..metrics.roc import count_trained
-from .kinds import record
+from ..viz.confusion import plot_confusion
+from .kinds import figure_method, record
 
 
 @record
@@ -100,6 +101,8 @@ class EvidenceMixin:
         """
         scores = self._kept_scores("probabilities()")
         return softmax(self._n_train()[:, np.newaxis] * scores, axis=-1)
+
+    plot_confusion = figure_method(plot_confusion)
 
     def _kept_scores(self, what):
         """Return the class scores, or say how to have them."""

@@ -19,6 +19,7 @@ from ..inference.null import Alternative
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
+from ..viz.confusion import plot_confusion
 from ..viz.patterns import plot_patterns
 from .base import SubjectResult, SummariesMixin
 from .kinds import figure_method, result_kind
@@ -410,6 +411,7 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
         return peak_table(self, correction, alpha, metric, min_distance, min_score)
 
     plot = figure_method(plot_volume)
+    plot_confusion = figure_method(plot_confusion)
     plot_patterns = figure_method(plot_patterns)
 
 

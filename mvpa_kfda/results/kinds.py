@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from ..utils.checks import collected_warnings
+
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # typing's from Python 3.11 on
 else:
@@ -82,6 +84,20 @@ def _with_sizes(text, sizes):
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
 
     return re.sub(r"\(([^()]*positions\.\.\.[^()]*)\)", shape, text)
+
+
+def keeps_warnings(function: Callable[Options, Kind]) -> Callable[Options, Kind]:
+    """Let the result of a public function keep the warnings that the call gave."""
+
+    @wraps(function)
+    def call(*args, **options):
+        with collected_warnings() as texts:
+            result = function(*args, **options)
+        # The one way to set a field of a frozen object.
+        object.__setattr__(result, "warnings", tuple(dict.fromkeys(texts)))
+        return result
+
+    return call
 
 
 class figure_method(Generic[Options, Drawn]):

@@ -53,6 +53,8 @@ class Places:
     @classmethod
     def of(cls, result):
         """Return the places of a result's map."""
+        if isinstance(known := getattr(result, "places", None), cls):
+            return known  # of a group, or of a comparison
         return cls(
             type(result).__name__,
             dict(result.axes),

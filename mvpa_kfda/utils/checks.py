@@ -7,6 +7,8 @@ below the public functions trusts its input and checks nothing.
 import glob
 import inspect
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Literal
@@ -54,8 +56,31 @@ def word_bytes(size):
     return f"{size:g} bytes"
 
 
-def warn(message, category=RuntimeWarning):
-    """Warn at the first caller outside this package, however deep the call is."""
+#: What was warned of since `collected_warnings` began; None outside of it.
+_WARNED_OF = ContextVar("warned_of", default=None)
+
+
+@contextmanager
+def collected_warnings():
+    """Collect the texts of all warnings that follow, which are given as always."""
+    texts, outer = [], _WARNED_OF.get()
+    before = _WARNED_OF.set(texts)
+    try:
+        yield texts
+    finally:
+        _WARNED_OF.reset(before)
+        if outer is not None:
+            outer += texts
+
+
+def warn(message, category=RuntimeWarning, of_result=True):
+    """Warn at the first caller outside this package, however deep the call is.
+
+    With `of_result` the result of the call in progress keeps the text.
+    """
+    texts = _WARNED_OF.get()
+    if of_result and texts is not None:
+        texts.append(str(message))
     package = __name__.partition(".")[0] + "."
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(package):

@@ -139,6 +139,7 @@ def _n_workers(backend, n_jobs):
             f"process, {most}, so {most} will work. Give {most} or less, or -1 for all "
             "processors.",
             UserWarning,
+            of_result=False,  # the scores are the same with any number of workers
         )
     return most
 

@@ -105,6 +105,18 @@ def metric_label(metric):
     return known.label if known else metric.replace("_", " ").capitalize()
 
 
+#: Characters of a name that figures show.
+_LONGEST_NAME = 22
+
+
+def short_name(name):
+    """Return a name that is not too long, and that matplotlib takes as it is."""
+    name = str(name)
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 1] + "…"
+    return name.replace("$", r"\$")
+
+
 def label_of(result, metric):
     """Return the name of a result's map as an axis shows it."""
     if metric == BOUND:
@@ -233,16 +245,21 @@ def make_figure(result, **options):
             f"figure() makes a figure of its own and does not show it, so it takes no "
             f"{' and no '.join(taken)}; use plot() for that."
         )
+    return draw_apart(result.plot, **options)
+
+
+def draw_apart(plot, *args, **options):
+    """Call a function that plots; return a figure that pyplot does not know."""
     before = _APART.set(True)
     try:
-        drawn = result.plot(**options)
+        drawn = plot(*args, **options)
     finally:
         _APART.reset(before)
     return drawn.figure  # which a Figure has of itself, too
 
 
 def new_figure(figsize, layout=None):
-    """Return a new figure, of pyplot unless `make_figure` asks for it."""
+    """Return a new figure, of pyplot unless `draw_apart` asks for it."""
     if not _APART.get():
         from matplotlib.pyplot import figure
 

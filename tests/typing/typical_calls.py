@@ -40,6 +40,7 @@ from mvpa_kfda import (
     group_inference,
     load_result,
     regress,
+    report,
     searchlight,
     simulate_epochs,
     single_trial_betas,
@@ -206,3 +207,12 @@ def load() -> None:
     other = load_result("one-place.h5")
     assert isinstance(other, DecodingResult)
     print(other.roc())
+
+
+def report_results() -> None:
+    result = decode_arrays(X[:, :, np.newaxis], y)
+    page = report(result, "page.html", title="Cats and dogs", overwrite=True)
+    page.add_html("<p>More.</p>", title="More")
+    report([result, group_inference([result, result])], Path("page.html"))
+    report({"sub-01": result})
+    print(result.warnings)

@@ -18,6 +18,7 @@ from mvpa_kfda import (
     group_inference,
     load_result,
     regress,
+    report,
     searchlight,
     simulate_epochs,
     single_trial_betas,
@@ -54,3 +55,5 @@ Ridge()  # type: ignore
 group_inference([result], tail="greater")  # type: ignore
 compare(result, result, alternative="bigger")  # type: ignore
 load_result()  # type: ignore
+report(3)  # type: ignore
+report(result, filename="page.html")  # type: ignore

@@ -1,0 +1,1 @@
+"""From a BIDS dataset to a derivative dataset of decoding results."""

@@ -1,0 +1,150 @@
+"""What is done with the trials of a subject: one entry for each analysis."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..decoding.epochs import decode_epochs
+from ..decoding.generalization import generalize_epochs
+from ..decoding.images import decode_regions, searchlight
+from ..decoding.sizes import FULL_NULL_BYTES
+from .find import HEAD
+from .read import LABEL
+
+#: Corrections that need more of the permutations than their maxima, and those that need
+#: all of it.
+_OF_CLUSTERS = ("cluster", "tfce")
+_OF_ALL_MAPS = ("cluster-size", "max-step-down")
+
+#: Options that only some analyses have a use for.
+_EPOCHS = (
+    *("low_pass", "tmin", "tmax", "baseline", "reject", "picks", "window", "step"),
+)
+_IMAGES = ("estimate", "confounds", "delay", "smoothing_fwhm", "mask_img")
+
+
+@dataclass(frozen=True)
+class NamedAnalysis:
+    """An analysis that ``--analysis`` names."""
+
+    decode: Callable  #: (trials, options, method, checkpoint) -> result
+    images: bool  #: of images, else of epochs
+    own: tuple  #: options that not all analyses have a use for
+    maps: bool = False  #: whether its positions are voxels, in maps
+
+    def unused(self):
+        """Return the options that are for other analyses only."""
+        return {n for each in ANALYSES.values() for n in each.own} - {*self.own}
+
+    def check(self, name, unit, config):
+        """Refuse data of the other kind, and options of other analyses.
+
+        `config` maps options to their keys, their values, and whether they were given.
+        """
+        if self.images == (unit.datatype in HEAD):
+            fitting = [n for n, each in ANALYSES.items() if each.images != self.images]
+            raise ValueError(
+                f"--analysis {name} is not for {unit.datatype} data. For these take "
+                f"{' or '.join(fitting)}."
+            )
+        for option in sorted(self.unused()):
+            key, _, given = config[option]
+            if given:
+                raise ValueError(
+                    f"--{key} is not for --analysis {name} of {unit.datatype} data. "
+                    "Leave it out."
+                )
+
+
+def _labels(trials):
+    """Return the labels of trials as an array."""
+    return np.array(trials.table[LABEL].tolist())
+
+
+def _of_epochs(trials, options, method):
+    """Return the arguments of the functions that decode epochs."""
+    picks = options["picks"]
+    if picks is not None:
+        picks = [name.strip() for item in picks for name in item.split(",")]
+    return {
+        "groups": trials.groups,
+        "train_on": options["train_on"],
+        "picks": picks,
+        "window": options["window"],
+        "step": options["step"],
+        **method,
+    }
+
+
+def _decode_times(trials, options, method, checkpoint):
+    """Decode at every time."""
+    arguments = _of_epochs(trials, options, method)
+    return decode_epochs(trials.data, _labels(trials), **arguments)
+
+
+def _generalize(trials, options, method, checkpoint):
+    """Train at every time and test at every other."""
+    arguments = _of_epochs(trials, options, method)
+    clusters = {*options["correction"]} & {*_OF_CLUSTERS, *_OF_ALL_MAPS}
+    null = "full" if clusters else "auto"
+    return generalize_epochs(trials.data, _labels(trials), null=null, **arguments)
+
+
+def _of_images(trials, options, method, n_positions):
+    """Return the arguments of the functions that decode images."""
+    corrections, null = {*options["correction"]}, "auto"
+    if corrections & {*_OF_ALL_MAPS}:
+        null = "full"
+    elif corrections & {*_OF_CLUSTERS}:  # the maxima would not do
+        n_maps = method["n_permutations"] * len(method["scoring"])
+        null = "full" if 4 * n_positions * n_maps <= FULL_NULL_BYTES else "stream"
+    return {
+        "groups": trials.groups,
+        "train_on": options["train_on"],
+        "mask_img": trials.mask_img,
+        "null": null,
+        **method,
+    }
+
+
+def _decode_spheres(trials, options, method, checkpoint):
+    """Decode around every voxel."""
+    mask = trials.mask_img
+    n = math.prod(trials.data.shape[:3])
+    n = n if mask is None else np.count_nonzero(np.asarray(mask.dataobj))
+    arguments = _of_images(trials, options, method, n)
+    return searchlight(
+        trials.data,
+        (trials.table, LABEL),
+        radius=options["radius"],
+        checkpoint=checkpoint,
+        **arguments,
+    )
+
+
+def _decode_atlas(trials, options, method, checkpoint):
+    """Decode in every region of an atlas."""
+    if options["labels_img"] is None:
+        raise ValueError("--analysis regions needs an atlas. Add --atlas ATLAS.")
+    arguments = _of_images(trials, options, method, 1)
+    return decode_regions(
+        trials.data,
+        (trials.table, LABEL),
+        labels_img=options["labels_img"],
+        lut=options["lut"],
+        checkpoint=checkpoint,
+        **arguments,
+    )
+
+
+#: The analyses by name; the first of each kind of data is the default.
+ANALYSES = {
+    "time": NamedAnalysis(_decode_times, False, _EPOCHS),
+    "generalization": NamedAnalysis(_generalize, False, _EPOCHS),
+    "searchlight": NamedAnalysis(
+        _decode_spheres, True, (*_IMAGES, "radius"), maps=True
+    ),
+    "regions": NamedAnalysis(_decode_atlas, True, (*_IMAGES, "labels_img", "lut")),
+}

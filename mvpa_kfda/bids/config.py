@@ -1,0 +1,130 @@
+"""Options in a TOML file: read and checked like those of the command line, and written.
+
+A key is an option without its dashes. What stands at the top is for both levels of the
+analysis, what stands in the table of a level, [participant] or [group], for that one.
+"""
+
+import json
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_config(path, level, levels):
+    """Return the options of a level in a file, by what the functions call them.
+
+    `levels` maps every level to its options, by their keys.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(
+            f"--config {path}: the file cannot be read ({error.strerror})."
+        ) from None
+    except ValueError as error:  # also of bytes that are no text
+        raise ValueError(f"--config {path} is no valid TOML: {error}.") from None
+    content = _with_hyphens(content)
+    known = {
+        key: option for options in levels.values() for key, option in options.items()
+    }
+    tables = {name: _with_hyphens(content.pop(name, {})) for name in levels}
+    for key in content:
+        _check_key(path, key, known, "")
+    for name, table in tables.items():
+        for key in table:
+            _check_key(path, key, levels[name], f" of [{name}]")
+    given = content | tables[level]
+    return {
+        option.argument: _convert(path, key, given[key], option)
+        for key, option in levels[level].items()
+        if key in given
+    }
+
+
+def _with_hyphens(table):
+    """Return a table whose keys are written as options are."""
+    if not isinstance(table, dict):
+        raise ValueError(
+            "--config: [participant] and [group] are tables of options, such as "
+            '[group] followed by lines like method = "sign-flip".'
+        )
+    return {key.replace("_", "-"): value for key, value in table.items()}
+
+
+def _check_key(path, key, known, where):
+    """Refuse keys that are no options."""
+    if key not in known:
+        close = get_close_matches(key, known, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"--config {path}: unknown key {key!r}{where}.{hint} Keys are the options "
+            "of mvpa-kfda bids without their dashes, e.g. n-jobs = 2."
+        )
+
+
+def _convert(path, key, value, option):
+    """Return the value of a key as the command line would have it."""
+    values = value if isinstance(value, list) else [value]
+    if isinstance(value, list) and not option.several:
+        raise ValueError(f"--config {path}: {key} takes one value, not a list.")
+    converted = [_convert_one(path, key, each, option) for each in values]
+    return converted if option.several else converted[0]
+
+
+def _convert_one(path, key, value, option):
+    """Return a single value in the type of its option."""
+    allowed = "true or false" if option.type is bool else _allowed(option)
+    wrong = ValueError(
+        f"--config {path}: invalid value for {key}: {value!r}. Allowed: {allowed}."
+    )
+    if isinstance(value, bool) != (option.type is bool):
+        raise wrong
+    if option.type is bool:
+        return value
+    if not isinstance(value, str | int | float):
+        raise wrong
+    try:
+        converted = option.type(value if isinstance(value, str) else str(value))
+    except Exception:  # whatever the type makes of it, argparse's error included
+        raise wrong from None
+    if isinstance(option.takes, tuple) and converted not in option.takes:
+        raise wrong
+    return converted
+
+
+def _allowed(option):
+    """Word what an option takes."""
+    if isinstance(option.takes, tuple):
+        return ", ".join(map(repr, option.takes))
+    words = {int: "a whole number", float: "a number", str: "a text", Path: "a path"}
+    word = words.get(option.type, "what mvpa-kfda bids --help says")
+    return f"{word}, or a list" if option.several else word
+
+
+def word_config(level, values, heading):
+    """Return the text of a file with options of a level, after lines of comment."""
+    lines = [*(f"# {line}" for line in heading), f"[{level}]"]
+    lines += [
+        f"{key} = {_written(value)}"
+        for key, value in values.items()
+        if value is not None
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _written(value):
+    """Write a value as TOML does."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, Path):
+        value = str(value.absolute())
+    if isinstance(value, str):  # JSON escapes what TOML does, but for one character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)

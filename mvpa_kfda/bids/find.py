@@ -1,0 +1,365 @@
+"""What there is in a BIDS dataset: the recordings of every subject, task by task.
+
+Names of files are taken apart here, and not by nilearn or MNE-BIDS: the former misses
+subjects without sessions where others have some, the latter refuses derivatives.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..utils.checks import counted, quoted
+
+#: What can be decoded -> the folders it is in, the ends of its names, and entities that
+#: a name must have. The first kind of which there is anything in a folder is taken.
+_EPOCHS = ("_epo.fif", "_epo.fif.gz")
+_RAW = (
+    *(".vhdr", ".edf", ".bdf", ".set", ".fif", ".ds", ".con", ".sqd", ".kdf", ".mff"),
+    *(".mefd", ".nwb"),
+)
+HEAD = ("eeg", "meg", "ieeg")
+#: Endings of images that hold one volume per trial, for ``--estimate images``.
+_IMAGES = tuple(f"_{name}.nii.gz" for name in ("betaseries", "betas", "statmap"))
+
+#: The subject of MEG recordings without anybody.
+_NOBODY = "emptyroom"
+#: Entities that tell runs apart.
+_OF_RUNS = ("ses", "acq", "ce", "rec", "dir", "run")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file of one run, and what its name says."""
+
+    path: Path
+    root: Path  #: the dataset it is in
+    entities: dict
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is decoded together: the runs of one subject and task."""
+
+    subject: str
+    task: str | None
+    datatype: str  #: the folder: "eeg", "meg", "ieeg" or "func"
+    kind: str  #: "epochs", "raw", "bold" or "images"
+    recordings: tuple
+    space: str | None = None
+
+    @property
+    def session(self):
+        """The session, if all runs are of one."""
+        sessions = {each.entities.get("ses") for each in self.recordings}
+        return sessions.pop() if len(sessions) == 1 else None
+
+    @property
+    def runs(self):
+        """What tells each run from the others, in their order."""
+        values = [
+            {name: each.entities.get(name) for name in _OF_RUNS}
+            for each in self.recordings
+        ]
+        telling = [n for n in _OF_RUNS if len({v[n] for v in values}) > 1]
+        if telling == ["run"] or not telling:
+            return [v["run"] or "1" for v in values]
+        return [
+            "_".join(f"{name}-{v[name]}" for name in telling if v[name]) or "first"
+            for v in values
+        ]
+
+    @property
+    def name(self):
+        """What the unit is called: sub-01 task-faces."""
+        task = "" if self.task is None else f" task-{self.task}"
+        return f"sub-{self.subject}{task}"
+
+
+def entities_of(path):
+    """Return the entities in the name of a file: sub, task, ..., and the suffix."""
+    *parts, last = path.name.split("_")
+    pairs = [part.partition("-") for part in parts]
+    return {key: value for key, dash, value in pairs if dash} | {
+        "suffix": last.partition(".")[0]
+    }
+
+
+def check_dataset(folder, what):
+    """Refuse a folder that is no dataset."""
+    if not folder.is_dir():
+        raise ValueError(f"{what} {folder}: there is no such folder.")
+    if not (folder / "dataset_description.json").is_file():
+        raise ValueError(
+            f"{what} {folder} is no BIDS dataset: it holds no "
+            "dataset_description.json. Give the folder with the folders sub-*."
+        )
+
+
+def _plain(labels, prefix):
+    """Return labels without the entity that users may write before them."""
+    return (
+        None if labels is None else [each.removeprefix(f"{prefix}-") for each in labels]
+    )
+
+
+def _same_run(run, wanted):
+    """Tell whether runs are the same: 1 is 01."""
+    return run in wanted or any(
+        str(run).isdecimal() and each.isdecimal() and int(run) == int(each)
+        for each in wanted
+    )
+
+
+def find_units(options):
+    """Return the units to decode, and what is missing: names of units -> reasons."""
+    root = options["derivatives"] or options["bids_dir"]
+    found = _recordings(root, options)
+    datatype, kind, found = _choose_kind(found, root, options)
+    found = _select(found, "session", "ses", options["session"], root)
+    tasks = options["task"]
+    found = _select(found, "task", "task", tasks, root)
+    if options["run_label"] is not None:
+        wanted = _plain(options["run_label"], "run")
+        having = [r for r in found if _same_run(r.entities.get("run"), wanted)]
+        if not having:
+            _refuse("run", wanted[0], {r.entities.get("run") for r in found}, root)
+        found = having
+    subjects = _subjects(root, found, options)
+    if kind in ("bold", "images"):
+        found, space = _choose_space(found, options["space"], root)
+    else:
+        space = None
+    units, missing = [], {}
+    all_tasks = sorted({r.entities.get("task") or "" for r in found})
+    for subject in subjects:
+        own = [r for r in found if r.entities["sub"] == subject]
+        for task in all_tasks:
+            runs = [r for r in own if (r.entities.get("task") or "") == task]
+            unit = Unit(subject, task or None, datatype, kind, tuple(runs), space)
+            if runs:
+                _check_unit(unit)
+                units.append(unit)
+            elif tasks is not None or not own:
+                missing[unit.name] = _word_missing(unit, root)
+    return units, missing
+
+
+def _word_missing(unit, root):
+    """Word that a subject has no runs."""
+    of_task = "" if unit.task is None else f" of task {unit.task!r}"
+    return (
+        f"there are no runs{of_task} in {root / f'sub-{unit.subject}'}. Leave the "
+        "subject out with --participant-label, or see where its files are."
+    )
+
+
+def _recordings(root, options):
+    """Return recordings by (datatype, kind), in the order of their names."""
+    found = {}
+    for path in sorted(root.glob("sub-*/**/*")):
+        folder = path.parent.name
+        kind = _kind_of(path, folder, options["estimate"])
+        if kind is None:
+            continue
+        entities = entities_of(path)
+        later_part = entities.get("split", "1").lstrip("0") != "1"
+        if entities.get("sub", _NOBODY) == _NOBODY or later_part:
+            continue
+        recording = Recording(path, root, entities)
+        found.setdefault((folder, kind), []).append(recording)
+    for key, recordings in found.items():
+        if key[1] == "epochs":
+            found[key] = _cleaned(recordings)
+        recordings = found[key]
+        recordings.sort(key=_order)
+    return found
+
+
+def _order(recording):
+    """Return what recordings are sorted by: runs by their numbers, else by name."""
+    entities = recording.entities
+    run = entities.get("run") or ""
+    number = int(run) if run.isdecimal() else 0
+    rest = [entities.get(n) or "" for n in ("sub", "ses", "task", "acq", "dir")]
+    return (*rest, number, run, recording.path.name)
+
+
+def _kind_of(path, folder, estimate):
+    """Return what kind of recording a file is, or None."""
+    name = path.name
+    if folder in HEAD:
+        if name.endswith(_EPOCHS):
+            return "epochs"
+        stem, dot, ending = name.rpartition(".")
+        is_raw = stem.endswith(f"_{folder}") and dot + ending in _RAW
+        return "raw" if is_raw and "_task-" in name else None
+    if folder == "func":
+        if estimate == "images":
+            return "images" if name.endswith(_IMAGES) else None
+        return "bold" if name.endswith("_desc-preproc_bold.nii.gz") else None
+    return None
+
+
+def _cleaned(recordings):
+    """Return the final epochs of MNE-BIDS-Pipeline; others are on the way to them."""
+    by_run = {}
+    for each in recordings:
+        key = tuple(each.entities.get(name) for name in ("sub", "task", *_OF_RUNS))
+        by_run.setdefault(key, {})[each.entities.get("proc")] = each
+    order = ("clean", None)
+    chosen = []
+    for versions in by_run.values():
+        best = [name for name in order if name in versions] or sorted(versions)[:1]
+        chosen.append(versions[best[0]])
+    # The pipeline joins runs in the end: single ones are not taken beside that.
+    final = {
+        (each.entities["sub"], each.entities.get("task"))
+        for each in chosen
+        if each.entities.get("proc") == "clean"
+    }
+    return [
+        each
+        for each in chosen
+        if each.entities.get("proc") == "clean"
+        or (each.entities["sub"], each.entities.get("task")) not in final
+    ]
+
+
+def _choose_kind(found, root, options):
+    """Return the datatype and kind to decode, and its recordings."""
+    datatypes = sorted({datatype for datatype, _ in found})
+    wanted = options["datatype"]
+    if wanted is None and len(datatypes) > 1:
+        raise ValueError(
+            f"{root} holds recordings of several kinds: {quoted(datatypes)}. Choose "
+            "one with --datatype."
+        )
+    datatype = wanted or (datatypes[0] if datatypes else None)
+    kinds = [kind for of_type, kind in found if of_type == datatype]
+    for kind in ("epochs", "bold", "images", "raw"):
+        if kind in kinds:
+            return datatype, kind, found[datatype, kind]
+    raise ValueError(_word_nothing(root, wanted, options["estimate"]))
+
+
+def _word_nothing(root, datatype, estimate):
+    """Word that there is nothing to decode, and what is there instead."""
+    old = next(root.glob("sub-*/**/func/*_preproc.nii.gz"), None)
+    if old is not None:
+        return (
+            f"{root} has images named as fMRIPrep did before its version 1.2, such as "
+            f"{old.name}. Run a version of today; its names end in "
+            "_desc-preproc_bold.nii.gz."
+        )
+    if estimate == "images" and datatype in (None, "func"):
+        return (
+            f"{root} has no images of single trials. Their names end in "
+            f"{', '.join(_IMAGES)}."
+        )
+    if next(root.glob("sub-*/**/func/*_bold.nii*"), None) is not None:
+        return (
+            f"{root} has BOLD runs, but none that fMRIPrep has preprocessed "
+            "(*_desc-preproc_bold.nii.gz). Give its output with --derivatives."
+        )
+    of_type = "" if datatype is None else f" of datatype {datatype!r}"
+    return (
+        f"{root} has nothing to decode{of_type}: neither recordings nor epochs of EEG "
+        "or MEG, nor preprocessed BOLD runs. Give the folder of preprocessed data with "
+        "--derivatives."
+    )
+
+
+def _select(found, flag, entity, wanted, root):
+    """Return the recordings with one of the labels of an entity, all for None."""
+    wanted = _plain(wanted, entity)
+    if wanted is None:
+        return found
+    known = {each.entities.get(entity) for each in found}
+    for label in wanted:
+        if label not in known:
+            _refuse(flag, label, known, root)
+    return [each for each in found if each.entities.get(entity) in wanted]
+
+
+def _refuse(flag, label, known, root):
+    """Say that no recording has a label, and which there are."""
+    names = sorted(label for label in known if label is not None)
+    there = f"Those of {root} are: {quoted(names, 20)}." if names else "There are none."
+    raise ValueError(f"--{flag} {label}: no recording is of that {flag}. {there}")
+
+
+def _subjects(root, found, options):
+    """Return the labels of the subjects to decode."""
+    folders = sorted(
+        p.name.removeprefix("sub-") for p in root.glob("sub-*") if p.is_dir()
+    )
+    wanted = _plain(options["participant_label"], "sub")
+    if wanted is None:
+        return [name for name in folders if name != _NOBODY]
+    for label in wanted:
+        if label not in folders:
+            _refuse("participant-label", label, set(folders), root)
+    return sorted(set(wanted))
+
+
+def _space_of(recording):
+    """Return the space of an image as fMRIPrep is asked for it: MNI...:res-2."""
+    entities = recording.entities
+    parts = [entities.get("space")]
+    parts += [f"{n}-{entities[n]}" for n in ("cohort", "res") if n in entities]
+    return ":".join(filter(None, parts)) or None
+
+
+def _choose_space(found, wanted, root):
+    """Return the recordings in one space, and that space."""
+    spaces = sorted({_space_of(each) or "" for each in found})
+    named = [name or "none, that of the scanner" for name in spaces]
+    if wanted is not None:
+        chosen = [s for s in spaces if s == wanted or s.split(":")[0] == wanted]
+        if not chosen:
+            raise ValueError(
+                f"--space {wanted}: no image is in that space. The spaces of {root} "
+                f"are: {', '.join(named)}."
+            )
+        chosen = [wanted] if wanted in chosen else chosen
+    else:
+        chosen = spaces
+    if len(chosen) > 1:
+        raise ValueError(
+            f"Images are in {counted(len(chosen), 'space')}: "
+            f"{', '.join(s or 'none, that of the scanner' for s in chosen)}. Choose "
+            f"one, e.g. --space {chosen[-1]}."
+        )
+    (space,) = chosen
+    return [each for each in found if (_space_of(each) or "") == space], space or None
+
+
+def _check_unit(unit):
+    """Refuse two files for one run."""
+    seen = {}
+    for label, each in zip(unit.runs, unit.recordings, strict=True):
+        if label in seen and len(unit.recordings) > 1:
+            raise ValueError(
+                f"{unit.name}: {seen[label].path.name} and {each.path.name} are both "
+                f"of run {label}. Move one of them away, or choose with --session, "
+                "--run or --space."
+            )
+        seen[label] = each
+
+
+def find_beside(recording, root, suffix, also=()):
+    """Return the file of a recording with another suffix, in a dataset; None for none.
+
+    By BIDS' rule of inheritance: in the folder of the recording or above, the name has
+    no entity that differs. `also` are entities that the name must have.
+    """
+    where = recording.path.parent.relative_to(recording.root)
+    own = recording.entities
+    for folder in (where, *where.parents):
+        for path in sorted((root / folder).glob(f"*_{suffix}")):
+            entities = entities_of(path)
+            extra = {key: entities.pop(key, None) for key, _ in also}
+            entities.pop("suffix")
+            of_it = all(own.get(key) == value for key, value in entities.items())
+            if of_it and extra == dict(also):
+                return path
+    return None

@@ -1,0 +1,404 @@
+"""The derivative dataset: names of files, what is in them, and what is said beside.
+
+Every file has a JSON file of the same name that says how it came about.
+"""
+
+import json
+import os
+import re
+import uuid
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from .. import __version__
+from ..reports.methods import methods_text
+from ..results.load import load_result
+from ..utils.checks import quoted
+
+NAME = "mvpa_kfda"
+BIDS_VERSION = "1.10.0"
+#: What validators are to leave alone.
+_IGNORED = ("*.h5", "*.html", "*.toml", "*.bib", "*.checkpoint*", "*_peaks.*", "group/")
+
+#: Columns of the tables -> what they are.
+COLUMNS = {
+    "time": ("Time of the sample, or the middle of the window", "s"),
+    "train_time": ("Time at which the classifier was trained", "s"),
+    "test_time": ("Time at which the classifier was tested", "s"),
+    "region": ("Name or number of the region",),
+    "x": ("Place in the space of the image, to the right", "mm"),
+    "y": ("Place in the space of the image, to the front", "mm"),
+    "z": ("Place in the space of the image, upwards", "mm"),
+    "n_features": ("Number of features that were decoded together",),
+    "n_voxels": ("Number of voxels that were decoded together",),
+    "score": ("Score at the peak",),
+    "cluster": ("Number of the cluster that the peak is in",),
+    "cluster_size_mm3": ("Size of the whole cluster", "mm^3"),
+    "cluster_size": ("Number of positions in the whole cluster",),
+    "p": ("p-value, not corrected for the number of positions",),
+    "p_majority": (
+        "p-value of the hypothesis that at most half of the population have an effect, "
+        "not corrected for the number of positions",
+    ),
+    "gamma_0": ("Lower bound of the prevalence of the effect in the population",),
+    "statistic": ("Statistic of the test over subjects",),
+    "median": ("Median score over subjects",),
+}
+
+
+def describe_column(name, result):
+    """Return what a JSON file says about a column of a table, or about a map."""
+    metrics = result.chances
+    if name in COLUMNS:
+        description, *units = COLUMNS[name]
+        return {"Description": description} | ({"Units": units[0]} if units else {})
+    if name.startswith("p_"):
+        majority = name.startswith("p_majority_")
+        correction = name.removeprefix("p_majority_").removeprefix("p_")
+        correction = correction.replace("_", "-")
+        start = COLUMNS["p_majority"][0] if majority else COLUMNS["p"][0]
+        start = start.removesuffix(", not corrected for the number of positions")
+        return {"Description": f"{start}, with the correction {correction!r}"}
+    if name in metrics:
+        at = f"; chance is {chance:g}" if np.isfinite(chance := metrics[name]) else ""
+        what = "Mean score over subjects" if result._has_subjects else "Score"
+        return {"Description": f"{what}, {name.replace('_', ' ')}{at}"}
+    return {"Description": name.replace("_", " ").capitalize()}
+
+
+# ----------------------------------------------------------------------- names of files
+
+
+def entity_value(name):
+    """Return a name as the value of a BIDS entity, which has letters and digits."""
+    first, *rest = re.split("[^A-Za-z0-9]+", name)
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def stem_of(first, entities):
+    """Join entities to the beginning of a name: sub-01_task-faces_desc-time."""
+    pairs = [f"{key}-{value}" for key, value in entities.items() if value is not None]
+    return "_".join([first, *pairs])
+
+
+def space_entities(space):
+    """Take a space apart: MNI152Lin:res-2 has two entities."""
+    if space is None:
+        return {}
+    first, *rest = space.split(":")
+    named = {} if "-" in first else {"space": first}
+    rest = rest if named else [first, *rest]
+    return named | dict(part.split("-", 1) for part in rest)
+
+
+# ------------------------------------------------------------------------------ dataset
+
+
+def check_output(folder, *inputs):
+    """Refuse folders for the output where it would do harm."""
+    target = Path(os.path.realpath(folder))
+    for source in filter(None, inputs):
+        source = Path(os.path.realpath(source))
+        if target == source:
+            raise ValueError(
+                f"OUTPUT_DIR {folder} is the dataset itself. Give a folder of its own, "
+                f"such as {source / 'derivatives' / NAME}."
+            )
+        inside = target.parts[len(source.parts) :] if source in target.parents else ()
+        if inside and inside[0].startswith("sub-"):
+            raise ValueError(
+                f"OUTPUT_DIR {folder} is inside of {inside[0]} of the dataset. Give a "
+                f"folder of its own, such as {source / 'derivatives' / NAME}."
+            )
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"OUTPUT_DIR {folder} is a file. Give a folder.")
+    described = target / "dataset_description.json"
+    if described.is_file():
+        content = _read_json(described)
+        makers = content.get("GeneratedBy") if isinstance(content, dict) else None
+        makers = makers if isinstance(makers, list) else []
+        names = [each.get("Name") for each in makers if isinstance(each, dict)]
+        if NAME not in names:
+            raise ValueError(
+                f"OUTPUT_DIR {folder} is another dataset, by its "
+                f"dataset_description.json made by {quoted(names) or 'nobody named'}. "
+                "Give a new folder."
+            )
+    elif target.is_dir() and any(p.name[0] != "." for p in target.iterdir()):
+        raise ValueError(
+            f"OUTPUT_DIR {folder} holds files, but is no dataset of {NAME}: it has no "
+            "dataset_description.json. Give a new folder, or an empty one."
+        )
+
+
+def describe_dataset(folder, links):
+    """Write what the derivative dataset is, and link it to those it comes from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    links = {name: _relative(path, folder) for name, path in links.items() if path}
+    content = {
+        "Name": "Decoding results of mvpa_kfda",
+        "BIDSVersion": BIDS_VERSION,
+        "DatasetType": "derivative",
+        "GeneratedBy": [
+            {
+                "Name": NAME,
+                "Version": __version__,
+                "Description": "Exactly cross-validated kernel Fisher discriminant "
+                "analysis with label permutations",
+            }
+        ],
+        "SourceDatasets": [{"URL": url} for url in links.values()],
+        "DatasetLinks": links,
+    }
+    write_json(folder / "dataset_description.json", content)
+    lines = "".join(f"{line}\n" for line in _IGNORED)
+    in_place(folder / ".bidsignore", lambda draft: draft.write_text(lines))
+
+
+def _relative(path, folder):
+    """Return where a dataset is, as seen from another folder."""
+    return Path(
+        os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+    ).as_posix()
+
+
+def _read_json(path):
+    """Return what a JSON file holds, None if it is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError):
+        return None
+
+
+def write_json(path, content):
+    """Write a JSON file, whole or not at all."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)
+    in_place(path, lambda draft: draft.write_text(f"{text}\n", encoding="utf-8"))
+
+
+def _plain(value):
+    """Return a value as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)
+
+
+def add_citations(folder, result, corrections):
+    """Add what was used for a result to the works to cite."""
+    path = folder / "CITATION.bib"
+    texts = [path.read_text(encoding="utf-8")] if path.is_file() else []
+    names = corrections if result._has_p else [None]
+    texts += [methods_text(result, "bibtex", correction=name) for name in names]
+    entries = {entry.strip() for text in texts for entry in re.split(r"\n(?=@)", text)}
+    # In the order of the authors, which the keys begin with.
+    ordered = sorted(filter(None, entries), key=lambda entry: entry.partition("{")[2])
+    text = "\n\n".join(ordered)
+    in_place(path, lambda draft: draft.write_text(f"{text}\n", encoding="utf-8"))
+
+
+def in_place(path, write):
+    """Write a file under another name first, so that there is never half of it."""
+    # Other subjects may be at work on the same dataset, in other processes.
+    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
+    try:
+        write(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+# --------------------------------------------------------------------------- one result
+
+
+class Output:
+    """The files of one result, and the record of what they were made from.
+
+    The record is the JSON file beside the result. It is written before the result and
+    tells by a digest whether inputs and options are still the same.
+    """
+
+    def __init__(self, folder, stem, inputs, options):
+        self.folder, self.stem = folder, stem
+        self.inputs, self.options = inputs, _as_json(options)
+        text = json.dumps([self.inputs, self.options], sort_keys=True)
+        self.digest = sha256(text.encode()).hexdigest()[:16]
+        self.result_path = folder / f"{stem}_decoding.h5"
+        self.record_path = folder / f"{stem}_decoding.json"
+        self.checkpoint = folder / f".{stem}_{self.digest}.checkpoint"
+        self._old = _read_json(self.record_path) or {}
+
+    def check(self):
+        """Refuse to replace a result that is not known to be of this command."""
+        if self.result_path.exists() and "Digest" not in self._old:
+            raise ValueError(
+                f"{self.result_path} is there, but not {self.record_path.name}, which "
+                "says how it was made. Move it away to have it made anew."
+            )
+
+    @property
+    def result_is_there(self):
+        """Whether the result is there, made from the same inputs and options."""
+        return self._old.get("Digest") == self.digest and self.result_path.exists()
+
+    @property
+    def is_complete(self):
+        """Whether nothing is left to do."""
+        files = self._old.get("Files", [])
+        return (
+            self.result_is_there
+            and bool(files)
+            and all((self.folder / name).exists() for name in files)
+        )
+
+    def changes(self, keys):
+        """Word what differs from the result that is there; empty if there is none.
+
+        `keys` maps options to what they are called on the command line.
+        """
+        if not self.result_path.exists():
+            return ""
+        old = self._old.get("Options", {})
+        names = [
+            n for n in {**old, **self.options} if old.get(n) != self.options.get(n)
+        ]
+        names = [f"--{keys.get(name, name)}" for name in names]
+        if self._old.get("Inputs") != self.inputs:
+            names.append("input files")
+        return ", ".join(names)
+
+    def clear(self):
+        """Delete what was made of other inputs or options."""
+        for name in self._old.get("Files", []):
+            if Path(name).name == name:
+                (self.folder / name).unlink(missing_ok=True)
+        for path in self.folder.glob(f".{self.stem}_*.checkpoint*"):
+            if not path.name.startswith(self.checkpoint.name):
+                path.unlink()
+
+    def save(self, result, sources):
+        """Write a result, after the record of it."""
+        self.result_path.unlink(missing_ok=True)
+        self._record(result, sources, [])  # without files: there is more to write
+        result.save(self.result_path)
+        self.checkpoint.unlink(missing_ok=True)
+
+    def load(self):
+        """Return the result that is there."""
+        return load_result(self.result_path)
+
+    def finish(self, result, sources, corrections, maps):
+        """Write tables and maps, and last the record of all files."""
+        names = [self.result_path.name, self.record_path.name]
+        names += self._write_tables(result, corrections, maps, sources)
+        if _in_brain(result):
+            names += self._write_maps(result, corrections, sources)
+        columns = (
+            {}
+            if maps
+            else _described_columns(
+                result, result.to_dataframe(*_few(result, corrections))
+            )
+        )
+        self._record(result, sources, names, columns)
+
+    def _record(self, result, sources, files, columns=None):
+        """Write the record."""
+        content = {
+            "Description": "Result of mvpa_kfda, read by mvpa_kfda.load_result",
+            **self._about(result, sources),
+            "Digest": self.digest,
+            "Inputs": self.inputs,
+            "Files": files,
+            **(columns or {}),
+        }
+        write_json(self.record_path, content)
+
+    def _about(self, result, sources):
+        """Return what every JSON file says."""
+        return {
+            "Sources": sources,
+            "GeneratedBy": {"Name": NAME, "Version": __version__},
+            "Options": self.options,
+            "Parameters": _as_json(result.parameters),
+            "Versions": _as_json(result.versions),
+        }
+
+    def _write_tables(self, result, corrections, maps, sources):
+        """Write the table of all positions or, of maps, of the peaks."""
+        few = _few(result, corrections)
+        if not maps:
+            table, name = result.to_dataframe(*few), f"{self.stem}_decoding.tsv"
+            self._write_table(table, name)
+            return [name]
+        if not result._has_p:
+            return []
+        table = result.peaks(*corrections[:1]) if few else result.peaks()
+        name = f"{self.stem}_peaks.tsv"
+        self._write_table(table.round(dict.fromkeys("xyz", 3)), name)
+        about = {
+            "Description": "Peaks of the positions with p <= 0.05, with the correction "
+            f"{corrections[0]!r}",
+            **self._about(result, sources),
+            **_described_columns(result, table),
+        }
+        write_json(self.folder / f"{self.stem}_peaks.json", about)
+        return [name, f"{self.stem}_peaks.json"]
+
+    def _write_table(self, table, name):
+        """Write a table as BIDS has them."""
+
+        def write(draft):
+            table.to_csv(draft, sep="\t", index=False, na_rep="n/a")
+
+        in_place(self.folder / name, write)
+
+    def _write_maps(self, result, corrections, sources):
+        """Write maps of scores and p-values."""
+        maps = {}
+        for metric in result._scalars:
+            words = describe_column(metric, result)["Description"]
+            maps[entity_value(metric)] = metric, {}, words
+        if result._has_p:
+            maps["p"] = "p", {"correction": "none"}, COLUMNS["p"][0]
+            for name in corrections:
+                if name != "none":
+                    words = f"p-value, with the correction {name!r}"
+                    maps[entity_value(f"p-{name}")] = "p", {"correction": name}, words
+            maps["z"] = "z", {"correction": "none"}, "Normal deviate of the p-value"
+        names = []
+        for label, (name, options, words) in maps.items():
+            stem = f"{self.stem}_stat-{label}_statmap"
+            image = result.to_img(name, **options)
+            in_place(self.folder / f"{stem}.nii.gz", image.to_filename)
+            about = {"Description": words, **self._about(result, sources)}
+            chance = result.chances.get(name, np.nan)
+            if np.isfinite(chance):
+                about["Chance"] = float(chance)
+            write_json(self.folder / f"{stem}.json", about)
+            names += [f"{stem}.nii.gz", f"{stem}.json"]
+        return names
+
+
+def _few(result, corrections):
+    """Return the argument of tables that says the corrections, none without any."""
+    return ([name for name in corrections if name != "none"],)
+
+
+def _in_brain(result):
+    """Tell whether the positions of a result are voxels, or regions of a volume."""
+    geometry = getattr(result, "geometry", None)
+    return geometry is not None and geometry.base.kind == "volume"
+
+
+def _described_columns(result, table):
+    """Return descriptions of the columns of a table."""
+    return {name: describe_column(name, result) for name in table.columns}
+
+
+def _as_json(content):
+    """Return what a JSON file gives back of some content."""
+    return json.loads(json.dumps(content, default=_plain))

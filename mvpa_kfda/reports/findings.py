@@ -1,0 +1,298 @@
+"""Sentences on corrections, on what was found and where, and on versions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..inference.corrections import check_correction
+from ..inference.null import ALTERNATIVES
+from ..results.places import Places
+from ..utils.checks import check_option, counted, plural
+from .citations import name
+from .words import (
+    CORRECTION_WORDS,
+    capital,
+    enumerated,
+    metric_words,
+    number,
+    p_words,
+)
+
+#: Columns of a table that say where a position is -> what a position is called.
+PLACE_NOUNS = {
+    ("time",): "time point",
+    ("freq", "time"): "time-frequency point",
+    ("sensor", "time"): "pair of sensor and time point",
+    ("train_time", "test_time"): "pair of training and test times",
+}
+#: What axes of a map are called, and their units.
+_AXES = {
+    "time": ("time point", " s"),
+    "freq": ("frequency", " Hz"),
+    "sensor": ("sensor", ""),
+    "train_time": ("training time", " s"),
+    "test_time": ("test time", " s"),
+}
+
+#: Package -> what it is called, and what is cited for it.
+PACKAGES = {
+    "mvpa_kfda": ("mvpa_kfda", ""),
+    "numpy": ("NumPy", " [@Harris2020]"),
+    "scipy": ("SciPy", " [@Virtanen2020]"),
+    "scikit-learn": ("scikit-learn", " [@Pedregosa2011]"),
+    "mne": ("MNE-Python", " [@Gramfort2013]"),
+    "nilearn": ("Nilearn", " [@Abraham2014]"),
+}
+
+
+def places_of(result):
+    """Return the places of the map of any result."""
+    places = getattr(result, "places", None)
+    return places if isinstance(places, Places) else Places.of(result)
+
+
+def place_noun(result, n):
+    """Return what so many positions of a map are called, without the number."""
+    places = places_of(result)
+    if places.geometry is not None:
+        return plural(places.geometry.noun, n)
+    columns = tuple(places.axes.values())
+    noun = PLACE_NOUNS.get(columns, "position")
+    first, of, rest = noun.partition(" of ")
+    return f"{plural(first, n)}{of}{rest}" if of else plural(noun, n)
+
+
+def positions_of(result):
+    """Word all positions of a map, "100 time points from -0.2 to 0.79 s"."""
+    places = places_of(result)
+    if places.geometry is not None:
+        return f"each of {places.geometry.describe()}"
+    parts = []
+    for axis, column in places.axes.items():
+        noun, unit = _AXES.get(column, (column, ""))
+        values = places.coordinates[axis]
+        words = counted(len(values), noun)
+        if unit and len(values) > 1:
+            words += f" from {number(values[0])} to {number(values[-1])}{unit}"
+        elif unit:
+            words = f"one {noun} ({number(values[0])}{unit})"
+        parts.append(words)
+    return f"each of {enumerated(parts)}".replace("each of one", "one")
+
+
+def word_place(row):
+    """Word one position, from the columns of a table that say where it is."""
+    if "train_time" in row:
+        train, test = number(row["train_time"]), number(row["test_time"])
+        return f"for training at {train} s and testing at {test} s"
+    if "region" in row:
+        return f"in region {name(row['region'])}"
+    if "feature" in row:
+        return f"at feature {name(row['feature'])}"
+    parts = []
+    if "vertex" in row:
+        part = f"vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
+        return f"at {part}"
+    if "x" in row:
+        place = ", ".join(number(row[axis], 4) for axis in "xyz")
+        return f"at x, y, z = {place} mm"
+    if "sensor" in row:
+        parts.append(f"sensor {name(row['sensor'])}")
+    if "freq" in row:
+        parts.append(f"{number(row['freq'])} Hz")
+    if "time" in row:
+        parts.append(f"{number(row['time'])} s")
+    return f"at {enumerated(parts)}"
+
+
+def row_of(places, position):
+    """Return the columns of one position, counted along the whole map."""
+    return {column: values[position] for column, values in places.columns().items()}
+
+
+# -------------------------------------------------------------------------- inference
+
+
+class Asked(NamedTuple):
+    """What p-values are reported; None where nothing was said."""
+
+    correction: str | None
+    alpha: float | None
+    threshold: float | None
+    alternative: str | None
+
+    def refuse(self, names, what):
+        """Raise a ValueError for what was said and has no use."""
+        for argument in names:
+            value = getattr(self, argument)
+            if value is not None:
+                raise ValueError(
+                    f"{argument}={value!r}, but this result {what}. Leave {argument} "
+                    "out."
+                )
+
+    def completed(self, correction):
+        """Return the same with what figures of one subject's result have."""
+        correction = correction if self.correction is None else self.correction
+        return Asked(
+            check_correction(correction),
+            0.05 if self.alpha is None else self.alpha,
+            0.05 if self.threshold is None else self.threshold,
+            check_option("alternative", self.alternative or "greater", ALTERNATIVES),
+        )
+
+    @property
+    def options(self):
+        """What `pvalues` is given besides the correction."""
+        return {"threshold": self.threshold, "alternative": self.alternative}
+
+
+def inference_of(result, asked):
+    """Say how many positions were corrected for, and the level."""
+    if not result._has_p or not result._scalars:
+        return []
+    level = f"The significance level was {number(asked.alpha)}."
+    if not result.axes:
+        return [level]
+    sentence = correction_sentence(
+        result,
+        asked.correction,
+        int(np.isfinite(result.metrics[result._scalars[0]]).sum()),
+        score="score",
+        draw="permutation",
+        mass="standardised scores",
+        threshold=asked.threshold,
+    )
+    return [sentence, level]
+
+
+def correction_sentence(result, correction, n, **words):
+    """Say how p-values were corrected for n positions."""
+    places = place_noun(result, 2)
+    words["threshold"] = number(words["threshold"])
+    how = {"places": places, "Places": capital(places), **words}
+    how["n"] = f"{n:,} {place_noun(result, n)}"
+    return CORRECTION_WORDS[correction][0].format(**how)
+
+
+# ------------------------------------------------------------------------------ found
+
+
+def found_of(result, asked):
+    """Say how high scores were, and how many were significant."""
+    sentences, places = [], places_of(result)
+    for metric in result._scalars:
+        scores, p, middle = np.asarray(result.metrics[metric]), None, 0
+        if result._has_p:
+            p = result.pvalues(asked.correction, metric=metric, **asked.options)
+            p = np.asarray(p)
+        side, chance = asked.alternative, result.chances[metric]
+        if side == "two-sided":
+            side, middle = (side, chance) if np.isfinite(chance) else ("greater", 0)
+        how = metric_words(metric)[1], asked.correction, asked.alpha, side, middle
+        sentences += found(places, scores, p, *how)
+    return sentences
+
+
+#: Alternative -> how a score is sought (of the distances from the middle if two-sided),
+#: and what it is called, also among differences.
+_EXTREMES = {
+    "greater": (np.nanargmax, "highest {noun}", "largest {noun}"),
+    "less": (np.nanargmin, "lowest {noun}", "smallest {noun}"),
+    "two-sided": (np.nanargmax, "{noun} furthest from chance", "largest {noun}"),
+}
+
+
+def found(places, scores, p, noun, correction, alpha, alternative="greater", middle=0):
+    """Say where scores (positions...) peak, and where they are significant.
+
+    Differences have a `noun` that says so, and their sign.
+    """
+    tag, signed = CORRECTION_WORDS[correction][1], noun.startswith("difference")
+    sign = "+" if signed else ""
+    if scores.ndim == 0:
+        beside = "" if p is None else f" ({p_words(float(p))})"
+        return [f"The {noun} was {float(scores):{sign}.3f}{beside}."]
+    flat = np.ravel(scores)
+    if not np.isfinite(flat).any():
+        return []
+    pick, *names = _EXTREMES[alternative]
+    best = int(pick(np.abs(flat - middle) if alternative == "two-sided" else flat))
+    place = word_place(row_of(places, best))
+    beside = "" if p is None else f" ({p_words(np.ravel(p)[best])}, {tag})"
+    which = names[signed].format(noun=noun)
+    peak = f"The {which} was {flat[best]:{sign}.3f}, {place}{beside}."
+    if p is None:
+        return [peak]
+    return [peak, significant(places, np.ravel(p), correction, alpha)]
+
+
+def significant(places, p, correction, alpha):
+    """Say how many positions are significant, and from when to when."""
+    n, marked = int(np.isfinite(p).sum()), np.flatnonzero(p <= alpha)
+    one = _Shaped(places)
+    noun, level = place_noun(one, n), f"*p* ≤ {number(alpha)}"
+    of_clusters = correction.startswith("cluster")
+    if len(marked) == 0:
+        what = "No cluster" if of_clusters else f"None of the {n:,} {noun}"
+        if n == 1:
+            what = f"The only {noun}"
+            return f"{what} was not significant ({level})."
+        return f"{what} was significant ({level})."
+    were = "was" if len(marked) == 1 else "were"
+    lead = f"In all, {len(marked):,} of the {n:,} {noun}"
+    if len(marked) == n:
+        lead = f"The only {noun}" if n == 1 else f"All {n:,} {noun}"
+    how = "part of significant clusters" if of_clusters else "significant"
+    sentence = f"{lead} {were} {how} ({level}{_span(places, marked)})."
+    if of_clusters:
+        sentence += (
+            " Such a *p*-value is of a cluster as a whole and does not show when or "
+            "where an effect begins and ends [@Sassenhagen2019]."
+        )
+    return sentence
+
+
+class _Shaped:
+    """Places in the place of a result."""
+
+    def __init__(self, places):
+        self.places = places
+
+
+def _span(places, marked):
+    """Word the first and the last of the marked times of a time course."""
+    if tuple(places.axes.values()) != ("time",):
+        return ""
+    times = places.columns()["time"][marked]
+    if len(times) == 1:
+        return f", at {number(times[0])} s"
+    return f", the first at {number(times[0])} s and the last at {number(times[-1])} s"
+
+
+# --------------------------------------------------------------------------- software
+
+
+def software_of(versions, result):
+    """Name the versions of packages that took part."""
+    used = ["mvpa_kfda", "numpy", "scipy", "scikit-learn"]
+    places = places_of(result) if hasattr(result, "axes") else None
+    epochs = "ch_names" in getattr(result, "parameters", {}) or bool(
+        places is not None and places.info_fif is not None
+    )
+    if epochs:
+        used.append("mne")
+    if places is not None and places.geometry is not None:
+        if places.geometry.base.kind in ("volume", "surface"):
+            used.append("nilearn")
+    named = [
+        f"{PACKAGES[package][0]} {versions[package]}{PACKAGES[package][1]}"
+        for package in used
+        if package in versions
+    ]
+    if not named:
+        return []
+    python = f" in Python {versions['python']}" if "python" in versions else ""
+    return [f"The analysis was run{python} with {enumerated(named)}."]

@@ -1,0 +1,457 @@
+"""Sentences on groups of subjects, on comparisons, and on latencies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..inference.corrections import ADJUSTMENTS
+from ..results.group import GroupResult
+from ..utils.checks import check_option, counted
+from .citations import name
+from .findings import (
+    correction_sentence,
+    found,
+    positions_of,
+    software_of,
+)
+from .model import model_of
+from .words import enumerated, metric_words, number, ranged, splitter_words, times_words
+
+#: What scores are compared with, by the alternative.
+_SIDES = {
+    "greater": "one-sided, for {higher}",
+    "less": "one-sided, for {lower}",
+    "two-sided": "two-sided",
+}
+
+#: Method of `group_inference` -> the test of one list of scores, and of two groups.
+GROUP_WORDS = {
+    "prevalence": (
+        "Prevalence inference [@Allefeld2016] was made on the lowest {metric} of all "
+        "subjects. Its null hypothesis is that nobody in the population has an effect.",
+        "",
+    ),
+    "bootstrap": (
+        "The mean {metric} over subjects was compared ({side}) with means of permuted "
+        "maps [@Stelzer2013].",
+        "",
+    ),
+    "sign-flip": (
+        "{what} was tested ({side}) by Student's *t* over subjects, with a null "
+        "distribution of sign flips [@Nichols2002].",
+        "{what} was tested ({side}) by Student's *t*, with a null distribution of "
+        "permutations of subjects between the groups [@Nichols2002].",
+    ),
+    "t": (
+        "{what} was tested ({side}) by Student's *t* over subjects.",
+        "{what} was tested ({side}) by Student's *t* for two groups of equal variance.",
+    ),
+    "wilcoxon": (
+        "{what} was tested ({side}) by Wilcoxon's signed-rank test over subjects "
+        "[@Wilcoxon1945].",
+        "{what} was tested ({side}) by Wilcoxon's rank-sum test [@Wilcoxon1945; "
+        "@Mann1947].",
+    ),
+}
+
+#: Method of `compare` -> the test.
+COMPARISON_WORDS = {
+    "permutation": (
+        "The difference was compared with the differences under the same permuted "
+        "labels "
+        "({permutations}), under which neither analysis has information about classes."
+    ),
+    "sign-flip": (
+        "The differences in being right about every {unit} were compared with those "
+        "under random signs ({flips}), which flips all positions of one {unit} "
+        "together "
+        "[@McNemar1947]."
+    ),
+    "both": (
+        "Two tests had to find the difference, and the larger *p*-value counts "
+        "[@Berger1982]: the difference was compared with the differences under the "
+        "same "
+        "permuted labels ({permutations}), and the differences in being right about "
+        "every {unit} with those under random signs ({flips}) [@McNemar1947]."
+    ),
+}
+
+
+def _chosen(result, asked):
+    """Return correction and level: those asked for, or those of the result."""
+    asked.refuse(("threshold", "alternative"), "was tested with one of its own")
+    correction = asked.correction
+    if correction is None and not result.axes:
+        correction = "none"
+    correction = result._correction(correction)
+    return correction, result.alpha if asked.alpha is None else asked.alpha
+
+
+def _joined(paragraphs):
+    return [" ".join(sentences) for sentences in paragraphs if sentences]
+
+
+# ----------------------------------------------------------------------------- groups
+
+
+def group_paragraphs(result, asked):
+    """Return the paragraphs of a group of subjects."""
+    correction, alpha = _chosen(result, asked)
+    return _joined(
+        [
+            [_subjects(result), *first_level_of(result)],
+            [
+                *_group_test(result),
+                *_group_draws(result, correction),
+                *_corrected(result, correction, alpha),
+            ],
+            [*_group_found(result, correction, alpha), *_prevalence(result, alpha)],
+            software_of(result.versions, result),
+        ]
+    )
+
+
+def _metric(result):
+    return metric_words(result.metric.removesuffix("_difference"))[1]
+
+
+def _subjects(result):
+    """Say whose scores were analysed, and where."""
+    n, at = result.n_subjects, positions_of(result)
+    where = f" at {at}" if result.axes else ""
+    what = f"Decoding results ({_metric(result)}) of"
+    if result.other_scores is None:
+        return f"{what} {counted(n, 'subject')} were analysed together{where}."
+    first, second = map(name, result.labels)
+    if result.paired:
+        return (
+            f"{what} {counted(n, 'subject')} in two conditions ({first} and {second}) "
+            f"were compared{where}."
+        )
+    m = len(result.other_subjects)
+    return (
+        f"{what} two groups of subjects, {first} ({n}) and {second} ({m}), were "
+        f"compared{where}."
+    )
+
+
+def first_level_of(result):
+    """Say how all subjects were analysed, as far as they were alike."""
+    shared = result.parameters.get("first_level") or {}
+    sentences = []
+    if "n_trials" in shared:
+        trials = ranged(shared["n_trials"], "trial")
+        classes = shared.get("classes", ())
+        of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
+        sentences.append(f"Each subject's scores were those of {trials}{of}.")
+    sentences += model_of(shared, shared.get("groups"))
+    if shared.get("cv") and not shared["cv"].startswith("none:"):
+        words = splitter_words(shared["cv"], shared.get("n_folds"))
+        sentences.append(f"Each subject's scores were estimated by {words}.")
+    return sentences
+
+
+def _group_test(result):
+    """Say what was tested over subjects, and against what."""
+    of_one, of_two = GROUP_WORDS[result.method]
+    words, metric = of_one, _metric(result)
+    what = f"The mean {metric}"
+    if np.isfinite(result.score_chance):
+        what += f" minus its chance level ({number(result.score_chance)})"
+    higher, lower = "scores above chance", "scores below chance"
+    if result.other_scores is not None:
+        first, second = map(name, result.labels)
+        what = f"The difference in {metric}, {first} minus {second},"
+        higher, lower = (f"{way} scores of {first}" for way in ("higher", "lower"))
+        words = of_one if result.paired else of_two
+    if result.method == "bootstrap":
+        higher, lower = "high scores", "low scores"
+    side = _SIDES[result.alternative].format(higher=higher, lower=lower)
+    return [words.format(metric=metric, what=what, side=side)]
+
+
+#: The same where there may be two tests.
+_FORMULA = (
+    "A *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} were as "
+    "extreme "
+    "as the observed difference or more [@Phipson2010]."
+)
+#: How a p-value follows from what was drawn.
+_P = (
+    "The *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} (*P* = "
+    "{n:,}) "
+    "were as extreme as the observed {what} or more [@Phipson2010]."
+)
+
+
+def _group_draws(result, correction):
+    """Say what the null distribution over subjects is made of."""
+    n, p = result.n_permutations, result.parameters
+    if result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS):
+        return [
+            "Uncorrected *p*-values are those of the distribution of the statistic."
+        ]
+    if not n:
+        return []
+    if result.method in ("prevalence", "bootstrap"):
+        first = p.get("first_level_permutations") or []
+        of = f" of {ranged(first, 'label permutation')}" if len(first) else ""
+        return [
+            "A second-level permutation took one map of every subject at random, the "
+            f"observed one or one{of}.",
+            _P.format(draws="second-level permutations", n=n, what="maps"),
+        ]
+    sentences = [_P.format(draws=f"{result._draws}s", n=n, what="statistic")]
+    if "n_permutations" in p and n < p["n_permutations"]:
+        sentences.append("These are all that are possible, so that the test is exact.")
+    return sentences
+
+
+def _corrected(result, correction, alpha):
+    """Say how many positions were corrected for, and the level."""
+    level = f"The significance level was {number(alpha)}."
+    if not result.axes:
+        return [level]
+    score = "difference" if isinstance(result, GroupResult) is False else "statistic"
+    draw = getattr(result, "_draws", "permutation")
+    of_t = result.method in ("sign-flip", "t", "wilcoxon")
+    mass = "the statistic" if of_t else f"standardised {score}s"
+    sentence = correction_sentence(
+        result,
+        correction,
+        int(np.count_nonzero(result.counted)),
+        score=score,
+        draw=draw,
+        mass=mass,
+        threshold=result.parameters["threshold"],
+    )
+    return [sentence, level]
+
+
+def _group_found(result, correction, alpha):
+    """Say where the scores over subjects peak, and where they are significant."""
+    difference = result.other_scores is not None
+    noun = (
+        f"difference in mean {_metric(result)}"
+        if difference
+        else (f"mean {_metric(result)}")
+    )
+    p = np.asarray(result.pvalues(correction))
+    scores = np.asarray(result.scores)
+    side, middle = result.alternative, result.chance
+    if not np.isfinite(middle):  # nothing to be far from
+        side = "greater" if side == "two-sided" else side
+    return found(result.places, scores, p, noun, correction, alpha, side, middle)
+
+
+def _prevalence(result, alpha):
+    """Say how many of the population have an effect, where that is known."""
+    if result.method != "prevalence":
+        return []
+    bound = np.ravel(result.prevalence_bound("max" if result.axes else "none", alpha))
+    if not np.isfinite(bound).any():
+        return []
+    share = number(100 * float(np.nanmax(bound)))
+    where = "At its largest, the" if result.axes else "The"
+    corrected = ", corrected for multiple testing" if result.axes else ""
+    return [
+        f"{where} lower bound of the share of the population with an effect was "
+        f"{share} % "
+        f"(level {number(alpha)}{corrected})."
+    ]
+
+
+# ------------------------------------------------------------------------ comparisons
+
+
+def comparison_paragraphs(result, asked):
+    """Return the paragraphs of the comparison of two results of one subject."""
+    correction, alpha = _chosen(result, asked)
+    scores = np.asarray(result.scores)
+    p = np.asarray(result.pvalues(correction))
+    noun = f"difference in {_metric(result)}, first minus second,"
+    return _joined(
+        [
+            [*_compared(result), *_two_models(result.parameters)],
+            [*_comparison_test(result), *_corrected(result, correction, alpha)],
+            found(
+                result.places, scores, p, noun, correction, alpha, result.alternative
+            ),
+            software_of(result.versions, result),
+        ]
+    )
+
+
+def _compared(result):
+    """Say what was compared, and where."""
+    where = f" at {positions_of(result)}" if result.axes else ""
+    trials = result.parameters.get("trials")
+    of = f" ({trials})" if trials else ""
+    return [
+        f"Two analyses of the same trials{of} were compared in "
+        f"{_metric(result)}{where}."
+    ]
+
+
+def _two_models(p):
+    """Say what two analyses have in common, and in what they differ."""
+    a, b = p.get("a") or {}, p.get("b") or {}
+    of_a, of_b = (
+        [*_of_channels(each), *model_of(each), *_folds(each)] for each in (a, b)
+    )
+    shared = [sentence for sentence in of_a if sentence in of_b]
+    sentences = list(shared)
+    for which, of in (("first", of_a), ("second", of_b)):
+        own = [sentence for sentence in of if sentence not in shared]
+        if own:
+            sentences.append(f"In the {which} analysis: {' '.join(own)}")
+    return sentences
+
+
+def _of_channels(p):
+    if "ch_names" in p:
+        return [f"The data were those of {counted(len(p['ch_names']), 'channel')}."]
+    if "n_features" in p:
+        return [f"There were {counted(p['n_features'], 'feature')}."]
+    return []
+
+
+def _folds(p):
+    if "cv" not in p or p["cv"].startswith("none:"):
+        return []
+    return [f"Scores were estimated by {splitter_words(p['cv'], p.get('n_folds'))}."]
+
+
+def _comparison_test(result):
+    """Say what the difference was compared with."""
+    p, n = result.parameters, result.n_permutations
+    n_flips = p.get("n_flips") or n
+    unit = "group" if p.get("flip") == "groups" else "trial"
+    test = COMPARISON_WORDS[result.method].format(
+        unit=unit,
+        permutations=counted(n, "permutation", ","),
+        flips=counted(n_flips, "sign flip", ","),
+    )
+    sides = {
+        "higher": "higher scores in the first analysis",
+        "lower": "higher scores in the second analysis",
+    }
+    draws = "sign flips" if result.method == "sign-flip" else "permutations"
+    if result.method == "both":
+        draws = "permutations or flips"
+    return [
+        test,
+        f"Tests were {_SIDES[result.alternative].format(**sides)}.",
+        _FORMULA.format(draws=draws),
+    ]
+
+
+# -------------------------------------------------------------------------- latencies
+
+#: Criterion of an onset -> words.
+CRITERION_OF_ONSET = {
+    "peak-fraction": (
+        "The onset was the first time at which the mean over subjects exceeded "
+        "{fraction} % of the height of its peak above {base} for {duration} s or longer"
+    ),
+    "t": (
+        "The onset was the first time at which the mean over subjects exceeded {base} "
+        "by "
+        "Student's *t* at a level of {level} for {duration} s or longer"
+    ),
+}
+
+
+def latency_paragraphs(result, asked):
+    """Return the paragraphs of the latencies of a group."""
+    names = ("correction", "alpha", "threshold", "alternative")
+    asked.refuse(names, "has intervals of its own confidence and no p-values")
+    return _joined(
+        [
+            [*_latency_of(result), *_onset(result), *_resamples(result)],
+            [*_latencies(result)],
+            software_of(result.versions, result),
+        ]
+    )
+
+
+def _latency_of(result):
+    """Say whose time courses were analysed."""
+    metric = metric_words(result.metric)[1]
+    n = counted(result.n_subjects, "subject")
+    if not result.parts:
+        return [
+            f"Onset and peak of the mean time course of {metric} of {n} were located."
+        ]
+    kind = "two groups of subjects"
+    if result.parameters.get("paired"):
+        kind = "two conditions of the same subjects"
+    return [
+        f"Onset and peak of the mean time courses of {metric} were located and "
+        f"compared between {kind} ({n} in all)."
+    ]
+
+
+def _onset(result):
+    """Say what an onset is."""
+    p = result.parameters
+    if "criterion" not in p:
+        return []
+    check_option("criterion", p["criterion"], CRITERION_OF_ONSET)
+    base = "chance"
+    if p.get("baseline") is not None:
+        first, last = map(number, p["baseline"])
+        base = f"the mean from {first} to {last} s"
+    elif np.isfinite(result.chance):
+        base = f"chance ({number(result.chance)})"
+    sentence = CRITERION_OF_ONSET[p["criterion"]].format(
+        base=base,
+        fraction=number(100 * p["fraction"]),
+        level=number(p["level"]),
+        duration=number(p["min_duration"]),
+    )
+    window = result.window
+    within = ""
+    if window is not None:
+        within = (
+            f"; times from {number(window[0])} to {number(window[1])} s were searched"
+        )
+    return [f"{sentence}{within}."]
+
+
+def _resamples(result):
+    """Say what the intervals are of."""
+    n = len(result.onsets)
+    if not n:
+        return []
+    share = number(100 * result.confidence)
+    return [
+        f"Subjects were drawn with replacement {times_words(n)}, and the {share} % "
+        "intervals are percentiles of the latencies of these resamples [@Efron1993]."
+    ]
+
+
+def _latencies(result):
+    """Say when onset and peak were."""
+    share = number(100 * result.confidence)
+    sentences = []
+    for which in ("onset", "peak"):
+        time, interval = getattr(result, which), getattr(result, f"{which}_interval")
+        if np.isnan(time):
+            sentences.append(f"There was no {which}.")
+            continue
+        of = f"The difference in {which} was" if result.parts else f"The {which} was at"
+        words = f"{of} {number(time)} s"
+        if np.isfinite(interval).all():
+            low, high = map(number, interval)
+            words += f" ({share} % interval {low} to {high} s)"
+        sentences.append(f"{words}.")
+    if result.n_without_onset and len(result.onsets):
+        n = result.n_without_onset
+        verb = "has" if n == 1 else "have"
+        sentences.append(
+            f"Of the {counted(len(result.onsets), 'resample', ',')}, {n:,} {verb} no "
+            "onset "
+            "and did not count for its interval."
+        )
+    return sentences

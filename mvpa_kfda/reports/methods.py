@@ -1,0 +1,487 @@
+"""The paragraphs of a paper that say what was done and found, from a result alone.
+
+Every sentence is made of what the result records; where that is not known, there is no
+sentence. What is called how stands in `mvpa_kfda.reports.words`, what is cited in
+`mvpa_kfda.reports.citations`; groups, comparisons and latencies are the matter of
+`mvpa_kfda.reports.groups`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ..inference.corrections import CorrectionName
+from ..inference.null import Alternative
+from ..results.base import Result, SubjectResult
+from ..results.group import ComparisonResult, GroupResult
+from ..results.latency import Latency
+from ..utils.advice import advice
+from ..utils.checks import check_option, check_share, counted
+from .citations import STYLES, name, render
+from .findings import (
+    Asked,
+    found_of,
+    inference_of,
+    place_noun,
+    positions_of,
+    software_of,
+)
+from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
+from .model import folds_of, model_of, sample_noun
+from .words import (
+    OF_ONE_CLASS,
+    SCHEME_WORDS,
+    enumerated,
+    metric_words,
+    number,
+    ranged,
+    times_words,
+)
+
+#: Classes that are named one by one; of more only the range of their counts is told.
+_MOST_NAMED = 8
+
+
+def methods_text(
+    result: Result,
+    style: Literal["apa", "markdown", "bibtex"] = "apa",
+    *,
+    correction: CorrectionName | None = None,
+    alpha: float | None = None,
+    threshold: float | None = None,
+    alternative: Alternative | None = None,
+) -> str:
+    """Write the paragraphs of a paper that say what was done and found.
+
+    Data, features, model, penalty, folds, metric, permutations, correction, results and
+    versions, in the order in which a reviewer asks for them. All of it comes from the
+    result; what that does not know, such as how the data were recorded and filtered, is
+    left to you. Read it before you print it.
+
+    Parameters
+    ----------
+    result : result
+        Of any kind: of one subject, of a group, of a comparison, or a latency.
+    style : {"apa", "markdown", "bibtex"}
+        Plain text with citations and a list of references, the same with links for
+        Markdown, or the entries of what is cited, for BibTeX.
+    correction : str or None
+        Correction of the p-values that you report, as in the result's `pvalues`. None
+        is that of its figures: the first that was asked for of a group or comparison,
+        and else "max". A latency has none.
+    alpha : float or None
+        Significance level that you report. None is that of a group or comparison, and
+        else 0.05.
+    threshold : float or None
+        p-level that forms clusters, as in the `pvalues` of one subject's result. None
+        is 0.05. Groups and comparisons have their own.
+    alternative : {"greater", "less", "two-sided"} or None
+        Which scores are tested for, as in the `pvalues` of one subject's result. None
+        is "greater". Groups and comparisons have their own.
+
+    Returns
+    -------
+    text : str
+        Paragraphs with an empty line between them.
+
+    Raises
+    ------
+    TypeError
+        If it is not a result.
+    ValueError
+        If the style is not known, if `alpha` is not between 0 and 1, if a correction,
+        threshold or alternative is given to a result that has no use for it, or as in
+        `pvalues`.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import decode_epochs, methods_text, simulate_epochs
+    >>> epochs = simulate_epochs(n_classes=2, random_state=0)
+    >>> result = decode_epochs(epochs, n_permutations=100, random_state=0)
+    >>> print(methods_text(result).partition(" (")[0])
+    Multivariate pattern analysis was applied to 180 trials of 2 classes
+    """
+    check_option("style", style, STYLES)
+    if alpha is not None:
+        check_share("alpha", alpha)
+    for kind, write in WRITERS.items():
+        if isinstance(result, kind):
+            asked = Asked(correction, alpha, threshold, alternative)
+            return render(write(result, asked), style)
+    raise TypeError(
+        f"result must be a result of mvpa_kfda; got a {type(result).__name__}."
+        f"{advice(result)} A saved one is read by load_result(path)."
+    )
+
+
+def _subject_paragraphs(result, asked):
+    """Return the paragraphs of the result of one subject."""
+    if not result._has_p:
+        names = ("correction", "alpha", "threshold", "alternative")
+        asked.refuse(names, "has no label permutations, so no p-values")
+    asked = asked.completed("max" if result.axes else "none")
+    paragraphs = [
+        [*_data(result), *_features(result), *_scaling(result), *_averaging(result)],
+        [*model_of(result.parameters, result.groups is not None), *_patterns(result)],
+        [*folds_of(result), *_metrics(result)],
+        [*_permutations(result, asked.alternative), *inference_of(result, asked)],
+        found_of(result, asked),
+        software_of(result.versions, result),
+    ]
+    return [" ".join(sentences) for sentences in paragraphs if sentences]
+
+
+#: Kind of result -> its paragraphs, the first that fits.
+WRITERS: dict[type[Any], Any] = {
+    SubjectResult: _subject_paragraphs,
+    GroupResult: group_paragraphs,
+    ComparisonResult: comparison_paragraphs,
+    Latency: latency_paragraphs,
+}
+
+
+#: Alternative -> the scores of permutations that speak against it.
+_AS_EXTREME = {
+    "greater": "as high or higher",
+    "less": "as low or lower",
+    "two-sided": "as far from the mean of all scores or further",
+}
+
+
+# ------------------------------------------------------------------------ what came in
+
+
+def _data(result):
+    """Say how many trials of which classes were trained with and tested."""
+    what = "Multivariate pattern analysis was applied to"
+    if result.parameters.get("task") == "regression":
+        low, high = float(result.y.min()), float(result.y.max())
+        return [
+            f"{what} {counted(len(result.y), 'trial')}, to predict a number for each "
+            f"(range {number(low)} to {number(high)})."
+        ]
+    trained, tested = _trained_and_tested(result)
+    trained_words = _of_classes(result, trained)
+    if tested is None:
+        return [f"{what} {trained_words}."]
+    return [
+        f"{what} {_count(trained + tested)} of {_n_classes(result)}. Models were "
+        f"trained with {trained_words} and tested on {_of_classes(result, tested)}, "
+        "none "
+        "of which was trained with."
+    ]
+
+
+def _trained_and_tested(result):
+    """Return the trials of each class that are trained with and, if others, tested."""
+    c, r = len(result.classes), result._n_repeats
+    if result.parameters.get("mode") == "other_trials":
+        return _counts(result.y, c, r), _counts(result.y_test, c, 1)
+    if result._chosen is None:
+        return _counts(result.y, c, r), None
+    return _counts(result.y[result._chosen], c, r), _counts(result._true, c, r)
+
+
+def _counts(codes, c, r):
+    return np.bincount(codes, minlength=c) // r
+
+
+def _count(counts, noun="trial"):
+    return counted(int(counts.sum()), noun)
+
+
+def _n_classes(result):
+    return counted(len(result.classes), "class")
+
+
+def _of_classes(result, counts):
+    """Word trials by their classes."""
+    noun = sample_noun(result)
+    if len(counts) > _MOST_NAMED:
+        low, high = counts.min(), counts.max()
+        each = f"{low}" if low == high else f"{low} to {high}"
+        return f"{_count(counts, noun)} of {_n_classes(result)} ({each} of each)"
+    pairs = zip(counts, result.classes, strict=True)
+    named = ", ".join(f"{n} {name(label)}" for n, label in pairs)
+    return f"{_count(counts, noun)} of {_n_classes(result)} ({named})"
+
+
+def _averaging(result):
+    """Say which trials were averaged, or left out for equal classes."""
+    p = result.parameters
+    k, within = p.get("average"), "class and test set"
+    if result.groups is not None:
+        within = "class, test set and group"
+    sentences = []
+    if result.members is not None and k != 1:
+        n = result.members.size // result._n_repeats
+        sentences.append(
+            f"Each pseudo-trial was the average of {k} of {n} trials, drawn at random "
+            f"within {within}."
+        )
+    elif k not in (None, 1):
+        sentences.append(
+            f"Models were trained with averages of {k} trials, drawn at random within "
+            f"{within}, and tested on single trials."
+        )
+    if p.get("equalize"):
+        noun = "trials" if k == 1 else "averages"
+        sentences.append(
+            f"All classes were given as many {noun} as the smallest had, by leaving "
+            "out others at random."
+        )
+    return sentences
+
+
+def _features(result):
+    """Say what the features of a trial were, and where they were decoded."""
+    p = result.parameters
+    at = positions_of(result)
+    columns = tuple(result.axes.values())
+    if columns == ("position",):
+        return _features_of_images(result)
+    if "ch_names" in p:
+        channels = _channels(result)
+        features = (
+            f"{'the power' if 'freq' in columns else 'the signals'} of {channels}"
+        )
+        if "sensor" in columns:
+            features = f"the signals of a sensor and its neighbours among {channels}"
+    elif "n_features" in p:
+        features = counted(p["n_features"], "feature")
+        if columns == ():
+            return [f"Each trial had {features}."]
+    else:
+        return [f"This was done at {at}."]
+    verb = "Features were" if "ch_names" in p else "Each trial had"
+    return [f"{verb} {features}, at {at}.", *_windows(p), *_generalization(result)]
+
+
+def _channels(result):
+    """Word the channels, with their types where these are known."""
+    n = len(result.parameters["ch_names"])
+    types = _channel_types(result)
+    kinds = [_of_type(types.count(kind), kind) for kind in dict.fromkeys(types)]
+    if len(kinds) == 1:
+        return kinds[0]
+    return counted(n, "channel") + (f" ({enumerated(kinds)})" if kinds else "")
+
+
+def _channel_types(result):
+    """Return the types of channels, none where they are not known."""
+    known = getattr(result, "info_fif", None) is not None
+    return result.info.get_channel_types() if known else []
+
+
+def _of_type(n, kind):
+    """Word channels of one type as MNE-Python names it."""
+    noun = {"mag": "magnetometer", "grad": "gradiometer"}.get(kind)
+    written = {"ecog": "ECoG", "seeg": "sEEG", "hbo": "HbO", "hbr": "HbR"}
+    return counted(n, noun or f"{written.get(kind, kind.upper())} channel")
+
+
+def _windows(p):
+    """Say how samples were averaged or joined in windows; nothing for single ones."""
+    width, step, sfreq = (p.get(key) for key in ("window", "step", "sfreq"))
+    if not sfreq:
+        return []
+    if round(width * sfreq) <= 1:
+        if round(step * sfreq) <= 1:
+            return []
+        return [f"Single samples were decoded, {number(step)} s apart."]
+    how = "All samples within sliding windows were features together"
+    if p.get("window_mode") == "mean":
+        how = "Samples were averaged in sliding windows"
+    return [f"{how} ({number(width)} s long, in steps of {number(step)} s)."]
+
+
+def _generalization(result):
+    """Say what generalization over time means."""
+    if tuple(result.axes.values()) != ("train_time", "test_time"):
+        return []
+    more = {
+        "other_labels": " Labels that were predicted differed from those trained with.",
+        "same_trials": " Training and test data were two sets of the same trials.",
+    }.get(result.parameters.get("mode"), "")
+    return [
+        "As in temporal generalization [@King2014], the model of every training time "
+        "was "
+        f"tested at every test time.{more}"
+    ]
+
+
+def _features_of_images(result):
+    """Say which voxels, vertices or features were decoded together."""
+    p, noun, decoded = result.parameters, place_noun(result, 2), result.decoded
+    sizes = result.n_features[decoded]
+    if not len(sizes):
+        return []
+    base = result.geometry.base.noun
+    many = ranged(sizes, base)
+    n = counted(int(decoded.sum()), place_noun(result, 1), ",")
+    if base != "feature":
+        many = f"{many} as features"
+    if result.geometry.kind == "regions" or ("radius" not in p):
+        return [f"Each of {n} was decoded by itself, with {many}."]
+    radius = p["radius"]
+    if radius is None:
+        area = "its neighbours"
+    elif p.get("distance") == "edges":
+        area = f"all {noun} up to {counted(int(radius), 'edge')} away"
+    elif p.get("distance") == "geodesic":
+        area = f"all {noun} up to {number(radius)} mm away along the surface"
+    else:
+        area = f"all {noun} up to {number(radius)} mm away"
+    return [
+        f"A searchlight [@Kriegeskorte2006] was centred on each of {n} and comprised "
+        f"{area} ({many})."
+    ]
+
+
+def _plural(noun):
+    return counted(2, noun).partition(" ")[2]
+
+
+def _scaling(result):
+    """Say how features were brought to one scale."""
+    p = result.parameters
+    if "standardize" in p:
+        if not p["standardize"]:
+            return []
+        where = (
+            "within every group of trials" if _has_runs(result) else "over all trials"
+        )
+        noun = _plural(result.geometry.base.noun)
+        return [f"Values of {noun} were z-scored {where}, without regard to labels."]
+    each = " at every frequency" if "freq" in result.axes.values() else ""
+    others = p.get("train_on") or p.get("mode") == "other_trials"
+    trials = "the trials trained with" if others else "all trials"
+    scale = p.get("scale")
+    if scale == "covariance":
+        return ["Channels were whitened with a noise covariance [@Guggenmos2018]."]
+    if scale == "channel":
+        return [
+            "The data of each channel were divided by their standard deviation over "
+            f"{trials} and times{each}."
+        ]
+    several = len(set(_channel_types(result))) > 1
+    if scale == "auto" and (several or "gamma=None" in p.get("kernel", "")):
+        return [
+            "The data of each channel type were divided by their standard deviation "
+            "over "
+            f"{trials}, channels, and times{each}."
+        ]
+    return []
+
+
+def _has_runs(result):
+    """Tell whether z-scores were those of groups: some group holds several classes."""
+    if result.groups is None:
+        return False
+    of_groups = (result.y[result.groups == each] for each in np.unique(result.groups))
+    return any(len(np.unique(codes)) > 1 for codes in of_groups)
+
+
+def _patterns(result):
+    """Say that activation patterns were computed, where they were."""
+    if not len(getattr(result, "pattern_maps", ())):
+        return []
+    return [
+        "Activation patterns were computed from the weights of models [@Haufe2014]."
+    ]
+
+
+# ----------------------------------------------------------------- metric and labels
+
+
+def _metrics(result):
+    """Say what was scored, and what chance is."""
+    parts, n_classes = [], len(result.classes)
+    for metric in result.scoring:
+        words = _auc(result) if metric == "roc_auc" else metric_words(metric)[0]
+        if metric in OF_ONE_CLASS and n_classes == 2:
+            words += f" of class {name(result.classes[1])}"
+        elif metric in OF_ONE_CLASS:
+            words += ", averaged over classes"
+        chance = result.chances[metric]
+        if np.isfinite(chance):
+            words += f" (chance level {number(chance)})"
+        parts.append(words)
+    what = "Performance was measured by"
+    mean = ""
+    if result._n_repeats > 1:
+        r, how = times_words(result._n_repeats), "other random folds"
+        if result.parameters.get("average") is not None:
+            how = "trials averaged or left out anew"
+        mean = (
+            f" The procedure was run {r} with {how}, and scores are means over these."
+        )
+    return [f"{what} {enumerated(parts)}.{mean}"]
+
+
+def _auc(result):
+    """Word the area under the ROC curve: of which curves it is the mean."""
+    words = metric_words("roc_auc")[0]
+    over = ["classes, each against the rest,"] if len(result.classes) > 2 else []
+    # Test sets of a class alone have no area: all are then ranked together.
+    codes = getattr(result, "y_test", result.y)
+    if any(len(np.unique(codes[test])) > 1 for test in result.tests):
+        over.append("test sets")
+    return f"{words}, averaged over {enumerated(over)}" if over else words
+
+
+def _permutations(result, alternative):
+    """Say how labels were permuted, and how often."""
+    n, p = result.n_permutations, result.parameters
+    if not n:
+        return []
+    labels = "values" if p.get("task") == "regression" else "labels"
+    noun, scored = "trials", f"trained and tested with the permuted {labels}"
+    if result._n_repeats == 1:
+        noun = f"{sample_noun(result)}s"
+    if p.get("mode") == "other_trials" or p.get("train_on"):
+        noun = f"training {noun}"
+        scored = "trained with the permuted labels and tested with the true ones"
+    group = " (and the same group)" if result.groups is not None else ""
+    scheme = f" {SCHEME_WORDS[p['permute']]}" if "permute" in p else ""
+    scheme = scheme.format(trials=noun, and_group=group)
+    drawn = f" at random {times_words(n)}{scheme}"
+    if p.get("exact"):
+        ways = "the only other way" if n == 1 else f"all {n:,} other ways"
+        drawn = f"{scheme} in {ways} possible, so that the test is exact"
+    sentences = [
+        f"For a null distribution, the {labels} were permuted{drawn}, and models were "
+        f"{scored} in the same way."
+    ]
+    if result._n_repeats > 1 and p.get("average"):
+        sentences.append("Trials were permuted before they were grouped.")
+    sentences.append(
+        "The *p*-value of a score is (*b* + 1) / (*P* + 1), where *b* of the *P* "
+        f"permutations (*P* = {n:,}) scored {_AS_EXTREME[alternative]} [@Phipson2010]."
+    )
+    if result.axes:
+        places = place_noun(result, 2)
+        sentences.append(f"Permutations were the same at all {places}.")
+    return sentences + _second_test(result)
+
+
+def _second_test(result):
+    """Say what is tested twice in time generalization."""
+    if result.parameters.get("larger_of_two"):
+        return [
+            "Each permutation counted with the larger of two scores, those with the "
+            "labels permuted in training and testing alike and in one of them alone."
+        ]
+    kept = ("second_nulls", "second_summaries")
+    if not any(getattr(result, name, None) for name in kept):
+        return []
+    but = ""
+    if result.parameters.get("mode") == "plain":
+        but = ", but for equal training and test times, where the first test decides"
+    return [
+        "Scores were tested twice, with the labels permuted in training and testing "
+        "alike and in one of them alone, and the larger *p*-value counts "
+        f"[@Berger1982]{but}."
+    ]

@@ -1,0 +1,120 @@
+"""Sentences on the model and its cross-validation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..utils.checks import counted
+from .words import (
+    capital,
+    enumerated,
+    kernel_words,
+    penalty_words,
+    ranged,
+    read_call,
+    splitter_words,
+    step_words,
+    tuning_words,
+)
+
+
+def model_of(parameters, has_groups=None):
+    """Say what a model was, of the parameters that a result records."""
+    if "kernel" not in parameters:
+        return []
+    return [
+        *_steps(parameters),
+        *_classifier(parameters),
+        *_penalty(parameters, has_groups),
+    ]
+
+
+def _classifier(p):
+    """Name the model and its kernel."""
+    what = "Classes were told apart by kernel Fisher discriminant analysis [@Mika1999]"
+    if p.get("task") == "regression":
+        what = "Values were predicted by kernel ridge regression"
+    if read_call(p["kernel"])[0] == "KernelChoice":  # the penalty's sentence names them
+        return [f"{what}."]
+    sentences = [f"{what} with {kernel_words(p['kernel'])}."]
+    if p.get("n_components"):
+        n = counted(p["n_components"], "discriminant")
+        first = "the first of the discriminants"
+        n = first if p["n_components"] == 1 else f"the first {n}"
+        sentences.append(f"Only {n} {'was' if n == first else 'were'} used.")
+    return sentences
+
+
+def _penalty(p, has_groups):
+    """Say how the model was regularised."""
+    if "reg" not in p:
+        return []
+    if read_call(p["reg"])[0] == "Tuned":
+        return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
+    return [f"Models were regularised by {penalty_words(p['reg'])}."]
+
+
+def _steps(p):
+    """Say what every fold learned from its training trials before the model."""
+    sentences, of, tested = [], "the training trials of every fold", "its test trials"
+    if str(p.get("cv", "")).startswith("none:"):
+        of, tested = "the training trials", "the test trials"
+    if p.get("n_confounds"):
+        n = counted(p["n_confounds"], "confound regressor")
+        sentences.append(
+            f"The effect of {n} was removed from the features by linear regression, "
+            f"with coefficients from {of} [@Snoek2019]."
+        )
+    if p.get("preprocess"):
+        steps = list(map(step_words, p["preprocess"]))
+        were = "was" if len(steps) == 1 else "were"
+        sentences.append(
+            f"{capital(enumerated(steps))} {were} learned from {of} and applied to "
+            f"{tested}."
+        )
+    return sentences
+
+
+def sample_noun(result):
+    """Return what is trained with: trials, or averages of several."""
+    averaged = result.members is not None and np.shape(result.members)[1] > 1
+    return "pseudo-trial" if averaged else "trial"
+
+
+def folds_of(result):
+    """Say how trials were parted into training and test sets."""
+    p = result.parameters
+    if p.get("mode") == "other_trials" or str(p.get("cv", "")).startswith("none:"):
+        return ["One model was trained on all trials of the training set."]
+    if "cv" not in p:
+        return []
+    n_folds = len(result.tests) // result._n_repeats
+    folds = result.folds[:n_folds]
+    trains = ranged([len(train) for train, _ in folds], "training trial")
+    tests = ranged([len(test) for _, test in folds], "test trial")
+    noun = sample_noun(result)
+    trains, tests = (each.replace("trial", noun) for each in (trains, tests))
+    words = splitter_words(p["cv"], n_folds)
+    sizes = f"{counted(n_folds, 'fold')}, each with {trains} and {tests}"
+    if n_folds == 1:
+        sizes = f"{trains} and {tests}"
+    groups = ""
+    if result.groups is not None:
+        n = len(np.unique(result.groups))
+        groups = f"; trials were in {counted(n, 'group')}"
+    sentences = [f"Performance was estimated by {words} ({sizes}{groups})."]
+    if p.get("train_on"):
+        sentences.append(
+            "In every fold, models were trained on the chosen trials of the training "
+            "set "
+            "and tested on the other trials of the test set."
+        )
+    if result.trains is None and not p.get("preprocess") and not p.get("n_confounds"):
+        by = "[@Treder2018; @Cawley2003]"
+        if p.get("task") == "regression":
+            by = "[@Pahikkala2006]"
+        sentences.append(
+            "Out-of-sample predictions of all folds were computed in closed form, "
+            f"without retraining {by}."
+        )
+    return sentences

@@ -1,0 +1,186 @@
+"""The page about one or several results: `report`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ..results.base import Result
+from ..results.kinds import RESULTS
+from ..results.latency import Latency
+from ..utils.files import check_folder
+from .html import STYLE, paragraph, table_html
+from .sections import SECTIONS
+from .summary import heading, smallest_p, word_answer
+
+if TYPE_CHECKING:
+    import mne
+
+#: What lets phones show a page at their own width.
+_FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+
+
+def report(
+    results: Result | Sequence[Result] | Mapping[str, Result],
+    fname: str | PathLike[str] | None = None,
+    title: str | None = None,
+    *,
+    overwrite: bool = False,
+) -> mne.Report:
+    """Make a page about one or several results, which can be sent to anyone.
+
+    It says in two sentences what was asked and what was found, shows the scores with
+    chance level and corrected p-values, the null distribution, patterns and tables of
+    peaks, and lists what the run warned of, its parameters and the versions of the
+    packages. The page is one HTML file that asks no host for anything.
+
+    Parameters
+    ----------
+    results : result, sequence of results, or dict of str -> result
+        What any function of this package gave, or `load_result` read; also of groups,
+        comparisons and latencies. Several get a table of all of them and a part each,
+        called by the keys of a dict.
+    fname : path-like or None
+        The file to write, which ends in .html; None writes none.
+    title : str or None
+        The title of the page; None takes what the analysis is called.
+    overwrite : bool
+        Replace an existing file.
+
+    Returns
+    -------
+    report : mne.Report
+        The page, to which more can be added, e.g. by its ``add_figure``.
+
+    Raises
+    ------
+    TypeError
+        If something is not a result, or the title no text.
+    ValueError
+        If there are no results, or if the name of the file does not end in .html.
+    FileExistsError
+        If the file exists and `overwrite` is false.
+    FileNotFoundError
+        If the folder of the file does not exist.
+
+    Examples
+    --------
+    >>> from mvpa_kfda import decode_epochs, report, simulate_epochs
+    >>> epochs = simulate_epochs(n_classes=2, random_state=0)
+    >>> result = decode_epochs(epochs, n_permutations=99, random_state=0)
+    >>> page = report(result, title="Faces and houses")
+    >>> page.save("page.html", overwrite=True, open_browser=False)  # doctest: +SKIP
+    """
+    named = _by_name(results)
+    title = _check_title(title, named)
+    if fname is not None:
+        check_page(fname, overwrite)
+    page = _new_page(title)
+    if len(named) > 1:
+        html = paragraph(f"{len(named)} results.") + table_html(_overview(named))
+        _add(page, html, "All results", "summary")
+    for name, result in named.items():
+        for section in SECTIONS:
+            html = section.make(result)
+            if html:
+                own = None if len(named) == 1 else _identifier(name)
+                _add(page, html, section.title, section.tag, own)
+    if fname is not None:
+        page.save(fname, open_browser=False, overwrite=overwrite, verbose="error")
+    return page
+
+
+def _by_name(results):
+    """Return the results by name, or refuse what are none."""
+    if isinstance(results, Result):
+        results = [results]
+    if isinstance(results, (str, PathLike)):
+        raise TypeError(
+            f"{str(results)!r} is a path; read the result first: "
+            "report(load_result(path))."
+        )
+    if not isinstance(results, (Mapping, Sequence)):
+        raise TypeError(
+            f"report() takes a result, a list of results, or a dict of them by name; "
+            f"got {type(results).__name__}."
+        )
+    if not isinstance(results, Mapping):
+        results = {f"Result {i + 1}": each for i, each in enumerate(results)}
+    if not results:
+        raise ValueError("There are no results to report; give one or more.")
+    for name, result in results.items():
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError(f"A result's name must be text; got {name!r}.")
+        if type(result).__name__ not in RESULTS:
+            raise TypeError(
+                f"{name} is no result but of type {type(result).__name__}. Allowed: "
+                "what the functions of this package return, or load_result reads."
+            )
+    return dict(results)
+
+
+def _check_title(title, named):
+    """Return the title of the page."""
+    if title is None:
+        kinds = dict.fromkeys(map(heading, named.values()))
+        return "Decoding results" if len(kinds) > 1 else next(iter(kinds))
+    if not isinstance(title, str):
+        raise TypeError(
+            f"Invalid value for 'title': {title!r}. Allowed: text, or None for what "
+            "the analysis is called."
+        )
+    return title
+
+
+def check_page(path, overwrite):
+    """Refuse a file that cannot be written, before anything is drawn."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{path} is to be a page; give a name that ends in .html.")
+    check_folder(path)
+    if Path(path).exists() and not overwrite:
+        raise FileExistsError(
+            f"{path} exists already; pass overwrite=True to replace it, or choose "
+            "another name."
+        )
+
+
+def _new_page(title):
+    """Return an empty page."""
+    from mne import Report
+
+    page = Report(title=title, image_format="png", verbose="error")
+    page.include += _FOR_PHONES
+    page.add_custom_css(STYLE)
+    return page
+
+
+def _add(page, html, title, tag, section=None):
+    """Add a part to the page."""
+    html = f'<div class="mvpa">{html}</div>'
+    page.add_html(html, title=title, tags=(tag,), section=section)
+
+
+def _identifier(name):
+    """Return the title of a part, of which MNE-Python makes an id in HTML."""
+    # Selectors, by which the page finds its parts, begin with no digit.
+    return f"Result {name}" if re.match(r"[^A-Za-z]", name) else name
+
+
+def _overview(named):
+    """Return a table with a row for every result."""
+    rows = []
+    for name, result in named.items():
+        p = np.nan
+        if not isinstance(result, Latency) and result._has_p:
+            correction = result._usual_correction if result.axes else "none"
+            p = smallest_p(result, result._scalars[0], correction)
+        row = {"result": name, "analysis": heading(result)}
+        row |= {"what was found": word_answer(result), "p": np.nan if p is None else p}
+        rows.append(row | {"warnings": len(result.warnings)})
+    return pd.DataFrame(rows)

@@ -1,0 +1,372 @@
+"""The sections of a page about a result, in their order.
+
+A new section is one entry of SECTIONS: a function that returns HTML, or "" for results
+that have nothing to show there.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..decoding.design import design_of
+from ..results.base import SubjectResult
+from ..results.group import TestedMap
+from ..results.latency import Latency
+from ..utils.checks import plural
+from ..viz.brains import flat_axis, in_template
+from ..viz.common import (
+    BOUND,
+    CORRECTION_LABELS,
+    draw_apart,
+    label_of,
+    names_of_two,
+)
+from ..viz.confusion import find_confusion, plot_confusion, plot_recall
+from .figures import plot_map_null, plot_patterns
+from .html import facts_html, figure_html, folded, paragraph, table_html
+from .methods import methods_text
+from .summary import (
+    has_scores,
+    heading,
+    level,
+    position_noun,
+    word_answer,
+    word_question,
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page."""
+
+    title: str
+    #: What it is filtered by, a word.
+    tag: str
+    #: Result -> HTML, "" without anything to show.
+    make: Callable[[Any], str]
+
+
+def _draw(plot, alternative, caption="", **options):
+    """Return the HTML of what a function or method plots."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fonts without some letter
+            figure = draw_apart(plot, **options)
+            return figure_html(figure, alternative, caption)
+    # Names from data may be what matplotlib cannot draw; all else is worth showing.
+    except Exception as error:
+        return paragraph(f"This figure could not be drawn: {error}", "warning")
+
+
+# ------------------------------------------------------------- what was asked, found
+
+
+def _summary(result):
+    """Return what was asked and what was found."""
+    return paragraph(word_question(result)) + paragraph(word_answer(result), "lead")
+
+
+def _warnings(result):
+    """Return what the run warned of."""
+    return "".join(paragraph(text, "warning") for text in result.warnings)
+
+
+# ----------------------------------------------------------------------------- figures
+
+
+def _scores(result):
+    """Return the figures of the scores."""
+    if not isinstance(result, Latency):
+        if not has_scores(result) or not (result.axes or result._has_p):
+            return ""  # or a number without permutations: there is nothing to draw
+    answer = word_answer(result)
+    views = {None: ""}
+    if getattr(result, "geometry", None) is not None:
+        views = _brain_views(result)
+    return "".join(
+        _draw(
+            result.plot,
+            f"{heading(result)}{view and f', {view}'}. {answer}",
+            **({} if kind is None else {"kind": kind}),
+        )
+        for kind, view in views.items()
+    )
+
+
+def _brain_views(result):
+    """Return the figures of a map in a brain: kind -> what it shows."""
+    space = result.geometry
+    base = getattr(space, "base", space)
+    own = {"volume": ("stat_map", "slices"), "surface": ("surface", "surfaces")}
+    views = {}
+    if base is not space or space.kind not in own:
+        views["bar"] = f"one row per {space.noun}"
+    if base.kind in own:
+        views |= [own[base.kind]]
+    if base.kind == "volume" and flat_axis(base) is None and in_template(base):
+        views["glass_brain"] = "through a glass brain"
+    return views
+
+
+def _maps(result):
+    """Return the other maps of a group: of its statistic, and of its prevalence."""
+    if not isinstance(result, TestedMap) or len(result.axes) == 0:
+        return ""
+    names = ["statistic", BOUND] if result.axes != {"times": "time"} else ["statistic"]
+    return "".join(
+        _draw(result.plot, f"{label_of(result, name)} over positions.", metric=name)
+        for name in names
+        if name in result.metrics
+    )
+
+
+def _null(result):
+    """Return the null distribution that the whole map is tested against."""
+    if isinstance(result, Latency) or not result._has_p:
+        return ""
+    if isinstance(result, TestedMap):
+        if not len(result.null_max):
+            return ""
+        return _draw(result.plot_null, _NULL_WORDS.format("the tested statistic"))
+    if not result.axes or not result._scalars:
+        return ""  # a single number is drawn on its null already
+    return _draw(
+        plot_map_null,
+        _NULL_WORDS.format(f"{label_of(result, result._scalars[0])}"),
+        "Every permutation counts with the highest score of its map.",
+        result=result,
+        alpha=level(result),
+    )
+
+
+_NULL_WORDS = (
+    "Histogram of the largest value of {} over all positions, one for each "
+    "permutation, with that of the data as a line."
+)
+
+#: Method of a result -> its title, and what its figure shows.
+_MORE_FIGURES = {
+    "plot_roc": "ROC curve: true positives over false positives.",
+    "plot_predictions": "Predicted over true values of all trials.",
+}
+
+
+def _trials(result):
+    """Return the figures of single trials' predictions."""
+    found = []
+    for name, alternative in _MORE_FIGURES.items():
+        if not hasattr(result, name) or (
+            name == "plot_roc" and len(result.classes) > 2
+        ):
+            continue
+        found.append(_draw(getattr(result, name), alternative))
+    return "".join(found)
+
+
+def _confusion(result):
+    """Return what was taken for what where scores are highest, and recall over time."""
+    if not isinstance(result, SubjectResult) or not len(result.classes):
+        return ""
+    if not has_scores(result):
+        return ""
+    found = find_confusion(result)
+    shares = (
+        f"{name} {share:.2f}"
+        for name, share in zip(result.classes, found.recall, strict=True)
+    )
+    words = f"Confusion matrix, {found.where}. Recall: {', '.join(shares)}."
+    html = _draw(plot_confusion, words, result=result)
+    if [*result.axes] == ["times"]:
+        html += _draw(plot_recall, "Recall of every class over time.", result=result)
+    return html
+
+
+def _patterns(result):
+    """Return the activation patterns where the scores are highest."""
+    if not getattr(result, "pattern_maps", None) or not result._scalars:
+        return ""
+    if result.info_fif is None:
+        return ""
+    return _draw(
+        plot_patterns,
+        "Activation pattern of every class, at the position with the highest score.",
+        "How the signal of each class differs from the mean of all trials, as far as "
+        "the model sees it, where the score is highest.",
+        result=result,
+    )
+
+
+def _penalty(result):
+    """Return how the penalty was chosen, where it was."""
+    if "grid" not in getattr(result, "penalty", {}) or not hasattr(
+        result, "plot_tuning"
+    ):
+        return ""
+    return _draw(
+        result.plot_tuning, "How the penalty was chosen inside the training sets."
+    )
+
+
+# ------------------------------------------------------------------------------ tables
+
+
+def _peaks(result):
+    """Return the highest scores, and the peaks or clusters of what is significant."""
+    if isinstance(result, Latency):
+        names = {"low": "from (s)", "high": "to (s)", "without": "resamples without"}
+        return table_html(result.to_dataframe().rename(columns=names))
+    if not result.axes:
+        return table_html(result.to_dataframe())
+    if not has_scores(result):
+        return ""
+    kind = "largest difference" if result._is_difference else "highest score"
+    html = paragraph(f"The {kind} of the map.") + table_html(_best_of_metrics(result))
+    if not result._has_p:
+        return html
+    try:
+        table, what = _significant(result)
+    except ValueError as error:  # a score of the permutations is NaN, for example
+        return html + paragraph(f"Nothing was tested: {error}", "warning")
+    if table.empty:
+        return html + paragraph(f"No {position_noun(result)} is significant.")
+    test = CORRECTION_LABELS[result._usual_correction]
+    return html + paragraph(f"{what} ({test}).") + table_html(table)
+
+
+def _best_of_metrics(result):
+    """Return a table with the highest score of every metric, and where it is."""
+    of_one = isinstance(result, TestedMap)
+    rows = []
+    for name in [result.metric] if of_one else result._scalars:
+        correction, chance = result._usual_correction, result.chances[name]
+        options = {"correction": correction} if of_one else {"metric": name}
+        peak = result.peak(**options)
+        place = {key: value for key, value in peak.items() if not _is_value(key, name)}
+        p = {key: value for key, value in peak.items() if _is_p(key)}
+        best = {"metric": label_of(result, name), "score": peak[name], "chance": chance}
+        rows.append(best | place | p)
+    table = pd.DataFrame(rows)
+    # What there is no level of chance for has no such column.
+    return table.drop(columns="chance") if table["chance"].isna().all() else table
+
+
+def _is_p(column):
+    """Tell whether a column holds p-values."""
+    return column == "p" or column.startswith("p_")
+
+
+def _is_value(column, metric):
+    """Tell what was found from where it was found."""
+    return _is_p(column) or column == metric
+
+
+def _significant(result):
+    """Return the table of peaks in a brain, or else of clusters, and what it is of."""
+    correction, alpha = result._usual_correction, level(result)
+    if hasattr(result, "peaks") and result.geometry is not None:
+        noun = plural(position_noun(result))
+        what = f"Peaks of the {noun} with p ≤ {alpha:g}"
+        return result.peaks(correction, alpha=alpha), what
+    of_clusters = correction.startswith("cluster")
+    connected = f"Connected {plural(position_noun(result))} with p ≤ {alpha:g}"
+    unit = "s" if getattr(result, "geometry", None) is None else "mm"
+    table = result.clusters(correction).rename(
+        columns={name: f"{name} ({unit})" for name in ("from", "to")}
+    )
+    return table, "Clusters" if of_clusters else connected
+
+
+def _subjects(result):
+    """Return the scores of every subject where those of the group are highest."""
+    if not getattr(result, "_has_subjects", False):
+        return ""
+    best = int(np.nanargmax(np.abs(np.ravel(result.scores) - result.chance)))
+    lists = {None: (result.subjects, result.subject_scores)}
+    if result.other_scores is not None:
+        first, second = names_of_two(result)
+        lists = {first: lists[None]}
+        lists[second] = (result.other_subjects, result.other_scores)
+    tables = []
+    for name, (subjects, scores) in lists.items():
+        table = pd.DataFrame({"subject": subjects})
+        table["score"] = scores.reshape(len(subjects), -1)[:, best]
+        if name is not None:
+            table.insert(0, "list", name)
+        tables.append(table)
+    where = f" at {result.places.word(best)}" if result.axes else ""
+    html = table_html(pd.concat(tables, ignore_index=True))
+    return folded(f"Scores of every subject{where}", html)
+
+
+def _design(result):
+    """Return the trials by group, class and fold, and what was exchanged."""
+    if not isinstance(result, SubjectResult):
+        return ""
+    design = design_of(result)
+    alternative = (
+        "Trials by group, class and fold, and between which of them labels are "
+        f"exchanged: {design._words()['Trials']}."
+    )
+    new = [each.text for each in design.problems if each.text not in result.warnings]
+    return (
+        _draw(design.plot, alternative)
+        + folded("Trials in numbers", table_html(design.table.reset_index()))
+        + "".join(paragraph(text, "warning") for text in new)
+    )
+
+
+def _methods(result):
+    """Return the paragraphs for a paper, and what they cite."""
+    text, _, references = methods_text(result).partition("\n\nReferences\n\n")
+    cited = folded("References", _paragraphs(references))
+    bibtex = f"<pre>{escape(methods_text(result, style='bibtex'))}</pre>"
+    return _paragraphs(text) + cited + folded("BibTeX", bibtex)
+
+
+def _paragraphs(text):
+    """Return a text of paragraphs as HTML."""
+    return "".join(map(paragraph, text.split("\n\n")))
+
+
+def _details(result):
+    """Return the parameters, and the versions of the packages."""
+    parameters = dict(_flat(result.parameters))
+    made = facts_html(parameters) if parameters else ""
+    versions = facts_html(result.versions) if result.versions else ""
+    return folded("Parameters", made) * bool(made) + (
+        folded("Versions of the packages", versions) * bool(versions)
+    )
+
+
+def _flat(parameters, before=""):
+    """Return the names and values of nested parameters, in pairs."""
+    for name, value in parameters.items():
+        words = f"{before}{name}"
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{words}: ")
+        else:
+            yield words, value
+
+
+#: The sections of a page, in their order.
+SECTIONS = (
+    Section("In short", "summary", _summary),
+    Section("Warnings of the run", "warnings", _warnings),
+    Section("Scores", "scores", _scores),
+    Section("Statistic", "scores", _maps),
+    Section("Null distribution", "inference", _null),
+    Section("Peaks", "inference", _peaks),
+    Section("Subjects", "scores", _subjects),
+    Section("Predictions", "predictions", _trials),
+    Section("Confusion", "predictions", _confusion),
+    Section("Activation patterns", "patterns", _patterns),
+    Section("Design", "design", _design),
+    Section("Penalty", "methods", _penalty),
+    Section("Methods", "methods", _methods),
+    Section("Parameters and versions", "methods", _details),
+)

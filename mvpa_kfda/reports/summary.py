@@ -1,0 +1,268 @@
+"""What was asked and what was found, in a sentence each, for every kind of result.
+
+A new kind of result registers its sentences with `word_question` and `word_answer`, and
+gets its heading in HEADINGS.
+"""
+
+from functools import singledispatch
+
+import numpy as np
+
+from ..inference.corrections import smallest_p_value
+from ..results.base import SubjectResult
+from ..results.group import ComparisonResult, GroupResult, TestedMap
+from ..results.latency import Latency
+from ..results.places import Places
+from ..utils.checks import counted
+from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_label
+from .html import equal_p
+from .words import capital, enumerated
+
+#: Significance level of a subject's results; those of groups have one of their own.
+ALPHA = 0.05
+
+#: Class of a result -> what its analysis is called.
+HEADINGS = {
+    "DecodingResult": "Decoding",
+    "RegressionResult": "Regression",
+    "TimeResult": "Decoding over time",
+    "TimeRegressionResult": "Regression over time",
+    "TimeFrequencyResult": "Decoding over frequencies and time",
+    "SensorTimeResult": "Decoding over sensors and time",
+    "GeneralizationResult": "Time generalization",
+    "VolumeResult": "Decoding over the brain",
+    "GroupResult": "Group analysis",
+    "ComparisonResult": "Comparison",
+    "Latency": "Latency",
+}
+
+#: Classes are named up to so many.
+_MOST_NAMES = 8
+
+#: Axes of a map -> what one of its positions is called.
+_POSITIONS = {
+    ("times",): "time",
+    ("freqs", "times"): "pair of frequency and time",
+    ("ch_names", "times"): "pair of sensor and time",
+    ("train_times", "test_times"): "pair of training and test time",
+}
+
+
+def heading(result):
+    """Return what the analysis of a result is called."""
+    return HEADINGS[type(result).__name__]
+
+
+def has_scores(result):
+    """Tell whether some position of a map has a score."""
+    names = result._scalars[:1]
+    return any(np.isfinite(result.metrics[name]).any() for name in names)
+
+
+def level(result):
+    """Return the significance level of a result."""
+    return getattr(result, "alpha", ALPHA)
+
+
+# ------------------------------------------------------------------ what was asked
+
+
+@singledispatch
+def word_question(result):
+    """Word what an analysis asked."""
+    raise TypeError(f"There is no question for a {type(result).__name__}.")
+
+
+@word_question.register
+def _(result: SubjectResult):
+    details = ", ".join([result._worded_trials(), *_folds(result)])
+    if [*result.axes] == ["train_times", "test_times"]:
+        what = f"Does what tells {_classes(result)} apart at one time do so at another"
+        return f"{what}, over {_where(result)}? ({capital(details)}.)"
+    if len(result.classes):
+        what = f"Can {_classes(result)} be told apart"
+    else:
+        low, high = np.min(result.y), np.max(result.y)
+        what = f"Can values from {low:.3g} to {high:.3g} be predicted"
+    return f"{what}{_at(result)}? ({capital(details)}.)"
+
+
+@word_question.register
+def _(result: GroupResult):
+    label, details = score_label(result).lower(), ", ".join(result._title())
+    if result._is_difference:
+        first, second = names_of_two(result)
+        verb = {"greater": "higher in", "less": "lower in"}.get(result.alternative)
+        what = f"Is mean {label} {verb} {first} than {second}"
+        if verb is None:
+            what = f"Does mean {label} differ between {first} and {second}"
+    elif result.method == "prevalence":
+        what = f"Is {label} above chance{_at(result)}, in any of the population"
+        return f"{what}, and in how many? ({details}.)"
+    else:
+        side = {"greater": "above", "less": "below"}.get(result.alternative, "unlike")
+        what = f"Is mean {label} over the population {side} chance"
+    return f"{what}{_at(result)}? ({details}.)"
+
+
+@word_question.register
+def _(result: ComparisonResult):
+    label, details = score_label(result).lower(), ", ".join(result._title())
+    a, b = result._compared
+    verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
+    what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
+    what = what or f"Does {label} differ between {a} and {b}"
+    return f"{what}{_at(result)}? ({details}.)"
+
+
+@word_question.register
+def _(result: Latency):
+    label, n = metric_label(result.metric).lower(), result.n_subjects
+    if result.parts:
+        return (
+            f"By how much do onset and peak of mean {label} differ between the first "
+            f"and the second? ({counted(n, 'subject')}.)"
+        )
+    return f"When does mean {label} rise, and when does it peak? " + (
+        f"({counted(n, 'subject')}.)"
+    )
+
+
+# ------------------------------------------------------------------ what was found
+
+
+@singledispatch
+def word_answer(result):
+    """Word what an analysis found."""
+    raise TypeError(f"There is no answer for a {type(result).__name__}.")
+
+
+@word_answer.register
+def _(result: SubjectResult):
+    if not result._scalars:
+        return "The metrics are tables, which have no highest value and no p-value."
+    if not has_scores(result):
+        return "Nothing could be decoded."
+    metric = result._scalars[0]
+    what = f"{metric_label(metric)} is"
+    return f"{what} {_found(result, metric, _above(result))}."
+
+
+@word_answer.register
+def _(result: TestedMap):
+    label, metric = score_label(result), result.metric
+    what = f"Mean {label.lower()} is" if result._has_subjects else f"{label} is"
+    if result._is_difference:
+        what = f"The difference in {label.lower()} is"
+    words = f"{what} {_found(result, metric, 'significant')}"
+    return f"{words}{_bound(result)}."
+
+
+@word_answer.register
+def _(result: Latency):
+    words = []
+    for which in ("onset", "peak"):
+        time, (low, high) = getattr(result, which), getattr(result, f"{which}_interval")
+        interval = f"{100 * result.confidence:g} % interval {low:.3f} to {high:.3f} s"
+        if np.isnan(time):
+            words.append(f"there is no {which}")
+        elif result.parts:
+            words.append(f"the {which}s are {time:+.3f} s apart ({interval})")
+        else:
+            words.append(f"the {which} is at {time:.3f} s ({interval})")
+    return f"{capital(' and '.join(words))}."
+
+
+def _found(result, metric, significant):
+    """Word the highest score of a map, and where it is significant."""
+    best = result._worded_peak(metric)
+    if not result.axes:
+        p = result._has_p and smallest_p(result, metric, "none")
+        return f"{best}, {equal_p(p)}" if result._has_p and p is not None else best
+    most = "largest" if result._is_difference else "highest"
+    return f"{most} with {best}, {_where_significant(result, metric, significant)}"
+
+
+def _where_significant(result, metric, significant):
+    """Word at how many positions a map is significant, and the smallest p-value."""
+    if not result._has_p:
+        return "and was not tested, as there are no permutations"
+    correction, alpha = result._usual_correction, level(result)
+    try:
+        p = np.asarray(result._p_for_plot(correction, metric))
+    except ValueError:  # a score of the permutations is NaN, for example
+        return "and has no p-values"
+    p = p[~np.isnan(p)]
+    if not p.size:
+        return "and has no p-values"
+    n, noun = np.count_nonzero(p <= alpha), position_noun(result)
+    of_all = f"{n:,} of {counted(p.size, noun, ',')}"
+    where = f"{significant} at {of_all}" if n else f"{significant} at no {noun}"
+    if n and correction.startswith("cluster"):  # p is of a cluster as a whole
+        where = f"{significant} clusters hold {of_all}"
+    test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
+    words = f"and {where} ({test}; smallest {equal_p(p.min())})"
+    n_drawn = result.n_permutations
+    if n_drawn and smallest_p_value(n_drawn, p.size, correction) > alpha:
+        words += ", which so few permutations could not have shown"
+    return words
+
+
+def smallest_p(result, metric, correction):
+    """Return the smallest p-value of a map; None without any."""
+    try:
+        p = np.asarray(result._p_for_plot(correction, metric))
+    except ValueError:  # a score of the permutations is NaN, for example
+        return None
+    return None if np.isnan(p).all() else float(np.nanmin(p))
+
+
+def _bound(result):
+    """Word the largest bound of the prevalence, if there is one."""
+    if getattr(result, "method", None) != "prevalence":
+        return ""
+    bound = np.asarray(result.gamma_0)
+    if np.isnan(bound).all():
+        return "; no share of the population is sure to have an effect"
+    where = " somewhere" if result.axes else ""
+    share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
+    return f"; more than {share} % of the population have an effect{where}"
+
+
+def _above(result):
+    """Word which side the scores of a subject are tested for."""
+    return "above that of permuted " + ("labels" if len(result.classes) else "values")
+
+
+def position_noun(result):
+    """Return what one position of a map is called."""
+    geometry = getattr(result, "geometry", None)
+    if geometry is not None:
+        return geometry.noun
+    return _POSITIONS[tuple(result.axes)]
+
+
+def _where(result):
+    """Word the positions of a map."""
+    return Places.of(result).describe().replace(" x ", " by ")
+
+
+def _at(result):
+    """Word where scores are, as the end of a question; nothing for a single one."""
+    if not result.axes:
+        return ""
+    return f"{' in' if position_noun(result) == 'region' else ' at'} {_where(result)}"
+
+
+def _classes(result):
+    """Name the classes, or say how many there are."""
+    if len(result.classes) > _MOST_NAMES:
+        return f"{len(result.classes)} classes"
+    return enumerated(map(str, result.classes))
+
+
+def _folds(result):
+    """Word the folds of a result, if it has any."""
+    if result.parameters.get("mode") == "other_trials":
+        return []
+    return [*result._worded_folds(), counted(result.n_permutations, "permutation", ",")]

@@ -1,0 +1,429 @@
+"""Words for what an analysis was asked for: kernels, penalties, folds, metrics, tests.
+
+Whatever the package knows by a name has an entry in one of these tables. Results record
+kernels, penalties and splitters as Python writes them, which `read_call` takes apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..utils.checks import counted
+from .citations import name
+
+_CALL = re.compile(r"(?s)(\w+)\((.*)\)(?:\.repeated\(\d+\))?")
+_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+
+
+def read_call(text):
+    """Take "Name(a=1, b=f(2))" apart into its name and {"a": "1", "b": "f(2)"}."""
+    found = _CALL.fullmatch(text.strip())
+    if found is None:
+        return text.strip(), {}
+    pairs = (part.partition("=") for part in split_list(found[2]))
+    return found[1], {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def split_list(text):
+    """Return what commas part in a text, those within brackets left out."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += _BRACKETS.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+# --------------------------------------------------------------------------- of words
+
+
+def enumerated(parts, last="and"):
+    """Return "a", "a and b" or "a, b, and c"."""
+    parts = list(parts)
+    if len(parts) < 3:
+        return f" {last} ".join(parts)
+    return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
+
+
+def capital(text):
+    """Return a text with its first letter large."""
+    return text[:1].upper() + text[1:]
+
+
+def number(value, digits=3):
+    """Word a number with some significant digits, and never as 1e-05."""
+    value = float(value)
+    if value and not 1e-4 <= abs(value) < 1e6:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{float(mantissa):g} \N{MULTIPLICATION SIGN} 10^{int(power)}"
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+
+
+def p_words(p):
+    """Word a p-value: three decimals, or that it is below the last of them."""
+    return f"*p* = {p:.3f}" if round(p, 3) >= 0.001 else "*p* < 0.001"
+
+
+def ranged(values, noun):
+    """Word a number of things, or the smallest and the largest of several numbers."""
+    low, high = min(values), max(values)
+    return counted(high, noun) if low == high else f"{low} to {counted(high, noun)}"
+
+
+def times_words(n):
+    """Word how often."""
+    return {1: "once", 2: "twice"}.get(n, f"{n:,} times")
+
+
+# -------------------------------------------------------------------------- of kernels
+
+
+def _rbf(given):
+    gamma = given.get("gamma", "'median'")
+    widths = {
+        "'median'": "whose width was given by the median squared distance of trials",
+        "None": "whose inverse width was one over the number of features",
+    }
+    inverse = f"of inverse width {gamma}"
+    return f"a Gaussian kernel {widths.get(gamma, inverse)}"
+
+
+def _polynomial(given):
+    gamma = given.get("gamma", "None")
+    scale = "one over the number of features" if gamma == "None" else gamma
+    degree, constant = given.get("degree", "3"), float(given.get("coef0", "1"))
+    return (
+        f"a polynomial kernel of degree {degree} (scale {scale}, "
+        f"constant {number(constant)})"
+    )
+
+
+def _empirical(given):
+    return (
+        f"the empirical map of {kernel_words(given['kernel'])}, by which the penalty "
+        "is one on dual coefficients [@Cawley2003; @Mika1999]"
+    )
+
+
+def _low_rank(given):
+    approx = read_call(given["approx"])[1]
+    landmarks = counted(int(approx["n_components"]), "landmark")
+    how = {"'kmeans'": "chosen by k-means", "'uniform'": "drawn at random"}
+    chosen = how.get(approx.get("sampling"), "chosen among the trials")
+    return (
+        f"{kernel_words(given['kernel'])}, approximated by the Nyström method with "
+        f"{landmarks} {chosen} [@Williams2001]"
+    )
+
+
+def _graph(given):
+    strength = given.get("strength")
+    return (
+        "a linear kernel that penalises differences between the weights of "
+        "neighbouring "
+        f"features{f' (strength {strength})' if strength else ''} [@Hastie1995]"
+    )
+
+
+#: Class of a kernel -> words, of the arguments that are recorded.
+KERNEL_WORDS: dict[str, Callable] = {
+    "Linear": lambda given: "a linear kernel",
+    "RBF": _rbf,
+    "Polynomial": _polynomial,
+    "Precomputed": lambda given: "a precomputed kernel matrix",
+    "Callable": lambda given: "a custom kernel function",
+    "EmpiricalMap": _empirical,
+    "LowRank": _low_rank,
+    "GraphSmooth": _graph,
+    "Penalty": lambda given: (
+        "a linear kernel with a quadratic penalty on the weights of the features "
+        "[@Hastie1995]"
+    ),
+}
+
+
+def kernel_words(recorded):
+    """Word a kernel as it is recorded."""
+    kind, given = read_call(recorded)
+    if kind == "KernelChoice":
+        choice = split_list(given["kernels"].strip("()"))
+        return enumerated(map(kernel_words, choice), "or")
+    return KERNEL_WORDS.get(kind, lambda given: "a custom kernel")(given)
+
+
+# ------------------------------------------------------------------------ of penalties
+
+
+def _shrinkage(given):
+    return (
+        "shrinkage of the total covariance towards a multiple of the identity, by "
+        f"{given['gamma']}"
+    )
+
+
+#: Class of a rule -> words, of the arguments that are recorded.
+PENALTY_WORDS: dict[str, Callable] = {
+    "Ridge": lambda given: f"a ridge penalty of λ = {given['lam']}",
+    "Shrinkage": _shrinkage,
+    "DegreesOfFreedom": lambda given: (
+        f"a ridge penalty that leaves {given['df']} effective degrees of freedom "
+        "[@Hastie1995]"
+    ),
+    "ledoit_wolf": lambda given: (
+        "shrinkage of the total covariance by the estimate of Ledoit and Wolf "
+        "[@Ledoit2004]"
+    ),
+    "oas": lambda given: (
+        "shrinkage of the total covariance by the oracle approximating estimate "
+        "[@Chen2010]"
+    ),
+}
+
+#: Criterion of a tuned penalty -> what was best.
+CRITERION_WORDS = {
+    "squared_error": "smallest squared error",
+    "accuracy": "largest share of correct predictions",
+    "log_loss": "smallest log loss",
+}
+
+
+def penalty_words(recorded):
+    """Word a penalty as it is recorded, but for a tuned one."""
+    kind, given = read_call(recorded.strip("'"))
+    if kind in PENALTY_WORDS:
+        return PENALTY_WORDS[kind](given)
+    try:
+        relative = number(float(kind))
+    except ValueError:
+        return "a custom penalty"
+    return (
+        f"a ridge penalty of {relative} times the mean squared norm of the centred "
+        "trials in the feature space of the kernel"
+    )
+
+
+def tuning_words(recorded, kernels, has_groups):
+    """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
+    given = read_call(recorded)[1]
+    grid, cv = given.get("grid", "'auto'"), given.get("cv", "None")
+    n = 20 if grid == "'auto'" else len(split_list(grid.strip("()")))
+    criterion = CRITERION_WORDS[given.get("criterion", "'squared_error'").strip("'")]
+    left_out = {
+        None: "left-out training trials",
+        True: "training trials left out one group at a time",
+        False: "training trials left out one at a time",
+    }[has_groups]
+    if cv.isdigit():
+        left_out = f"training trials left out in {counted(int(cv), 'random fold')}"
+    elif cv != "None":
+        left_out = f"training trials left out in {splitter_words(cv, 2)}"
+    what, values, best = "The ridge penalty was", counted(n, "value"), "one"
+    if kernels is not None and len(kernels) > 1:
+        choice = enumerated(map(kernel_words, kernels), "or")
+        what = f"The kernel, {choice}, and the ridge penalty were"
+        values, best = f"{values} for each kernel", "pair"
+    return (
+        f"{what} chosen by cross-validation within every training set, from {values}: "
+        f"the {best} with the {criterion} for {left_out} was taken."
+    )
+
+
+# ---------------------------------------------------------------------------- of steps
+
+
+def _pca(given):
+    components = given.get("n_components", "None")
+    how = []
+    if "." in components:
+        share = number(100 * float(components))
+        how.append(f"components that explain {share} % of the variance")
+    elif components.isdigit():
+        how.append(f"the first {counted(int(components), 'component')}")
+    if given.get("whiten") == "True":
+        how.append("scaled to unit variance")
+    return "principal component analysis" + (f" ({', '.join(how)})" if how else "")
+
+
+#: Class of a step -> words.
+STEP_WORDS: dict[str, Callable] = {
+    "StandardScaler": lambda given: "z-scoring of each feature",
+    "PCA": _pca,
+}
+
+
+def step_words(recorded):
+    """Word a step as it is recorded."""
+    kind, given = read_call(recorded)
+    return STEP_WORDS.get(kind, lambda given: f"the transformer {name(kind)}")(given)
+
+
+# ---------------------------------------------------------------------------- of folds
+
+
+def _k_fold(kind="", more=""):
+    kind, more = kind and f"{kind} ", more and f" {more}"
+    return lambda given, k: f"{kind}{k}-fold cross-validation{more}"
+
+
+def _splits(kind, of=""):
+    return lambda given, k: counted(k, f"{kind} split") + of
+
+
+def _repeated(kind=""):
+    """Word a splitter that repeats folds; k of them in all."""
+
+    def words(given, k):
+        r = int(given.get("n_repeats", 10))
+        folds = _k_fold(kind)(given, k // r)
+        return f"{folds}, repeated {times_words(r)} with other folds"
+
+    return words
+
+
+_WHOLE = "that keeps groups together"
+#: Class of a splitter of scikit-learn -> words, of its arguments and number of folds.
+SPLITTER_WORDS: dict[str, Callable] = {
+    "KFold": _k_fold(),
+    "StratifiedKFold": _k_fold("stratified"),
+    "GroupKFold": _k_fold(more=_WHOLE),
+    "StratifiedGroupKFold": _k_fold("stratified", _WHOLE),
+    "RepeatedKFold": _repeated(),
+    "RepeatedStratifiedKFold": _repeated("stratified"),
+    "LeaveOneOut": lambda given, k: "leave-one-out cross-validation",
+    "LeavePOut": lambda given, k: f"leave-{given['p']}-out cross-validation",
+    "LeaveOneGroupOut": lambda given, k: "leave-one-group-out cross-validation",
+    "LeavePGroupsOut": lambda given, k: (
+        f"cross-validation that leaves {counted(int(given['n_groups']), 'group')} out "
+        "at a time"
+    ),
+    "ShuffleSplit": _splits("random"),
+    "StratifiedShuffleSplit": _splits("stratified random"),
+    "GroupShuffleSplit": _splits("random", " of groups"),
+    "PredefinedSplit": lambda given, k: "cross-validation in predefined folds",
+    "TimeSeriesSplit": lambda given, k: f"{counted(k, 'successive split')} in time",
+    "the given cv iterable": lambda given, k: (
+        "a predefined split" if k == 1 else "cross-validation in predefined folds"
+    ),
+}
+
+
+def splitter_words(recorded, n_folds):
+    """Word a splitter as it is recorded."""
+    kind, given = read_call(recorded)
+    n_folds = int(given.get("n_splits", n_folds)) if n_folds is None else n_folds
+    if kind not in SPLITTER_WORDS:
+        return f"cross-validation with the splitter {name(kind)}"
+    words = SPLITTER_WORDS[kind](given, n_folds)
+    shuffled = ", trials in random order" if given.get("shuffle") == "True" else ""
+    return words + shuffled
+
+
+# -------------------------------------------------------------------------- of metrics
+
+#: Metric -> what it is at length, and in short.
+METRIC_WORDS = {
+    "accuracy": ("accuracy", "accuracy"),
+    "balanced_accuracy": ("balanced accuracy", "balanced accuracy"),
+    "roc_auc": (
+        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
+        "ROC AUC",
+    ),
+    "recall": ("recall", "recall"),
+    "precision": ("precision", "precision"),
+    "f1": ("the F1 score", "F1 score"),
+    "recall_macro": ("recall averaged over classes", "average recall"),
+    "precision_macro": ("precision averaged over classes", "average precision"),
+    "f1_macro": ("the F1 score averaged over classes", "average F1 score"),
+    "kappa": ("Cohen's kappa", "kappa"),
+    "confusion_matrix": ("the confusion matrix", "confusion matrix"),
+    "r2": ("the coefficient of determination (R²)", "R²"),
+    "pearsonr": ("the Pearson correlation", "Pearson correlation"),
+    "neg_mean_squared_error": (
+        "the negative mean squared error",
+        "negative mean squared error",
+    ),
+}
+#: Metrics of one class where there are two.
+OF_ONE_CLASS = ("recall", "precision", "f1")
+
+
+def metric_words(metric):
+    """Return the long and the short words of a metric; a function has its name."""
+    custom = f"the custom metric {name(metric)}"
+    return METRIC_WORDS.get(metric, (custom, custom.removeprefix("the ")))
+
+
+# ---------------------------------------------------------------------------- of tests
+
+#: Permutation scheme -> among which {trials} the labels changed places.
+SCHEME_WORDS = {
+    "within_folds": "among {trials} of the same training and test sets{and_group}",
+    "within_groups": "among {trials} of the same group",
+    "groups": "between whole groups",
+    "free": "among all {trials}",
+}
+
+_CLUSTERS = (
+    "Neighbouring {places} beyond a cluster-forming threshold of *p* = {threshold} "
+    "made "
+    "up clusters. "
+)
+#: Correction -> how *p* became what it is, and the words beside a p-value. Of places,
+#: such as "time points", what is tested at each (score), and what is drawn.
+CORRECTION_WORDS = {
+    "none": ("*p*-values were not corrected for multiple testing.", "uncorrected"),
+    "max": (
+        "*p*-values were corrected for testing at {n} by comparing every {score} with "
+        "the most extreme one over all {places} of each {draw}, which controls the "
+        "family-wise error rate [@Nichols2002].",
+        "corrected by the maximum statistic",
+    ),
+    "max-step-down": (
+        "*p*-values were corrected for testing at {n} by the step-down procedure with "
+        "the most extreme {score} over {places} of each {draw}, which controls the "
+        "family-wise error rate [@Westfall1993].",
+        "corrected by the step-down maximum",
+    ),
+    "bonferroni": (
+        "*p*-values were corrected for testing at {n} by Bonferroni's method.",
+        "Bonferroni-corrected",
+    ),
+    "fdr": (
+        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
+        "Hochberg, which controls the false discovery rate [@Benjamini1995].",
+        "FDR-adjusted",
+    ),
+    "fdr-by": (
+        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
+        "Yekutieli, which controls the false discovery rate under any dependence "
+        "[@Benjamini2001].",
+        "FDR-adjusted",
+    ),
+    "cluster": (
+        _CLUSTERS + "The mass of a cluster, the sum of {mass} over its {places}, was "
+        "compared with the largest mass of each {draw} [@Maris2007].",
+        "corrected by cluster mass",
+    ),
+    "cluster-size": (
+        _CLUSTERS + "The size of a cluster, its number of {places}, was compared with "
+        "the largest size of each {draw} [@Nichols2002].",
+        "corrected by cluster size",
+    ),
+    "tfce": (
+        "*p*-values were corrected for testing at {n} by threshold-free cluster "
+        "enhancement [@Smith2009]: every enhanced value was compared with the largest "
+        "one of each {draw}.",
+        "corrected by TFCE",
+    ),
+    "cluster-fdr": (
+        "{Places} above a threshold of their own, the {score} that a share of "
+        "{threshold} of the {draw}s pass, made up clusters. The size of a cluster was "
+        "compared with those of all clusters of all {draw}s, and *p*-values of "
+        "clusters "
+        "were adjusted to control the false discovery rate [@Stelzer2013].",
+        "FDR-adjusted for clusters",
+    ),
+}

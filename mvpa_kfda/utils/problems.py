@@ -1,0 +1,36 @@
+"""What is to be said of a design, by whoever finds it: a warning, or a line of a list.
+
+A problem is worded where it is found, once. A decoding function warns of it;
+:func:`mvpa_kfda.check_design` lists it.
+"""
+
+from dataclasses import dataclass, field
+
+from .checks import warn
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something about a design that a result has to be read with.
+
+    Parameters
+    ----------
+    name : str
+        One word for it, e.g. "order", "blocks", "absent", "leak" or "few".
+    text : str
+        What was seen, why it matters and what to do.
+    numbers : dict
+        What was seen, in numbers.
+    severity : "error" | "warning" | "note"
+        "error": it cannot be decoded so. "warning": p-values or scores may be wrong.
+        "note": worth knowing.
+    """
+
+    name: str
+    text: str
+    numbers: dict = field(default_factory=dict)
+    severity: str = "warning"
+
+    def warn(self, category=UserWarning):
+        """Warn of it at the first caller outside this package."""
+        warn(self.text, category)

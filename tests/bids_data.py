@@ -1,0 +1,163 @@
+"""BIDS datasets for tests: raw EEG, epochs, and what fMRIPrep writes."""
+
+import json
+
+import mne
+import nibabel
+import numpy as np
+import pandas as pd
+
+TASKS = ("faces", "words")
+SPACE = "MNI152NLin2009cAsym"
+AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
+AFFINE[:3, 3] = -12
+
+
+def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0, loud=()):
+    """Write raw EEG with MNE-BIDS: two classes that differ from 0.1 s on.
+
+    The trials with the numbers `loud` of every run are to be rejected.
+    """
+    from mne_bids import BIDSPath, write_raw_bids
+
+    rng = np.random.default_rng(seed)
+    info = mne.create_info(["Fz", "Cz", "Pz", "Oz"], 100.0, "eeg")
+    for subject in subjects:
+        for task in tasks:
+            for run in range(1, n_runs + 1):
+                onsets = 1.0 + np.arange(16) * 0.8
+                kinds = rng.permutation(np.repeat(["face/left", "house/left"], 8))
+                data = rng.normal(0, 4e-6, (4, 1500))
+                for onset, kind in zip(onsets, kinds, strict=True):
+                    first = round(onset * 100) + 10
+                    sign = 1 if kind.startswith("face") else -1
+                    data[1:3, first : first + 15] += sign * 3e-6
+                for number in loud:
+                    data[0, round(onsets[number] * 100) + 5] = 100e-6
+                raw = mne.io.RawArray(data, info, verbose="error")
+                raw.set_annotations(
+                    mne.Annotations([*onsets, 14.0], 0.1, [*kinds, "button"])
+                )
+                path = BIDSPath(
+                    subject=subject, task=task, run=run, datatype="eeg", root=root
+                )
+                write_raw_bids(
+                    raw,
+                    path,
+                    format="BrainVision",
+                    allow_preload=True,
+                    overwrite=True,
+                    verbose="error",
+                )
+    return root
+
+
+def labels_of(root, subject, task):
+    """Return the labels of the stimuli of every run, in order."""
+    files = sorted((root / f"sub-{subject}" / "eeg").glob(f"*task-{task}_*events.tsv"))
+    tables = [pd.read_csv(path, sep="\t") for path in files]
+    return [t["trial_type"][t["trial_type"] != "button"].to_numpy() for t in tables]
+
+
+def write_epochs(root, subjects=("01", "02"), task="faces"):
+    """Write epochs as MNE-BIDS-Pipeline does, all runs of a subject in one file."""
+    rng = np.random.default_rng(1)
+    describe(root, "mne-bids-pipeline")
+    for subject in subjects:
+        codes = rng.permutation(np.repeat([1, 2], 12))
+        data = rng.normal(0, 1e-6, (24, 4, 20)) + 0.6e-6 * (codes - 1)[:, None, None]
+        events = np.column_stack([np.arange(24) * 100, np.zeros(24, int), codes])
+        epochs = mne.EpochsArray(
+            data,
+            mne.create_info(["Fz", "Cz", "Pz", "Oz"], 50.0, "eeg"),
+            events,
+            event_id={"face": 1, "house": 2},
+            metadata=pd.DataFrame({"rt": rng.random(24), "run": np.arange(24) // 8}),
+            verbose="error",
+        )
+        folder = root / f"sub-{subject}" / "eeg"
+        folder.mkdir(parents=True)
+        stem = f"sub-{subject}_task-{task}"
+        epochs.save(folder / f"{stem}_proc-clean_epo.fif", verbose="error")
+        epochs[:5].save(folder / f"{stem}_epo.fif", verbose="error")
+    return root
+
+
+def describe(root, name=None):
+    """Write the description of a dataset."""
+    root.mkdir(parents=True, exist_ok=True)
+    content = {"Name": "test", "BIDSVersion": "1.8.0"}
+    if name:
+        content |= {"DatasetType": "derivative", "GeneratedBy": [{"Name": name}]}
+    (root / "dataset_description.json").write_text(json.dumps(content))
+
+
+def write_fmri(raw, derived, subjects=("01", "02"), n_runs=3, spaces=(SPACE,), seed=0):
+    """Write events, and BOLD runs with masks and confounds as fMRIPrep names them."""
+    rng = np.random.default_rng(seed)
+    describe(raw)
+    describe(derived, "fMRIPrep")
+    shape, n_scans, t_r = (6, 6, 5), 60, 2.0
+    for subject in subjects:
+        for run in range(1, n_runs + 1):
+            stem = f"sub-{subject}_task-objects_run-{run}"
+            onsets = 4.0 + 12 * np.arange(8)
+            kinds = rng.permutation(np.repeat(["cat", "dog"], 4))
+            events = pd.DataFrame(
+                {"onset": onsets, "duration": 4.0, "trial_type": kinds}
+            )
+            events.loc[8] = [100.0, 1.0, "button"]
+            events["rt"] = [*rng.random(8).round(3), np.nan]
+            for root in (raw, derived):
+                (root / f"sub-{subject}" / "func").mkdir(parents=True, exist_ok=True)
+            events.to_csv(
+                raw / f"sub-{subject}" / "func" / f"{stem}_events.tsv",
+                sep="\t",
+                index=False,
+                na_rep="n/a",
+            )
+            data = rng.normal(100, 1, (*shape, n_scans))
+            for onset, kind in zip(onsets, kinds, strict=True):
+                first = int((onset + 4) / t_r)
+                data[1:4, 1:4, 1:4, first : first + 3] += 2.0 if kind == "dog" else -2.0
+            folder = derived / f"sub-{subject}" / "func"
+            for space in spaces:
+                _write_bold(folder, f"{stem}_space-{space}", data, t_r)
+            confounds = pd.DataFrame(
+                rng.normal(size=(n_scans, 6)),
+                columns=[f"{a}_{b}" for a in ("trans", "rot") for b in "xyz"],
+            )
+            for column in [*confounds.columns]:
+                for name, values in (
+                    ("derivative1", confounds[column].diff()),
+                    ("power2", confounds[column] ** 2),
+                    ("derivative1_power2", confounds[column].diff() ** 2),
+                ):
+                    confounds[f"{column}_{name}"] = values
+            confounds.to_csv(
+                folder / f"{stem}_desc-confounds_timeseries.tsv",
+                sep="\t",
+                index=False,
+                na_rep="n/a",
+            )
+            (folder / f"{stem}_desc-confounds_timeseries.json").write_text("{}")
+    return derived
+
+
+def _write_bold(folder, stem, data, t_r):
+    """Write a BOLD run, its sidecar and its mask."""
+    image = nibabel.Nifti1Image(data.astype(np.float32), AFFINE)
+    image.header.set_xyzt_units("mm", "sec")
+    image.header.set_zooms((3, 3, 3, t_r))
+    image.to_filename(folder / f"{stem}_desc-preproc_bold.nii.gz")
+    sidecar = {
+        "RepetitionTime": t_r,
+        "StartTime": t_r / 2,
+        "SliceTimingCorrected": True,
+    }
+    (folder / f"{stem}_desc-preproc_bold.json").write_text(json.dumps(sidecar))
+    mask = np.ones(data.shape[:3], np.uint8)
+    mask[0] = 0
+    nibabel.Nifti1Image(mask, AFFINE).to_filename(
+        folder / f"{stem}_desc-brain_mask.nii.gz"
+    )

@@ -1,0 +1,722 @@
+"""The paragraphs of `methods_text`: grammar, numbers, and words for all there is."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import sklearn.model_selection as ms
+from sklearn.feature_selection import VarianceThreshold
+
+import build
+from mvpa_kfda import (
+    RBF,
+    DegreesOfFreedom,
+    EmpiricalMap,
+    GraphSmooth,
+    Nystrom,
+    Penalty,
+    Polynomial,
+    Ridge,
+    Shrinkage,
+    Tuned,
+    bootstrap_latency,
+    cross_validate,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    generalize_epochs,
+    group_inference,
+    load_result,
+    methods_text,
+    regress,
+    searchlight,
+)
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.group.comparison import METHODS as COMPARISONS
+from mvpa_kfda.group.latency import CRITERIA as ONSETS
+from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
+from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.permutation import _SCHEMES
+from mvpa_kfda.kfda import kernels, nystrom, penalties, smoothness
+from mvpa_kfda.kfda.steps import STEPS
+from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
+from mvpa_kfda.reports.findings import PACKAGES
+from mvpa_kfda.reports.groups import (
+    COMPARISON_WORDS,
+    CRITERION_OF_ONSET,
+    GROUP_WORDS,
+)
+from mvpa_kfda.reports.words import (
+    CORRECTION_WORDS,
+    CRITERION_WORDS,
+    KERNEL_WORDS,
+    METRIC_WORDS,
+    PENALTY_WORDS,
+    SCHEME_WORDS,
+    SPLITTER_WORDS,
+    STEP_WORDS,
+    number,
+    read_call,
+    splitter_words,
+)
+from mvpa_kfda.results.kinds import RESULTS
+
+X, CODES = build.trials((10, 10), 4, 3)
+NAMES = build.NAMES[CODES]
+RUNS = np.tile(np.arange(4), 5)
+THREE, THREE_CODES = build.trials((8, 8, 8), 4, 3)
+OTHERS, OTHER_CODES = build.trials((5, 7), 4, 3, seed=1)
+VALUES = build.values_of(X)
+SOME = {"cv": 4, "n_permutations": 19, "random_state": 0}
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+#: What no text may have, by what is wrong with it.
+WRONG = {
+    "two spaces": r"  ",
+    "a space before a mark": r" [.,;:)]",
+    "a number of one thing in the plural": (
+        r"\b1 (?:[\w-]+ )?(?:trial|class|fold|group|permutation|channel|feature|"
+        r"time point|voxel|region|subject|flip|sensor|split|value|regressor)(?:s|es)\b"
+    ),
+    "a number of several in the singular": (
+        r"\b(?:[2-9]|\d{2,}) (?:(?:test|training|pseudo)[ -])*(?:trial|fold|group|"
+        r"permutation|channel|feature|voxel|region|subject)\b(?! test)"
+    ),
+    "a value of Python": (
+        r"\b(?:None(?! of the)|True|False|nan|NaN|inf|array|dict|lambda)\b"
+    ),
+    "a name of Python": r"(?<!mvpa)_(?!kfda)|\w\(\w*\)|\w=\w|0x[0-9a-f]+|object at",
+    "an empty bracket": r"\(\s*\)|\[\s*\]|\(;|\(,",
+    "the wrong article": r"\b[Aa] [aeio]\w|\b[Aa] (?:8|11|18)\b|\b[Aa]n [^aeioRFMLS8]",
+    "a word twice": r"\b([A-Za-z]+) \1\b",
+    "a small letter at the start": r"(?:^|\n\n|[.] )(?!p-value)[a-z](?!\w* 0)",
+    "an end that is missing": r"[^.:]\n\n(?!References)",
+    "two marks": r"[.,;]{2}|:[.]|,;",
+    "a mark of the text itself": r"\[@|\*\w+\*|[\ue000\ue001{}]",
+    "brackets beside brackets": r"\) \(",
+}
+
+
+def body_of(text):
+    """Return the paragraphs without the list of references."""
+    return text.partition("\n\nReferences")[0]
+
+
+def check_text(result, **options):
+    """Return the plain text of a result, whose grammar and references are right."""
+    text = methods_text(result, **options)
+    body = body_of(text)
+    # What is short for something has a full stop of its own.
+    plain = body.replace("et al.", "et al")
+    for what, pattern in WRONG.items():
+        for paragraph in plain.split("\n\n"):
+            found = re.search(pattern, paragraph + "\n\nReferences")
+            assert not found, f"{what}: {found[0]!r} in {paragraph!r}"
+    assert body.count("(") == body.count(")")
+    assert body.endswith(".")
+    entries = text.partition("References\n\n")[2].split("\n\n")
+    cited = set(re.findall(r"[(;] ?([^();]+?, (?:19|20)\d\d)", body))
+    listed = {short_of(entry) for entry in entries if entry}
+    assert cited == listed
+    assert entries == sorted(entries, key=lambda entry: entry.lower())
+    keys = set(re.findall(r"@\w+\{(\w+),", methods_text(result, "bibtex", **options)))
+    assert len(keys) == len(listed)
+    markdown = methods_text(result, "markdown", **options)
+    assert plain_of(markdown).startswith(body[:200].replace("\n\n", "\n\n"))
+    return body
+
+
+def furthest(scores, middle):
+    """Return the score that is furthest from another."""
+    return scores.flat[np.abs(scores - middle).argmax()]
+
+
+def found_words(marked, n, noun):
+    """Return how so many significant ones of n positions are worded."""
+    if marked == n:
+        return f"All {n:,} {noun}"
+    return f"In all, {marked:,} of the {n:,} {noun}"
+
+
+def short_of(entry):
+    """Return how an entry of the list is cited."""
+    authors, year = re.match(r"(.*?) \((\d+)\)", entry).groups()
+    families = re.findall(r"((?:van der )?[^\s,&][^,&]*), (?:[A-Z]\.[- ]?)+", authors)
+    if "et al." in authors or len(families) > 2:
+        return f"{families[0]} et al., {year}"
+    return f"{' & '.join(families)}, {year}"
+
+
+def plain_of(markdown):
+    """Return Markdown as it is shown."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
+    text = re.sub(r"\*(\w+)\*", r"\1", text)
+    return re.sub(r"\\([^\w\s])", r"\1", text)
+
+
+# ----------------------------------------------------------- one subject: all options
+
+
+def one(**options):
+    """Return a result of classification at one position."""
+    return cross_validate(X[:, :, 0], NAMES, **SOME | options)
+
+
+def in_time(**options):
+    """Return a result of epochs over time."""
+    given = {"epochs": build.epochs(X, CODES), "y": NAMES} | SOME | options
+    return decode_epochs(given.pop("epochs"), given.pop("y"), **given)
+
+
+def mixed(**options):
+    """Return a result of epochs with channels of two types."""
+    types = ["eeg", "eeg", "mag", "grad"]
+    return in_time(epochs=build.epochs(X, CODES, types), **options)
+
+
+def agreement(y_true, y_pred, class_scores):
+    """Return the share of right predictions."""
+    return float(np.mean(y_true == y_pred))
+
+
+HALVES = [(np.arange(10), np.arange(10, 20)), (np.arange(10, 20), np.arange(10))]
+FIRST = np.arange(20) < 12
+OPTIONS = {
+    "rbf": {"kernel": "rbf"},
+    "wide rbf": {"kernel": RBF(None)},
+    "narrow rbf": {"kernel": RBF(0.5)},
+    "polynomial": {"kernel": "polynomial"},
+    "degree 2": {"kernel": Polynomial(2, gamma=0.5, coef0=0.0)},
+    "function": {"kernel": lambda X, Y: X @ Y.T},
+    "empirical": {"kernel": EmpiricalMap("rbf")},
+    "smooth": {"kernel": GraphSmooth(build.chain(4))},
+    "penalty": {"kernel": Penalty(np.eye(4))},
+    "nystrom": {"kernel": "rbf", "approx": Nystrom(5)},
+    "one landmark": {"kernel": "rbf", "approx": Nystrom(1, "uniform")},
+    "of a map": {"kernel": EmpiricalMap(RBF(0.1)), "approx": Nystrom(5)},
+    "ridge": {"reg": Ridge(2.5)},
+    "tiny": {"reg": 1e-7},
+    "shrinkage": {"reg": Shrinkage(0.1)},
+    "df": {"reg": DegreesOfFreedom(2.5)},
+    "ledoit": {"reg": "ledoit_wolf"},
+    "oas": {"reg": "oas"},
+    "tuned": {"reg": "tuned"},
+    "of one": {"reg": Tuned([0.5], "accuracy")},
+    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], "log_loss", ms.KFold(3))},
+    "in folds": {"reg": Tuned(cv=3)},
+    "two kernels": {"kernel": ["linear", RBF(0.1)], "reg": "tuned"},
+    "three kernels": {"kernel": ["linear", "rbf", Polynomial()], "reg": "tuned"},
+    "tuned groups": {"reg": "tuned", "groups": RUNS, "cv": None},
+    "steps": {"preprocess": ["zscore", "pca"]},
+    "whiten": {"preprocess": "whiten"},
+    "another step": {"preprocess": VarianceThreshold()},
+    "confound": {"confounds": np.arange(20.0)},
+    "confounds": {"confounds": np.random.default_rng(0).normal(size=(20, 2))},
+    "all metrics": {"scoring": list(METRICS)},
+    "own metric": {"scoring": agreement},
+    "confusion": {"scoring": ["kappa", "confusion_matrix"]},
+    "auc": {"scoring": ["roc_auc", "f1"]},
+    "no permutations": {"n_permutations": 0},
+    "one permutation": {"n_permutations": 1},
+    "two permutations": {"n_permutations": 2},
+    "groups": {"groups": RUNS, "cv": None},
+    "within groups": {"groups": RUNS, "cv": None, "permute": "within_groups"},
+    "free": {"cv": ms.KFold(4), "permute": "free"},
+    "halves": {"cv": HALVES},
+    "one split": {"cv": HALVES[:1]},
+    "leave one out": {"cv": ms.LeaveOneOut()},
+    "random": {"cv": ms.ShuffleSplit(3, random_state=0)},
+    "shuffled": {"cv": ms.StratifiedKFold(5, shuffle=True, random_state=0)},
+    "repeated folds": {
+        "cv": ms.RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    },
+    "repeats": {"n_repeats": 3},
+    "averages": {"average": 2, "cv": 2},
+    "averages in runs": {"average": 2, "cv": None, "groups": RUNS > 1},
+    "averages anew": {"average": 2, "cv": 2, "n_repeats": 2},
+    "single tests": {"average": 2, "cv": 2, "average_test": False},
+    "auc of single trials": {"scoring": "roc_auc", "cv": ms.LeaveOneOut()},
+    "undersampled": {"average": 1, "cv": 2, "equalize": True, "n_repeats": 2},
+    "train on": {"train_on": FIRST, "cv": None},
+    "train on in folds": {"train_on": FIRST, "groups": RUNS, "cv": None},
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_grammar_at_one_position(options):
+    result = one(**options)
+    body = check_text(result)
+    P = result.n_permutations
+    assert (f"P = {P:,}" in body) == (P > 0)
+    assert (str(result.n_permutations) in body) or P < 3
+    for metric in result._scalars:
+        assert f"{result.metrics[metric]:.3f}" in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_grammar_of_corrections(correction):
+    result = in_time()
+    body = check_text(result, correction=correction, alpha=0.1)
+    p = result.pvalues(correction)
+    n = int((p <= 0.1).sum())
+    assert "level was 0.1" in body
+    assert "(p ≤ 0.1" in body
+    assert (found_words(n, 3, "time point") in body) == (n > 0)
+    assert CORRECTION_WORDS[correction][1] in body
+
+
+RESULTS_OF = {
+    "three classes": lambda: cross_validate(
+        THREE[:, :, 0],
+        build.NAMES[THREE_CODES],
+        n_components=1,
+        scoring=["recall", "roc_auc"],
+        **SOME,
+    ),
+    "gram": lambda: (
+        one(kernel="precomputed")
+        if False
+        else cross_validate(
+            X[:, :, 0] @ X[:, :, 0].T, NAMES, kernel="precomputed", **SOME
+        )
+    ),
+    "regression": lambda: regress(
+        X[:, :, 0], VALUES, scoring=list(REGRESSION_METRICS), **SOME
+    ),
+    "tuned regression": lambda: regress(X[:, :, 0], VALUES, reg="tuned", **SOME),
+    "time": in_time,
+    "no permutations": lambda: in_time(n_permutations=0),
+    "windows": lambda: in_time(window=0.02, step=0.01),
+    "joined": lambda: in_time(window=0.02, window_mode="concatenate"),
+    "sparse": lambda: in_time(step=0.02),
+    "one time": lambda: in_time(window=0.03),
+    "two types": mixed,
+    "each channel": lambda: mixed(scale="channel"),
+    "trained on": lambda: mixed(train_on=FIRST, groups=RUNS, cv=None),
+    "regression in time": lambda: in_time(y=VALUES, task="regression"),
+    "sensors": lambda: in_time(sensors=build.chain(4)),
+    "frequencies": lambda: build.result("TimeFrequencyResult"),
+    "unit scale": lambda: decode_epochs(
+        build.power(X, CODES), kernel=RBF(None), **SOME
+    ),
+    "generalization": lambda: generalize_arrays(X, NAMES, **SOME),
+    "largest kept": lambda: generalize_arrays(X, NAMES, null="max", **SOME),
+    "other labels": lambda: generalize_arrays(X, NAMES, y_test=NAMES[::-1], **SOME),
+    "other trials": lambda: generalize_arrays(
+        X,
+        NAMES,
+        X_test=OTHERS,
+        y_test=build.NAMES[OTHER_CODES],
+        same_trials=False,
+        n_permutations=19,
+        random_state=0,
+    ),
+    "cross-decoding": lambda: generalize_epochs(
+        build.epochs(X, CODES), train_on="run < 2", n_permutations=9, random_state=0
+    ),
+    "diagonal": lambda: generalize_arrays(X, NAMES, **SOME).diagonal(),
+    "spheres": lambda: build.result("VolumeResult"),
+    "spheres in runs": lambda: searchlight(
+        build.volume(np.moveaxis(X, 2, 1).reshape(20, 3, 2, 2)),
+        NAMES,
+        groups=np.repeat(np.arange(2), 10),
+        mask_img=build.mask(np.ones((3, 2, 2))),
+        radius=4.0,
+        null="max",
+        n_permutations=9,
+        random_state=0,
+    ),
+    "surface": lambda: searchlight(
+        build.surface(X[:, :, 0], X[:, :, 1]),
+        NAMES,
+        radius=1,
+        distance="edges",
+        standardize=False,
+        **SOME,
+    ),
+    "along a surface": lambda: searchlight(
+        build.surface(X[:, :, 0], X[:, :, 1]), NAMES, radius=4.0, **SOME
+    ),
+    "columns": lambda: searchlight(
+        X[:, :, 0], NAMES, adjacency=build.chain(4), standardize=False, **SOME
+    ),
+    "regions": lambda: build.result("regions"),
+    "columns in regions": lambda: decode_regions(
+        X[:, :, 0], NAMES, labels_img=np.array([1, 1, 2, 2]), **SOME
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("make", RESULTS_OF.values(), ids=RESULTS_OF)
+def test_grammar_of_kinds(make):
+    result = make()
+    body = check_text(result)
+    shown = result._scalars
+    for metric in shown:
+        assert f"{np.nanmax(result.metrics[metric]):.3f}" in body
+    if result.n_permutations and result.axes:
+        p = np.asarray(result.pvalues("max", metric=shown[0]))
+        n, marked = np.isfinite(p).sum(), (p <= 0.05).sum()
+        assert f"{n:,} " in body
+        assert (found_words(marked, n, "") in body) == (marked > 0 and n > 1)
+    for label in result.classes:
+        assert str(label) in body
+
+
+def test_numbers_of_trials_classes_and_folds():
+    """Numbers in the text, against those that the data were made with."""
+    data, codes = build.trials((7, 12), 4, 3)
+    y, runs = build.NAMES[codes], np.arange(19) % 3
+    options = {"groups": runs, "n_permutations": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **options))
+    assert (
+        "applied to 19 trials of 2 classes (7 ant, 12 bee). Each trial had 4 f" in body
+    )
+    # Runs have 7, 6 and 6 trials.
+    assert (
+        "(3 folds, each with 12 to 13 training trials and 6 to 7 test trials;" in body
+    )
+    assert "trials were in 3 groups)" in body
+    assert "permut" not in body
+    first = np.arange(19) < 10
+    n_trained = [np.count_nonzero(codes[first] == k) for k in (0, 1)]
+    body = check_text(cross_validate(data[:, :, 0], y, train_on=first))
+    trained = f"trained with 10 trials of 2 classes ({n_trained[0]} ant, {n_trained[1]}"
+    assert trained in body
+    tested = f"({7 - n_trained[0]} ant, {12 - n_trained[1]} bee), none of which"
+    assert f"tested on 9 trials of 2 classes {tested}" in body
+    halves = ms.StratifiedKFold(2)
+    averaged = {"cv": halves, "average": 3, "random_state": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **averaged, n_repeats=4))
+    # Halves of 3 and 4 ants, and of 6 and 6 bees, hold 1, 1, 2 and 2 threes.
+    assert "applied to 6 pseudo-trials of 2 classes (2 ant, 4 bee)" in body
+    assert "the average of 3 of 18 trials" in body
+    assert "run 4 times" in body
+    assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_arrangements():
+    pairs = np.repeat(np.arange(4), 2)
+    y = np.tile(["ant", "bee"], 4)
+    result = cross_validate(X[:8, :, 0], y, groups=pairs, n_permutations=99)
+    body = check_text(result)
+    # Each pair can be turned around: 2**4 arrangements, the observed one among them.
+    ways = "among trials of the same group in all 15 other ways possible"
+    assert f"permuted {ways}, so that the test is exact, and" in body
+    y = np.repeat(["ant", "bee"], 4)
+    result = cross_validate(
+        X[:8, :, 0], y, groups=pairs, cv=ms.GroupKFold(2), n_permutations=99
+    )
+    assert "between whole groups in all 5 other ways possible" in check_text(result)
+
+
+# ------------------------------------------------------------------- groups and others
+
+
+GROUPS = {
+    "prevalence": {"method": "prevalence", "n_permutations": 99},
+    "one": {"method": "prevalence", "n_permutations": 1},
+    "bootstrap": {"method": "bootstrap", "n_permutations": 99},
+    "clusters": {
+        **{"method": "bootstrap", "n_permutations": 99},
+        "correction": ["cluster-fdr", "tfce"],
+    },
+    "flips": {"method": "sign-flip", "correction": ["cluster", "cluster-size"]},
+    "drawn": {"method": "sign-flip", "n_permutations": 20, "correction": "tfce"},
+    "t": {"method": "t", "correction": "fdr", "alternative": "less"},
+    "t flips": {"method": "t", "correction": "max", "alternative": "two-sided"},
+    "wilcoxon": {"method": "wilcoxon", "correction": "bonferroni"},
+}
+
+
+@pytest.fixture(scope="module")
+def people():
+    return build.subjects(n=6)
+
+
+@pytest.fixture(scope="module")
+def others():
+    return [build.result("TimeResult", seed) for seed in range(6, 11)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("options", GROUPS.values(), ids=GROUPS)
+def test_grammar_of_groups(people, options):
+    group = group_inference(people, random_state=0, **options)
+    body = check_text(group)
+    assert "6 subjects" in body
+    assert "16 trials of the classes ant and bee" in body
+    side = {"less": group.scores.min(), "two-sided": furthest(group.scores, 0.5)}
+    assert f"was {side.get(group.alternative, group.scores.max()):.3f}, at" in body
+    p = group.pvalues()
+    n = int((p <= group.alpha).sum())
+    assert (found_words(n, 3, "time point") in body) == (n > 0)
+    if len(group.null_max) and group.method not in ("t", "wilcoxon"):
+        assert f"P = {group.n_permutations:,}" in body
+    by_labels = group.method in ("prevalence", "bootstrap")
+    assert ("or one of 9 label permutations" in body) == by_labels
+    if group.method == "prevalence" and np.isfinite(group.gamma_0).any():
+        assert f"effect was {number(100 * np.nanmax(group.gamma_0))} %" in body
+    with pytest.raises(ValueError, match="was not asked for"):
+        methods_text(group, correction="max-step-down")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", ["sign-flip", "t", "wilcoxon"])
+@pytest.mark.parametrize("paired", [True, False])
+def test_grammar_of_two_groups(people, others, method, paired):
+    other = [*others, build.result(seed=11)] if paired else others
+    labels = ["old <b>", "young"]
+    group = group_inference(
+        people, method, other=other, paired=paired, labels=labels, random_state=0
+    )
+    body = check_text(group)
+    assert "old <b>" in body
+    assert "old \\<b\\>" in methods_text(group, "markdown")
+    assert f"was {furthest(group.scores, 0):+.3f}, at" in body
+    assert ("in two conditions" in body) == paired
+    assert ("(6)" in body and "(5)" in body) == (not paired)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", ["DecodingResult", "VolumeResult", "regions"])
+def test_grammar_of_groups_of_other_kinds(kind):
+    check_text(build.group(kind, n=5, correction=["fdr"]))
+    check_text(build.group(kind, n=5, method="prevalence", n_permutations=50))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+def test_grammar_of_groups_without_a_chance_level(alternative):
+    kinds = ("RegressionResult", "TimeRegressionResult")
+    for kind in kinds:
+        options = {"alternative": alternative, "n_permutations": 50}
+        group = build.group(kind, n=5, method="bootstrap", **options)
+        body = check_text(group)
+        assert "R²" in body
+        assert "chance" not in body
+        assert "predicted by kernel ridge regression" in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", COMPARISONS)
+@pytest.mark.parametrize("kind", ["TimeResult", "DecodingResult", "VolumeResult"])
+def test_grammar_of_comparisons(method, kind):
+    for alternative in ("two-sided", "greater"):
+        result = build.comparison(kind, method=method, alternative=alternative)
+        body = check_text(result)
+        assert "0.3 times" in body
+        assert "30 times" in body
+        assert "16 trials" in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_grammar_of_latencies(people, others):
+    more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
+    latency = bootstrap_latency(people, **more)
+    body = check_text(latency)
+    assert "100 times" in body
+    assert f"{number(latency.peak)} s" in body
+    check_text(bootstrap_latency(people, criterion="t", level=0.01, **more))
+    body = check_text(bootstrap_latency(people, other=others, **more))
+    assert "two groups of subjects (11 subjects in all)" in body
+    with pytest.raises(ValueError, match="no p-values"):
+        methods_text(latency, correction="max")
+    with pytest.raises(ValueError, match="of its own confidence"):
+        methods_text(latency, alpha=0.05)
+
+
+# ----------------------------------------------------------- words for all there is
+
+
+def classes_of(module, base):
+    """Return the names of the classes of a module that are of a kind."""
+    found = inspect.getmembers(module, inspect.isclass)
+    return {name for name, kind in found if issubclass(kind, base) and kind is not base}
+
+
+def test_everything_registered_has_words():
+    modules = (kernels, nystrom, smoothness)
+    of_kernels = set().union(*(classes_of(m, kernels.Kernel) for m in modules))
+    assert of_kernels <= set(KERNEL_WORDS)
+    rules = classes_of(penalties, penalties._Rule)
+    assert rules | set(penalties.ESTIMATED) == set(PENALTY_WORDS)
+    assert set(penalties.CRITERIA) == set(CRITERION_WORDS)
+    assert {type(step).__name__ for step in STEPS.values()} == set(STEP_WORDS)
+    assert set(METRICS) | set(REGRESSION_METRICS) == set(METRIC_WORDS)
+    assert set(CORRECTIONS) | {"cluster-fdr"} == set(CORRECTION_WORDS)
+    assert set(_SCHEMES) == set(SCHEME_WORDS)
+    assert set(GROUP_METHODS) == set(GROUP_WORDS)
+    assert set(COMPARISONS) == set(COMPARISON_WORDS)
+    assert set(ONSETS) == set(CRITERION_OF_ONSET)
+    assert set(RESULTS) - {"Latency", "GroupResult", "ComparisonResult"} <= {
+        "TimeResult",
+        "TimeFrequencyResult",
+        "SensorTimeResult",
+        "GeneralizationResult",
+        "VolumeResult",
+        "DecodingResult",
+        "RegressionResult",
+        "TimeRegressionResult",
+    }
+
+
+def test_splitters_of_scikit_learn_have_words():
+    split = {name for name in ms.__all__ if hasattr(getattr(ms, name), "split")}
+    abstract = {name for name in split if name.startswith("Base")}
+    assert split - abstract == set(SPLITTER_WORDS) - {"the given cv iterable"}
+    for given in (
+        *(ms.KFold(3), ms.GroupKFold(3), ms.StratifiedGroupKFold(3), ms.LeavePOut(2)),
+        *(ms.LeavePGroupsOut(1), ms.ShuffleSplit(3), ms.GroupShuffleSplit(3)),
+        *(ms.TimeSeriesSplit(3), ms.PredefinedSplit([0, 1, 2]), ms.RepeatedKFold()),
+    ):
+        words = splitter_words(repr(given), 20)
+        assert words
+        assert "=" not in words
+
+
+def test_what_is_cited_exists():
+    sources = inspect.getsource
+    from mvpa_kfda.reports import findings, groups, methods, model, words
+
+    text = "".join(sources(m) for m in (findings, groups, methods, model, words))
+    cited = set(re.findall(r"@([A-Z][a-z]+[A-Za-z]*\d{4})", text))
+    assert cited == set(REFERENCES)
+    assert set(PACKAGES) <= set(one().versions)
+    assert cited_in("[@Mika1999; @Cawley2003]") == ["Cawley2003", "Mika1999"]
+
+
+def test_calls_are_read_as_python_writes_them():
+    assert read_call("Linear()") == ("Linear", {})
+    nested = "LowRank(kernel=RBF(gamma='median'), approx=Nystrom(n_components=5))"
+    assert read_call(nested)[1]["kernel"] == "RBF(gamma='median')"
+    assert read_call("0.3") == ("0.3", {})
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        *((0.5, "0.5"), (1 / 3, "0.333"), (120, "120"), (1234.6, "1235"), (0, "0")),
+        *(
+            (1e-7, "1 \N{MULTIPLICATION SIGN} 10^-7"),
+            (-0.2, "-0.2"),
+            (2.5e7, "2.5 \N{MULTIPLICATION SIGN} 10^7"),
+        ),
+    ],
+)
+def test_numbers(value, words):
+    assert number(value) == words
+
+
+# ------------------------------------------------------------------ styles and edges
+
+
+def test_names_are_shown_as_they_are():
+    odd = np.array(["a_b*c", "<img src=x>", "[@Mika1999]"])
+    result = cross_validate(THREE[:, :, 0], odd[THREE_CODES], **SOME)
+    for text in map(str, odd):
+        assert text in methods_text(result)
+    markdown = methods_text(result, "markdown")
+    assert "a\\_b\\*c" in markdown
+    assert "<img" not in markdown.replace("\\<img", "")
+    assert "(@Mika1999" not in markdown
+
+
+def test_bibtex_has_an_entry_for_each_citation():
+    text = methods_text(in_time(), "bibtex", correction="tfce")
+    assert text.count("{") == text.count("}")
+    keys = re.findall(r"@(\w+)\{(\w+),", text)
+    assert ("article", "Smith2009") in keys
+    assert [key for _, key in keys] == sorted(key for _, key in keys)
+    assert "  doi = {10.1016/j.neuroimage.2008.03.061}," in text
+    assert "  pages = {83--98}," in text
+    assert "Sassenhagen2019" not in text
+
+
+def test_text_of_a_saved_result(tmp_path, people):
+    group = group_inference(people, "sign-flip", random_state=0)
+    for number_, result in enumerate((in_time(reg="tuned"), group)):
+        path = tmp_path / f"{number_}.h5"
+        result.save(path)
+        for style in STYLES:
+            assert methods_text(load_result(path), style) == methods_text(result, style)
+
+
+def test_unknown_things_are_left_out():
+    """A result that records next to nothing has a text that claims next to nothing."""
+    from mvpa_kfda import TimeResult
+
+    scores = np.array([0.5, 0.75])
+    result = build.made(TimeResult, scores, times=np.array([0.0, 0.1]))
+    body = check_text(result)
+    assert "kernel" not in body
+    assert "permut" not in body
+    null = np.zeros((19, 2))
+    permuted = build.made(TimeResult, scores, null, times=np.array([0.0, 0.1]))
+    body = check_text(permuted)
+    assert "labels were permuted at random 19 times, and models" in body
+    assert "0.750, at 0.1 s" in body
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("threshold", [0.05, 0.3])
+def test_the_test_that_is_reported(alternative, threshold):
+    how = {"threshold": threshold, "alternative": alternative}
+    for metric in ("accuracy", "r2"):
+        result = in_time()
+        if metric == "r2":
+            result = in_time(y=VALUES, task="regression")
+        body = check_text(result, correction="cluster", **how)
+        marked = int((result.pvalues("cluster", **how) <= 0.05).sum())
+        assert (found_words(marked, 3, "time point") in body) == (marked > 0)
+        assert f"threshold of p = {threshold} " in body
+        words = {"less": "as low or lower", "greater": "as high or higher"}
+        assert words.get(alternative, "or further") in body
+    lowest = result.scores.min()
+    assert (f"was {lowest:.3f}, at" in body) == (alternative == "less")
+
+
+def test_command_prints_the_text(tmp_path, capsys):
+    path = tmp_path / "result.h5"
+    result = in_time()
+    result.save(path)
+    assert main(["methods", str(path)]) == 0
+    assert capsys.readouterr().out == f"{methods_text(result)}\n"
+    options = ["--correction", "cluster", "--alpha", "0.1"]
+    options += ["--style", "markdown", "--threshold", "0.2"]
+    assert main(["methods", str(path), *options]) == 0
+    how = {"correction": "cluster", "alpha": 0.1, "threshold": 0.2}
+    printed = capsys.readouterr().out
+    assert printed == f"{methods_text(result, 'markdown', **how)}\n"
+    assert main(["methods", str(tmp_path / "none.h5")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_bad_input():
+    result = one()
+    with pytest.raises(TypeError, match="result of mvpa_kfda; got a list"):
+        methods_text([result])
+    with pytest.raises(ValueError, match=r"'style'.*'apa', 'markdown'"):
+        methods_text(result, "word")
+    with pytest.raises(ValueError, match="alpha"):
+        methods_text(result, alpha=2)
+    with pytest.raises(ValueError, match="correction"):
+        methods_text(result, correction="none at all")
+    for name, value in (("correction", "max"), ("alternative", "less")):
+        with pytest.raises(ValueError, match=f"Leave {name} out"):
+            methods_text(build.latency(), **{name: value})
+    with pytest.raises(ValueError, match="'alternative'"):
+        methods_text(result, alternative="more")
+    with pytest.raises(ValueError, match="tested with one of its own"):
+        methods_text(build.comparison(), threshold=0.01)
+    with pytest.raises(ValueError, match="no label permutations"):
+        methods_text(one(n_permutations=0), correction="max")
