@@ -30,7 +30,7 @@ from .common import (
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
-from .report import add_report
+from .page import add_report
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (

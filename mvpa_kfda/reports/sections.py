@@ -190,7 +190,7 @@ def _patterns(result):
     """Return the activation patterns where the scores are highest."""
     if not getattr(result, "pattern_maps", None) or not result._scalars:
         return ""
-    if result.info_fif is None:
+    if getattr(result, "info_fif", None) is None:
         return ""
     return _draw(
         plot_patterns,
