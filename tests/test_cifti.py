@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import build
 from mvpa_kfda import decode_regions, group_inference, load_result, searchlight
-from mvpa_kfda.cli import report
+from mvpa_kfda.cli import output
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data.cifti import cifti_space, load_cifti
 from mvpa_kfda.data.images import read_images
@@ -362,7 +362,7 @@ def test_the_command_writes_cifti_maps(folder, capsys):
 
 
 def test_the_command_decodes_regions_and_leaves_rows_out(folder, monkeypatch):
-    monkeypatch.setattr(report, "_write_figures", lambda *_: {})  # as above
+    monkeypatch.setattr(output, "_write_figures", lambda *_: {})  # as above
     table = pd.read_csv("labels.tsv", sep="\t")
     table.loc[:1, "label"] = "rest"
     table.to_csv("labels.tsv", sep="\t", index=False)

@@ -43,12 +43,13 @@ from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
-from mvpa_kfda.reports.findings import PACKAGES
+from mvpa_kfda.reports.findings import PACKAGES, PLACE_NOUNS
 from mvpa_kfda.reports.groups import (
     COMPARISON_WORDS,
     CRITERION_OF_ONSET,
     GROUP_WORDS,
 )
+from mvpa_kfda.reports.summary import HEADINGS
 from mvpa_kfda.reports.words import (
     CORRECTION_WORDS,
     CRITERION_WORDS,
@@ -557,16 +558,10 @@ def test_everything_registered_has_words():
     assert set(GROUP_METHODS) == set(GROUP_WORDS)
     assert set(COMPARISONS) == set(COMPARISON_WORDS)
     assert set(ONSETS) == set(CRITERION_OF_ONSET)
-    assert set(RESULTS) - {"Latency", "GroupResult", "ComparisonResult"} <= {
-        "TimeResult",
-        "TimeFrequencyResult",
-        "SensorTimeResult",
-        "GeneralizationResult",
-        "VolumeResult",
-        "DecodingResult",
-        "RegressionResult",
-        "TimeRegressionResult",
-    }
+    axes = [getattr(kind, "axes", None) for kind in RESULTS.values()]
+    columns = {tuple(of.values()) for of in axes if isinstance(of, dict)}
+    assert columns - {(), ("position",)} == set(PLACE_NOUNS)
+    assert set(HEADINGS) == set(RESULTS)
 
 
 def test_splitters_of_scikit_learn_have_words():

@@ -15,7 +15,7 @@ import numpy as np
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
-from ..viz.brains import flat_axis, in_template, kinds_of
+from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
 
@@ -190,7 +190,7 @@ def _write_figures(result, stem, correction):
     }
     figures = {".png": (first, texts[first])}
     for kind in others:
-        if kind == "glass_brain" and not _fits_glass_brain(space.base):
+        if kind == "glass_brain" and not fits_glass_brain(space.base):
             continue
         if kind != "bar":
             figures[FIGURES[kind]] = kind, texts[kind]
@@ -203,12 +203,6 @@ def _write_figures(result, stem, correction):
         figures["_patterns.png"] = None, "activation patterns"
         save_figure(stem.with_name(f"{stem.name}_patterns.png"), result.plot_patterns)
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
-
-
-def _fits_glass_brain(space):
-    """Tell whether the voxels of a space fit the outline of a brain."""
-    volume = space if space.kind == "volume" else space.volume[0]
-    return flat_axis(volume) is None and in_template(volume)
 
 
 def save_figure(path, plot, **options):

@@ -17,6 +17,7 @@ from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preproces
 from ..kfda.models import resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
+from ..results.kinds import keeps_warnings
 from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.checkpoint import digest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     Estimate = SourceEstimate | VolSourceEstimate | MixedSourceEstimate
 
 
+@keeps_warnings
 def decode_sources(
     stcs: Iterable[Estimate],
     y: ArrayLike,

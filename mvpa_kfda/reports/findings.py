@@ -25,6 +25,7 @@ PLACE_NOUNS = {
     ("time",): "time point",
     ("freq", "time"): "time-frequency point",
     ("sensor", "time"): "pair of sensor and time point",
+    ("vertex", "time"): "pair of vertex and time point",
     ("train_time", "test_time"): "pair of training and test times",
 }
 #: What axes of a map are called, and their units.
@@ -89,15 +90,18 @@ def word_place(row):
         return f"for training at {train} s and testing at {test} s"
     if "region" in row:
         return f"in region {name(row['region'])}"
-    if "feature" in row:
-        return f"at feature {name(row['feature'])}"
-    parts = []
-    if "vertex" in row:
-        part = f"vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
-        return f"at {part}"
+    for noun in ("feature", "parcel"):
+        if noun in row:
+            return f"at {noun} {name(row[noun])}"
+    if "structure" in row:
+        return _word_grayordinate(row)
+    if "hemisphere" in row:
+        return f"at vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
     if "x" in row:
-        place = ", ".join(number(row[axis], 4) for axis in "xyz")
-        return f"at x, y, z = {place} mm"
+        return f"at {_coordinates(row)}"
+    parts = []
+    if "vertex" in row:  # of source estimates, whose words name the structure too
+        parts.append(f"vertex {name(row['vertex'])}")
     if "sensor" in row:
         parts.append(f"sensor {name(row['sensor'])}")
     if "freq" in row:
@@ -105,6 +109,21 @@ def word_place(row):
     if "time" in row:
         parts.append(f"{number(row['time'])} s")
     return f"at {enumerated(parts)}"
+
+
+def _word_grayordinate(row):
+    """Word one vertex or voxel of a CIFTI file."""
+    parts = [name(row["structure"])]
+    if row.get("vertex", -1) >= 0:
+        parts = [f"vertex {row['vertex']} of {parts[0]}"]
+    if "x" in row and np.isfinite(row["x"]):
+        parts.append(_coordinates(row))
+    return f"at {', '.join(parts)}"
+
+
+def _coordinates(row):
+    """Word where a position is in mm."""
+    return f"x, y, z = {', '.join(number(row[axis], 4) for axis in 'xyz')} mm"
 
 
 def row_of(places, position):
@@ -282,7 +301,7 @@ def software_of(versions, result):
     epochs = "ch_names" in getattr(result, "parameters", {}) or bool(
         places is not None and places.info_fif is not None
     )
-    if epochs:
+    if epochs or getattr(result, "sources", None) is not None:
         used.append("mne")
     if places is not None and places.geometry is not None:
         if places.geometry.base.kind in ("volume", "surface"):

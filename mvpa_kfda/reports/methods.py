@@ -242,6 +242,8 @@ def _features(result):
     columns = tuple(result.axes.values())
     if columns == ("position",):
         return _features_of_images(result)
+    if getattr(result, "sources", None) is not None:
+        return [f"{_features_of_sources(result)}, at {at}.", *_windows(p)]
     if "ch_names" in p:
         channels = _channels(result)
         features = (
@@ -257,6 +259,21 @@ def _features(result):
         return [f"This was done at {at}."]
     verb = "Features were" if "ch_names" in p else "Each trial had"
     return [f"{verb} {features}, at {at}.", *_windows(p), *_generalization(result)]
+
+
+def _features_of_sources(result):
+    """Say which sources were decoded together."""
+    kind, radius = result.sources["kind"], result.parameters.get("radius")
+    n = sum(map(len, result.sources["vertices"]))
+    space = {"surface": "cortical"}.get(kind, kind)
+    sources = f"{counted(n, 'source', ',')} in a {space} source space"
+    features = f"the estimates of {sources}"
+    if radius is not None:
+        near = f"the estimates of all sources within {number(radius)} mm of a vertex"
+        features = f"{near}, among {sources}"
+    if result.sources["vector"]:
+        features += ", in three orientations"
+    return f"Features were {features}"
 
 
 def _channels(result):

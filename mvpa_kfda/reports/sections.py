@@ -18,7 +18,7 @@ from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.checks import plural
-from ..viz.brains import flat_axis, in_template
+from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.common import (
     BOUND,
     CORRECTION_LABELS,
@@ -27,7 +27,8 @@ from ..viz.common import (
     names_of_two,
 )
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
-from .figures import plot_map_null, plot_patterns
+from ..viz.patterns import part_to_draw
+from .figures import plot_channel_patterns, plot_map_null
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
@@ -101,16 +102,17 @@ def _scores(result):
 def _brain_views(result):
     """Return the figures of a map in a brain: kind -> what it shows."""
     space = result.geometry
-    base = getattr(space, "base", space)
-    own = {"volume": ("stat_map", "slices"), "surface": ("surface", "surfaces")}
-    views = {}
-    if base is not space or space.kind not in own:
-        views["bar"] = f"one row per {space.noun}"
-    if base.kind in own:
-        views |= [own[base.kind]]
-    if base.kind == "volume" and flat_axis(base) is None and in_template(base):
-        views["glass_brain"] = "through a glass brain"
-    return views
+    words = {
+        "bar": f"one row per {space.noun}",
+        "stat_map": "slices",
+        "surface": "surfaces",
+        "glass_brain": "through a glass brain",
+    }
+    kinds = list(kinds_of(space))
+    if "glass_brain" in kinds and not fits_glass_brain(space.base):
+        kinds.remove("glass_brain")
+    # One row for each of many voxels is worth showing only where nothing else is.
+    return {kind: words[kind] for kind in kinds if kind != "bar" or kind == kinds[0]}
 
 
 def _maps(result):
@@ -190,14 +192,29 @@ def _patterns(result):
     """Return the activation patterns where the scores are highest."""
     if not getattr(result, "pattern_maps", None) or not result._scalars:
         return ""
+    if getattr(result, "geometry", None) is not None:
+        return _region_patterns(result)
     if getattr(result, "info_fif", None) is None:
         return ""
     return _draw(
-        plot_patterns,
+        plot_channel_patterns,
         "Activation pattern of every class, at the position with the highest score.",
         "How the signal of each class differs from the mean of all trials, as far as "
         "the model sees it, where the score is highest.",
         result=result,
+    )
+
+
+def _region_patterns(result):
+    """Return the activation patterns of regions, if they have a place in a brain."""
+    if part_to_draw(result.geometry.base)[0] is None:
+        return ""
+    return _draw(
+        result.plot_patterns,
+        "Activation pattern of every class in the brain.",
+        "How the signal of each class differs from the mean of all trials, as far as "
+        "the model of each region sees it. Only regions with scores above chance have "
+        "patterns to be interpreted.",
     )
 
 

@@ -29,6 +29,8 @@ HEADINGS = {
     "TimeRegressionResult": "Regression over time",
     "TimeFrequencyResult": "Decoding over frequencies and time",
     "SensorTimeResult": "Decoding over sensors and time",
+    "SourceResult": "Decoding of sources over time",
+    "SourceTimeResult": "Decoding over sources and time",
     "GeneralizationResult": "Time generalization",
     "VolumeResult": "Decoding over the brain",
     "GroupResult": "Group analysis",
@@ -44,6 +46,7 @@ _POSITIONS = {
     ("times",): "time",
     ("freqs", "times"): "pair of frequency and time",
     ("ch_names", "times"): "pair of sensor and time",
+    ("vertices", "times"): "pair of vertex and time",
     ("train_times", "test_times"): "pair of training and test time",
 }
 

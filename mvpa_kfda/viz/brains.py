@@ -152,6 +152,12 @@ def kinds_of(space):
     return tuple(chain(*kinds, KINDS["grayordinates"]))
 
 
+def fits_glass_brain(space):
+    """Tell whether the voxels of a space fit the outline of a brain."""
+    volume = space if space.kind == "volume" else space.volume[0]
+    return flat_axis(volume) is None and in_template(volume)
+
+
 @dataclass(frozen=True)
 class _Part:
     """What the figures of brains ask of a result, for some of its positions."""
