@@ -679,7 +679,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         (["searchlight", "bold.nii.gz"], "required: --labels"),
         (
             [*REGIONS, "--atlas-names", "names.tsv"],
-            "--atlas-names is about the regions of an atlas, and there is no --atlas:",
+            "--atlas-names is for the names of an atlas, and there is no --atlas:",
         ),
         (["searchlight", "no.nii.gz", *BOLD[2:]], "no such file: no.nii.gz"),
         ([*BOLD[:3], "no.tsv"], "no such file: no.tsv"),

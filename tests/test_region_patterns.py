@@ -365,7 +365,7 @@ def test_the_whole_mask_of_volumes():
 
 def test_names_need_an_atlas():
     X, y = make_data()
-    with pytest.raises(TypeError, match=r"lut is about the regions of an atlas"):
+    with pytest.raises(TypeError, match=r"lut is for the names of an atlas"):
         decode_regions(X, y, lut="names.tsv")
 
 

@@ -93,11 +93,11 @@ class Parcels:
 
 def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None, mesh=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
+    threshold = None if threshold is None else check_positive("threshold", threshold)
     if labels_img is None:
         return _read_whole(imgs, mask_img, lut, threshold, mesh)
     labels_img, lut, listed = _unpack(labels_img, lut, threshold)
     _check_given(imgs, labels_img)
-    threshold = None if threshold is None else check_positive("threshold", threshold)
     names, of_cifti = None, not is_table(imgs) and is_cifti(imgs)
     if not of_cifti:
         check_no_mesh(mesh)
@@ -129,11 +129,14 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None, mesh
 
 def _read_whole(imgs, mask_img, lut, threshold, mesh):
     """Return images, and all that is in their mask as one region."""
-    for name, value in (("lut", lut), ("threshold", threshold)):
+    for what, value in (
+        ("lut is for the names", lut),
+        ("threshold is for maps of probabilities", threshold),
+    ):
         if value is not None:
             raise TypeError(
-                f"{name} is about the regions of an atlas, and there is no labels_img: "
-                f"the whole mask is one region. Give labels_img, or leave {name} out."
+                f"{what} of an atlas, and there is no labels_img: the whole mask is "
+                f"one region. Give labels_img, or leave {what.partition(' ')[0]} out."
             )
     images = read_images(imgs, mask_img, mesh)
     name = "all features" if images.space.kind == "features" else "whole mask"
