@@ -212,9 +212,9 @@ def compare(name, outputs, rewrite):
         for key, value in output.items():
             value = tidied(key, value, case.get(key))
             if key in case:
-                apart = np.abs(value - case[key], dtype=float)
-                apart = 0.0 if np.isnan(apart).all() else np.nanmax(apart)
-                furthest[key] = max(furthest.get(key, 0.0), float(apart))
+                both = np.isnan(value) & np.isnan(case[key])
+                apart = np.where(both, 0.0, np.abs(value - case[key]))
+                furthest[key] = np.maximum(furthest.get(key, 0.0), apart.max())
             case[key] = value
     for key, apart in furthest.items():
         print(f"{name:16s} {key:16s} furthest apart {apart:.1e}")
