@@ -5,6 +5,7 @@
 quantity in another way, the test converts it, and so the guide says how to.
 """
 
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -386,3 +387,22 @@ def test_rsatoolbox_shrinkage(case):
     S, lam = X.T @ X, float(result.penalty["lambda"])
     ours = (S + lam * np.eye(p)) / (1 + lam * p / np.trace(S)) / (n - 1)
     assert_allclose(ours, case.covariance, rtol=0, atol=1e-12 * np.trace(S) / n)
+
+
+# ------------------------------------------------------------------------- the scripts
+
+
+def test_numbers_are_compared_with_those_made_again(monkeypatch, tmp_path, capsys):
+    scripts = Path(__file__).parents[1] / "doc" / "benchmarks" / "peers"
+    monkeypatch.syspath_prepend(scripts)
+    remake = import_module("remake")
+    remake.write_inputs(tmp_path)
+    assert {path.stem for path in tmp_path.iterdir()} == {
+        f"{name}_in" for name in remake.INPUTS
+    }
+    covariances = {str(i): case.covariance for i, case in enumerate(read("rsatoolbox"))}
+    covariances["2"] = covariances["2"] + 0.25
+    np.savez(tmp_path / "rsatoolbox_out.npz", **covariances)
+    monkeypatch.setattr("sys.argv", ["remake.py", "outputs", str(tmp_path)])
+    remake.main()
+    assert "covariance       furthest apart 2.5e-01" in capsys.readouterr().out

@@ -32,11 +32,14 @@ COUNTED = {
     *("y", "y2", "fold", "perm"),
     *("multiclass_lda", "kernel_fda", "direct_class", "fda", "fda_empirical", "lda"),
 }
-#: The inputs of a program whose inputs are those in the file; others are drawn here.
-KEPT = {
+#: What goes into a program.
+INPUTS = {
     "mvpa_light": ("X", "y", "fold", "lam", "klam", "gamma", "kernel", "yr", "perm"),
     "mvpa_light_time": ("X", "y", "fold", "X2", "y2", "lam"),
     "prevalence": ("a", "alpha"),
+    "cosmomvpa": ("z", "adjacency", "step", "level", "threshold"),
+    "r": ("X", "y", "test", "kind", "df", "lam", "omega", "few", "null"),
+    "rsatoolbox": ("X",),
 }
 
 
@@ -132,15 +135,16 @@ def draw_noise():
     ]
 
 
+#: How the inputs that were drawn for this package were drawn.
 DRAWN = {"cosmomvpa": draw_maps, "r": draw_samples, "rsatoolbox": draw_noise}
 
 
 def inputs_of(name):
-    """Return what goes into a program: drawn, or read from the file."""
-    if name in DRAWN:
+    """Return what goes into a program: what is kept, or else drawn."""
+    if not (FROZEN / f"{name}.npz").exists():
         return DRAWN[name]()
     return [
-        {key: case[key] for key in KEPT[name] if key in case} for case in read(name)
+        {key: case[key] for key in INPUTS[name] if key in case} for case in read(name)
     ]
 
 
@@ -159,7 +163,7 @@ def for_octave(case):
 def write_inputs(folder):
     """Write the inputs of all programs: for Octave, R and Python."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*KEPT, *DRAWN):
+    for name in INPUTS:
         cases = inputs_of(name)
         if name == "rsatoolbox":
             arrays = {str(i): case["X"] for i, case in enumerate(cases)}
