@@ -1,12 +1,14 @@
 """The command line: the public functions, from file to figure, table and result."""
 
 import argparse
+import signal
 import sys
 import time
 import warnings
 from pathlib import Path
 
 from .. import __version__
+from ..utils.signals import interrupting_signals
 from .betas import add_betas
 from .common import (
     ANALYSIS_OPTIONS,
@@ -111,7 +113,9 @@ def main(argv=None):
     Returns
     -------
     status : int
-        0, or 2 after an error, which is one line on the standard error stream.
+        0, or 2 after an error, which is one line on the standard error stream, or what
+        a shell says of a program that was stopped: 130 by Ctrl-C, 143 by SIGTERM, 129
+        by SIGHUP.
 
     Examples
     --------
@@ -126,7 +130,7 @@ def main(argv=None):
         text = reword(one_line(message), parser.options())
         print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), interrupting_signals() as caught:
         warnings.simplefilter("ignore")
         for category in SHOWN_WARNINGS:
             warnings.simplefilter("default", category)
@@ -140,7 +144,7 @@ def main(argv=None):
             return 2
         except KeyboardInterrupt as stop:
             say("", stop if stop.args else "stopped")
-            return 130
+            return 128 + (caught or [signal.SIGINT])[0]
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -45,7 +44,7 @@ from ..kfda.models import kernels_of, resolve_method
 from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.images import VolumeResult
-from ..utils.checkpoint import Checkpoint, digest
+from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
 from ..utils.files import versions
 from ..utils.memory import usable_memory
@@ -192,7 +191,7 @@ def _decode_geometry(
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
     space = geometry.space
-    with nullcontext() if checkpoint is None else Checkpoint(checkpoint) as kept:
+    with open_checkpoint(checkpoint) as kept:
         if kept and kept.description and random_state is None:
             random_state = kept.description["random_state"]
         analysis = make_analysis(
