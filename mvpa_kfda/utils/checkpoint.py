@@ -215,8 +215,8 @@ def open_checkpoint(path):
         except WorkersLostError as error:
             raise WorkersLostError(
                 f"{error} {checkpoint.path} keeps the finished blocks of this run "
-                f"({len(checkpoint.finished)}); the same call, also with another n_jobs, "
-                "goes on from there."
+                f"({len(checkpoint.finished)}); the same call, also with another "
+                "n_jobs, goes on from there."
             ) from error
 
 
