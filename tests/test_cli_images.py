@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 import matplotlib.pyplot as plt
 import nibabel
@@ -19,6 +20,7 @@ from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda.cli import output
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.checkpoint import Checkpoint
+from mvpa_kfda.utils.parallel import WorkersLostError
 
 #: Far from every brain, so that there is no glass brain to draw.
 AFFINE = np.array([[-3.0, 0, 0, 6], [0, 3, 0, 300], [0, 0, 3, 9], [0, 0, 0, 1]])
@@ -976,6 +978,43 @@ def test_checkpoint_in_use_is_left_alone(inside, tmp_path, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert "is in use by another run. Wait for its end" in line
     assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)]
+)
+def test_signals_stop_a_run_that_continues(
+    inside, tmp_path, capsys, monkeypatch, name, status
+):
+    if not hasattr(signal, name):
+        pytest.skip("not on Windows")
+    save = Checkpoint.save
+
+    def save_and_signal(self, number, arrays):
+        save(self, number, arrays)
+        signal.raise_signal(getattr(signal, name))
+
+    # Processes that a shell starts in its background ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(Checkpoint, "save", save_and_signal)
+    try:
+        assert main([*LONG, "--out", str(tmp_path)]) == status
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == (
+        "mvpa-kfda: stopped; the same command with --resume continues the run\n"
+    )
+    (path,) = tmp_path.iterdir()
+    assert path.name == "bold_searchlight.checkpoint"  # closed: no log beside it
+
+
+def test_lost_workers_say_how_to_go_on_in_a_shell(inside, tmp_path, capsys, stop):
+    stop(WorkersLostError("A worker was killed. Use fewer workers (n_jobs)."))
+    assert main([*LONG, "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "mvpa-kfda: error: A worker was killed. Use fewer workers (--jobs). (The same "
+        "command with --resume continues the run.)\n"
+    )
 
 
 def test_stop_before_anything_is_finished(inside, tmp_path, capsys, monkeypatch):

@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 from distributed import Client, KilledWorker, LocalCluster
 from joblib import parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda.utils.parallel import (
+    WorkersLostError,
     _call,
     _set_malloc,
+    count_workers,
     one_blas_thread,
     run_in_parallel,
 )
@@ -90,6 +93,13 @@ def fail(item):
 def die(item):
     if item == 3:
         time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def die_once(path, item):
+    if item == 3 and not path.exists():
+        path.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return item
 
@@ -235,6 +245,15 @@ def test_errors_of_the_function_arrive(backend):
         list(run_in_parallel(fail, (), range(30), 2))
 
 
+def test_a_killed_worker_of_joblib():
+    words = "A worker process was killed, most often because .* Use fewer workers .n_jo"
+    with pytest.raises(WorkersLostError, match=words) as raised:
+        list(run_in_parallel(die, (), range(10), 2))
+    assert isinstance(raised.value.__cause__, TerminatedWorkerError)
+    again = run_in_parallel(slow_sum, (make_data(), 2), range(10), 2)
+    assert list(again) == EXPECTED[:10]
+
+
 @pytest.mark.parametrize("backend", LOCAL)
 def test_closing_is_quiet_and_quick(backend):
     args = (slow_sum, (make_data(), 2), [0] * 1000, 2)
@@ -343,7 +362,8 @@ def test_a_call_that_kills_its_dask_workers(dask):
 
     before = dask.run_on_scheduler(allow_failures, 0)  # and then give up
     try:
-        with pytest.raises(RuntimeError, match="died one after the other") as raised:
+        words = "died one after the other"
+        with pytest.raises(WorkersLostError, match=words) as raised:
             list(run_in_parallel(die, (), range(10)))
     finally:
         dask.run_on_scheduler(allow_failures, before)
@@ -355,9 +375,99 @@ def test_a_call_that_kills_the_only_dask_worker():
     """The shared data are lost with it, and shipped anew, but not forever."""
     with start_cluster(1) as cluster, Client(cluster), parallel_config(backend="dask"):
         # A worker that dies while it starts is not started again: no worker is left.
-        words = "died one after the other|has no worker after 10 seconds"
-        with pytest.raises((RuntimeError, TimeoutError), match=words):
+        words = "died one after the other|no others took over in time"
+        with pytest.raises(WorkersLostError, match=words):
             list(run_in_parallel(die, (), range(10)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.01, 1, 2, 4])
+@pytest.mark.parametrize(("n_workers", "n_killed"), [(1, 1), (2, 1), (2, 2)])
+def test_dask_workers_killed_at_any_time(n_workers, n_killed, seconds):
+    """In a cluster that has just started; the next run works, too."""
+    with start_cluster(n_workers) as cluster, Client(cluster) as client:
+        client.wait_for_workers(n_workers, timeout=120)
+        args = (client, n_killed)
+        with parallel_config(backend="dask"):
+            threading.Timer(seconds, kill_workers, args).start()
+            results = run_in_parallel(slow_sum, (make_data(), 2), [*range(40)] * 3)
+            assert list(results) == EXPECTED * 3
+            assert count_workers() >= 1
+            results = run_in_parallel(slow_sum, (make_data(), 2), range(40))
+            assert list(results) == EXPECTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_dask_worker_that_dies_while_the_data_are_sent(number):
+    """Dask's own broadcast would never end."""
+    with start_cluster(2) as cluster, Client(cluster) as client:
+        client.wait_for_workers(2, timeout=120)
+        pid = dict(sorted(client.run(os.getpid).items()))
+        pid = list(pid.values())[number]
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(1, os.kill, (pid, signal.SIGKILL)).start()
+        with parallel_config(backend="dask"):
+            results = run_in_parallel(column_sum, (make_data(), 2), range(40))
+            assert list(results) == EXPECTED
+
+
+@pytest.mark.slow
+def test_dask_workers_that_keep_dying():
+    with start_cluster(2) as cluster, Client(cluster), parallel_config(backend="dask"):
+        over = threading.Event()
+
+        def kill_some():
+            for number in range(8):
+                if over.wait(0.5):
+                    return
+                pids = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
+                with contextlib.suppress(OSError):
+                    os.kill(pids[number % len(pids)], signal.SIGKILL)
+
+        thread = threading.Thread(target=kill_some)
+        thread.start()
+        try:
+            results = run_in_parallel(slow_sum, (make_data(), 2), [*range(40)] * 2)
+            assert list(results) == EXPECTED * 2
+        finally:
+            over.set()
+            thread.join()
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_retires():
+    with start_cluster(2) as cluster, Client(cluster) as client:
+        client.wait_for_workers(2, timeout=120)
+        (address, _) = client.scheduler_info()["workers"]
+        retire = threading.Timer(0.5, client.retire_workers, ([address],))
+        with parallel_config(backend="dask"):
+            retire.start()
+            results = run_in_parallel(slow_sum, (make_data(), 2), [*range(40)] * 2)
+            assert list(results) == EXPECTED * 2
+        retire.join()
+
+
+@pytest.mark.slow
+def test_dask_workers_that_do_not_come_back(monkeypatch):
+    monkeypatch.setattr("mvpa_kfda.utils.parallel._PATIENCE", 2)
+    with start_cluster(1) as cluster, Client(cluster) as client:
+        client.wait_for_workers(1, timeout=120)
+        with parallel_config(backend="dask", wait_for_workers_timeout=1):
+            results = run_in_parallel(slow_sum, (make_data(), 2), range(40))
+            assert next(results) == EXPECTED[0]
+            cluster.scale(0)
+            words = "workers of the Dask cluster died, and no others took over in time"
+            with pytest.raises(WorkersLostError, match=words):
+                list(results)
+            with pytest.raises(TimeoutError, match="no worker after 1 seconds"):
+                count_workers()
+
+
+def test_a_call_that_kills_one_dask_worker(dask, tmp_path):
+    results = run_in_parallel(die_once, (tmp_path / "died",), range(10))
+    assert list(results) == list(range(10))
+    assert (tmp_path / "died").exists()
 
 
 def test_errors_of_the_function_arrive_from_dask(dask):
@@ -390,5 +500,6 @@ def test_a_dask_cluster_that_starts_empty_grows_and_closes():
             results = run_in_parallel(where, (), range(300))
             next(results)
             cluster.close()
-            with pytest.raises(RuntimeError, match="The connection to the scheduler"):
+            words = "The connection to the scheduler"
+            with pytest.raises(WorkersLostError, match=words):
                 list(results)

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import re
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,9 @@ from joblib import parallel_config
 from mvpa_kfda import searchlight
 from mvpa_kfda.decoding import positions as subset_source
 from mvpa_kfda.decoding import run as outcome
+from mvpa_kfda.utils.checkpoint import Checkpoint
+
+run_block = outcome._run_block
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,13 @@ def compute(monkeypatch):
     return compute
 
 
+def die_at_a_block(positions, task, block):
+    if block[0] == 40:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_block(positions, task, block)
+
+
 def test_a_cluster_gives_the_same_result(client, compute):
     with parallel_config(backend="dask"):
         assert compute() == compute(n_jobs=1)
@@ -76,3 +88,24 @@ def test_a_killed_worker_loses_nothing(
     assert killed
     if with_checkpoint:
         assert compute(checkpoint=path) == expected
+
+
+def test_workers_that_are_lost_say_how_to_go_on(compute, monkeypatch, tmp_path):
+    """Two workers of this machine, one of which is killed at its first block."""
+    expected = compute(n_jobs=1)
+    path = tmp_path / "run"
+    words = (
+        "A worker process was killed, .* Nothing of this run is kept; with "
+        "checkpoint='run.checkpoint' finished blocks are, and the same call goes on"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(outcome, "_run_block", die_at_a_block)
+        with pytest.raises(RuntimeError, match=words):
+            compute(n_jobs=2)
+        words = rf"{path} keeps the finished blocks of this run \((\d+)\); the same c"
+        with pytest.raises(RuntimeError, match=words) as raised:
+            compute(n_jobs=2, checkpoint=path)
+    with Checkpoint(path) as kept:
+        said = int(re.search(words, str(raised.value))[1])
+        assert 0 <= said == len(kept.finished) < 30
+    assert compute(n_jobs=1, checkpoint=path) == expected

@@ -401,8 +401,12 @@ def _kept_until_written(path):
             "stopped; the same command with --resume continues the run"
         ) from None
     except (OSError, RuntimeError, MemoryError) as error:
+        from ..utils.parallel import WorkersLostError
+
         if not _worth_keeping(path):
             raise
+        if isinstance(error.__cause__, WorkersLostError):
+            error = error.__cause__  # without how to go on in Python
         raise RuntimeError(
             f"{one_line(error)} (The same command with --resume continues the run.)"
         ) from error

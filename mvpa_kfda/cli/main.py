@@ -1,12 +1,14 @@
 """The command line: the public functions, from file to figure, table and result."""
 
 import argparse
+import signal
 import sys
 import time
 import warnings
 from pathlib import Path
 
 from .. import __version__
+from ..utils.signals import interrupting_signals
 from .betas import add_betas
 from .bids import add_bids
 from .common import (
@@ -135,7 +137,8 @@ def main(argv=None):
     -------
     status : int
         0, or 2 after an error, which is one line on the standard error stream; 1 if
-        some subjects of a dataset failed, and others did not.
+        some subjects of a dataset failed, and others did not; or what a shell says of a
+        program that was stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
 
     Examples
     --------
@@ -150,7 +153,7 @@ def main(argv=None):
         text = reword(one_line(message), parser.options())
         print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), interrupting_signals() as caught:
         warnings.simplefilter("ignore")
         for category in SHOWN_WARNINGS:
             warnings.simplefilter("default", category)
@@ -165,7 +168,7 @@ def main(argv=None):
             return 2
         except KeyboardInterrupt as stop:
             say("", stop if stop.args else "stopped")
-            return 130
+            return 128 + (caught or [signal.SIGINT])[0]
     return status or 0
 
 

@@ -50,13 +50,13 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.images import VolumeResult
 from ..results.kinds import keeps_warnings
-from ..utils.checkpoint import digest
+from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
 from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .repeats import Repeating
-from .resume import check_checkpoint, describe_run, open_checkpoint, resumed_seed
+from .resume import check_checkpoint, describe_run, resumed_seed
 from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:

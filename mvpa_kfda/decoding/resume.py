@@ -2,13 +2,12 @@
 
 import os
 import re
-from contextlib import nullcontext
 
 import numpy as np
 
 from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
-from ..utils.checkpoint import Checkpoint, digest
+from ..utils.checkpoint import digest
 from ..utils.files import versions
 from ..utils.parallel import one_blas_thread
 
@@ -25,11 +24,6 @@ def check_checkpoint(checkpoint):
             f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
             "path of a file."
         )
-
-
-def open_checkpoint(checkpoint):
-    """Return a context that opens a checkpoint; without a path one of None."""
-    return nullcontext() if checkpoint is None else Checkpoint(checkpoint)
 
 
 def resumed_seed(kept, random_state):

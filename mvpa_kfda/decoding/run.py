@@ -9,7 +9,7 @@ cells of a map are numbered in C order.
 """
 
 import tempfile
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..kfda.steps import Learned
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress
+from ..utils.signals import ending_in_order
 from .positions import PositionError
 from .sizes import outlook
 
@@ -168,6 +169,11 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     -------
     outcome : Outcome
         The map. It does not depend on n_jobs.
+
+    Notes
+    -----
+    With workers SIGTERM and SIGHUP end the run as Ctrl-C does, and then the process,
+    unless the caller handles or ignores these signals.
     """
     blocks = positions.blocks()
     store = MapStore(positions, blocks, task)
@@ -179,6 +185,8 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     n_workers = count_workers(n_jobs) if items else 1
     parts = run_in_parallel(_run_block, (positions, task), items, n_jobs)
     with (
+        # By default the signals that end a process would leave the workers behind.
+        ending_in_order() if n_workers > 1 else nullcontext(),
         Progress(
             sum(map(len, blocks)),
             sum(len(blocks[i]) for i in finished),

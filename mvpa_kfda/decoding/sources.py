@@ -20,13 +20,13 @@ from ..metrics.names import Scoring
 from ..results.kinds import keeps_warnings
 from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
-from ..utils.checkpoint import digest
+from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode, make_analysis
 from .arrays import record_windows
 from .positions import Rows, WindowPositions, cut_windows
 from .repeats import Repeating
-from .resume import check_checkpoint, describe_run, open_checkpoint, resumed_seed
+from .resume import check_checkpoint, describe_run, resumed_seed
 from .sizes import NULLS, KeptNull, Maps, check_null
 
 if TYPE_CHECKING:

@@ -15,12 +15,14 @@ import io
 import json
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from .files import check_folder, draft_of
+from .parallel import WorkersLostError
+from .signals import ending_in_order
 
 #: What marks a database as ours: a number in its header, at bytes 68 to 72.
 _APPLICATION = int.from_bytes(b"mKFD", "big")
@@ -181,6 +183,41 @@ class Checkpoint:
             f"{self.path} is a damaged checkpoint ({why}). Give another path, or "
             "delete the file to start anew."
         )
+
+
+@contextmanager
+def open_checkpoint(path):
+    """Open the checkpoint of a run, or none (None), and close it however the run ends.
+
+    Signals that end the process close it too. If workers are lost, the error says what
+    is kept, and how to go on.
+
+    Examples
+    --------
+    >>> from mvpa_kfda.utils.checkpoint import open_checkpoint
+    >>> with open_checkpoint(None) as checkpoint:
+    ...     print(checkpoint)
+    None
+    """
+    if path is None:
+        try:
+            yield None
+        except WorkersLostError as error:
+            raise WorkersLostError(
+                f"{error} Nothing of this run is kept; with "
+                "checkpoint='run.checkpoint' finished blocks are, and the same call "
+                "goes on from there."
+            ) from error
+        return
+    with ending_in_order(), Checkpoint(path) as checkpoint:
+        try:
+            yield checkpoint
+        except WorkersLostError as error:
+            raise WorkersLostError(
+                f"{error} {checkpoint.path} keeps the finished blocks of this run "
+                f"({len(checkpoint.finished)}); the same call, also with another "
+                "n_jobs, goes on from there."
+            ) from error
 
 
 def _check_place(path):

@@ -8,12 +8,14 @@ share, and sums in another order would make the last digits depend on the worker
 import ctypes
 import sys
 import threading
+import time
 import warnings
 from contextlib import closing, suppress
 from functools import cache
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import (
     LokyBackend,
     MultiprocessingBackend,
@@ -33,8 +35,9 @@ _SHARED_FROM = 10_000
 #: Calls per worker in one go, where a backend returns results only all at once.
 _CALLS_AT_ONCE = 4
 
-#: How often in a row a cluster may lose the shared data without finishing an item.
-_MAX_LOSSES = 3
+#: How often in a row a cluster may lose its work without finishing an item, and how
+#: many seconds it has to start workers in the place of those that died.
+_MAX_LOSSES, _PATIENCE = 3, 30
 
 #: Parameters of glibc's mallopt, and their values in bytes: how much free memory at the
 #: end of the heap a process keeps, and from what size an array has pages of its own,
@@ -50,6 +53,24 @@ _ALL_KILLED = (
     "often they are killed for using too much memory, or because their time is over: "
     "see their logs, and give them more of it."
 )
+_NONE_LEFT = (
+    "All workers of the Dask cluster died, and no others took over in time. Start the "
+    "cluster again; give its workers more memory if that is why they died, see their "
+    "logs."
+)
+_TERMINATED = (
+    "A worker process was killed, most often because the memory of the machine, or of "
+    "the job, ran out. Use fewer workers (n_jobs), which need less memory together, or "
+    "let each of them need less (dtype='float32', fewer permutations)."
+)
+
+
+class WorkersLostError(RuntimeError):
+    """The workers of a run died; the run can be done again, nothing is wrong in it."""
+
+
+class _LossError(Exception):
+    """A cluster lost what it was working at; it may be sent again."""
 
 
 @cache
@@ -93,11 +114,11 @@ def run_in_parallel(function, shared, items, n_jobs=None):
     Values do not depend on `n_jobs`, which is joblib's: None is 1 unless in a
     ``joblib.parallel_config``, and 1 is a plain loop. On this machine there are never
     more workers than processors; a warning says so. With the backend "dask" any number
-    but 1 stands for all workers of the cluster, also those that join later; if they die
-    and no others take over, it is a RuntimeError. The function is one that workers can
-    import; arrays in what is shared may be read-only ones. Closing the generator stops
-    the workers; close it, with ``contextlib.closing``, where an error in the loop's
-    body would keep it alive.
+    but 1 stands for all workers of the cluster, also those that join later. Workers
+    that die, and that no others take over from, are a `WorkersLostError`. The function
+    is one that workers can import; arrays in what is shared may be read-only ones.
+    Closing the generator stops the workers; close it, with ``contextlib.closing``,
+    where an error in the loop's body would keep it alive.
 
     Examples
     --------
@@ -108,7 +129,7 @@ def run_in_parallel(function, shared, items, n_jobs=None):
     items = list(items)
     backend, _ = get_active_backend()
     with one_blas_thread:
-        if n_jobs != 1 and type(backend).__name__ == "DaskDistributedBackend":
+        if n_jobs != 1 and _is_cluster(backend):
             yield from _on_cluster(backend, function, shared, items)
         elif (n_workers := _n_workers(backend, n_jobs)) == 1:
             yield from (function(*shared, item) for item in items)
@@ -123,8 +144,15 @@ def count_workers(n_jobs=None, here=False):
     local = type(backend) in _LOCAL
     if n_jobs == 1 or (here and not local):
         return 1
+    if _is_cluster(backend):
+        return max(1, _count_on_cluster(backend))
     n_workers = max(1, effective_n_jobs(n_jobs))
     return min(n_workers, cpu_count()) if local else n_workers
+
+
+def _is_cluster(backend):
+    """Tell the backend of a Dask cluster, which may not be installed."""
+    return type(backend).__name__ == "DaskDistributedBackend"
 
 
 def _n_workers(backend, n_jobs):
@@ -164,6 +192,8 @@ def _in_workers(calls, n_workers):
     try:
         # Not the results themselves: "yield from" would close them in its own way.
         yield from (result for result in results)
+    except TerminatedWorkerError as error:
+        raise WorkersLostError(_TERMINATED) from error
     finally:
         with warnings.catch_warnings():
             # joblib counts the results that are not wanted any more.
@@ -175,58 +205,102 @@ def _on_cluster(backend, function, shared, items):
     """Yield the results of a Dask cluster, whose workers may die and join any time."""
     # joblib's own dispatch to Dask is not used. It sends what hides in objects with
     # every call, and scatters each larger array to one worker only, so a run fails.
-    from distributed import CancelledError, KilledWorker
-
     job, ready, n_done, n_losses = (function, shared, items), {}, 0, 0
     with backend.retrieval_context():
         while n_done < len(items):
             missing = [i for i in range(n_done, len(items)) if i not in ready]
             try:
+                time.sleep(n_losses)  # until the scheduler, too, knows who died
+                _count_on_cluster(backend, _PATIENCE if n_losses else 0)
                 with closing(_submit(backend, job, missing)) as results:
                     for number, result in results:
                         ready[number], n_losses = result, 0
                         while n_done in ready:
                             yield ready.pop(n_done)
                             n_done += 1
-            except CancelledError as error:
+            except _LossError as error:
                 if backend.client.status != "running":
-                    raise RuntimeError(_NO_SCHEDULER) from error
-                # The last worker that had the shared data died; they are still here.
+                    raise WorkersLostError(_NO_SCHEDULER) from error.__cause__
+                # Most often the last worker that had the shared data died.
                 n_losses += 1
                 if n_losses > _MAX_LOSSES:
-                    raise RuntimeError(_ALL_KILLED) from error
-            except KilledWorker as error:
-                raise RuntimeError(_ALL_KILLED) from error
+                    raise WorkersLostError(_ALL_KILLED) from error.__cause__
+
+
+def _count_on_cluster(backend, patience=0):
+    """Return how many workers there are; wait for the first one.
+
+    As long as joblib waits, or for so many seconds, for workers that are started anew.
+    """
+    from distributed import CancelledError, KilledWorker
+
+    end = time.monotonic() + patience
+    while True:
+        try:
+            # Wakes an adaptive cluster; says with a TimeoutError that no worker comes.
+            return backend.effective_n_jobs(-1)
+        except (TimeoutError, CancelledError, KilledWorker) as error:
+            if backend.client.status != "running":
+                raise WorkersLostError(_NO_SCHEDULER) from error
+            if time.monotonic() < end:
+                continue
+            if patience or not isinstance(error, TimeoutError):
+                raise WorkersLostError(_NONE_LEFT) from error
+            raise
 
 
 def _submit(backend, job, numbers):
-    """Ship a job to a cluster; yield numbers of its items and results, any first."""
+    """Ship a job to a cluster; yield numbers of its items and results, any first.
+
+    A `_LossError`, if it dies with the workers.
+    """
     # A task is a reference to the job and a number. A worker that joins later gets the
     # job from another one.
-    from distributed import CancelledError, as_completed
+    from distributed import CancelledError, KilledWorker, as_completed
 
-    backend.effective_n_jobs(-1)  # wakes an adaptive cluster, or says that none comes
-    # A list, because scatter takes each of its elements for a piece of data. Without
-    # hashes, which take as long as sending and mix up equal jobs of two runs.
-    (data,) = backend.client.scatter([job], broadcast=True, hash=False)
-    futures = backend.client.map(
+    client = backend.client
+    data = _spread(client, job)
+    futures = client.map(
         _call_on_cluster, numbers, job=data, pure=False, **backend.submit_kwargs
     )
     number_of = dict(zip(futures, numbers, strict=True))
-    del futures  # a worker may forget a result that has come
-    done = as_completed(
-        number_of, loop=backend.client.loop, with_results=True, raise_errors=False
-    )
     try:
-        for future, outcome in done:
-            if isinstance(outcome, CancelledError):
-                raise outcome
-            if isinstance(outcome, tuple):  # of a call that failed
-                raise outcome[1].with_traceback(outcome[2])
-            yield number_of.pop(future), outcome[0]
+        done = as_completed(futures, loop=client.loop)
+        del futures  # a worker may forget a result that has come
+        for batch in done.batches():
+            for future in batch:
+                if future.status == "error":
+                    future.result()  # raises what the call raised
+            try:
+                results = client.gather(batch)
+            except (OSError, CancelledError) as error:
+                raise _LossError from error
+            for future, (result,) in zip(batch, results, strict=True):
+                yield number_of.pop(future), result
+            del batch, future
+    except KilledWorker as error:
+        raise WorkersLostError(_ALL_KILLED) from error
     finally:
-        if backend.client.status == "running":
-            backend.client.cancel(list(number_of))
+        if client.status == "running":
+            client.cancel(list(number_of))
+
+
+def _spread(client, job):
+    """Send the job to all workers; return the reference to it."""
+    from distributed import CancelledError
+
+    try:
+        # A list, because scatter takes each of its elements for a piece of data.
+        # Without hashes, which take as long as sending and mix up jobs of two runs.
+        (data,) = client.scatter([job], hash=False)
+    except (OSError, CancelledError, KeyError) as error:  # of workers that die now
+        raise _LossError from error
+    # Not scatter's own broadcast: it copies to the workers that there were when it
+    # began until all of them have it, so if one of these dies it never ends. Where
+    # copying fails, a worker gets the job from another one with its first task.
+    with suppress(Exception):
+        client.replicate([data])
+    return data
 
 
 def _call_on_cluster(number, job):
