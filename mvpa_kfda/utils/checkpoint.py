@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .checks import check_path
 from .files import check_folder, draft_of
 
 #: What marks a database as ours: a number in its header, at bytes 68 to 72.
@@ -60,7 +61,9 @@ class Checkpoint:
 
     def __init__(self, path):
         # A link is followed: SQLite names its log after the file itself.
-        self.path = Path(os.path.realpath(Path(path).expanduser()))
+        self.path = Path(
+            os.path.realpath(Path(check_path(path, "checkpoint")).expanduser())
+        )
         _check_place(self.path)
         if not self.path.exists():
             _create(self.path)
