@@ -22,9 +22,9 @@ from ..inference.corrections import (
     CorrectionName,
     CorrectionNames,
     check_correction,
-    known_corrections,
     check_greater,
     corrected_p_values,
+    known_corrections,
     null_where,
     p_values_from_summary,
 )
