@@ -170,11 +170,13 @@ def test_maps_and_adjacency_are_checked(function):
 
 def test_options_are_checked():
     maps = smooth_maps(3, (6,))
-    with pytest.raises(ValueError, match="threshold must be a finite number; got nan"):
+    with pytest.raises(ValueError, match=r"'threshold': nan\. Allowed: a finite"):
         find_clusters(maps, np.nan)
     with pytest.raises(ValueError, match="Invalid value for 'step': 0"):
         tfce(maps, step=0)
-    with pytest.raises(ValueError, match="start must be zero or a positive number"):
+    with pytest.raises(
+        ValueError, match=r"'start': -1.*above zero. Zero is allowed too"
+    ):
         tfce(maps, start=-1)
 
 

@@ -1,6 +1,7 @@
 """What the functions for MNE-Python's epochs take in: labels, channels, scales."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import mne
 import numpy as np
@@ -83,7 +84,7 @@ def pick_channels(info, picks):
         stand_in.pick("data" if picks is None else picks, verbose=False)
         # MNE-Python keeps bad channels that are named one by one.
         good = [name for name in stand_in.ch_names if name not in info["bads"]]
-    except (IndexError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         why = "" if picks is None else f" MNE-Python says: {error}"
     if not good:
         types = sorted(set(info.get_channel_types()))
@@ -230,6 +231,11 @@ def progress_wanted(verbose):
         return bool(verbose)
     if verbose is None or isinstance(verbose, bool):
         return verbose
+    if not isinstance(verbose, Integral):
+        raise TypeError(
+            f"Invalid value for 'verbose': {verbose!r}. Allowed: True, False, None, or "
+            f"a level of logging, {quoted(_LEVELS)} or its number."
+        )
     return verbose <= 20  # the number of the INFO level
 
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import mne
 import numpy as np
 
-from ..utils.checks import check_per_trial, warn
+from ..utils.checks import check_flag, check_per_trial, warn
 from .classes import (
     Chosen,
     choose_classes,
@@ -69,11 +69,7 @@ def without_copy(data, times, data_test, times_test):
 
 def check_same_trials(same_trials, data, times, data_test, times_test, names):
     """Return whether the test trials are the training trials, one by one."""
-    if same_trials not in (None, True, False):
-        raise TypeError(
-            f"Invalid value for 'same_trials': {same_trials!r}. Allowed: True, False "
-            "or None."
-        )
+    check_flag("same_trials", same_trials, also=(None,))
     n, n_test = data.shape[1], data_test.shape[1]
     train, test = names
     pairs = shared_trials(data, times, data_test, times_test)

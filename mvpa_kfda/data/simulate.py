@@ -12,7 +12,18 @@ from typing import Literal
 import mne
 import numpy as np
 
-from ..utils.checks import Seed, check_count, check_option, check_positive
+from ..utils.checks import (
+    Seed,
+    check_count,
+    check_finite,
+    check_option,
+    check_positive,
+    generator,
+)
+from ..utils.memory import check_memory
+
+#: How often the data are in memory while they are simulated.
+_COPIES = 3
 
 MONTAGES = {16: "biosemi16", 32: "biosemi32", 64: "biosemi64", 128: "biosemi128"}
 
@@ -124,8 +135,14 @@ def simulate_epochs(
     """
     _check_design(n_trials, n_classes, n_blocks)
     _check_recording(snr, n_channels, sfreq, tmin, tmax)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     info = _make_info(n_channels, sfreq)
+    n_times = round(tmax * sfreq) + 1 - round(tmin * sfreq)
+    check_memory(
+        _COPIES * 8 * n_trials * n_channels * n_times,
+        f"To simulate {n_trials:,} trials of {n_times:,} samples",
+        "fewer trials, a lower sfreq or shorter epochs",
+    )
     times = np.arange(round(tmin * sfreq), round(tmax * sfreq) + 1) / sfreq
 
     codes, blocks = _make_design(n_trials, n_classes, n_blocks, rng)
@@ -154,8 +171,13 @@ def _check_recording(snr, n_channels, sfreq, tmin, tmax):
     """Check the numbers that describe signal and recording."""
     check_option("n_channels", n_channels, list(MONTAGES))
     check_positive("sfreq", sfreq)
-    if snr != 0:
-        check_positive("snr", snr, hint=" Zero is allowed too.")
+    check_positive("snr", snr, zero=True)
+    tmin, tmax = check_finite("tmin", tmin), check_finite("tmax", tmax)
+    if not tmin * sfreq <= -1 and tmin < 0 < tmax:
+        raise ValueError(
+            f"Epochs from {tmin} s have no sample before the stimulus at sfreq={sfreq}."
+            " Choose a lower 'tmin' or a higher 'sfreq'."
+        )
     if not tmin < 0 < tmax:
         raise ValueError(
             f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "

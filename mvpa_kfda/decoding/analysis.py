@@ -31,6 +31,7 @@ from ..utils.checks import (
     check_components,
     check_count,
     check_dtype,
+    check_flag,
     check_gram,
     check_labels,
     check_per_trial,
@@ -207,6 +208,7 @@ def make_analysis(
     """
     scoring, functions, n_scalar = _check_scores(scoring)
     dtype = check_run(dtype, n_permutations, batch_size)
+    keep_class_scores = check_flag("keep_class_scores", keep_class_scores)
     classes, codes, groups = _check_trials(y, n_trials, groups)
     folds, name = draw_folds(cv, codes, groups, classes, n_test, train_on)
     learned = Learned(check_steps(preprocess), confounds, confounds_test)

@@ -199,7 +199,7 @@ def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
             f"Invalid value for 'average': {k!r}. Allowed: a whole number of at least "
             "1, or 'max' for as many as the smallest class allows."
         )
-    if k != "max":
+    if not isinstance(k, str):
         k = check_count("average", k, minimum=1)
     group = np.zeros(len(codes), int)
     if groups is not None:
@@ -208,7 +208,7 @@ def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
     unit, n_classes = unit.reshape(-1), int(codes.max()) + 1
     counts = np.bincount(unit * n_classes + codes, minlength=len(pairs.T) * n_classes)
     counts = counts.reshape(-1, n_classes)
-    if k == "max":
+    if isinstance(k, str):
         k = _most(counts, folds, groups, classes)
     fold_of, class_of = _sets_of(folds, unit), np.arange(n_classes)
     cells = np.broadcast_arrays(fold_of[:, np.newaxis], class_of, counts)

@@ -44,6 +44,7 @@ from ..utils.checks import (
     Precision,
     Seed,
     check_count,
+    check_flag,
     check_per_trial,
     draw_seed,
 )
@@ -569,6 +570,10 @@ def _make_from_decoding(
     Their default score, "accuracy", is r2 for numbers.
     """
     del with_patterns, numbers  # of classes
+    for name in ("equalize", "average_test"):
+        check_flag(name, getattr(how, name))
+    check_count("n_repeats", how.n_repeats, minimum=1)
+    check_flag("keep_class_scores", keep_class_scores)
     refuse_for_regression(
         n_components=n_components,
         average=how.average,
@@ -578,7 +583,8 @@ def _make_from_decoding(
         keep_class_scores=keep_class_scores or None,
         train_on=train_on,
     )
-    scoring = "r2" if scoring == "accuracy" else scoring
+    by_default = isinstance(scoring, str) and scoring == "accuracy"
+    scoring = "r2" if by_default else scoring
     return make_regression_analysis(*data, scoring=scoring, **options)
 
 

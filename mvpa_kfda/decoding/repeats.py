@@ -24,7 +24,8 @@ from ..kfda.direct import Plan, prepare_all
 from ..kfda.folds import Folds, left_out_folds, make_folds
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
-from ..utils.checks import check_count
+from ..utils.checks import check_count, check_flag
+from ..utils.memory import check_many
 from .averaging import (
     Cells,
     Grouping,
@@ -36,6 +37,8 @@ from .averaging import (
 from .positions import GramPositions
 from .run import Task, models_of, score_models
 
+#: More repeats than that are hardly ever meant.
+_MANY = 10_000
 #: Bytes of groupings that are kept, so that they are not drawn anew in every block.
 _DRAWN_BYTES = 2**25
 #: Bytes that the matrices of several repeats may take, to be handled together.
@@ -460,13 +463,16 @@ class Repeating:
 
     def checked(self, folds, y_test, kernel):
         """Return the same for folds, None for tests on other trials; or refuse it."""
-        check_count("n_repeats", self.n_repeats, minimum=1)
+        n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
+        check_many(
+            n_repeats,
+            _MANY,
+            8 * (1 if folds is None else folds.n),
+            f"n_repeats={n_repeats} times other folds or averages",
+            "fewer repeats; with 100 the mean score hardly changes any more",
+        )
         for name in ("equalize", "average_test"):
-            value = getattr(self, name)
-            if not isinstance(value, bool | np.bool):
-                raise TypeError(
-                    f"Invalid value for {name!r}: {value!r}. Allowed: True or False."
-                )
+            check_flag(name, getattr(self, name))
         if self.average is None:
             self._check_without_average(folds)
         if self.n_repeats > 1 or self.average is not None:

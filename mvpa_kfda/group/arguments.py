@@ -12,7 +12,7 @@ from scipy import stats
 
 from ..inference.corrections import ADJUSTMENTS, CORRECTIONS, check_correction
 from ..inference.null import ALTERNATIVES, level_of_side
-from ..utils.checks import check_option, check_share, quoted, warn
+from ..utils.checks import check_flag, check_option, check_share, quoted, warn
 from .subjects import list_entries, name_subjects
 
 #: The correction that only the bootstrap has: the false discovery rate of clusters.
@@ -132,7 +132,7 @@ def check_threshold(threshold, dof=None):
     if real and 0 < threshold < 0.5:
         return float(threshold)
     hint = ""
-    if real and 1 < threshold < float("inf"):
+    if real and 1 < threshold < 1000:
         name = "z" if dof is None else f"t({dof})"
         p = stats.norm.sf(threshold) if dof is None else stats.t.sf(threshold, dof)
         hint = f" It is no t or z: {name} = {threshold:g} is a p of {p:.2g}, one-sided."
@@ -181,7 +181,7 @@ def _check_correction(name, method, also):
     own = known.replace("_", "-") if isinstance(known, str) else known
     if isinstance(own, str) and own in also:
         return own
-    if own == CLUSTER_FDR:
+    if isinstance(own, str) and own == CLUSTER_FDR:
         raise ValueError(
             f"The correction {CLUSTER_FDR!r} is that of method='bootstrap'; for "
             f"method={method!r} use 'cluster-size' or 'cluster'."
@@ -215,7 +215,7 @@ def check_alternative(alternative, method, corrections, differences):
 
 def check_other(other, paired, name, method):
     """Raise a ValueError unless the second list belongs to the method of this name."""
-    if other is None and paired:
+    if other is None and check_flag("paired", paired):
         raise ValueError("paired=True compares with another list; give other=[...].")
     if other is not None and method.by_labels:
         raise ValueError(

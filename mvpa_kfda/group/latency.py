@@ -341,7 +341,7 @@ def bootstrap_latency(
         criterion,
         check_share("fraction", fraction),
         check_share("level", level, 0.5),
-        0.0 if min_duration == 0 else check_positive("min_duration", min_duration),
+        check_positive("min_duration", min_duration, zero=True),
         _check_span("window", window),
         _check_span("baseline", baseline),
     )

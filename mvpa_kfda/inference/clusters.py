@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..utils.checks import check_positive
+from ..utils.checks import check_finite, check_numbers, check_positive
 
 #: Stacks of maps are worked on in batches of about this many values. They stay in the
 #: processor's cache, and the temporaries stay small however many maps there are.
@@ -70,7 +70,13 @@ def as_graph(adjacency, shape):
     if adjacency is None:
         return Graph(shape)
     n_positions = math.prod(shape)
-    matrix = sparse.csr_array(adjacency).astype(bool)
+    try:
+        matrix = sparse.csr_array(adjacency).astype(bool)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Invalid value for 'adjacency': {adjacency!r}. Allowed: None, or a matrix "
+            f"({n_positions}, {n_positions}), sparse or not."
+        ) from None
     if matrix.shape != (n_positions, n_positions):
         raise ValueError(
             f"adjacency must have shape ({n_positions}, {n_positions}), one row per "
@@ -122,8 +128,7 @@ def find_clusters(maps, threshold, adjacency=None):
     array([5., 4., 5.])
     """
     maps = _check_maps(maps)
-    if not np.isfinite(threshold):
-        raise ValueError(f"threshold must be a finite number; got {threshold!r}.")
+    threshold = check_finite("threshold", threshold)
     graph = as_graph(adjacency, maps.shape[1:])
     labels = np.zeros(maps.size, dtype=np.int32)
     masses = [np.empty(0)]
@@ -216,8 +221,9 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
     """
     maps = _check_maps(maps)
     check_positive("step", step)
-    if not (np.isfinite(start) and start >= 0):
-        raise ValueError(f"start must be zero or a positive number; got {start!r}.")
+    start = check_positive("start", start, zero=True)
+    for name, power in (("e_power", e_power), ("h_power", h_power)):
+        check_finite(name, power)
     graph = as_graph(adjacency, maps.shape[1:])
     return tfce_of_graph(maps, graph, (start, step), (e_power, h_power))
 
@@ -294,7 +300,7 @@ def adjacency_among(pairs, n_positions, chosen):
 
 def _check_maps(maps):
     """Return maps (m, positions...) as floats; refuse others."""
-    maps = np.asarray(maps, dtype=float)
+    maps = check_numbers(maps, "maps").astype(float, copy=False)
     if maps.ndim < 2 or maps.size == 0:
         raise ValueError(
             f"maps must have shape (m, *positions) and not be empty; got {maps.shape}."

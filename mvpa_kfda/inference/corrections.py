@@ -25,7 +25,13 @@ from typing import Literal
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from ..utils.checks import check_option, word_bytes
+from ..utils.checks import (
+    check_count,
+    check_finite,
+    check_option,
+    quoted,
+    word_bytes,
+)
 from .clusters import find_clusters, tfce_of_graph
 from .null import (
     ALTERNATIVES,
@@ -245,6 +251,23 @@ def check_correction(name, argument="correction"):
     return known
 
 
+def known_corrections(names, argument):
+    """Return the names of corrections, of one or of several of them."""
+    return [check_correction(name, argument) for name in names_in(names, argument)]
+
+
+def names_in(names, argument):
+    """Return one name or several as a list."""
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, list | tuple | set | frozenset):
+        raise TypeError(
+            f"Invalid value for {argument!r}: {names!r}. Allowed: the name of a "
+            f"correction or a list of names, of {quoted(CORRECTIONS)}."
+        )
+    return [*names]
+
+
 def correct(null, correction="none"):
     """Return the p-values of a null.
 
@@ -308,7 +331,7 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     Raises
     ------
     ValueError
-        If the correction is not known.
+        If the correction is not known, or the numbers are not valid.
 
     Examples
     --------
@@ -317,6 +340,13 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     >>> smallest_p_value(999, 3, "bonferroni")
     0.003
     """
+    # Any number above zero: sign flips and bootstraps give what would be one.
+    if check_finite("n_permutations", n_permutations) < 0:
+        raise ValueError(
+            f"Invalid value for 'n_permutations': {n_permutations!r}. Allowed: zero or "
+            "more."
+        )
+    n_positions = check_count("n_positions", n_positions, minimum=1)
     factor = CORRECTIONS[check_correction(correction)].factor(n_positions)
     return float(min(1.0, factor / (n_permutations + 1)))
 
@@ -516,6 +546,11 @@ def p_values_from_summary(
     array([0.92, 0.01, 0.01])
     """
     correction = check_correction(correction)
+    if not isinstance(summary, NullSummary):
+        raise TypeError(
+            f"Invalid value for 'summary': {summary!r}. Allowed: what summarize_null "
+            "returns."
+        )
     null = SummarisedNull(observed, summary, adjacency, threshold)
     _check_kept(summary, correction, threshold)
     return _float_if_single(correct(null, correction))

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.stats import norm
 
-from ..utils.checks import check_option, check_positive
+from ..utils.checks import check_flag, check_numbers, check_option, check_positive
 from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
@@ -39,6 +39,7 @@ class Null:
 
     def __init__(self, observed, dtype, adjacency, threshold, alternative, height):
         self.dtype = np.dtype(dtype)
+        observed = check_numbers(observed, "observed")
         self.observed = as_precise_as(self.dtype, observed)
         self.adjacency, self.threshold = adjacency, threshold
         self.alternative = check_option("alternative", alternative, ALTERNATIVES)
@@ -111,8 +112,11 @@ class FullNull(Null):
         *,
         height=None,
     ):
-        lazy = hasattr(null, "shape") and not hasattr(null, "__array__")
-        self.null = null = null if lazy else as_scores(null)
+        # Sparse matrices have a shape and are no arrays either, but are refused.
+        lazy = isinstance(getattr(null, "shape", None), tuple) and not (
+            hasattr(null, "__array__") or hasattr(null, "toarray")
+        )
+        self.null = null = null if lazy else as_scores(check_numbers(null, "null"))
         dtype = precision_of(null.dtype)
         super().__init__(observed, dtype, adjacency, threshold, alternative, height)
         self.n_permutations = len(null) if null.ndim else 0
@@ -408,6 +412,7 @@ def summarize_null(
     array([56,  0,  0])
     """
     null = FullNull(observed, null, adjacency, check_level(threshold))
+    with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
     return NullSummary(
         null.n_permutations,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
-from ..utils.memory import check_memory
+from ..utils.memory import check_many
 from ..utils.problems import Problem
 
 #: "auto" prefers to shuffle within folds when that leaves this many times more
@@ -32,6 +32,8 @@ FEWEST = 20
 Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
 #: How often the labels are in memory while they are drawn.
 _COPIES = 3
+#: More permutations than that are hardly ever meant.
+_MANY = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +184,11 @@ def permute_labels(
         biased.warn(RuntimeWarning)
     exact = count <= n_permutations + 1
     n_rows = count if exact else n_permutations + 1
-    check_memory(
-        _COPIES * n_rows * codes.nbytes,
-        f"To draw {n_rows - 1} permutations for {len(codes)} trials",
+    check_many(
+        n_rows,
+        _MANY,
+        _COPIES * codes.nbytes,
+        f"{n_rows - 1} permutations for {len(codes)} trials",
         "fewer permutations; 10,000 allow p-values down to 0.0001",
     )
     if check is not None:

@@ -56,6 +56,7 @@ from ..utils.checks import (
     check_gram,
     check_option,
     check_per_trial,
+    plain_labels,
 )
 from .arguments import KernelLike, PenaltyLike
 from .hat import (
@@ -283,6 +284,7 @@ class KernelFDA(
         self : KernelFDA
             The fitted estimator.
         """
+        y = plain_labels(y)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         kernel, reg = check_model(self.kernel, self.reg, self.penalty, self.approx)

@@ -12,7 +12,7 @@ folds with equally large test sets, each of them handled by one call of NumPy.
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -222,6 +222,8 @@ _STRATIFIED = (
 )
 #: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
 _MOST_TESTED = 2_000_000
+#: Folds that there may be beyond one for each trial where nobody says how many.
+_MOST_UNKNOWN = 10_000
 
 
 def sees_labels(cv):
@@ -256,14 +258,15 @@ def make_folds(cv, codes, groups=None, classes=None):
         If a class or the groups are too few for the folds, if a split trains on some of
         its test rows, or if there is no end of them.
     """
-    cv, known = _check_cv(cv, groups), 0
-    if hasattr(cv, "split"):
+    cv = _check_cv(cv, groups)
+    if callable(getattr(cv, "split", None)):
         name = f"cv={cv!r}"
         _check_counts(cv, codes, groups, classes)
         splits = _split(cv, name, codes, groups)
         known = _count_splits(cv, codes, groups)
     else:
         name, splits = "the given cv iterable", cv
+        known = len(cv) if isinstance(cv, Sequence) else 0
     pairs = tuple(_pairs(splits, known, name, len(codes)))
     if not pairs:
         raise ValueError(f"{name} yields no folds.")
@@ -302,9 +305,14 @@ def _check_cv(cv, groups):
         if leak:
             leak.warn()
         return ms.StratifiedKFold(check_count("cv", cv, minimum=2))
-    if hasattr(cv, "split") and not isinstance(cv, str | type):
+    if callable(getattr(cv, "split", None)) and not isinstance(cv, str | bytes | type):
         return cv
-    if isinstance(cv, str | type) or not isinstance(cv, Iterable):
+    # An array of no dimension says it is iterable.
+    if (
+        isinstance(cv, str | bytes | type)
+        or not isinstance(cv, Iterable)
+        or (isinstance(cv, np.ndarray) and cv.ndim == 0)
+    ):
         raise TypeError(
             f"Invalid value for 'cv': {cv!r}. Allowed: None, a number of folds, a "
             "scikit-learn splitter, or an iterable of (train, test) index arrays."
@@ -348,9 +356,11 @@ def _split(cv, name, codes, groups):
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
         try:
             yield from cv.split(np.zeros((len(codes), 1)), codes, groups)
-        except ValueError as error:
+        except Exception as error:  # of anybody's splitter
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             raise ValueError(
-                f"{name} cannot split these {len(codes)} trials: {error}"
+                f"{name} cannot split these {len(codes)} trials. Its split(X, y, "
+                f"groups) should yield pairs (train, test); it says: {kind}{error}"
             ) from error
 
 
@@ -367,7 +377,7 @@ def _pairs(splits, known, name, n):
 
     The splitter said that there are `known` splits, 0 if it did not.
     """
-    n_tested, most = 0, n + _MOST_TESTED
+    n_tested, most, most_unknown = 0, n + _MOST_TESTED, n + _MOST_UNKNOWN
     for number, pair in enumerate(splits):
         train, test = _check_split(pair, number, name, n)
         n_tested += len(test)
@@ -377,6 +387,12 @@ def _pairs(splits, known, name, n):
                 f"{name} makes {n_folds:,} folds or more of {n} trials, which test "
                 f"more than {most:,} trials in all, counted every time. Give fewer "
                 "folds."
+            )
+        if not known and n_folds > most_unknown:
+            raise ValueError(
+                f"{name} yields more than {most_unknown:,} folds of {n} trials and "
+                "does not say how many there will be; it may never end. Give a list, "
+                "or a splitter with get_n_splits."
             )
         yield train, test
 

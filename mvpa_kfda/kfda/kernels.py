@@ -30,7 +30,7 @@ from ..utils.checks import (
 
 def _check_gamma(gamma, names=()):
     """Raise unless gamma is a positive number, None or one of the names."""
-    if gamma is not None and gamma not in names:
+    if gamma is not None and not (isinstance(gamma, str) and gamma in names):
         others = quoted((*names, None))
         check_positive("gamma", gamma, hint=f" Or one of {others}.")
 
@@ -221,8 +221,7 @@ class Polynomial(Kernel):
         """Check the parameters."""
         check_count("degree", self.degree, minimum=1)
         _check_gamma(self.gamma)
-        if self.coef0 != 0:
-            check_positive("coef0", self.coef0, hint=" Zero is allowed too.")
+        check_positive("coef0", self.coef0, zero=True)
 
     @property
     def assumes_unit_scale(self) -> bool:
@@ -264,7 +263,15 @@ class Callable(Kernel):
     def __call__(self, X, Y=None):
         """Return the function's Gram matrix, checked for shape and finite values."""
         Y = X if Y is None else Y
-        K = check_array(self.function(X, Y), f"The value of kernel {self.function!r}")
+        try:
+            K = self.function(X, Y)
+        except Exception as error:
+            raise ValueError(
+                f"kernel {self.function!r} failed when called as function(X, Y), with "
+                f"arrays {np.shape(X)} and {np.shape(Y)}: {type(error).__name__}: "
+                f"{error}"
+            ) from error
+        K = check_array(K, f"The value of kernel {self.function!r}")
         if K.shape != (len(X), len(Y)):
             raise ValueError(
                 f"kernel {self.function!r} must return one value per pair of rows, "

@@ -320,11 +320,12 @@ class Tuned:
 
 def _check_between(name, value, low, high, allowed):
     """Raise unless a number is between two others."""
-    message = f"Invalid value for {name!r}: {value!r}{{}}. Allowed: a number {allowed}."
+    given = f"Invalid value for {name!r}: {value!r}"
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(message.format(f" of type {type(value).__name__}"))
+        given += f" of type {type(value).__name__}"
+        raise TypeError(f"{given}. Allowed: a number {allowed}.")
     if not low < value < high:
-        raise ValueError(message.format(""))
+        raise ValueError(f"{given}. Allowed: a number {allowed}.")
 
 
 def _check_grid(grid):

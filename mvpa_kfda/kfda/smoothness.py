@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.sparse.linalg import splu
 
-from ..utils.checks import check_finite, check_positive
+from ..utils.checks import check_finite, check_numbers, check_positive
 from .arguments import Adjacency, Matrix
 from .kernels import Kernel
 
@@ -114,7 +114,7 @@ def submatrix(matrix, columns, blocks):
 def check_square(matrix, name):
     """Return a square matrix of finite numbers, sparse if it was."""
     if not sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
+        matrix = check_numbers(matrix, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.shape[0]:
         raise ValueError(
             f"{name} must be square, (n_features, n_features); got {matrix.shape}."

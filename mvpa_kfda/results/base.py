@@ -24,15 +24,17 @@ from ..inference.corrections import (
     check_correction,
     check_greater,
     corrected_p_values,
+    known_corrections,
     null_where,
     p_values_from_summary,
 )
 from ..inference.null import (
+    ALTERNATIVES,
     Alternative,
     NullSummary,
     least_extreme,
 )
-from ..utils.checks import check_option, check_share, counted
+from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
@@ -94,7 +96,7 @@ class Result:
         ValueError
             If the file has the ending of an image: .nii, .nii.gz or .gii.
         """
-        self._refuse_image(path)
+        self._refuse_image(check_path(path))
         write_result_file(
             path, type(self).__name__, self._content(), overwrite=overwrite
         )
@@ -578,6 +580,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
                 "This result has no label permutations, so no p-values; run the "
                 "analysis again with n_permutations=1000 or so."
             )
+        check_option("alternative", alternative, ALTERNATIVES)
         if alternative != "greater" and self.parameters.get("larger_of_two"):
             raise ValueError(
                 f"alternative={alternative!r} has no meaning on this diagonal, whose "
@@ -745,9 +748,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             every metric that is a number and, with permutations, ``p`` (uncorrected)
             and one column per correction.
         """
-        if isinstance(corrections, str):
-            corrections = [corrections]
-        corrections = [check_correction(name, "corrections") for name in corrections]
+        corrections = known_corrections(corrections, "corrections")
         names = self._scalars
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric

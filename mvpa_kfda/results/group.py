@@ -15,6 +15,7 @@ from ..inference.corrections import (
     CorrectionNames,
     adjust,
     check_correction,
+    names_in,
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
@@ -211,8 +212,10 @@ class TestedMap(ScoreMap):
         """Return the name of a correction, the default one if None."""
         if name is None:
             return self.correction[0]
-        if isinstance(name, str):  # large letters and underscores, as when asked for
-            name = name.lower().replace("_", "-")
+        if not isinstance(name, str):
+            return check_correction(name)
+        # Large letters and underscores, as when asked for.
+        name = name.lower().replace("_", "-")
         return name if name in self.p_maps else check_correction(name)
 
     def _corrected(self, name):
@@ -254,9 +257,9 @@ class TestedMap(ScoreMap):
         """
         if corrections is None:
             corrections = self.correction
-        elif isinstance(corrections, str):
-            corrections = [corrections]
-        names = [self._correction(name) for name in corrections]
+        names = [
+            self._correction(name) for name in names_in(corrections, "corrections")
+        ]
         return self._frame(self._table(), [name for name in names if name != "none"])
 
     def clusters(
@@ -379,9 +382,9 @@ class TestedMap(ScoreMap):
                 "results of searchlights and regions; use to_dataframe() or plot()."
             )
         name = self.metric if name is None else name
+        check_option("name", name, (*self.metrics, "p", "neglog10p", "z"))
         if name in self.metrics:
             return self.geometry.to_img(self.metrics[name], name=name)
-        check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
         p = np.asarray(self.pvalues(correction, **options))
         return image_of_p(self.geometry, name, p, self.n_permutations)
 

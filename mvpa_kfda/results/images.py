@@ -15,7 +15,7 @@ from scipy.stats import norm
 from ..data.kinds import unpack_space
 from ..inference.clusters import adjacency_among, components
 from ..inference.corrections import CorrectionName, check_correction, p_values_where
-from ..inference.null import Alternative
+from ..inference.null import ALTERNATIVES, Alternative, check_level
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
@@ -191,7 +191,9 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
             the correction needs more of the null than was kept.
         """
         metric = self._scalar_metric(metric)
-        key = metric, check_correction(correction), threshold, alternative
+        check_option("alternative", alternative, ALTERNATIVES)
+        correction, threshold = check_correction(correction), check_level(threshold)
+        key = metric, correction, threshold, alternative
         if key not in self._p_values:  # TFCE of all permuted maps takes minutes
             self._p_values[key] = self._compute_p(*key)
         return self._p_values[key].copy()
@@ -581,6 +583,8 @@ def map_values(result, name, metric, correction, threshold, method, also=()):
 
     `method` is what the user calls, and `also` what that knows besides.
     """
+    if name is not None and not isinstance(name, str):
+        check_option("name", name, (*result.scoring, *MAPS))
     if name in result.metrics and metric not in (None, name):
         raise ValueError(
             f"{method}({name!r}) shows the metric of that name and takes no metric="

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .checks import check_path
 from .files import check_folder, draft_of
 from .parallel import WorkersLostError
 from .signals import ending_in_order
@@ -62,7 +63,9 @@ class Checkpoint:
 
     def __init__(self, path):
         # A link is followed: SQLite names its log after the file itself.
-        self.path = Path(os.path.realpath(Path(path).expanduser()))
+        self.path = Path(
+            os.path.realpath(Path(check_path(path, "checkpoint")).expanduser())
+        )
         _check_place(self.path)
         if not self.path.exists():
             _create(self.path)

@@ -6,6 +6,9 @@ below the public functions trusts its input and checks nothing.
 
 import glob
 import inspect
+import math
+import os
+import re
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -91,8 +94,9 @@ def warn(message, category=RuntimeWarning, of_result=True):
 def check_option(name, value, allowed, also=()):
     """Return a value of `allowed`; `also` words what else the caller takes."""
     try:
+        hash(value)  # arrays and lists are no names, even where they equal one
         known = value in allowed
-    except (TypeError, ValueError):  # unhashable in a dict, or an array
+    except (TypeError, ValueError):
         known = False
     if not known:
         choices = ", ".join([quoted(allowed), *also])
@@ -167,14 +171,15 @@ def check_jobs(n_jobs):
     return n_jobs
 
 
-def check_positive(name, value, hint=""):
-    """Return `value` as a float above zero."""
+def check_positive(name, value, hint="", zero=False):
+    """Return `value` as a float above zero, or zero if `zero`."""
+    hint = hint or (" Zero is allowed too." if zero else "")
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
             f"Invalid value for {name!r}: {value!r} of type "
             f"{type(value).__name__}. Allowed: a number above zero.{hint}"
         )
-    if not (np.isfinite(value) and value > 0):
+    if not (_is_finite(value) and (value > 0 or (zero and value == 0))):
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a finite number above "
             f"zero.{hint}"
@@ -185,11 +190,74 @@ def check_positive(name, value, hint=""):
 def check_finite(name, value, hint=""):
     """Return `value` as a finite float."""
     real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not np.isfinite(value):
+    if not real or not _is_finite(value):
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a finite number.{hint}"
         )
     return float(value)
+
+
+def _is_finite(value):
+    """Tell whether a real number is finite as a float, however large."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def check_flag(name, value, also=()):
+    """Return a boolean; of anything else nobody knows what is meant."""
+    if any(value is known for known in also):
+        return value
+    if not isinstance(value, bool | np.bool):
+        raise TypeError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: True"
+            f"{', False or None' if also else ' or False'}."
+        )
+    return bool(value)
+
+
+def check_verbose(verbose):
+    """Return whether progress is wanted, or None; numbers are those of nilearn."""
+    if verbose is None or isinstance(verbose, bool | np.bool | Integral):
+        return None if verbose is None else bool(verbose)
+    raise TypeError(
+        f"Invalid value for 'verbose': {verbose!r}. Allowed: True, False or None."
+    )
+
+
+def check_text(name, value):
+    """Return a text, or None."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a text, or None."
+        )
+    if value is not None and re.search("[\ud800-\udfff]", value):
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}, which holds halves of characters "
+            "and cannot be drawn."
+        )
+    return value
+
+
+def check_path(path, name="path"):
+    """Return a path as text; refuse bytes, numbers and what no file can be called."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise TypeError(
+            f"Invalid value for {name!r}: {path!r} of type {type(path).__name__}. "
+            "Allowed: the name of a file, as a text or a pathlib.Path."
+        )
+    try:
+        named = text and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:  # halves of characters
+        named = False
+    if not named:
+        raise ValueError(
+            f"Invalid value for {name!r}: {text!r}. Allowed: a name that a file can "
+            "have, neither empty nor with NUL characters."
+        )
+    return text
 
 
 def check_share(name, value, below=1, zero=False):
@@ -208,13 +276,13 @@ def check_dtype(dtype):
     """Return the floating type to compute in: float64 or float32."""
     try:
         name = np.dtype(dtype).name
-    except TypeError:
+    except (TypeError, ValueError):
         name = dtype
     return np.dtype(check_option("dtype", name, ("float64", "float32")))
 
 
-def check_array(X, name="X", ndim=2):
-    """Return a real, finite float64 array with `ndim` dimensions."""
+def check_numbers(X, name):
+    """Return an array of real numbers of any shape, not copied if it is one."""
     if not may_hold_numbers(X):
         raise TypeError(
             f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
@@ -230,8 +298,7 @@ def check_array(X, name="X", ndim=2):
         X = np.asarray(X)
     except ValueError:
         raise ValueError(
-            f"{name} is no array: its rows differ in length. Every trial needs the "
-            "same features."
+            f"{name} is no array: its rows differ in length. All need the same."
         ) from None
     if np.iscomplexobj(X):
         raise ValueError(
@@ -239,12 +306,20 @@ def check_array(X, name="X", ndim=2):
             "power or the phase instead, e.g. np.abs(X)."
         )
     try:
-        X = X.astype(np.float64, copy=False)
+        # Dates and records become numbers, too, but none that mean anything.
+        if X.dtype.kind in "mMV":
+            raise ValueError
+        return X if X.dtype.kind in "biuf" else X.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} must be numeric; got dtype {X.dtype}. Convert it, and fill or "
             "drop missing values."
         ) from None
+
+
+def check_array(X, name="X", ndim=2):
+    """Return a real, finite float64 array with `ndim` dimensions."""
+    X = check_numbers(X, name).astype(np.float64, copy=False)
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
@@ -287,6 +362,8 @@ def _missing(values):
     """Mark None and NaN in an array of any dtype."""
     if values.dtype.kind in "fc":
         return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
     if values.dtype.kind == "O":
         return np.array([_is_missing(v) for v in values], dtype=bool)
     return np.zeros(len(values), dtype=bool)
@@ -323,6 +400,8 @@ def check_per_trial(values, n_trials, name):
             "drop these trials first."
         )
     values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    if values.dtype.kind == "T":  # NumPy's strings of any length
+        values = values.astype(object)
     if values.ndim != 1 or len(values) != n_trials:
         raise ValueError(
             f"{name} must hold one value per trial, shape ({n_trials},); got shape "
@@ -338,7 +417,15 @@ def check_per_trial(values, n_trials, name):
         values = _uniform(values, name)
     if values.dtype.kind == "S":
         values = _decoded(values, name)
-    return values.astype(str) if values.dtype.kind == "T" else values
+    return values
+
+
+def plain_labels(y, name="y"):
+    """Return labels as scikit-learn takes them; refuse missing ones among objects."""
+    kind = getattr(np.asarray(y).dtype, "kind", "O") if hasattr(y, "__array__") else ""
+    if kind not in ("O", "T"):
+        return y
+    return check_per_trial(y, len(y), name)
 
 
 def _decoded(values, name):

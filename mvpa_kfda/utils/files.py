@@ -26,6 +26,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from .checks import check_path
+
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
 #: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON.
@@ -50,7 +52,7 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     these; anything else is a TypeError.
     """
     # A link is followed, so that the link itself survives the move at the end.
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(check_path(path)))
     check_folder(path)
     if target.exists() and not overwrite:
         raise FileExistsError(
@@ -96,7 +98,7 @@ def read_result_file(path):
 
     A ValueError if the file is no result file of this format, or is damaged.
     """
-    path = Path(path)
+    path = Path(check_path(path))
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     try:

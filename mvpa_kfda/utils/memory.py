@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from .checks import word_bytes
+from .checks import warn, word_bytes
 
 #: Where Linux tells the control groups of this process, and the limits of all groups.
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -20,6 +20,16 @@ def check_memory(needed, what, use):
         raise ValueError(
             f"{what} needs {word_bytes(needed)}; this machine or job has "
             f"{word_bytes(available)} of memory. Use {use}."
+        )
+
+
+def check_many(number, many, each, things, advice):
+    """Refuse things of so many bytes each that do not fit; warn of very many."""
+    check_memory(number * each, f"To draw {things}", advice)
+    if number > many:
+        warn(
+            f"To draw {things} needs {word_bytes(number * each)} and takes long, as "
+            f"does all that is done with each of them. Consider {advice}."
         )
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import tqdm
 
-from .checks import counted
+from .checks import check_verbose, counted
 
 #: Seconds after which a run that was not told to be quiet is shown, and an estimate is
 #: one: the first moments of a run are slower than the rest.
@@ -126,8 +126,9 @@ class _Speed:
 
 def _choose_display(verbose):
     """Return the class of what is shown."""
-    quiet = verbose is not None and not verbose
-    if quiet or sys.stderr is None:  # as where there is no console at all
+    if (
+        check_verbose(verbose) is False or sys.stderr is None
+    ):  # as where there is no console at all
         return _Nothing
     return _Bar if _is_terminal() or _is_notebook() else _Lines
 

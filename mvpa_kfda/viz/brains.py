@@ -126,6 +126,7 @@ def plot_volume(
     """
     kinds = kinds_of(result.geometry)
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
+    _check_views(views, kind)
     options = {"threshold": threshold, "alternative": alternative}
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
     picture = _make_picture(result, metric, correction, alpha, options)
@@ -135,7 +136,14 @@ def plot_volume(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
             drawn = _on_part(result, picture, kind)
-            figure = BRAINS[kind](*drawn, views, cut_coords, bg_img)
+            try:
+                figure = BRAINS[kind](*drawn, views, cut_coords, bg_img)
+            except (TypeError, RecursionError) as error:  # of what nilearn was given
+                raise TypeError(
+                    "nilearn cannot draw this with "
+                    f"views={views!r}, cut_coords={cut_coords!r} and bg_img={bg_img!r}"
+                    f": {error}"
+                ) from error
         _finish_brains(figure, result, picture, outlined=kind != "glass_brain")
     return maybe_show(figure, show)
 
@@ -371,6 +379,19 @@ def _place(space, position):
         return space.points[position]
     own = space.base.points[space.membership[[position]].indices]
     return own[np.linalg.norm(own - own.mean(axis=0), axis=1).argmin()]
+
+
+def _check_views(views, kind):
+    """Refuse what is no name of a view, or no list of names on a surface."""
+    several = isinstance(views, Sequence) and kind == "surface"
+    names = views if several and not isinstance(views, str) else [views]
+    for name in names:
+        if name is not None and (not isinstance(name, str) or not name):
+            raise TypeError(
+                f"Invalid value for 'views': {views!r}. Allowed: None, or a name as "
+                "nilearn's display_mode, e.g. 'ortho', 'z' or 'mosaic' on slices and "
+                "'lyrz' on glass brains; on a surface its views, e.g. ['lateral']."
+            )
 
 
 def _background(result, volume, bg_img, flat):

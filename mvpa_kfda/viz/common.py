@@ -14,7 +14,7 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS, smallest_p_value
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import find_metric, metric_limits
-from ..utils.checks import check_finite, check_option, check_share, counted
+from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
@@ -52,7 +52,8 @@ def check_request(
 
 def shown_metric(result, metric):
     """Return the name of a metric with one number per position, the first if None."""
-    return result._scalar_metric(metric or (result._scalars or result.scoring)[0])
+    first = (result._scalars or result.scoring)[0]
+    return result._scalar_metric(first if metric is None else metric)
 
 
 def find_marked(result, metric, correction, alpha, min_score):
@@ -274,7 +275,16 @@ def new_figure(figsize, layout=None):
 
 def axes_or_new(ax, figsize):
     """Return the Axes to draw into, those of a new figure if none are given."""
-    return new_figure(figsize, "constrained").add_subplot() if ax is None else ax
+    from matplotlib.axes import Axes
+
+    if ax is None:
+        return new_figure(figsize, "constrained").add_subplot()
+    if not isinstance(ax, Axes):
+        raise TypeError(
+            f"Invalid value for 'ax': {ax!r}. Allowed: None, or Axes of matplotlib to "
+            "draw into, e.g. those of plt.subplots()."
+        )
+    return ax
 
 
 def choose_color(ax, color, first=SCORE_COLOR):
@@ -565,7 +575,7 @@ def _width(ax):
 
 def maybe_show(drawn, show):
     """Show the figure if asked to; return what was drawn."""
-    if show:
+    if check_flag("show", show):
         import matplotlib.pyplot as plt
 
         plt.show()

@@ -163,7 +163,7 @@ def plot_group(
             f"Figures of {result.places.describe()} do not take: {', '.join(unknown)}. "
             f"Allowed: {', '.join(allowed)}."
         )
-    if metric == BOUND and "vlim" in allowed:
+    if isinstance(metric, str) and metric == BOUND and "vlim" in allowed:
         options = _BOUND_COLORS | options
     return draw(
         result,

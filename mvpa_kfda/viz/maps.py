@@ -15,6 +15,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.checks import check_numbers
 from .common import (
     BOUND,
     NO_BOUND,
@@ -404,6 +405,7 @@ def colors_for(values, chance, vlim, cmap):
     from matplotlib.pyplot import get_cmap
 
     low, high = _limits(values, chance) if vlim is None else _check_vlim(vlim)
+    _check_cmap(cmap)
     if not low <= chance <= high:
         return Normalize(low, high), get_cmap(cmap or SEQUENTIAL)
     # Scores equally far above and below chance are equally strong in color. Where one
@@ -424,6 +426,19 @@ def _limits(values, chance):
     if low < 0 < chance and values.min(initial=0) >= 0:
         low = 0.0  # an accuracy below zero means nothing
     return low, high
+
+
+def _check_cmap(cmap):
+    """Raise a ValueError unless it is None or a colormap of matplotlib."""
+    from matplotlib import colormaps
+    from matplotlib.colors import Colormap
+
+    known = isinstance(cmap, Colormap) or (isinstance(cmap, str) and cmap in colormaps)
+    if cmap is not None and not known:
+        raise ValueError(
+            f"Invalid value for 'cmap': {cmap!r}. Allowed: None, or a colormap of "
+            "matplotlib, e.g. 'viridis' or 'RdBu_r'."
+        )
 
 
 def _check_vlim(vlim):
@@ -589,7 +604,7 @@ def topomap_samples(times, wanted, values):
         best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
         samples[np.abs(samples - best).argmin()] = best
         return samples
-    seconds = np.atleast_1d(np.asarray(wanted, dtype=float))
+    seconds = np.atleast_1d(check_numbers(wanted, "times")).ravel()
     start, end = sample_edges(times)[[0, -1]]
     in_range = (start <= seconds) & (seconds <= end)
     if not (in_range.all() and 0 < len(seconds) <= MOST_TOPOMAPS):

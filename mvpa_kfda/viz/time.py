@@ -13,7 +13,7 @@ from scipy import stats
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import ALTERNATIVES, Alternative
-from ..utils.checks import check_option, counted
+from ..utils.checks import check_flag, check_option, check_text, counted
 from .common import (
     ALTERNATIVE_LABELS,
     BOUND,
@@ -131,7 +131,8 @@ def plot_time(
     metric, correction = check_request(result, metric, correction, alpha, **options)
     check_color(color)
     times, shown = result.times, metric_label(metric)
-    single = repeats_of(result, metric) if repeats else None
+    label = check_text("label", label)
+    single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
     # Before the figure is made, which an error would leave behind empty.
     marked, words = marking(result, metric, correction, alpha, "time point", **options)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
@@ -236,7 +237,8 @@ def plot_null(
     metric = result._scalar_metric(metric)
     check_option("alternative", alternative, ALTERNATIVES)
     check_color(color)
-    single = repeats_of(result, metric) if repeats else None
+    label = check_text("label", label)
+    single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
     p = float(result._p_for_plot("none", metric, alternative=alternative))
     observed, null = result.metrics[metric], result.nulls[metric]
     ax = axes_or_new(ax, figsize=(6.0, 4.0))

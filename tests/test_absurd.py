@@ -1,0 +1,304 @@
+"""Calls that nobody means: each argument in turn gets what it cannot take.
+
+Such a call works, or is refused by this package in words: no error of another package
+or of Python itself comes through, and it ends soon.
+"""
+
+import inspect
+import re
+import traceback
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import build
+import entries
+import mvpa_kfda
+from mvpa_kfda import KernelFDA, cross_validate, load_result, simulate_epochs
+from mvpa_kfda.inference.clusters import find_clusters, tfce
+from mvpa_kfda.inference.corrections import (
+    clusters,
+    corrected_p_values,
+    p_values,
+    p_values_from_summary,
+    smallest_p_value,
+)
+from mvpa_kfda.inference.null import summarize_null
+from mvpa_kfda.inference.permutation import permute_labels
+
+PACKAGE = str(Path(mvpa_kfda.__file__).parent)
+X, Y = entries.DATA[:, :, 0], entries.NAMES
+N = len(Y)
+STRINGS = np.dtypes.StringDType()
+STRINGS_NA = np.dtypes.StringDType(na_object=np.nan)
+
+
+# ------------------------------------------------------------------- absurd values
+
+
+class GivesNone:
+    def split(self, *data):
+        return None
+
+
+class Fails:
+    def split(self, *data):
+        raise KeyError("boom")
+
+
+class FailsLater:
+    def split(self, X, *data):
+        yield np.arange(4, len(X)), np.arange(4)
+        raise IndexError("late")
+
+
+class Endless:
+    def split(self, X, *data):
+        while True:
+            yield np.arange(4, len(X)), np.arange(4)
+
+
+class TakesNothing:
+    def split(self):
+        return []
+
+
+#: Made anew for every call: generators are spent by one.
+ABSURD = {
+    "None": lambda: None,
+    "True": lambda: True,
+    "0": lambda: 0,
+    "-1": lambda: -1,
+    "2.5": lambda: 2.5,
+    "nan": lambda: np.nan,
+    "inf": lambda: np.inf,
+    "10**12": lambda: 10**12,
+    "10**30": lambda: 10**30,
+    "empty text": lambda: "",
+    "text": lambda: "nonsense",
+    "half a character": lambda: "\ud800",
+    "NUL": lambda: "a\0b",
+    "bytes": lambda: b"bytes",
+    "list": lambda: [],
+    "dict": lambda: {"a": 1},
+    "set": lambda: {1, 2},
+    "names": lambda: ["none", "max"],
+    "object": object,
+    "class": lambda: Endless,
+    "slice": lambda: slice(None),
+    "function": lambda: lambda: 3,
+    "function of two": lambda: lambda x, y: "no",
+    "generator": lambda: (i for i in range(3)),
+    "ragged": lambda: [[1, 2], [3]],
+    "records": lambda: np.zeros(3, dtype=[("a", float)]),
+    "sparse": lambda: sparse.eye_array(4, format="csr"),
+    "objects": lambda: np.array([None, 1, "a"], dtype=object),
+    "no dimension": lambda: np.array(3.0),
+    "no rows": lambda: np.empty(0),
+    "five dimensions": lambda: np.zeros((2, 2, 2, 2, 2)),
+    "NaN": lambda: np.full(N, np.nan),
+    "complex": lambda: np.ones(N) * 1j,
+    "dates": lambda: np.array(["2020-01-01"] * N, dtype="M8[D]"),
+    "masked": lambda: np.ma.masked_array(np.ones(N), mask=np.arange(N) == 0),
+    "new strings": lambda: np.array(["a", "b", "c"] * (N // 3), dtype=STRINGS),
+    "missing strings": lambda: np.array(["a", "b", np.nan] * (N // 3), STRINGS_NA),
+    "missing numbers": lambda: pd.array([1, 2, None] * (N // 3), dtype="Int64"),
+    "missing in series": lambda: pd.Series(["a", "b", None] * 12, dtype="string"),
+    "frame": lambda: pd.DataFrame({"a": [1, 2]}),
+    "gives None": GivesNone,
+    "fails": Fails,
+    "fails later": FailsLater,
+    "endless": Endless,
+    "takes nothing": TakesNothing,
+}
+
+
+# ------------------------------------------------------------------- what is called
+
+RNG = np.random.default_rng(0)
+OBSERVED, NULL = RNG.normal(size=6), RNG.normal(size=(19, 6))
+
+
+def of_entry(entry):
+    """Return a function and valid arguments of it."""
+    data, y = list(inspect.signature(entry.function).parameters)[:2]
+    options = {} if entry.tests_others else {"cv": entry.cv}
+    options |= {
+        "n_permutations": 3,
+        "random_state": 0,
+        data: entry.convert(entries.DATA),
+    }
+    return entry.function, options | {y: entry.y} | entry.options
+
+
+def of_inference():
+    data = {"observed": OBSERVED, "null": NULL}
+    cluster = {"correction": "cluster"}
+    summary = {"observed": OBSERVED, "summary": summarize_null(OBSERVED, NULL)}
+    return {
+        "p_values": (p_values, data),
+        "corrected": (corrected_p_values, data | cluster),
+        "summarize": (summarize_null, data | {"with_clusters": True}),
+        "from summary": (p_values_from_summary, summary),
+        "smallest": (smallest_p_value, {"n_permutations": 9, "n_positions": 2}),
+        "clusters": (clusters, data),
+        "find_clusters": (find_clusters, {"maps": NULL, "threshold": 1.0}),
+        "tfce": (tfce, {"maps": NULL}),
+        "load_result": (load_result, {}),
+        "simulate": (simulate_epochs, {"n_trials": 6, "n_channels": 16}),
+    }
+
+
+def of_results():
+    made = {kind: build.result(kind) for kind in ("TimeResult", "VolumeResult")}
+    made |= {"group": build.group(n=5), "comparison": build.comparison()}
+    return {
+        f"{kind}.{name}": (getattr(result, name), {})
+        for kind, result in made.items()
+        for name in ("save", "pvalues", "to_dataframe", "clusters", "plot")
+    }
+
+
+def complaint(function, arguments):
+    """Return how an error is not one of this package's own in words, "" if it is."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(**arguments)
+    except (TypeError, ValueError, OSError, ImportError) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        # The last line of the package must be one that raises, and not one that fails.
+        ours = last.filename.startswith(PACKAGE) and "raise" in (last.line or "")
+        missing = re.search("missing .* required|unexpected keyword", str(error))
+        return "" if ours or missing else f"{type(error).__name__}: {error}"[:200]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    finally:
+        plt.close("all")
+    return ""
+
+
+#: Handed on to nilearn, whose own words name them.
+NILEARNS = ("bg_img", "cut_coords", "views")
+
+
+def complaints(function, valid, share=1.0, seed=0):
+    """Return the complaints about a share of all absurd calls, by what was given."""
+    rng, found = np.random.default_rng(seed), {}
+    for argument in inspect.signature(function).parameters.values():
+        variable = argument.kind in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL)
+        if variable or argument.name in NILEARNS:
+            continue
+        for name, make in ABSURD.items():
+            workers = argument.name == "n_jobs" and name in ("-1", "10**12", "10**30")
+            if rng.random() > share or workers:
+                continue
+            text = complaint(function, valid | {argument.name: make()})
+            if text:
+                found[f"{argument.name}={name}"] = text
+    return found
+
+
+@pytest.mark.parametrize("name", of_inference())
+def test_functions_of_inference_refuse_in_words(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert complaints(*of_inference()[name], share=0.3) == {}
+
+
+@pytest.mark.slow
+@entries.everywhere
+def test_entries_refuse_in_words(entry, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a text is the name of a checkpoint
+    assert complaints(*of_entry(entry), share=0.2) == {}
+
+
+@pytest.mark.slow
+def test_methods_of_results_refuse_in_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = {
+        name: complaints(*call, share=0.3, seed=1)
+        for name, call in of_results().items()
+    }
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
+# ----------------------------------------------------------- what the messages say
+
+
+@pytest.mark.parametrize("path", [b"a.h5", 3, ["a.h5"], "", "a\0.h5", None])
+def test_paths_are_names_of_files(path):
+    result = build.result("DecodingResult")
+    for call in (result.save, load_result):
+        with pytest.raises((TypeError, ValueError), match=r"'path'.*Allowed: .* name"):
+            call(path)
+
+
+def test_corrections_are_one_or_a_list():
+    result = build.result("TimeResult")
+    for corrections in (None, 3, {"max": 1}):
+        with pytest.raises(TypeError, match=r"'corrections'.*the name of a correction"):
+            result.to_dataframe(corrections)
+    assert {"p", "p_max"} <= {*result.to_dataframe(("none", "max"))}
+    for correction in (["max"], np.array("max"), {"max"}):
+        with pytest.raises(ValueError, match=r"'correction'.*Allowed: 'none'"):
+            result.pvalues(correction)
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        (GivesNone(), "NoneType"),
+        (Fails(), "KeyError: 'boom'"),
+        (FailsLater(), "IndexError: late"),
+        (TakesNothing(), "positional argument"),
+        (Endless(), "may never end"),
+    ],
+)
+def test_splitters_that_fail_are_named(cv, words):
+    with pytest.raises(ValueError, match=rf"cv=.*{type(cv).__name__}.*{words}"):
+        cross_validate(X, Y, cv=cv)
+
+
+def test_a_long_list_of_folds_is_no_endless_splitter():
+    test = np.arange(4)
+    folds = [(np.arange(4, N), test)] * 10_100
+    assert len(cross_validate(X, Y, cv=folds).tests) == len(folds)
+
+
+def test_kernels_that_fail_are_named():
+    for kernel in (lambda x: x @ x.T, lambda x, y: 1 / 0):
+        with pytest.raises(ValueError, match=r"kernel .* failed when called"):
+            cross_validate(X, Y, cv=3, kernel=kernel)
+
+
+def test_strings_of_any_length_are_labels():
+    plain = cross_validate(X, Y, cv=3)
+    found = cross_validate(X, Y.astype(STRINGS), cv=3, groups=None)
+    np.testing.assert_array_equal(found.predicted, plain.predicted)
+    assert found.classes.tolist() == plain.classes.tolist()
+    labels = KernelFDA().fit(X, Y.astype(STRINGS)).predict(X)
+    np.testing.assert_array_equal(labels, KernelFDA().fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("name", ["missing strings", "missing in series"])
+def test_missing_labels_are_refused_everywhere(name):
+    for call in (KernelFDA().fit, cross_validate):
+        with pytest.raises(ValueError, match=r"y is missing .* for 12 of 36 trials"):
+            call(X, ABSURD[name]())
+
+
+def test_counts_that_take_long_are_told_before():
+    many = {"n_permutations": 10**12, "random_state": 0}
+    with pytest.raises(ValueError, match=r"permutations .* needs .*TB"):
+        cross_validate(X, Y, cv=3, **many)
+    with pytest.raises(ValueError, match=r"n_repeats=1000000000000 .* needs .*TB"):
+        cross_validate(X, Y, cv=3, n_repeats=10**12)
+    codes = np.arange(28) % 2
+    folds = build.make_folds(2, codes)
+    with pytest.warns(RuntimeWarning, match="To draw 1000001 permutations .* MB and"):
+        permute_labels(codes, 1_000_001, folds=folds, permute="within_folds")
