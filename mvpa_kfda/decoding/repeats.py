@@ -463,7 +463,7 @@ class Repeating:
         check_count("n_repeats", self.n_repeats, minimum=1)
         for name in ("equalize", "average_test"):
             value = getattr(self, name)
-            if not isinstance(value, bool | np.bool):
+            if not isinstance(value, bool | np.bool_):
                 raise TypeError(
                     f"Invalid value for {name!r}: {value!r}. Allowed: True or False."
                 )
