@@ -37,5 +37,6 @@ from .results.group import ComparisonResult as ComparisonResult
 from .results.group import GroupResult as GroupResult
 from .results.images import VolumeResult as VolumeResult
 from .results.load import load_result as load_result
+from .utils.system import sys_info as sys_info
 
 __version__: str
