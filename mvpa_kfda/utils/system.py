@@ -71,7 +71,7 @@ def _blas():
         f"{pool['num_threads']} thread{'s'[: pool['num_threads'] > 1]}"
         for pool in pools
     ]
-    lines = list(dict.fromkeys(lines)) or ["unknown"]
+    lines = sorted(set(lines)) or ["unknown"]
     return {f"BLAS {i}" if i > 1 else "BLAS": line for i, line in enumerate(lines, 1)}
 
 
