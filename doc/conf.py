@@ -22,7 +22,7 @@ extensions = [
 ]
 root_doc = "index"
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "benchmarks/*"]
+exclude_patterns = ["_build", "benchmarks/*", "package_page.rst"]
 default_role = "literal"
 nitpicky = False
 

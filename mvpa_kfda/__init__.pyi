@@ -44,5 +44,6 @@ from .results.images import VolumeResult as VolumeResult
 from .results.load import load_result as load_result
 from .results.sources import SourceResult as SourceResult
 from .results.sources import SourceTimeResult as SourceTimeResult
+from .utils.system import sys_info as sys_info
 
 __version__: str

@@ -36,6 +36,7 @@ speed = benchmark("bench_group")
 betas = benchmark("bench_betas")
 steps = benchmark("bench_preprocess")
 repeats = benchmark("bench_repeats")
+ratios = benchmark("ratios")
 
 
 def read_tables(path):
@@ -453,6 +454,79 @@ class TestGroup:
         pairs = null[:, 1:].ravel(), null[:, :-1].ravel()
         assert np.corrcoef(*pairs)[0, 1] > 0.5
         assert_array_equal(np.rint(null * speed.N_TRIALS) / speed.N_TRIALS, null)
+
+
+# ------------------------------------------------------------------- ratios of times
+
+
+class TestRatios:
+    """What --check compares, and when it fails."""
+
+    @pytest.fixture
+    def table(self, tmp_path):
+        path = tmp_path / "results.rst"
+        rows = [
+            ("a", "1 s", "other: 2 s", "0.5 of its time"),
+            ("b", "1 s", "slow: 10 s", "10 times faster"),
+            ("b", "1 s", "quick: 4 s", "4.0 times as fast"),
+        ]
+        path.write_text(
+            "".join(
+                f"   * - {a}\n     - {b}\n     - {c}\n     - {d}\n"
+                for a, b, c, d in rows
+            )
+        )
+        return path
+
+    def test_reads_what_is_stated(self, ratios, table):
+        cases = {("a", ""): 0.5, ("b", "slow"): 0.1, ("b", "quick"): 0.25}
+        for (problem, against), stated in cases.items():
+            case = ratios.Case(problem, None, None, against)
+            assert_allclose(ratios.read_stated(table, case), stated, rtol=1e-12)
+        for problem, n in (("b", 2), ("c", 0)):
+            with pytest.raises(ValueError, match=f"has {n} rows of '{problem}'"):
+                ratios.read_stated(table, ratios.Case(problem, None, None))
+
+    @pytest.mark.parametrize(
+        ("seconds", "failures"),
+        [((0.66,), 0), ((0.67, 0.66), 0), ((0.67, 0.7), 1), ((9.0, 0.67), 1)],
+    )
+    def test_fails_a_third_behind_twice(
+        self, ratios, table, seconds, failures, monkeypatch, capsys
+    ):
+        measured = iter(seconds)
+        monkeypatch.setattr(ratios, "measure", lambda *_: next(measured))
+        case = ratios.Case("a", None, None)
+        assert ratios.check(table, [case]) == failures
+        assert capsys.readouterr().out.startswith("FAILS" if failures else "holds")
+        assert list(measured) == []
+        with pytest.raises(SystemExit) as end:
+            ratios.end(failures)
+        assert bool(end.value.code) == bool(failures)
+
+    def test_takes_the_fastest_runs_in_turn(self, ratios, monkeypatch):
+        calls, clock = [], [0.0]
+        lasting = {"ours": iter([3.0, 2.0]), "theirs": iter([8.0, 10.0])}
+
+        def side(name):
+            def run():
+                calls.append(name)
+                clock[0] += next(lasting[name])
+
+            return run
+
+        monkeypatch.setattr(ratios.time, "perf_counter", lambda: clock[0])
+        case = ratios.Case("a", side("ours"), side("theirs"), times=5)
+        assert_allclose(ratios.measure(case, 2), 2 / (8 * 5), rtol=1e-12)
+        assert calls == ["ours", "theirs"] * 2
+
+    @pytest.mark.parametrize("name", ["betas", "epochs", "metrics"])
+    def test_cases_are_rows_of_the_tables(self, ratios, name, monkeypatch):
+        script = import_module(f"bench_{name}")
+        if name == "betas":
+            monkeypatch.setattr(script, "make_run", lambda box: (None, None, None))
+        for case in script.quick_cases():
+            assert 0 < ratios.read_stated(script.RESULTS, case) < 4
 
 
 # ----------------------------------------------------------------------- single trials

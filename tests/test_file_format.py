@@ -192,6 +192,10 @@ def test_nested_values_survive_a_file(value):
     assert hdf5.same_content(restored["value"], value)
 
 
+@pytest.mark.skipif(
+    h5py.version.hdf5_version_tuple < (2, 0),
+    reason="HDF5 before 2.0 ends Python when it meets some kinds of damage",
+)
 @pytest.mark.parametrize("start", range(0, 200, 50))
 def test_damage_is_noticed(tmp_path, start):
     """Files with a few other bytes, or cut short, are refused or read alike."""

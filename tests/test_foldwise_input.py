@@ -172,7 +172,7 @@ WRONG_STEPS = [
     (MoreAxes(), r"returns shape \(1, 30, 5\) for 30 rows\. Allowed: one row"),
     (Nothing(), r"returns shape \(30, 0\) for 30 rows\. Allowed: one row with one or"),
     (Sparse(), r"Sparse\(\) in preprocess returns a sparse matrix\. Allowed: a dense"),
-    (KBinsDiscretizer(3, quantile_method="linear"), "returns a sparse matrix"),
+    (KBinsDiscretizer(3, strategy="uniform"), "returns a sparse matrix"),
     (
         PCA(50),
         rf"{FOLD}The step PCA\(n_components=50.* from these 30 trials with 5 feat",

@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 from numpydoc.docscrape import ClassDoc, FunctionDoc
 from numpydoc.validate import validate
+from threadpoolctl import ThreadpoolController
 
 import mvpa_kfda
+from mvpa_kfda.cli import main
 from mvpa_kfda.kfda.kernels import Kernel
+from mvpa_kfda.utils import system
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,6 +38,8 @@ ROOMS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILE
 CORE = ("inference", "kfda", "metrics")
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5py"}
 PUBLIC = sorted(mvpa_kfda.__all__)
+#: Extras for users; those for tests and pages are for developers.
+EXTRAS = ("dask", "xarray")
 
 #: Parameters by which these functions mean something of their own. All others are
 #: described in the same words in every function of a room that has them.
@@ -356,6 +361,31 @@ def test_requirements_are_what_is_imported():
     assert imported - {"distributed", "mne-bids", "xarray"} == required
     assert "distributed" in read_requirements("options.extras_require", "dask")
     assert "mne-bids" in read_requirements("options.extras_require", "bids")
+
+
+def test_reports_of_bugs_name_all_that_can_be_required():
+    assert set(system.REQUIRED) == read_requirements("options", "install_requires")
+    extras = (read_requirements("options.extras_require", name) for name in EXTRAS)
+    assert set(system.OPTIONAL) == set.union(*extras)
+
+
+def test_sys_info_says_what_is_installed(capsys, monkeypatch):
+    monkeypatch.setattr(system, "OPTIONAL", ("no-such-package",))
+    monkeypatch.setattr(system, "usable_memory", lambda: 3e9)
+    mvpa_kfda.sys_info()
+    text = capsys.readouterr().out
+    lines = dict(re.split("  +", line, maxsplit=1) for line in text.splitlines())
+    assert lines["mvpa_kfda"] == mvpa_kfda.__version__
+    assert lines["Python"] == sys.version.split()[0]
+    assert lines["Memory"] == "3 GB"
+    for name in system.REQUIRED:
+        assert lines[name] == importlib.metadata.version(name)
+    assert lines["no-such-package"] == "not installed"
+    pools = ThreadpoolController().select(user_api="blas").info()
+    for pool in pools:
+        assert pool["internal_api"] in text
+    assert main(["sys-info"]) == 0
+    assert capsys.readouterr().out == text
 
 
 def test_contracts_are_about_rooms():

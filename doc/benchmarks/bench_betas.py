@@ -23,6 +23,7 @@ from bench_epochs import Table
 from nibabel import Nifti1Image
 from nilearn.glm.first_level import FirstLevelModel
 from nilearn.masking import apply_mask
+from ratios import CHECK_HELP, Case, check, end
 from threadpoolctl import threadpool_limits
 
 from mvpa_kfda import single_trial_betas
@@ -97,15 +98,38 @@ def measure(table, box):
         )
 
 
+def quick_cases():
+    """Return what --check compares with the table."""
+    run, mask, events = make_run(BOX)
+    options = {"t_r": T_R, "mask_img": mask, "noise_model": "ols", "verbose": False}
+
+    problem = f"{N_TRIALS} trials, {N_SCANS} scans, {np.prod(BOX):,} voxels"
+
+    def case(method, n_fitted):
+        return Case(
+            f"{problem}, {method}, ols",
+            lambda: single_trial_betas(
+                run, events, method=method, others="by_type", **options
+            ),
+            lambda: by_nilearn(run, mask, events, method, "ols", range(n_fitted)),
+            times=N_TRIALS / n_fitted,
+        )
+
+    return [case("lss", 1), case("lsa", N_TRIALS)]
+
+
 def main(argv=None):
     """Measure, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few voxels")
     parser.add_argument("--out", type=Path, help="where to write the table")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     args = parser.parse_args(argv)
     table = Table()
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nilearn's, of the mask that is given
+        if args.check:
+            end(check(RESULTS, quick_cases()))
         measure(table, QUICK_BOX if args.quick else BOX)
     packages = ("numpy", "nilearn")
     machine = f"{platform.machine()}, 1 thread; Python {platform.python_version()}, "

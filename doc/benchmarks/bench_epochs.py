@@ -26,6 +26,7 @@ import mne
 import numpy as np
 import scipy
 import sklearn
+from ratios import CHECK_HELP, Case, check, end
 from scipy.linalg import eig, eigh
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
@@ -39,6 +40,7 @@ from mvpa_kfda.kfda.kernels import Linear
 
 CV = StratifiedKFold(10)
 RESULTS = Path(__file__).with_name("results_epochs.rst")
+EPOCHS = "(a) 300 x 64 x 100, 3 classes, 10 folds, 1000 permutations"
 
 
 def make_epochs(n=300, n_channels=64, n_times=100, n_classes=3):
@@ -160,7 +162,7 @@ def part_a(rows):
         )
         ratio = t["decode"] / t["lda"]
         rows.append(
-            f"(a) 300 x 64 x 100, 3 classes, 10 folds, 1000 permutations{label}",
+            f"{EPOCHS}{label}",
             f"{t['decode']:.2f} s",
             f"one unpermuted sliding LDA: {t['lda']:.2f} s",
             f"{ratio:.2f} of its time",
@@ -258,6 +260,24 @@ def against_refitting(rows, n_classes, n_permutations=100):
         )
 
 
+def quick_cases():
+    """Return what --check compares with the table: where threads matter little."""
+    epochs, labels = make_epochs()
+    X, y = make_features(1000, 1000, 5)
+    lam = make_hat(X, Linear(), 0.3).lam
+    return [
+        Case(
+            EPOCHS, lambda: decode(epochs, labels), lambda: sliding_lda(epochs, labels)
+        ),
+        Case(
+            "(c) n = p = 1000, 5 classes, one cross-validation",
+            lambda: cross_validate(X, y, cv=CV),
+            lambda: refit_estimator(X, y, lam),
+            against="refitting, KernelFDA",
+        ),
+    ]
+
+
 class Table:
     """Rows of a reStructuredText table, printed as they come."""
 
@@ -290,10 +310,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memory", choices=("decode", "lda", "b"))
     parser.add_argument("--threads", type=int, help="BLAS threads, for both sides")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     args = parser.parse_args()
     if args.memory:
         memory_part(args.memory)
         return
+    if args.check:
+        with threadpool_limits(args.threads):
+            end(check(RESULTS, quick_cases()))
     table = Table()
     with threadpool_limits(args.threads):
         blas = max(pool["num_threads"] for pool in threadpool_info())

@@ -19,6 +19,7 @@ import numpy as np
 import scipy
 from bench_epochs import Table, medians
 from nibabel import Nifti1Image
+from ratios import CHECK_HELP, Case, check, end
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import decode_arrays, generalize_arrays, searchlight
@@ -80,17 +81,30 @@ def spheres():
 PROBLEMS = {"a": time_course, "b": generalization, "c": spheres}
 
 
+def quick_cases():
+    """Return what --check compares with the table."""
+    words, decode = PROBLEMS["a"]()
+    return [
+        Case(f"(a) {words}, {name}", partial(decode, name), partial(decode, "accuracy"))
+        for name in ("balanced_accuracy", "roc_auc")
+    ]
+
+
 def main():
     """Run all problems; write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
-    runs = parser.parse_args().runs
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
+    args = parser.parse_args()
+    if args.check:
+        with threadpool_limits(1):
+            end(check(RESULTS, quick_cases()))
     table = Table()
     with threadpool_limits(1):
         for letter, problem in PROBLEMS.items():
             words, decode = problem()
             calls = {name: partial(decode, name) for name in METRICS}
-            seconds = medians(runs, **calls)
+            seconds = medians(args.runs, **calls)
             plain = seconds["accuracy"]
             for name in METRICS[1:]:
                 table.append(

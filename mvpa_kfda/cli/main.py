@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..utils.signals import interrupting_signals
+from ..utils.system import sys_info
 from .betas import add_betas
 from .bids import add_bids
 from .common import (
@@ -215,6 +216,14 @@ def _make_parser():
     add_group(commands)
     add_report(commands)
     _add_methods(commands)
+
+    system = commands.add_parser(
+        "sys-info",
+        help="print what a report of a bug has to say",
+        description="Print the versions of this package and of all that it needs, the "
+        "system, processors, memory and libraries of linear algebra.",
+    )
+    system.set_defaults(run=_run_sys_info)
     return parser
 
 
@@ -271,6 +280,11 @@ def _add_generalize_options(parser):
         help="the test file has the same trials in the same order, so cross-validate "
         "(default: found out, where the files have times in common)",
     )
+
+
+def _run_sys_info(arguments):
+    """Print what a report of a bug has to say."""
+    sys_info()
 
 
 def _run_demo(arguments):

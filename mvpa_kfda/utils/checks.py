@@ -209,7 +209,7 @@ def check_flag(name, value, also=()):
     """Return a boolean; of anything else nobody knows what is meant."""
     if any(value is known for known in also):
         return value
-    if not isinstance(value, bool | np.bool):
+    if not isinstance(value, bool | np.bool_):
         raise TypeError(
             f"Invalid value for {name!r}: {value!r}. Allowed: True"
             f"{', False or None' if also else ' or False'}."
@@ -219,7 +219,7 @@ def check_flag(name, value, also=()):
 
 def check_verbose(verbose):
     """Return whether progress is wanted, or None; numbers are those of nilearn."""
-    if verbose is None or isinstance(verbose, bool | np.bool | Integral):
+    if verbose is None or isinstance(verbose, bool | np.bool_ | Integral):
         return None if verbose is None else bool(verbose)
     raise TypeError(
         f"Invalid value for 'verbose': {verbose!r}. Allowed: True, False or None."

@@ -1,0 +1,27 @@
+"""Print the oldest supported versions in setup.cfg as requirements that pip installs.
+
+The pins are made anew each time, so they cannot differ from what setup.cfg promises.
+"""
+
+import configparser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+#: Extras that users install. What tests and pages are made with may be new.
+EXTRAS = ("dask", "xarray")
+#: No requirement of ours, but newer ones warn of old matplotlib.
+OTHERS = ("pyparsing<3.1",)
+
+
+def read_pins(path):
+    """Return the requirements of a setup.cfg with every ``>=`` as ``==``."""
+    parser = configparser.ConfigParser()
+    parser.read(path)
+    listed = [parser["options"]["install_requires"]]
+    listed += [parser["options.extras_require"][name] for name in EXTRAS]
+    lines = [line for text in listed for line in text.splitlines() if line.strip()]
+    return [*sorted({line.replace(">=", "==") for line in lines}), *OTHERS]
+
+
+if __name__ == "__main__":
+    print("\n".join(read_pins(ROOT / "setup.cfg")))

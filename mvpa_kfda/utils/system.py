@@ -1,0 +1,88 @@
+"""What a report of a bug has to say about the machine and its packages."""
+
+import os
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+
+from threadpoolctl import ThreadpoolController
+
+from .checks import word_bytes
+from .memory import usable_memory
+
+#: What has to be installed, and what may be, as setup.cfg lists them.
+REQUIRED = (
+    *("numpy", "scipy", "scikit-learn", "mne", "nibabel", "nilearn", "joblib", "h5py"),
+    *("lazy_loader", "matplotlib", "pandas", "threadpoolctl", "tqdm"),
+)
+OPTIONAL = ("dask", "distributed", "xarray")
+
+
+def sys_info() -> None:
+    """Print what a report of a bug has to say about the machine and its packages.
+
+    These are the versions of this package, of Python and of all packages that this one
+    needs or can use, the operating system, the processors and the memory that this
+    process may use, and the libraries of linear algebra with their numbers of threads.
+    There is nothing about users, files or data in it. ``mvpa-kfda sys-info`` prints
+    the same.
+
+    Examples
+    --------
+    >>> import mvpa_kfda
+    >>> mvpa_kfda.sys_info()
+    mvpa_kfda      ...
+    Python         ...
+    """
+    lines = {**_package(), **_machine(), **_blas(), **_packages()}
+    width = max(map(len, lines)) + 2
+    print("\n".join(f"{name:<{width}}{value}" for name, value in lines.items()))
+
+
+def _package():
+    """Return the versions of this package and of Python."""
+    from .. import __version__
+
+    return {"mvpa_kfda": __version__, "Python": platform.python_version()}
+
+
+def _machine():
+    """Return the system, and the processors and memory that this process may use."""
+    processors = os.cpu_count()
+    with suppress(AttributeError):  # Linux alone tells what a process may use
+        processors = len(os.sched_getaffinity(0))
+    memory = usable_memory()
+    return {
+        "System": platform.platform(),
+        "Processors": f"{processors or 'unknown'} ({platform.machine()})",
+        "Memory": "unknown" if memory is None else word_bytes(memory),
+    }
+
+
+def _blas():
+    """Return the libraries of linear algebra that NumPy and SciPy load, numbered."""
+    import numpy  # noqa: F401  loads the library that is asked about
+    import scipy.linalg  # noqa: F401
+
+    pools = ThreadpoolController().select(user_api="blas").info()
+    lines = [
+        f"{pool['internal_api']} {pool['version'] or 'of unknown version'}, "
+        f"{pool.get('architecture') or 'unknown'} kernels, "
+        f"{pool['num_threads']} thread{'s'[: pool['num_threads'] > 1]}"
+        for pool in pools
+    ]
+    lines = sorted(set(lines)) or ["unknown"]
+    return {f"BLAS {i}" if i > 1 else "BLAS": line for i, line in enumerate(lines, 1)}
+
+
+def _packages():
+    """Return the versions of all packages that this one needs or can use."""
+    return {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
+
+
+def _version(name):
+    """Return the version of an installed package, or say that there is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
