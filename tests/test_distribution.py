@@ -63,7 +63,8 @@ def test_oldest_versions_are_those_that_are_promised():
     oldest = [Requirement(line) for line in pins(ROOT / "setup.cfg")]
     extras = read_metadata()["options.extras_require"]
     text = [read_metadata()["options"]["install_requires"], *map(extras.get, EXTRAS)]
-    promised = [Requirement(line) for line in "\n".join(text).split()]
+    lines = "\n".join(text).splitlines()
+    promised = [Requirement(line) for line in lines if line.strip()]
     assert {r.name for r in promised} <= {r.name for r in oldest}
     for requirement in promised:
         (lowest,) = requirement.specifier
