@@ -2,6 +2,8 @@
 When do classes differ? EEG epochs over time
 ============================================
 
+Simulated EEG of three classes. About 5 seconds.
+
 When can a class of stimuli be read from the EEG? This tutorial decodes three classes at
 every time point, tests the scores with label permutations, and compares what different
 corrections, windows and metrics show. The data are simulated, so we know the answer:

@@ -2,6 +2,8 @@
 Does a code last? Generalization over times and conditions
 ==========================================================
 
+Simulated EEG and small arrays. About a quarter of a minute.
+
 A classifier that was trained at one time can be tested at every other one. The map of
 all pairs of times tells whether the code that distinguishes the classes stays, changes
 or comes back [1]_. Trained on one kind of trials and tested on another, it tells

@@ -2,6 +2,8 @@
 Where, at which frequency, and what does it look like?
 ======================================================
 
+Simulated EEG of three classes, and its power. About 5 seconds.
+
 Decoding over time says *when* classes can be told apart. This tutorial asks *where* on
 the head with a searchlight over sensors, *at which frequency* with the power of single
 trials, and *what the signal looks like* with activation patterns. All data are

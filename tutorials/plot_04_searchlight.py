@@ -2,6 +2,8 @@
 Where in the brain? Searchlights and regions
 ============================================
 
+Simulated fMRI, one image per trial. About a quarter of a minute.
+
 A searchlight decodes from the voxels of a small sphere, and does so around every voxel
 of the brain. Those who know :class:`nilearn.decoding.SearchLight` will find the same
 kind of map here, and with it what that map lacks: a test. All data are simulated over

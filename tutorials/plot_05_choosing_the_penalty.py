@@ -2,6 +2,8 @@
 How large a penalty? Choosing it without leakage
 ================================================
 
+Simulated EEG, and noise. About half a minute.
+
 With more channels than a handful, a discriminant needs a penalty: without one it fits
 the noise. How large should it be? Trying some values and keeping the best one is right,
 if it is done where the test trials cannot see it. Here we do it wrongly first, on data

@@ -2,6 +2,8 @@
 What holds for people in general? A group with EEG
 ==================================================
 
+Simulated EEG of twelve people. About 20 seconds.
+
 Twelve participants were recorded, and each was decoded. What do their results say about
 people in general? That *some* have an effect, or that it is typical? This tutorial asks
 both questions of simulated EEG, where we know the answer. It then looks at latencies

@@ -2,6 +2,8 @@
 Where in the brain, and when: source estimates
 ==============================================
 
+Simulated EEG and its source estimates. About half a minute.
+
 Sensors see a mixture of all sources. An inverse solution takes it apart as well as it
 can, and gives one source estimate per trial. When do these tell two classes apart, and
 which of the sources do? Signals are simulated in a spherical head, so we know the
