@@ -2,7 +2,7 @@
 Where in the brain, and when: source estimates
 ==============================================
 
-Simulated EEG and its source estimates. About half a minute.
+Simulated EEG and its source estimates. About 20 seconds.
 
 Sensors see a mixture of all sources. An inverse solution takes it apart as well as it
 can, and gives one source estimate per trial. When do these tell two classes apart, and

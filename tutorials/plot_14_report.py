@@ -2,7 +2,7 @@
 A page to hand on: what goes to those who were not there?
 =========================================================
 
-Simulated EEG of a few people. About half a minute.
+Simulated EEG of a few people. About a quarter of a minute.
 
 Supervisors, reviewers and the laboratory next door want to see an analysis without
 running it. Results hold all it takes: their figures, tables, design, parameters and
