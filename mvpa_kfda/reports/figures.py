@@ -68,7 +68,7 @@ def quantile_of(null, alpha):
 # ---------------------------------------------------------------------------- patterns
 
 
-def plot_patterns(result):
+def plot_peak_patterns(result):
     """Plot the pattern of every class on the head, or over time without positions."""
     averages = dict(list(result.patterns().items())[:_MOST_PATTERNS])
     types = dict.fromkeys(result.info.get_channel_types())

@@ -27,7 +27,7 @@ from ..viz.common import (
     names_of_two,
 )
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
-from .figures import plot_map_null, plot_patterns
+from .figures import plot_map_null, plot_peak_patterns
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
@@ -193,7 +193,7 @@ def _patterns(result):
     if getattr(result, "info_fif", None) is None:
         return ""
     return _draw(
-        plot_patterns,
+        plot_peak_patterns,
         "Activation pattern of every class, at the position with the highest score.",
         "How the signal of each class differs from the mean of all trials, as far as "
         "the model sees it, where the score is highest.",
