@@ -78,7 +78,8 @@ result.plot(correction="cluster")
 # %%
 # There are two squares. Different dipoles make them, so each has a code of its own.
 # ``"cluster"`` outlines where significant clusters of both tests overlap. With
-# ``"max"`` one may point at single cells. It finds fewer of them.
+# ``"max"`` one may point at single cells. It finds fewer of them. The map is a
+# :class:`~mvpa_kfda.GeneralizationResult`.
 
 result.plot(correction="max")
 for correction in ("none", "cluster", "tfce", "max"):

@@ -100,7 +100,8 @@ result.plot(cut_coords=(40, -52, -18))
 # %%
 # Red is above chance. What is outlined is significant, corrected for all spheres of the
 # brain. A score belongs to the sphere *around* a voxel, so an informative place looks
-# larger than it is, by up to the radius. Read it as "near here".
+# larger than it is, by up to the radius. Read it as "near here". The map is a
+# :class:`~mvpa_kfda.VolumeResult`.
 #
 # What a p-value means
 # --------------------
