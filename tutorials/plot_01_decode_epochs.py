@@ -68,8 +68,8 @@ result.plot(correction="max")
 # %%
 # The gray band holds the middle 95 % of the permuted scores at each time point. The
 # bars mark significant time points after a correction for all 101 of them. Both
-# bursts of class information are found, and nothing before the stimulus. What came out is
-# a :class:`~mvpa_kfda.TimeResult`; trials in an array go to
+# bursts of class information are found, and nothing before the stimulus. What came out
+# is a :class:`~mvpa_kfda.TimeResult`; trials in an array go to
 # :func:`~mvpa_kfda.decode_arrays`, which makes the same.
 #
 # Corrections

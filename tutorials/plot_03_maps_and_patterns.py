@@ -93,8 +93,9 @@ over_freqs.plot(correction="cluster")
 # %%
 # The wavelets blur the burst over time and frequency, so that information seems to be
 # there a little before and after it. The correction is for all frequencies and times.
-# `clusters` of this :class:`~mvpa_kfda.TimeFrequencyResult` has the numbers: from when to when and at which frequencies each cluster
-# was found, the sum of its standardised scores (``mass``), and where it peaks.
+# `clusters` of this :class:`~mvpa_kfda.TimeFrequencyResult` has the numbers: from
+# when to when and at which frequencies each cluster was found, the sum of
+# its standardised scores (``mass``), and where it peaks.
 
 print(over_freqs.clusters().head(3).round(3).to_string())
 

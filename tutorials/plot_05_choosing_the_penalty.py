@@ -137,8 +137,8 @@ result.plot_tuning()
 # chose. The grid spans the eigenvalues of the kernel matrix. The figure shows lambda
 # relative to the kernel, as ``reg`` is; ``result.lambdas`` are in squared units of the
 # features, and ``result.degrees_of_freedom`` says what they mean for the model. The
-# :class:`~mvpa_kfda.DecodingResult` has all of it. :func:`~mvpa_kfda.regress` takes numbers
-# in the place of classes, and the same penalties.
+# :class:`~mvpa_kfda.DecodingResult` has all of it. :func:`~mvpa_kfda.regress` takes
+# numbers in the place of classes, and the same penalties.
 #
 # Nothing is trained, but it is not free: a tuned penalty takes 10 to 40 times as long
 # as a fixed one. A short grid, ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of it.

@@ -92,9 +92,9 @@ print(result)
 result.plot()
 
 # %%
-# All sources together say when, in a :class:`~mvpa_kfda.SourceResult`. The patterns of the
-# model are source estimates themselves, one per class: what is stronger or weaker in trials of that class. Vector
-# estimates have a ``magnitude()``.
+# All sources together say when, in a :class:`~mvpa_kfda.SourceResult`. The patterns of
+# the model are source estimates themselves, one per class: what is stronger or weaker
+# in trials of that class. Vector estimates have a ``magnitude()``.
 
 pattern = result.patterns()["face"].magnitude()
 for peak, place in effects:
