@@ -319,6 +319,20 @@ def test_tutorial_compiles_and_has_a_title(path):
     compile(tree, str(path), "exec")
 
 
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_parameters_are_described_where_they_stand(path):
+    """No description consists of the name of a page that has it."""
+    elsewhere = r"(?m)^ +As (?:in|for) (?::\w+:|`pvalues`\.)|ends of the colors, see"
+    assert re.findall(elsewhere, path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tutorials").glob("*.py")), ids=str)
+def test_card_of_a_tutorial_says_the_question_the_data_and_how_long(path):
+    title, card, _ = ast.get_docstring(ast.parse(path.read_text())).split("\n\n", 2)
+    assert "?" in title or ":" in title
+    assert re.fullmatch(r"[^.]+\. About .+ (seconds|minute|minutes)\.", card)
+
+
 def test_readme_figure_is_there_and_small():
     (figure,) = re.findall(r"image:: (\S+)", (ROOT / "README.rst").read_text())
     assert 10_000 < (ROOT / figure).stat().st_size < 150_000

@@ -2,6 +2,8 @@
 When do classes differ? EEG epochs over time
 ============================================
 
+Simulated EEG of three classes. About 5 seconds.
+
 When can a class of stimuli be read from the EEG? This tutorial decodes three classes at
 every time point, tests the scores with label permutations, and compares what different
 corrections, windows and metrics show. The data are simulated, so we know the answer:
@@ -66,7 +68,9 @@ result.plot(correction="max")
 # %%
 # The gray band holds the middle 95 % of the permuted scores at each time point. The
 # bars mark significant time points after a correction for all 101 of them. Both
-# bursts of class information are found, and nothing before the stimulus.
+# bursts of class information are found, and nothing before the stimulus. What came out
+# is a :class:`~mvpa_kfda.TimeResult`; trials in an array go to
+# :func:`~mvpa_kfda.decode_arrays`, which makes the same.
 #
 # Corrections
 # -----------

@@ -2,6 +2,8 @@
 Does a code last? Generalization over times and conditions
 ==========================================================
 
+Simulated EEG and small arrays. About a quarter of a minute.
+
 A classifier that was trained at one time can be tested at every other one. The map of
 all pairs of times tells whether the code that distinguishes the classes stays, changes
 or comes back [1]_. Trained on one kind of trials and tested on another, it tells
@@ -76,7 +78,8 @@ result.plot(correction="cluster")
 # %%
 # There are two squares. Different dipoles make them, so each has a code of its own.
 # ``"cluster"`` outlines where significant clusters of both tests overlap. With
-# ``"max"`` one may point at single cells. It finds fewer of them.
+# ``"max"`` one may point at single cells. It finds fewer of them. The map is a
+# :class:`~mvpa_kfda.GeneralizationResult`.
 
 result.plot(correction="max")
 for correction in ("none", "cluster", "tfce", "max"):

@@ -2,6 +2,8 @@
 Where, at which frequency, and what does it look like?
 ======================================================
 
+Simulated EEG of three classes, and its power. About 5 seconds.
+
 Decoding over time says *when* classes can be told apart. This tutorial asks *where* on
 the head with a searchlight over sensors, *at which frequency* with the power of single
 trials, and *what the signal looks like* with activation patterns. All data are
@@ -41,8 +43,8 @@ searchlight.plot(times=[0.06, 0.18, 0.38, 0.5])
 # %%
 # Around 170 ms the back of the head tells the classes apart, around 380 ms sensors on
 # the left and in the middle. A dot means that the sensor *and its neighbours* carry
-# information; the sensor by itself need not. `to_dataframe` has one row per sensor and
-# time.
+# information; the sensor by itself need not. `to_dataframe` of this
+# :class:`~mvpa_kfda.SensorTimeResult` has one row per sensor and time.
 
 table = searchlight.to_dataframe("max")
 print(table.sort_values("accuracy", ascending=False).head(3))
@@ -91,8 +93,9 @@ over_freqs.plot(correction="cluster")
 # %%
 # The wavelets blur the burst over time and frequency, so that information seems to be
 # there a little before and after it. The correction is for all frequencies and times.
-# `clusters` has the numbers: from when to when and at which frequencies each cluster
-# was found, the sum of its standardised scores (``mass``), and where it peaks.
+# `clusters` of this :class:`~mvpa_kfda.TimeFrequencyResult` has the numbers: from
+# when to when and at which frequencies each cluster was found, the sum of
+# its standardised scores (``mass``), and where it peaks.
 
 print(over_freqs.clusters().head(3).round(3).to_string())
 

@@ -2,6 +2,8 @@
 Where in the brain? Searchlights and regions
 ============================================
 
+Simulated fMRI, one image per trial. About a quarter of a minute.
+
 A searchlight decodes from the voxels of a small sphere, and does so around every voxel
 of the brain. Those who know :class:`nilearn.decoding.SearchLight` will find the same
 kind of map here, and with it what that map lacks: a test. All data are simulated over
@@ -98,7 +100,8 @@ result.plot(cut_coords=(40, -52, -18))
 # %%
 # Red is above chance. What is outlined is significant, corrected for all spheres of the
 # brain. A score belongs to the sphere *around* a voxel, so an informative place looks
-# larger than it is, by up to the radius. Read it as "near here".
+# larger than it is, by up to the radius. Read it as "near here". The map is a
+# :class:`~mvpa_kfda.VolumeResult`.
 #
 # What a p-value means
 # --------------------

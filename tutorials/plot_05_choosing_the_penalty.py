@@ -2,6 +2,8 @@
 How large a penalty? Choosing it without leakage
 ================================================
 
+Simulated EEG, and noise. About half a minute.
+
 With more channels than a handful, a discriminant needs a penalty: without one it fits
 the noise. How large should it be? Trying some values and keeping the best one is right,
 if it is done where the test trials cannot see it. Here we do it wrongly first, on data
@@ -134,7 +136,9 @@ result.plot_tuning()
 # Thin lines are folds, the thick one is their mean, and circles are what each of them
 # chose. The grid spans the eigenvalues of the kernel matrix. The figure shows lambda
 # relative to the kernel, as ``reg`` is; ``result.lambdas`` are in squared units of the
-# features, and ``result.degrees_of_freedom`` says what they mean for the model.
+# features, and ``result.degrees_of_freedom`` says what they mean for the model. The
+# :class:`~mvpa_kfda.DecodingResult` has all of it. :func:`~mvpa_kfda.regress` takes
+# numbers in the place of classes, and the same penalties.
 #
 # Nothing is trained, but it is not free: a tuned penalty takes 10 to 40 times as long
 # as a fixed one. A short grid, ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of it.

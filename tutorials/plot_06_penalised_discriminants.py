@@ -2,6 +2,8 @@
 Are neighbours alike? Smooth discriminants
 ==========================================
 
+Handwritten digits and simulated EEG. About 5 seconds.
+
 A ridge penalty treats every pixel, sensor or voxel as a stranger to all others. But
 neighbours are alike, and weights that jump from one to the next are rarely what anyone
 believes in. Penalised discriminant analysis (Hastie, Buja & Tibshirani, 1995) says so:

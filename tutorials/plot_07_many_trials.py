@@ -2,6 +2,8 @@
 Too many trials? Low-rank kernels
 =================================
 
+Simulated points, thousands of trials. About 10 seconds.
+
 Direct cross-validation rests on one matrix with a row and a column for every trial.
 That is no burden for 500 trials. But its memory grows with the square of the number of
 trials, and the time to invert it with the cube. With single pulses, heart beats or

@@ -2,6 +2,8 @@
 What holds for people in general? A group with EEG
 ==================================================
 
+Simulated EEG of twelve people. About 20 seconds.
+
 Twelve participants were recorded, and each was decoded. What do their results say about
 people in general? That *some* have an effect, or that it is typical? This tutorial asks
 both questions of simulated EEG, where we know the answer. It then looks at latencies
@@ -85,7 +87,7 @@ group.plot()
 # population has an effect. The panel below has the prevalence bound
 # :math:`\gamma_0`: with 95 % confidence, more than this share of the population has an
 # effect at that time. Where the bound is above one half, an effect is shown for the
-# majority. The same as p-values:
+# majority. The :class:`~mvpa_kfda.GroupResult` has the same as p-values:
 
 for null in ("global", "majority", 0.6):
     significant = group.pvalues(null=null) <= 0.05
@@ -222,6 +224,7 @@ print(difference)
 # set share a classifier, so they are not independent, and where decoding is weak, the
 # flips alone find far too many differences. ``method="both"`` has the larger of the two
 # p-values. In this participant it finds none: a small difference takes many people.
+# What :func:`~mvpa_kfda.compare` makes is a :class:`~mvpa_kfda.ComparisonResult`.
 
 own = folder / "sub-05"
 comparison = compare(own / "result.h5", own / "rbf.h5", "both", "max", random_state=0)

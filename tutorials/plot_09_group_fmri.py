@@ -2,6 +2,8 @@
 What holds for people in general? A group with fMRI
 ===================================================
 
+Simulated fMRI of twelve people. About a quarter of a minute.
+
 Twelve searchlight maps become one map of the group. What does it show: where somebody
 has information, or where most people have? All data are simulated over the MNI brain
 that comes with nilearn, so we know the answer and need no download.

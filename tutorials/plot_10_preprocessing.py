@@ -2,6 +2,8 @@
 Who has seen the test trials? Preprocessing without leakage
 ===========================================================
 
+Simulated EEG and fMRI in runs. About 10 seconds.
+
 Features are z-scored, reduced to principal components, whitened, or freed of confounds
 before they are decoded. Such steps are learned from trials. If they are learned from
 all trials at once, the test trials have taken part. No label is involved, so does it

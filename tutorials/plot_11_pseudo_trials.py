@@ -2,6 +2,8 @@
 How many regroupings are enough? Pseudo-trials and unequal classes
 ==================================================================
 
+Simulated EEG of an oddball. About a quarter of a minute.
+
 Averages of a few trials are less noisy than single ones, so many laboratories decode
 such pseudo-trials. Which trials are averaged together is drawn by lot, and with one
 draw the result hangs on it. Here we see how much, how often trials have to be grouped

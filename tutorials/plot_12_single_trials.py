@@ -2,6 +2,8 @@
 One image per trial: how do BOLD runs become what is decoded?
 =============================================================
 
+Simulated BOLD runs of eight people. About a quarter of a minute.
+
 A searchlight takes one image per trial. In event-related designs responses to
 successive trials overlap, so these images have to be estimated. Which way of doing so
 finds most? From BOLD runs and events we go to single trials, searchlights and the

@@ -2,6 +2,8 @@
 Where in the brain, and when: source estimates
 ==============================================
 
+Simulated EEG and its source estimates. About 20 seconds.
+
 Sensors see a mixture of all sources. An inverse solution takes it apart as well as it
 can, and gives one source estimate per trial. When do these tell two classes apart, and
 which of the sources do? Signals are simulated in a spherical head, so we know the
@@ -90,9 +92,9 @@ print(result)
 result.plot()
 
 # %%
-# All sources together say when. The patterns of the model are source estimates
-# themselves, one per class: what is stronger or weaker in trials of that class. Vector
-# estimates have a ``magnitude()``.
+# All sources together say when, in a :class:`~mvpa_kfda.SourceResult`. The patterns of
+# the model are source estimates themselves, one per class: what is stronger or weaker
+# in trials of that class. Vector estimates have a ``magnitude()``.
 
 pattern = result.patterns()["face"].magnitude()
 for peak, place in effects:
@@ -116,7 +118,8 @@ where.plot(correction="max")
 
 # %%
 # The upper figure has one row per source, the lower one shows the head from four sides
-# at the time of the highest score. :meth:`~mvpa_kfda.SourceTimeResult.to_stc` makes a
+# at the time of the highest score. It is a :class:`~mvpa_kfda.SourceTimeResult`, whose
+# :meth:`~mvpa_kfda.SourceTimeResult.to_stc` makes a
 # source estimate of scores, p-values and so on: ``where.to_stc().plot(...)`` draws it
 # with MNE-Python, in three dimensions on a cortex.
 #

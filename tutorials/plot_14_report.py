@@ -2,6 +2,8 @@
 A page to hand on: what goes to those who were not there?
 =========================================================
 
+Simulated EEG of a few people. About a quarter of a minute.
+
 Supervisors, reviewers and the laboratory next door want to see an analysis without
 running it. Results hold all it takes: their figures, tables, design, parameters and
 warnings. We put them on one page, for a subject and for a group, and take the

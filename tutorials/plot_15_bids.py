@@ -2,6 +2,8 @@
 A BIDS dataset: from the recordings to the group in two commands
 ================================================================
 
+Simulated EEG in a BIDS dataset. About 10 seconds.
+
 Data in the Brain Imaging Data Structure say by the names of files and by tables beside
 them what they are. So one command can decode every subject, and a second one can test
 the group. We make a small dataset of EEG with MNE-BIDS, run both, and look at what they

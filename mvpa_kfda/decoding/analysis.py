@@ -573,7 +573,7 @@ def decode(
     null : "all" | "auto" | "full" | "max" | "stream"
         What to keep of the permutations' maps; "all" is in double precision.
     n_jobs, verbose, checkpoint
-        As in :func:`mvpa_kfda.decoding.run.run`.
+        What :func:`mvpa_kfda.decoding.run.run` takes.
     parameters : dict
         What the result records, on top of what `analysis` does.
     undo : callable | None

@@ -668,7 +668,7 @@ def decode_regions(
         Class labels: strings, whole numbers or booleans; two or more classes. A tuple
         names the column of a DataFrame or of a .tsv or .csv file.
     labels_img : None | 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
-        None: the whole mask is one region, the mask as for :func:`searchlight`. Else
+        None: the whole mask is one region, see `mask_img`. Else
         whole numbers, one per region; 0 is background. Or maps of probabilities (4D),
         one per region; see `threshold`. A volume on another grid is resampled to that
         of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions

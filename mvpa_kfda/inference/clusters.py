@@ -173,7 +173,9 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
     maps : array, shape (m, positions...)
         Statistic maps, in units of about one standard deviation.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
-        As in :func:`find_clusters`.
+        Which positions are neighbours; the positions are counted in C order, and only
+        the pattern of non-zeros matters. None: neighbours on the lattice, one step
+        along one axis.
     start : float, default=0.0
         First threshold.
     step : float, default=0.2

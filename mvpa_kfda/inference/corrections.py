@@ -276,7 +276,8 @@ def correct(null, correction="none"):
     null : FullNull
         Observed and permuted scores, and how they are compared.
     correction : str or None, default="none"
-        As in :func:`corrected_p_values`.
+        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
+        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -317,7 +318,8 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     n_positions : int, default=1
         Number of positions m that are tested.
     correction : str or None, default="none"
-        As in :func:`corrected_p_values`.
+        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
+        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -517,13 +519,19 @@ def p_values_from_summary(
     summary : NullSummary
         What was kept of the null.
     correction : str or None, default="none"
-        As in :func:`corrected_p_values`, for scores that are large. "cluster" and
+        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
+        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        P-values are for scores that are large. "cluster" and
         "tfce" need a summary made with clusters. "max-step-down" and "cluster-size"
         need the whole null.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
-        As in :func:`corrected_p_values`, the same that the summary was made with.
+        Which positions are neighbours, for clusters and "tfce"; the positions are
+        counted in C order. None: neighbours on the lattice of `observed`.
+        The same that the summary was made with.
     threshold : float, default=0.05
-        As in :func:`corrected_p_values`, the same that the summary was made with.
+        p-level that a position passes to be in a cluster, for "cluster" and
+        "cluster-size": of the one side that is tested, or of both together.
+        The same that the summary was made with.
 
     Returns
     -------
@@ -614,11 +622,14 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     null : array or memmap, shape (P, positions...)
         Scores under P label permutations, the same ones at every position.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
-        As in :func:`corrected_p_values`.
+        Which positions are neighbours, for clusters and "tfce"; the positions are
+        counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        As in :func:`corrected_p_values`.
+        p-level that a position passes to be in a cluster, for "cluster" and
+        "cluster-size": of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
-        As in :func:`corrected_p_values`.
+        Which scores are tested for: larger ones than under permuted labels, smaller
+        ones, or ones further from the centre, the mean over all rows.
 
     Returns
     -------

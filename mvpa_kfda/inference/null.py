@@ -388,9 +388,11 @@ def summarize_null(
         Also find the clusters and enhanced scores of every permutation, which
         "cluster" and "tfce" need.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
-        As in :func:`corrected_p_values`.
+        Which positions are neighbours, for clusters and "tfce"; the positions are
+        counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        As in :func:`corrected_p_values`.
+        p-level that a position passes to be in a cluster, for "cluster" and
+        "cluster-size": of the one side that is tested, or of both together.
 
     Returns
     -------

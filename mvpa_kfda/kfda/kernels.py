@@ -450,8 +450,9 @@ class EmpiricalMap(Kernel):
     Parameters
     ----------
     kernel : str | kernel object | callable, default="rbf"
-        The kernel k, as for :func:`cross_validate`. With ``"precomputed"``, the data
-        are its matrix, and their columns the features.
+        The kernel k: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``, an object
+        such as ``RBF(gamma=0.1)``, or a function ``f(X, Y) -> (n_x, n_y)``. With
+        ``"precomputed"``, the data are its matrix, and their columns the features.
 
     Raises
     ------

@@ -630,13 +630,17 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         Parameters
         ----------
         correction : str
-            As in `pvalues`.
+            Correction for testing many positions: "none", "max", "max-step-down",
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            `mvpa_kfda.inference.corrections` describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
             p-level that forms the clusters, used by "cluster" and "cluster-size" only.
         alternative : {"greater", "less", "two-sided"}
-            As in `pvalues`. Clusters of high and of low scores stay apart.
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are. Decoding asks for "greater".
+            Clusters of high and of low scores stay apart.
         alpha : float
             Which positions are significant; not used by "cluster" and "cluster-size".
 

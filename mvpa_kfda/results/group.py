@@ -275,7 +275,8 @@ class TestedMap(ScoreMap):
         Parameters
         ----------
         correction : str or None
-            As in `pvalues`. None takes the one that was asked for.
+            Correction for testing many positions, of those that `pvalues` takes. None
+            takes the one that was asked for.
         alpha : float or None
             Which positions are significant, for the other corrections. None takes
             `alpha`.
@@ -320,7 +321,8 @@ class TestedMap(ScoreMap):
         Parameters
         ----------
         correction : str or None
-            As in `pvalues`. None takes the one that was asked for.
+            Correction for testing many positions, of those that `pvalues` takes. None
+            takes the one that was asked for.
 
         Returns
         -------

@@ -264,7 +264,7 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
         correction : str
             Correction of the p-values, as in `pvalues`.
         threshold : float
-            As in `pvalues`.
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
 
         Returns
         -------

@@ -40,7 +40,8 @@ class OnsetMixin:
         metric : str or None
             Name of the metric; None takes the first.
         alternative : {"greater", "less", "two-sided"}
-            As in `pvalues`.
+            Which scores are tested for: above those of permuted labels, below them, or
+            further from their mean than they are. Decoding asks for "greater".
         alpha : float
             A time with p <= alpha is significant.
 

@@ -269,7 +269,7 @@ class SourceTimeResult(
         correction : str
             Correction of the p-values, as in `pvalues`.
         threshold : float
-            As in `pvalues`.
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
 
         Returns
         -------

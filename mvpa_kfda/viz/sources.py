@@ -90,7 +90,10 @@ def plot_sources(
     alternative : {"greater", "less", "two-sided"}
         Which scores are tested for, as in `pvalues`.
     vlim : tuple of float or None
-        The scores at the two ends of the colors, see `plot_generalization`.
+        The scores at the two ends of the colors. None reaches equally far to both
+        sides of chance (down to zero at most, if no score is negative), or takes the
+        lowest and the highest score if the metric has no chance level. Scores equally
+        far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
     show : bool
