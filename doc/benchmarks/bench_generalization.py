@@ -28,6 +28,7 @@ import numpy as np
 import scipy
 import sklearn
 from bench_epochs import CV, Table, make_epochs, medians
+from ratios import CHECK_HELP, Case, check, end
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -208,12 +209,20 @@ def part_d(rows):
 PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d}
 
 
+def quick_cases():
+    """Return what --check compares with the table."""
+    epochs, y = make_epochs()
+    ours, lda = (lambda: generalize(epochs, y)), (lambda: generalizing_lda(epochs, y))
+    return [Case(f"(a) {PROBLEM}, no permutations", ours, lda)]
+
+
 def main():
     """Run the parts; write the table when all of them ran."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memory", choices=MEMORY)
     parser.add_argument("--threads", type=int, help="BLAS threads, for both sides")
     parser.add_argument("--parts", default="abcd", help="only these; writes no file")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     args = parser.parse_args()
     if args.memory:
         memory_part(args.memory)
@@ -221,6 +230,8 @@ def main():
     table = Table()
     with threadpool_limits(args.threads):
         blas = max(pool["num_threads"] for pool in threadpool_info())
+        if args.check:
+            end(check(RESULTS, quick_cases()))
         for part in args.parts:
             PARTS[part](table)
     machine = (

@@ -35,6 +35,7 @@ from pathlib import Path
 import mne
 import numpy as np
 from bench_epochs import Table, make_epochs, make_features, medians
+from ratios import CHECK_HELP, Case, check, end
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import (
@@ -270,6 +271,20 @@ def part_e(table, before, quick):
 PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d}
 
 
+def quick_cases():
+    """Return what --check compares with the table: steps at one position."""
+    (words, shape), *_ = SHAPES.items()
+    plain = cross_validated(shape)
+    return [
+        Case(
+            f'(a) {words}, {Sizes.n_permutations} permutations, "{name}"',
+            cross_validated(shape, preprocess=name),
+            plain,
+        )
+        for name in STEPS
+    ]
+
+
 def main(arguments=None):
     """Run the parts and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -277,6 +292,7 @@ def main(arguments=None):
     parser.add_argument("--parts", nargs="+", choices="abcde", default=list("abcde"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, help="where to write the table")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.quick:
@@ -286,6 +302,8 @@ def main(arguments=None):
         return
     table = Table()
     with threadpool_limits(1):
+        if args.check:
+            end(check(RESULTS, quick_cases(), n_runs=Sizes.runs))
         for shape in SHAPES.values():
             check_equal(shape)
         for name, part in PARTS.items():

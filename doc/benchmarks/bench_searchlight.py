@@ -33,7 +33,7 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -46,6 +46,7 @@ from nilearn.decoding import SearchLight
 from nilearn.decoding.searchlight import search_light
 from nilearn.image import coord_transform
 from nilearn.maskers.nifti_spheres_masker import apply_mask_and_get_affinity
+from ratios import CHECK_HELP, Case, check, end
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut
 from threadpoolctl import threadpool_limits
@@ -186,7 +187,7 @@ def our_decoding(problem, images, n_permutations, centres, dtype):
     )
     data = np.ascontiguousarray(read.X.T)
     source = SubsetPositions(data, spheres.indptr, spheres.indices, Linear(), 0.3)
-    task = analysis.for_positions("full", None)
+    task = analysis.task_for(source)
     return lambda: run(source, task, verbose=False)
 
 
@@ -361,12 +362,22 @@ def peak(process):
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e3
 
 
+def quick_cases():
+    """Return what --check compares with the table: both sides at fewer centres."""
+    # Without permutations reading the images would be most of what ours does there.
+    images, centres = A.images, A.centres(quick_centres(A))
+    mine = partial(ours, A, images, A.n_permutations, centres)
+    lda = partial(theirs, A, images, centres)
+    return [Case(f"(a) {A.describe()}, float64", mine, lda)]
+
+
 def main():
     """Run the parts and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices="abcd", default=list("abcd"))
     parser.add_argument("--quick", action="store_true", help="few centres")
     parser.add_argument("--out", type=Path, help="where to write the table")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     for step in ("--write", "--memory", "--lda-memory"):
         parser.add_argument(step, choices=PROBLEMS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -377,6 +388,9 @@ def main():
         return
     table = Table()
     with threadpool_limits(1):
+        if args.check:
+            warnings.simplefilter("ignore")  # of the order of the classes
+            end(check(RESULTS, quick_cases()))
         for problem in (A, C):
             check_equal(problem)
         for part, problem in ((part_a, A), (part_b, B), (part_c, C)):
