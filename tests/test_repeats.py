@@ -457,7 +457,8 @@ def test_scores_are_means_over_repeats(name, options):
         assert values.shape == (*np.shape(result.metrics[metric]), R)
         mean = values.mean(axis=-1)
         assert_allclose(result.metrics[metric], mean, rtol=1e-12, atol=0)
-    assert np.ptp(result.repeats["roc_auc"], axis=-1).max() > 0
+    if name != "whole mask":  # in which the classes are easily told apart
+        assert np.ptp(result.repeats["roc_auc"], axis=-1).max() > 0
     total = result.metrics["confusion_matrix"].sum(axis=(-2, -1))
     assert_array_equal(total, sum(map(len, result.tests)))
 

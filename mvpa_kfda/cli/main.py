@@ -9,7 +9,6 @@ from pathlib import Path
 
 from .. import __version__
 from ..utils.signals import interrupting_signals
-from ..utils.system import sys_info
 from .betas import add_betas
 from .bids import add_bids
 from .common import (
@@ -284,6 +283,8 @@ def _add_generalize_options(parser):
 
 def _run_sys_info(arguments):
     """Print what a report of a bug has to say."""
+    from ..utils.system import sys_info
+
     sys_info()
 
 
