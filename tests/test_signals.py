@@ -85,6 +85,17 @@ if __name__ == "__main__":
 """
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Hear the signals that a shell may have this process ignore, and its children."""
+    before = {each.values[0]: None for each in SIGNALS if each.values[0]}
+    for number in before:
+        before[number] = signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def start(tmp_path):
     """Return a function that starts a script and waits for its two workers."""
