@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -9,6 +10,17 @@ import pytest
 collect_ignore = ["typing"]
 #: No display is needed, here and in processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture
+def heard():
+    """Hear the signals that a shell may have this process ignore, and its children."""
+    names = ("SIGTERM", "SIGHUP")  # the second one is not there on Windows
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

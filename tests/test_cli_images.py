@@ -980,6 +980,7 @@ def test_checkpoint_in_use_is_left_alone(inside, tmp_path, capsys):
     assert path.exists()
 
 
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize(
     ("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)]
 )

@@ -13,6 +13,8 @@ import pytest
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.signals import ending_in_order, interrupting_signals
 
+pytestmark = pytest.mark.usefixtures("heard")
+
 SIGNALS = [
     pytest.param(
         getattr(signal, name, None),
@@ -83,17 +85,6 @@ if __name__ == "__main__":
     )
     sys.exit(main(["demo", "--out", os.environ["FOLDER"]]))
 """
-
-
-@pytest.fixture(autouse=True)
-def heard():
-    """Hear the signals that a shell may have this process ignore, and its children."""
-    before = {each.values[0]: None for each in SIGNALS if each.values[0]}
-    for number in before:
-        before[number] = signal.signal(number, signal.SIG_DFL)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture
