@@ -489,9 +489,14 @@ class TestRatios:
 
     @pytest.mark.parametrize(
         ("seconds", "failures"),
-        [((0.66,), 0), ((0.67, 0.66), 0), ((0.67, 0.7), 1), ((9.0, 0.67), 1)],
+        [
+            ((0.66,), 0),
+            ((0.67, 0.66), 0),
+            ((0.67, 0.7, 0.67, 0.66), 0),
+            ((9.0, 0.67, 0.7, 0.67), 1),
+        ],
     )
-    def test_fails_a_third_behind_twice(
+    def test_fails_a_third_behind_again_and_again(
         self, ratios, table, seconds, failures, monkeypatch, capsys
     ):
         measured = iter(seconds)
