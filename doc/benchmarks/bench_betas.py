@@ -99,7 +99,7 @@ def measure(table, box):
 
 
 def quick_cases():
-    """Return what --check compares with the table: LSS; LSA is one fit on both sides."""
+    """Return what --check compares: LSS, as LSA is one fit on both sides."""
     run, mask, events = make_run(BOX)
     options = {"t_r": T_R, "mask_img": mask, "noise_model": "ols", "verbose": False}
     n_fitted = 3
