@@ -146,7 +146,7 @@ def assert_all_gone(folder):
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signals_interrupt(number):
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
         with interrupting_signals() as caught:
             signal.raise_signal(number)
     assert caught == [number]
@@ -155,7 +155,7 @@ def test_signals_interrupt(number):
 
 def test_only_the_first_signal_interrupts():
     with interrupting_signals() as caught:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt, match=r"^$"):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
     assert caught == [signal.SIGTERM] * 2

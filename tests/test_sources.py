@@ -662,7 +662,7 @@ def test_a_checkpoint_continues_and_knows_its_run(tmp_path, monkeypatch):
         save(self, number, part)
 
     monkeypatch.setattr(Checkpoint, "save", stop_after_ten)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
         decode_sources(stcs, Y, random_state=3, checkpoint=path, **how)
     monkeypatch.setattr(Checkpoint, "save", save)
     loaded, load = [], Checkpoint.load
