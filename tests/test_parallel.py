@@ -1,7 +1,6 @@
 """The same results from every kind of workers, whatever happens to the workers."""
 
 import contextlib
-import logging
 import os
 import platform
 import resource
@@ -13,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from distributed import Client, KilledWorker, LocalCluster
+from distributed import Client, KilledWorker
 from joblib import parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from dask_cluster import start_cluster, two_workers
 from mvpa_kfda.utils.parallel import (
     WorkersLostError,
     _call,
@@ -67,6 +67,11 @@ EXPECTED = [2 * float(make_data().values[:, item].sum()) for item in range(40)]
 def where(item):
     time.sleep(0.05)
     return os.getpid()
+
+
+def begin(path, item):
+    path.touch()
+    time.sleep(0.05)
 
 
 def worker(item):
@@ -127,30 +132,27 @@ def run_in_worker(data):
         return list(run_in_parallel(column_sum, (data, 2), range(5)))
 
 
-def start_cluster(n_workers):
-    return LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    )
-
-
 @pytest.fixture(scope="module")
 def client():
-    with start_cluster(2) as cluster, Client(cluster) as client:
+    with two_workers() as client:
         yield client
 
 
 @pytest.fixture
 def dask(client):
     """Two workers, through joblib; nothing of a run is left behind on them."""
-    client.wait_for_workers(2, timeout=120)
     with parallel_config(backend="dask"):
         yield client
     assert is_idle(client)
+
+
+@pytest.fixture
+def mortal_dask():
+    """Two workers of this test only."""
+    with two_workers() as client:
+        with parallel_config(backend="dask"):
+            yield client
+        assert is_idle(client)
 
 
 def is_idle(client):
@@ -167,10 +169,18 @@ def kill_workers(client, n_workers):
         os.kill(pid, signal.SIGKILL)
 
 
-def interrupt_soon():
+def interrupt_when_there(path):
+    """Interrupt this process when workers have begun and made a file."""
     # Processes that a shell starts in its background ignore the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    def interrupt():
+        while not path.exists():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
 
 
 @pytest.mark.parametrize("backend", [None, *LOCAL])
@@ -268,11 +278,12 @@ def test_closing_is_quiet_and_quick(backend):
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_interrupting_stops_the_workers(backend):
+def test_interrupting_stops_the_workers(backend, tmp_path):
+    path = tmp_path / "begun"
     with parallel_config(backend=backend):
-        interrupt_soon()
+        interrupt_when_there(path)
         with pytest.raises(KeyboardInterrupt, match=r"^$"):
-            list(run_in_parallel(slow_sum, (make_data(), 2), [0] * 1000, 2))
+            list(run_in_parallel(begin, (path,), range(10_000), 2))
         again = run_in_parallel(slow_sum, (make_data(), 2), range(10), 2)
         assert list(again) == EXPECTED[:10]
 
@@ -343,30 +354,22 @@ def test_runs_inside_dask_tasks(dask):
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_killed_dask_workers_lose_nothing(dask, n_workers):
+def test_killed_dask_workers_lose_nothing(mortal_dask, n_workers):
     got = []
     for result in run_in_parallel(slow_sum, (make_data(), 2), range(40)):
         got.append(result)
         if len(got) == 5:
-            kill_workers(dask, n_workers)
+            kill_workers(mortal_dask, n_workers)
     assert got == EXPECTED
 
 
-def test_a_call_that_kills_its_dask_workers(dask):
-    def allow_failures(n_failures, dask_scheduler):
-        before, dask_scheduler.allowed_failures = (
-            dask_scheduler.allowed_failures,
-            n_failures,
-        )
-        return before
+def test_a_call_that_kills_its_dask_workers(mortal_dask):
+    def allow_no_failures(dask_scheduler):
+        dask_scheduler.allowed_failures = 0
 
-    before = dask.run_on_scheduler(allow_failures, 0)  # and then give up
-    try:
-        words = "died one after the other"
-        with pytest.raises(WorkersLostError, match=words) as raised:
-            list(run_in_parallel(die, (), range(10)))
-    finally:
-        dask.run_on_scheduler(allow_failures, before)
+    mortal_dask.run_on_scheduler(allow_no_failures)
+    with pytest.raises(WorkersLostError, match="died one after the other") as raised:
+        list(run_in_parallel(die, (), range(10)))
     assert isinstance(raised.value.__cause__, KilledWorker)
 
 
@@ -401,8 +404,7 @@ def test_dask_workers_killed_at_any_time(n_workers, n_killed, seconds):
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_dask_worker_that_dies_while_the_data_are_sent(number):
     """Dask's own broadcast would never end."""
-    with start_cluster(2) as cluster, Client(cluster) as client:
-        client.wait_for_workers(2, timeout=120)
+    with two_workers() as client:
         pid = dict(sorted(client.run(os.getpid).items()))
         pid = list(pid.values())[number]
         os.kill(pid, signal.SIGSTOP)
@@ -437,8 +439,7 @@ def test_dask_workers_that_keep_dying():
 
 @pytest.mark.slow
 def test_a_dask_worker_that_retires():
-    with start_cluster(2) as cluster, Client(cluster) as client:
-        client.wait_for_workers(2, timeout=120)
+    with two_workers() as client:
         (address, _) = client.scheduler_info()["workers"]
         retire = threading.Timer(0.5, client.retire_workers, ([address],))
         with parallel_config(backend="dask"):
@@ -464,7 +465,7 @@ def test_dask_workers_that_do_not_come_back(monkeypatch):
                 count_workers()
 
 
-def test_a_call_that_kills_one_dask_worker(dask, tmp_path):
+def test_a_call_that_kills_one_dask_worker(mortal_dask, tmp_path):
     results = run_in_parallel(die_once, (tmp_path / "died",), range(10))
     assert list(results) == list(range(10))
     assert (tmp_path / "died").exists()
@@ -475,14 +476,15 @@ def test_errors_of_the_function_arrive_from_dask(dask):
         list(run_in_parallel(fail, (), range(10)))
 
 
-def test_closing_and_interrupting_with_dask(dask):
+def test_closing_and_interrupting_with_dask(dask, tmp_path):
+    path = tmp_path / "begun"
     args = (slow_sum, (make_data(), 2), [0] * 1000)
     with contextlib.closing(run_in_parallel(*args)) as results:
         assert next(results) == EXPECTED[0]
     assert is_idle(dask)
-    interrupt_soon()
+    interrupt_when_there(path)
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        list(run_in_parallel(*args))
+        list(run_in_parallel(begin, (path,), range(1000)))
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """A searchlight on a Dask cluster: the same result, whatever happens to its workers."""
 
-import logging
 import os
 import re
 import signal
@@ -8,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 from joblib import parallel_config
 
+from dask_cluster import two_workers
 from mvpa_kfda import searchlight
 from mvpa_kfda.decoding import positions as subset_source
 from mvpa_kfda.decoding import run as outcome
@@ -19,17 +18,9 @@ from mvpa_kfda.utils.checkpoint import Checkpoint
 run_block = outcome._run_block
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client():
-    cluster = LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    )
-    with cluster, Client(cluster) as client:
+    with two_workers() as client:
         yield client
 
 
@@ -80,7 +71,6 @@ def test_a_killed_worker_loses_nothing(
         add(gathered, block, part)
 
     expected = compute(n_jobs=1)
-    client.wait_for_workers(2, timeout=120)
     monkeypatch.setattr(outcome.MapStore, "add", add_and_kill)
     path = tmp_path / "run" if with_checkpoint else None
     with parallel_config(backend="dask"):
