@@ -4,6 +4,8 @@ Data are features (n, p) or trials (n, p, n_times) with class codes 0, 1, ...; w
 else holds data (epochs, power, images) is made of such arrays.
 """
 
+import re
+
 import mne
 import numpy as np
 import pandas as pd
@@ -41,6 +43,11 @@ UNITS = {"eeg": 1e-6, "mag": 1e-13, "grad": 1e-12, "eog": 1e-4}
 
 
 # ------------------------------------------------------------------------------ arrays
+
+
+def words(value):
+    """Name a parameter of a test, without the address that functions have in memory."""
+    return re.sub(r" at 0x\w+", "", str(value))
 
 
 def balanced(n, n_classes):

@@ -188,7 +188,7 @@ PAIRS = Grouping((MEMBERS,))
 @pytest.mark.parametrize(
     "kernel",
     [Linear(), RBF("median"), RBF(None), Polynomial(2), Callable(rbf_kernel)],
-    ids=repr,
+    ids=build.words,
 )
 def test_the_kernel_averages_the_kernel_of_single_trials(kernel):
     rng = np.random.default_rng(0)

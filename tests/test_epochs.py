@@ -301,7 +301,7 @@ def by_channel(data):
 @pytest.mark.parametrize(
     ("scale", "scaled"),
     [("auto", by_type), ("channel", by_channel), (None, lambda data: data)],
-    ids=str,
+    ids=build.words,
 )
 def test_scales_equal_those_by_hand(mixed, scale, scaled):
     """With an absolute penalty, so that every factor shows."""
@@ -438,7 +438,7 @@ def test_mean_windows_equal_averages_by_hand():
         (Polynomial(2, gamma=1e9), 9),
         (laplacian_kernel, 3),
     ],
-    ids=str,
+    ids=build.words,
 )
 @pytest.mark.parametrize(("step", "starts"), [(0.01, range(7)), (0.03, (0, 3, 6))])
 def test_concatenated_windows_equal_long_features(kernel, n_channels, step, starts):

@@ -108,7 +108,7 @@ def test_weights_are_those_of_discriminant_analysis(counts):
         KernelFDA(lambda X, Y: X @ Y.T),
         KernelFDA(["linear", RBF(1.0)], reg="tuned"),
     ],
-    ids=str,
+    ids=build.words,
 )
 def test_other_kernels_have_no_weights(model):
     X, codes = build.features((20, 20), 2)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import build
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding import run as search
 from mvpa_kfda.decoding import sizes
@@ -120,7 +121,9 @@ def test_where_names_the_time():
     assert make_positions(width=4).where(2) == "At 0.035 s: "
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, Callable(laplacian_kernel)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [*KERNELS, Callable(laplacian_kernel)], ids=build.words
+)
 @pytest.mark.parametrize("mode", ["mean", "concatenate"])
 @pytest.mark.parametrize(
     ("width", "step"), [(1, 1), (3, 1), (4, 1), (9, 1), (7, 2), (10, 3)]

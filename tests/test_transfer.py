@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import (
 )
 
 import reference
-from build import codes_of
+from build import codes_of, words
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding.generalization import GeneralizationPositions, _Chunks
 from mvpa_kfda.decoding.positions import cut_windows, window_positions
@@ -51,7 +51,7 @@ KERNELS = {
     ),
     Callable(laplacian_kernel): lambda X: laplacian_kernel,
 }
-by_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+by_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=words)
 by_size = pytest.mark.parametrize("p", [4, 45], ids=["n > p", "n < p"])
 
 
