@@ -354,7 +354,7 @@ def test_one_run_at_a_time(path):
         start = time.monotonic()
         with pytest.raises(RuntimeError, match="is in use by another run"):
             Checkpoint(path)
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 5  # as long as a database would wait
         process.kill()
         process.wait()
     with Checkpoint(path) as checkpoint:  # the lock died with its process

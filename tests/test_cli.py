@@ -99,7 +99,8 @@ def test_demo_writes_figure_table_and_result(tmp_path, capsys):
     assert ((significant > 0.3) & (significant < 0.45)).any()
 
     printed = capsys.readouterr()
-    assert printed.err == ""
+    # On a slow machine the progress of a run is told.
+    assert not [x for x in printed.err.splitlines() if " of 101 positions" not in x]
     best = result.scores.argmax()
     assert "180 trials, 3 classes, 32 channels, 101 time points" in printed.out
     assert f"{result.scores[best]:.3f} at {result.times[best]:.3f} s" in printed.out

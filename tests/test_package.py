@@ -339,7 +339,7 @@ def test_readme_figure_is_there_and_small():
 
 
 def test_readme_and_contributing_give_the_same_test_command():
-    pattern = r"(?m)^    python3 -m venv .*pytest$"
+    pattern = r"(?m)^    python3 -m venv .*pytest -n 2$"
     readme, contributing = (
         re.findall(pattern, (ROOT / name).read_text())
         for name in ("README.rst", "CONTRIBUTING.rst")

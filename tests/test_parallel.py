@@ -266,13 +266,13 @@ def test_a_killed_worker_of_joblib():
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_closing_is_quiet_and_quick(backend):
-    args = (slow_sum, (make_data(), 2), [0] * 1000, 2)
+    args = (slow_sum, (make_data(), 2), [0] * 10_000, 2)
     with parallel_config(backend=backend), warnings.catch_warnings():
         warnings.simplefilter("error")
         start = time.monotonic()
         with contextlib.closing(run_in_parallel(*args)) as results:
             assert next(results) == EXPECTED[0]
-        assert time.monotonic() - start < 10  # 25 s of work were left
+        assert time.monotonic() - start < 100  # 250 s of work were left
         again = run_in_parallel(slow_sum, (make_data(), 2), range(10), 2)
         assert list(again) == EXPECTED[:10]
 
