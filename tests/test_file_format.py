@@ -35,7 +35,7 @@ def page():
 def shown(page, tmp_path, monkeypatch):
     """Return a function that saves a result and runs the code of the page on it."""
     monkeypatch.chdir(tmp_path)
-    (reader,) = (textwrap.dedent(code) for code in re.findall(BLOCK, page))
+    reader, _ = codes(page)
 
     def run(result):
         result.save("result.h5")
@@ -44,6 +44,11 @@ def shown(page, tmp_path, monkeypatch):
         return names
 
     return run
+
+
+def codes(page):
+    """Return the two programs of the page: the reader, and the check of the seal."""
+    return [textwrap.dedent(code) for code in re.findall(BLOCK, page)]
 
 
 @pytest.fixture
@@ -192,6 +197,107 @@ def test_nested_values_survive_a_file(value):
     assert hdf5.same_content(restored["value"], value)
 
 
+# ------------------------------------------------------------------------------ damage
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A small result, and the file that it was saved to."""
+    result = decode()
+    result.save(tmp_path / "result.h5")
+    return result, tmp_path / "result.h5"
+
+
+def unseal(path):
+    """Let HDF5 cut the seal off, which it does when it opens a file to change it."""
+    with h5py.File(path, "r+"):
+        pass
+
+
+def spoil(data, seed):
+    """Return bytes as accidents leave them: cut, with zeros or noise, or moved."""
+    rng = np.random.default_rng(seed)
+    spoiled = data.copy()
+    start = rng.integers(len(data))
+    stop = start + rng.integers(1, 1000)
+    match seed % 5:
+        case 0:
+            return spoiled[: min(start, len(data) - 29)]  # not where the seal begins
+        case 1:
+            where = rng.integers(len(data), size=3)
+            spoiled[where] ^= rng.integers(1, 256, size=3, dtype=np.uint8)
+        case 2:
+            spoiled[start:stop] = rng.integers(256, size=len(spoiled[start:stop]))
+        case 3:  # the end was never written to the disk
+            spoiled[start:] = 0
+        case 4:
+            noise = rng.integers(256, size=stop - start, dtype=np.uint8)
+            return np.insert(spoiled, start, noise)
+    return spoiled
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_the_seal_is_as_described(saved, sealed, page, monkeypatch):
+    _, path = saved
+    monkeypatch.chdir(path.parent)
+    monkeypatch.setattr(hdf5, "BLOCK", 1000)  # more than one block, and a part of one
+    decode().save(path, overwrite=True)
+    if not sealed:
+        unseal(path)
+    names = {}
+    exec(codes(page)[1], names)
+    assert names["whole"] == sealed
+    assert hdf5.SEAL.size == 28
+    size = int.from_bytes(names["seal"][16:24], "little")
+    assert (size == path.stat().st_size - 28) == sealed
+
+
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_damage_never_reaches_hdf5(saved, start, monkeypatch):
+    """Where libraries before 2.0 would end Python, the file is refused by its name."""
+    _, path = saved
+    data = np.fromfile(path, np.uint8)
+    monkeypatch.setattr(hdf5.h5py, "File", lambda *_: pytest.fail("HDF5 opened it"))
+    for seed in range(start, start + 50):
+        spoil(data, seed).tofile(path)
+        assert not np.array_equal(np.fromfile(path, np.uint8), data)
+        with pytest.raises(ValueError, match=r"result\.h5 is (damaged|not an HDF5)"):
+            load_result(path)
+
+
+def test_every_flipped_bit_is_noticed(saved, monkeypatch):
+    """Wherever it is; in the seal too, and in what says where it begins."""
+    _, path = saved
+    data = np.fromfile(path, np.uint8)
+    monkeypatch.setattr(hdf5.h5py, "File", lambda *_: pytest.fail("HDF5 opened it"))
+    rng = np.random.default_rng(0)
+    anywhere = rng.choice(len(data), size=300, replace=False)
+    for where in (*range(64), *anywhere, *range(len(data) - 28, len(data))):
+        damaged = data.copy()
+        damaged[where] ^= 1 << rng.integers(8)
+        damaged.tofile(path)
+        with pytest.raises(ValueError, match=r"result\.h5 is (damaged|not an HDF5)"):
+            load_result(path)
+
+
+def test_files_without_a_seal_are_read(saved):
+    """They are of before there was one, or HDF5 cut it off."""
+    result, path = saved
+    data = path.read_bytes()
+    path.write_bytes(data[:-28])
+    assert load_result(path) == result
+    path.write_bytes(data)
+    unseal(path)
+    assert path.read_bytes() == data[:-28]
+    with h5py.File(path, "r+") as file:
+        file.attrs["note"] = "of the first day"
+    assert load_result(path) == result
+    assert hdf5.SEAL_WORD not in path.read_bytes()
+    load_result(path).save(path, overwrite=True)
+    assert path.read_bytes()[-28:].startswith(hdf5.SEAL_WORD)
+    assert load_result(path) == result
+
+
 of_new_hdf5 = pytest.mark.skipif(
     h5py.version.hdf5_version_tuple < (2, 0),
     reason="HDF5 before 2.0 ends Python when it meets some kinds of damage",
@@ -199,37 +305,10 @@ of_new_hdf5 = pytest.mark.skipif(
 
 
 @of_new_hdf5
-@pytest.mark.parametrize("start", range(0, 200, 50))
-def test_damage_is_noticed(tmp_path, start):
-    """Files with a few other bytes, or cut short, are refused or read alike."""
-    path = tmp_path / "result.h5"
-    result = decode()
-    result.save(path)
-    data = np.fromfile(path, np.uint8)
-    refused = 0
-    for seed in range(start, start + 50):
-        rng = np.random.default_rng(seed)
-        damaged = data.copy()
-        if seed % 4 == 0:
-            damaged = damaged[: rng.integers(len(data))]
-        else:
-            where = rng.integers(len(data), size=rng.integers(1, 4))
-            damaged[where] ^= rng.integers(1, 256, size=len(where), dtype=np.uint8)
-        damaged.tofile(path)
-        try:
-            assert load_result(path) == result
-        except ValueError as error:
-            assert str(error).startswith(f"{path} is ")  # noqa: PT017
-            refused += 1
-    assert refused > 40
-
-
-@of_new_hdf5
-def test_a_flipped_bit_is_noticed(tmp_path):
+def test_a_flipped_bit_is_noticed_without_a_seal(saved):
     """Anywhere in the file: the same result, or a refusal that names the file."""
-    path = tmp_path / "result.h5"
-    result = decode()
-    result.save(path)
+    result, path = saved
+    unseal(path)
     with h5py.File(path, "r") as file:
         sets = []
         file.visititems(lambda name, node: sets.append(node))

@@ -126,3 +126,21 @@ def test_dictionaries_name_arguments_of_mne_and_nilearn(dictionaries):
             assert name in dictionaries
             assert name in accepted
     assert inspect.signature(SearchLight).parameters["radius"].default == 2.0
+
+
+def names_shown(tutorial):
+    """Return what of the package a tutorial imports, or links in its text."""
+    text = tutorial.read_text()
+    imports = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.module == "mvpa_kfda"
+    ]
+    linked = re.findall(r":\w+:`~mvpa_kfda\.(\w+)", text)
+    return {alias.name for node in imports for alias in node.names} | set(linked)
+
+
+def test_tutorials_show_everything_public():
+    """Only so does its page in the reference link one."""
+    shown = set().union(*map(names_shown, (ROOT / "tutorials").glob("*.py")))
+    assert set(mvpa_kfda.__all__) - shown == {"sys_info"}

@@ -27,6 +27,7 @@ from mvpa_kfda import (
     KernelFDA,
     Ridge,
     check_design,
+    cross_validate,
     decode_epochs,
     load_result,
     simulate_epochs,
@@ -136,7 +137,7 @@ print(design)
 design.plot()
 
 # %%
-# Nothing was found, so on to decoding.
+# A :class:`~mvpa_kfda.Design` lists its problems. There are none, so on to decoding.
 
 by_block = decode_epochs(
     epochs,
@@ -192,10 +193,23 @@ for ax in axes:
     ax.spines[["top", "right"]].set_visible(False)
 
 # %%
+# Where should the border between two classes be? The ROC curve shows all borders: how
+# many trials of one class are found, and how many of the other are taken for them. A
+# map has no curve, so cross-validate again at the time that is asked about. An
+# :class:`~mvpa_kfda.Roc` has the numbers.
+
+moment = epochs[["class_1", "class_2"]].get_data()[:, :, pair.scores.argmax()]
+at_peak = cross_validate(moment, pair.classes[pair.y])
+roc = at_peak.roc()
+share = roc.tpr[roc.fpr <= 0.1][-1]
+print(f"{share:.0%} of {roc.positive}, with 10 % false alarms")
+at_peak.plot_roc()
+
+# %%
 # Folds by themselves show whether some of them failed.
 
-at_peak = pair.fold_scores[pair.scores.argmax()]
-print(f"ROC AUC of the ten folds: {at_peak.round(2)}")
+folds = pair.fold_scores[pair.scores.argmax()]
+print(f"ROC AUC of the ten folds: {folds.round(2)}")
 
 # %%
 # Keep the result

@@ -29,6 +29,7 @@ from sklearn.model_selection import LeaveOneOut
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,
+    EmpiricalMap,
     Polynomial,
     Shrinkage,
     Tuned,
@@ -160,9 +161,9 @@ print(pd.DataFrame(rows).round(2).to_string())
 # Over time
 # ---------
 #
-# In :func:`decode_epochs` and all other functions the penalty is chosen at every
-# position anew. Where classes differ strongly, a flexible model pays. Where they do not
-# differ, nothing is worth learning and the largest penalties win. The degrees of
+# In :func:`~mvpa_kfda.decode_epochs` and all other functions the penalty is chosen at
+# every position anew. Where classes differ strongly, a flexible model pays. Where they
+# do not differ, nothing is worth learning and the largest penalties win. The degrees of
 # freedom, here the mean over folds, show it; ``tuned.plot_tuning()`` draws them, too.
 
 epochs = simulate_epochs(120, n_classes=3, snr=0.4, sfreq=50, random_state=1)
@@ -245,6 +246,8 @@ ax.legend(frameon=False, fontsize="small")
 #
 # A list of kernels is a choice, made together with that of the penalty and as honestly.
 # Here class 1 surrounds class 0 in the first two features, so a linear kernel is lost.
+# (A name stands for a kernel with its default: ``"linear"`` for
+# :class:`~mvpa_kfda.Linear`, ``"rbf"`` for :class:`~mvpa_kfda.RBF`.)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 6))
@@ -259,14 +262,34 @@ print(pd.Series(names)[result.penalty["kernel"]].value_counts().to_string())
 result.plot_tuning()
 
 # %%
+# Textbooks, and other toolboxes with kernel Fisher discriminants, put the penalty
+# elsewhere: on the dual coefficients, the weights of the trials.
+# :class:`~mvpa_kfda.EmpiricalMap` makes this classifier of any kernel.
+
+fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
+wide = np.geomspace(1e-6, 1e2, 25)
+penalised = {"in the kernel's feature space": RBF(0.2)}
+penalised["on dual coefficients"] = EmpiricalMap(RBF(0.2))
+for name, kernel in penalised.items():
+    curve = [cross_validate(X, y, kernel=kernel, reg=reg).scores for reg in wide]
+    ax.semilogx(wide, curve, label=name)
+ax.axvline(0.3, color="0.6", lw=0.8, ls="--")
+ax.set(xlabel="reg = lambda / (trace(K_c) / n)", ylabel="Accuracy (chance: 0.5)")
+ax.legend(frameon=False, fontsize="small", title="Penalty")
+
+# %%
+# Both can do the task, each with a penalty of its own. On dual coefficients it is as if
+# the kernel matrix had been squared. So do not take over a number from the one to the
+# other, or from a program that has the other.
+#
 # Without labels
 # --------------
 #
 # Other ways do not look at labels at all. They cost next to nothing with permutations,
 # as one inverse still serves all of them, and there is nothing that could leak.
-# :class:`DegreesOfFreedom` says how flexible the model shall be, which is easier to
-# compare between data sets than a penalty. ``"ledoit_wolf"`` and ``"oas"`` estimate how
-# much the covariance should shrink, from the trials' spread alone.
+# :class:`~mvpa_kfda.DegreesOfFreedom` says how flexible the model shall be, which is
+# easier to compare between data sets than a penalty. ``"ledoit_wolf"`` and ``"oas"``
+# estimate how much the covariance should shrink, from the trials' spread alone.
 
 X, y = problems["100 trials, 70 features, shared noise"]
 rows = {}

@@ -32,6 +32,8 @@ from mvpa_kfda import (
     DegreesOfFreedom,
     GraphSmooth,
     KernelFDA,
+    Linear,
+    Penalty,
     cross_validate,
     decode_epochs,
     simulate_epochs,
@@ -108,8 +110,8 @@ for i, ax in enumerate(axes[0]):
 #
 # A lambda by itself means little: it depends on the unit of the features and on the
 # kernel. The degrees of freedom mean the same everywhere. They fall with lambda, and
-# for the same relative ``reg`` a smoother model has fewer. :class:`DegreesOfFreedom`
-# solves for the lambda, without looking at labels.
+# for the same relative ``reg`` a smoother model has fewer.
+# :class:`~mvpa_kfda.DegreesOfFreedom` solves for the lambda, without looking at labels.
 
 regs = np.geomspace(1e-4, 10, 30)
 fig, ax = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
@@ -172,7 +174,8 @@ axes[1].legend(frameon=False, fontsize="small")
 #
 # The best of many curves promises too much: it was chosen by the very accuracy that is
 # reported. A list of kernels and ``reg="tuned"`` choose strength and lambda together,
-# inside every training fold (see :class:`Tuned`), so that the accuracy is honest.
+# inside every training fold (see :class:`~mvpa_kfda.Tuned`), so that the accuracy is
+# honest.
 
 choices = {"ridge": kernels[0], "strength chosen too": list(kernels.values())}
 for name, kernel in choices.items():
@@ -201,7 +204,7 @@ print(f"accuracy {result.scores:.2f}, p = {result.pvalues():.3f}")
 # -------
 #
 # For sensors, MNE-Python finds the neighbours. The pair of matrix and channel names
-# that it returns is what :class:`GraphSmooth` takes.
+# that it returns is what :class:`~mvpa_kfda.GraphSmooth` takes.
 
 epochs = simulate_epochs(100, n_classes=2, n_channels=128, snr=0.3, random_state=3)
 adjacency = mne.channels.find_ch_adjacency(epochs.info, "eeg")
@@ -234,5 +237,58 @@ for ax, (strength, kernel) in zip(axes, kernels.items(), strict=True):
 # the noise of a brain is smooth, too: to cancel it weights may have to be rough.
 #
 # Voxels go the same way: ``grid_to_graph(*mask.shape, mask=mask)`` for the voxels of a
-# mask. A searchlight cuts the graph of its sphere from it. Any other symmetric positive
-# definite matrix can be the penalty: :class:`Penalty`.
+# mask. A searchlight cuts the graph of its sphere from it.
+#
+# A penalty of your own
+# ---------------------
+#
+# Any symmetric positive definite matrix :math:`\Omega` can be the penalty,
+# :math:`\lambda\, w^\top \Omega w`, by :class:`~mvpa_kfda.Penalty`. The identity is the
+# ridge, which is the kernel :class:`~mvpa_kfda.Linear`:
+
+ridge = Penalty(np.eye(64))
+difference = np.abs(ridge(X, X) - Linear()(X, X)).max()
+print(f"Identity and linear kernel, largest difference: {difference:.1e}")
+
+# %%
+# Here is one that no graph makes. All samples from 100 to 300 ms of all channels are
+# features, and weights may go up and down over time but not bend sharply: what is
+# charged for are second differences. Channels stay strangers.
+
+epochs = simulate_epochs(120, n_classes=2, snr=0.25, random_state=1)
+window = epochs.copy().crop(0.1, 0.3)
+X = window.get_data()
+n_trials, n_channels, n_times = X.shape
+X = X.reshape(n_trials, -1) / X.std()
+y = epochs.metadata["condition"]
+
+bends = np.diff(np.eye(n_times), n=2, axis=0)
+kernels = {}
+for strength in (0, 10, 1000):
+    course = np.eye(n_times) + strength * bends.T @ bends
+    kernels[strength] = Penalty(np.kron(np.eye(n_channels), course))
+
+fig, axes = plt.subplots(1, 3, figsize=(8, 3.2), layout="constrained", sharey=True)
+extent = (100, 300, n_channels, 0)
+for ax, (strength, kernel) in zip(axes, kernels.items(), strict=True):
+    reg = DegreesOfFreedom(40)
+    result = cross_validate(
+        X, y, kernel=kernel, reg=reg, n_permutations=200, random_state=0
+    )
+    model = KernelFDA(kernel, reg=reg).fit(X, y)
+    weights = model.scalings_[:, 0].reshape(n_channels, n_times)
+    limit = np.abs(weights).max()
+    ax.imshow(
+        weights, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", extent=extent
+    )
+    ax.set_title(
+        f"strength {strength}\naccuracy {result.scores:.2f}", fontsize="medium"
+    )
+    ax.set_xlabel("Time (ms)")
+    print(f"strength {strength}: {result.scores:.2f}, p = {result.pvalues():.3f}")
+axes[0].set_ylabel("Channel")
+
+# %%
+# With as many degrees of freedom, weights that do not jump from sample to sample
+# predict better: brain signals last longer than 10 ms. How much strength, is again
+# not to be chosen by the score that is reported.

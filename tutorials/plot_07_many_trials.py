@@ -70,8 +70,8 @@ print(result, f"{time.perf_counter() - start:.1f} s", sep="\n")
 # also be trials drawn at random (``"uniform"``). Labels play no part in either, so
 # landmarks may come from all trials, also from those left out for testing.
 #
-# :class:`KernelFDA` takes the same argument. With 40 landmarks (crosses), this is how
-# it divides the plane. The black lines are the borders of the exact model.
+# :class:`~mvpa_kfda.KernelFDA` takes the same argument. With 40 landmarks (crosses),
+# this is how it divides the plane. The black lines are the borders of the exact model.
 
 axis = np.linspace(-3, 3, 150)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)

@@ -10,13 +10,15 @@ without this package; doc/file_format.rst describes them all. ::
         ...
 
 Nothing is of variable length: such data lie in a heap, where damage can hang the HDF5
-library.
+library. Behind all that follows a seal, the checksum of the whole, which is looked at
+before the HDF5 library opens the file: the older ones end Python on much damage.
 """
 
 import math
 import os
 import platform
 import re
+import struct
 import uuid
 import zlib
 from functools import cache
@@ -37,6 +39,12 @@ MAX_DEPTH = 32
 HEADER_SIZE = 64
 #: Longest value of an attribute, in bytes; ours are short names and single numbers.
 MAX_ATTRIBUTE = 64
+#: A word, the size of what was saved, and its CRC-32; no HDF5 reader looks there.
+SEAL = struct.Struct("<16sQI")
+SEAL_WORD = b"mvpa_kfda sealed"
+BLOCK = 2**20
+#: The first bytes of HDF5 1.8 and newer: versions 2 and 3, with addresses of 8 bytes.
+SUPERBLOCKS = (b"\x89HDF\r\n\x1a\n\x02\x08", b"\x89HDF\r\n\x1a\n\x03\x08")
 PLAIN = {kind.__name__: kind for kind in (bool, int, float, str)}
 TIME_TYPE = re.compile(r"[mM]8(\[\d*[a-zA-Z]{1,2}\])?")
 
@@ -69,6 +77,10 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             for name, value in fields.items():
                 _write(file, name, value, name)
         with draft.open("rb+") as file:
+            seal = _seal(file, draft.stat().st_size)
+            file.seek(0, os.SEEK_END)
+            file.write(seal)
+            file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)
     finally:
@@ -107,6 +119,7 @@ def read_result_file(path):
                 "is not an HDF5 file (it is empty, a folder, or of another kind); "
                 "load_result reads files that .save() of a result wrote."
             )
+        _check_seal(path)
         with h5py.File(path, "r") as file:
             class_name = _check_root(file)
             return class_name, _Reader(path.stat().st_size).children(file)
@@ -157,6 +170,15 @@ def _write(group, name, value, where, depth=1):
         node = group.create_dataset(name, data=content)
         node.attrs["crc32"] = np.uint32(zlib.crc32(np.ascontiguousarray(content)))
     node.attrs["kind"] = np.bytes_(kind)
+
+
+def _seal(file, size):
+    """Return what seals the first bytes of an open file, up to a size."""
+    file.seek(0)
+    check = 0
+    for done in range(0, size, BLOCK):
+        check = zlib.crc32(file.read(min(BLOCK, size - done)), check)
+    return SEAL.pack(SEAL_WORD, size, check)
 
 
 def _encode(value):
@@ -252,6 +274,29 @@ def _are_rows(values):
 
 
 # ----------------------------------------------------------------------------- reading
+
+
+def _check_seal(path):
+    """Refuse a file that is not what was saved, before HDF5 sees any of it."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(36)
+        file.seek(max(0, size - SEAL.size))
+        last = file.read()
+        if last.startswith(SEAL_WORD):
+            whole = last == _seal(file, size - SEAL.size)
+        # HDF5 cuts the seal off when it opens a file to change it, and older files had
+        # none: then nothing follows. Where something does, it was a seal.
+        else:
+            whole = size == _end_of_hdf5(start, size)
+    if not whole:
+        raise ValueError("its bytes are not those that were saved")
+
+
+def _end_of_hdf5(start, size):
+    """Return where HDF5 ends, as a file begins; `size` if an older one did not say."""
+    said = start.startswith(SUPERBLOCKS)
+    return int.from_bytes(start[28:36], "little") if said else size
 
 
 def _check_root(file):
