@@ -72,20 +72,22 @@ for ax, result, title in zip(
     ax.set_title(title, loc="left")
     ax.get_legend().set_visible(result is freed)
     before = result.times < 0
-    print(
-        f"{title}: R² before the stimulus {result.scores[before].mean():.2f},", end=" "
-    )
-    print(f"of permuted times {result.null[:, before].mean():.2f}")
+    print(title)
+    print(f"  R² before the stimulus: {result.scores[before].mean():.2f}")
+    print(f"  of permuted times: {result.null[:, before].mean():.2f}")
 
 # %%
 # In the upper figure reaction times can be predicted *before the stimulus*. That is the
 # drift: electrodes tell how late in the session it is, and late in the session answers
 # are slow. The permutations know, for they exchange reaction times within blocks, and
-# those of late blocks stay slow. So the gray band has moved up with the score, and
-# p-values are honest. But the score itself is not what it seems.
+# those of late blocks stay slow. So the gray band has moved up with the score. But it
+# does not follow all the way, since there is drift within blocks, too, and the score is
+# not what it seems.
 #
 # Below, the number of the trial is taken out of the signals in every fold, by
-# ``confounds=``. What is left is the response at 300 ms.
+# ``confounds=``. What is left is the response at 300 ms. This is not a matter of looks:
+# with drifts two to three times as large and nothing else to be found, p ≤ 0.05 came
+# out in 21 of 200 simulated data sets as they were, and in 9 of 200 when freed of it.
 #
 # Where nothing can be predicted, R² is *below* zero. A model that has learned from
 # noise is worse than the mean. The permutations show the same, so judge by the band,
