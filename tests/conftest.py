@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 import sys
@@ -10,6 +11,11 @@ import pytest
 collect_ignore = ["typing"]
 #: No display is needed, here and in processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
+
+
+def pytest_collection_finish():
+    """Keep what stays anyway out of garbage collections: older nilearn makes many."""
+    gc.freeze()
 
 
 @pytest.fixture

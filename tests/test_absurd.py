@@ -34,8 +34,11 @@ from mvpa_kfda.inference.permutation import permute_labels
 PACKAGE = str(Path(mvpa_kfda.__file__).parent)
 X, Y = entries.DATA[:, :, 0], entries.NAMES
 N = len(Y)
-STRINGS = np.dtypes.StringDType()
-STRINGS_NA = np.dtypes.StringDType(na_object=np.nan)
+#: Strings of any length came with NumPy 2. Before it, arrays of objects hold them.
+STRINGS = STRINGS_NA = np.dtype(object)
+if hasattr(np.dtypes, "StringDType"):
+    STRINGS = np.dtypes.StringDType()
+    STRINGS_NA = np.dtypes.StringDType(na_object=np.nan)
 
 
 # ------------------------------------------------------------------- absurd values

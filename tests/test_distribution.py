@@ -80,10 +80,16 @@ def test_every_step_of_the_checks_is_a_function():
 
 
 def test_tests_of_the_oldest_versions_are_there():
-    (names,) = re.findall(r"tests/test_{(.*)}\.py", RUN)
-    assert len(names.split(",")) > 4
-    for name in names.split(","):
+    names = ",".join(re.findall(r"tests/test_{(.*)}\.py", RUN)).split(",")
+    assert len(names) == len(set(names)) > 4
+    for name in names:
         assert (ROOT / "tests" / f"test_{name}.py").exists(), name
+
+
+def test_a_workflow_runs_all_tests_with_the_oldest_versions():
+    jobs = read_yaml(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]
+    ((name, value),) = jobs["oldest"]["env"].items()
+    assert f'if [ "${{{name}:-}}" = {value} ]' in RUN
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -185,7 +185,8 @@ class FullNull(Null):
         # batches cannot change the rounding.
         total, squares = np.zeros((2, *self.observed.shape))
         for _, scores in self.rows():
-            for distance in scores - self.observed:
+            # NumPy before 2 would take the difference from one number in float32.
+            for distance in np.subtract(scores, self.observed, dtype=float):
                 total += distance
                 squares += distance * distance
         n = self.n_permutations + 1
