@@ -444,7 +444,7 @@ class TestGroup:
         speed.main()
         (rows,), _ = read_tables(path)
         first_words = [row[0].split()[0] for row in rows[1:]]
-        assert first_words == ["20", "20", *["One"] * 9]
+        assert first_words == ["20", "20", "20", *["One"] * 9]
         assert "999 second-level permutations, prevalence" in rows[1][0]
         assert all(float(row[3].split()[0]) > 0 for row in rows[1:])
 
