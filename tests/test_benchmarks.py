@@ -1,5 +1,6 @@
 """The benchmarks in the documentation: their sums, and small runs of them."""
 
+import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import RBF, KernelFDA, Ridge
 from reference import fit
@@ -442,7 +444,7 @@ class TestGroup:
         speed.main()
         (rows,), _ = read_tables(path)
         first_words = [row[0].split()[0] for row in rows[1:]]
-        assert first_words == ["20", "20", *["One"] * 9]
+        assert first_words == ["20", "20", "20", *["One"] * 9]
         assert "999 second-level permutations, prevalence" in rows[1][0]
         assert all(float(row[3].split()[0]) > 0 for row in rows[1:])
 
@@ -459,33 +461,73 @@ class TestGroup:
 # ------------------------------------------------------------------- ratios of times
 
 
+#: Scripts with --check: all but the one whose tables state no ratios.
+CHECKED = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
+CHECKED = sorted(CHECKED - {"calibration"})
+
+
 class TestRatios:
     """What --check compares, and when it fails."""
 
     @pytest.fixture
     def table(self, tmp_path):
         path = tmp_path / "results.rst"
-        rows = [
-            ("a", "1 s", "other: 2 s", "0.5 of its time"),
-            ("b", "1 s", "slow: 10 s", "10 times faster"),
-            ("b", "1 s", "quick: 4 s", "4.0 times as fast"),
+        tables = [
+            [
+                ("Problem", "mvpa_kfda", "Against", "Ratio"),
+                ("a", "1 s", "other: 2 s", "0.5 of its time"),
+                ("b", "1 s", "slow: 10 s", "10 times faster"),
+                ("b", "1 s", "quick: 4 s", "4.0 times as fast"),
+                ("c", "1 s", "", ""),
+            ],
+            [
+                ("Data", "Faster than LDA", "Of another's"),
+                ("a", "2,500 (5 s \\*)", "2.5e+02 times"),
+            ],
         ]
-        path.write_text(
-            "".join(
-                f"   * - {a}\n     - {b}\n     - {c}\n     - {d}\n"
-                for a, b, c, d in rows
-            )
-        )
+        list_table = import_module("bench_paper").list_table
+        lines = [line for head, *rows in tables for line in list_table(head, rows)]
+        path.write_text("\n".join(["Text - with a dash.", "", *lines]))
         return path
 
-    def test_reads_what_is_stated(self, ratios, table):
-        cases = {("a", ""): 0.5, ("b", "slow"): 0.1, ("b", "quick"): 0.25}
-        for (problem, against), stated in cases.items():
-            case = ratios.Case(problem, None, None, against)
-            assert_allclose(ratios.read_stated(table, case), stated, rtol=1e-12)
-        for problem, n in (("b", 2), ("c", 0)):
-            with pytest.raises(ValueError, match=f"has {n} rows of '{problem}'"):
-                ratios.read_stated(table, ratios.Case(problem, None, None))
+    @pytest.mark.parametrize(
+        ("problem", "options", "stated"),
+        [
+            ("a", {}, 0.5),
+            ("b", {"against": "slow"}, 0.1),
+            ("b", {"against": "quick"}, 0.25),
+            ("a", {"column": "Faster than LDA"}, 1 / 2500),
+            ("a", {"column": "Of another's"}, 250),
+        ],
+    )
+    def test_reads_what_is_stated(self, ratios, table, problem, options, stated):
+        case = ratios.Case(problem, None, None, **options)
+        assert_allclose(ratios.read_stated(table, case), stated, rtol=1e-12)
+
+    @pytest.mark.parametrize(
+        ("case", "message"),
+        [
+            (("b",), "has 2 rows of 'b | Ratio'"),
+            (("d",), "has 0 rows of 'd | Ratio'"),
+            (("a", None, None, "quick"), "has 0 rows of 'a | quick | Ratio'"),
+            (("c",), "states no ratio for 'c | Ratio'"),
+        ],
+    )
+    def test_one_row_has_to_state_it(self, ratios, table, case, message):
+        case = ratios.Case(*case, *[None] * (3 - len(case)))
+        with pytest.raises(ValueError, match=re.escape(message)):
+            ratios.read_stated(table, case)
+
+    def test_reads_all_tables(self, ratios):
+        for path in FOLDER.glob("results_*.rst"):
+            text = path.read_text("utf-8")
+            found = ratios.read_tables(re.sub(r"``|\\(?=\*)", "", text))
+            # But for first cells: those that begin with (a) are lists to docutils.
+            cells, expected = (
+                [[row[1:] for row in table] for table in tables]
+                for tables in (found, read_tables(path)[0])
+            )
+            assert cells == expected
 
     @pytest.mark.parametrize(
         ("seconds", "failures"),
@@ -511,7 +553,8 @@ class TestRatios:
 
     def test_takes_the_fastest_runs_in_turn(self, ratios, monkeypatch):
         calls, clock = [], [0.0]
-        lasting = {"ours": iter([3.0, 2.0]), "theirs": iter([8.0, 10.0])}
+        # A turn of ours is two runs long, as one does not fill it.
+        lasting = {"ours": iter([0.125, 3.0, 0.0625, 2.0]), "theirs": iter([8.0, 10.0])}
 
         def side(name):
             def run():
@@ -520,18 +563,50 @@ class TestRatios:
 
             return run
 
-        monkeypatch.setattr(ratios.time, "perf_counter", lambda: clock[0])
+        monkeypatch.setattr(ratios.time, "process_time", lambda: clock[0])
         case = ratios.Case("a", side("ours"), side("theirs"), times=5)
-        assert_allclose(ratios.measure(case, 2), 2 / (8 * 5), rtol=1e-12)
-        assert calls == ["ours", "theirs"] * 2
+        assert_allclose(ratios.measure(case, 2), 0.0625 / (8 * 5), rtol=1e-12)
+        assert calls == ["ours", "ours", "theirs"] * 2
 
-    @pytest.mark.parametrize("name", ["betas", "epochs", "metrics"])
+    def test_memory_is_told_by_the_sides(self, ratios):
+        case = ratios.Case("a", lambda: 3.0, lambda: 12.0, measured=ratios.told)
+        assert ratios.measure(case, 1) == 0.25
+
+    def test_measures_with_one_thread(self, ratios, table, monkeypatch):
+        threads = []
+
+        def measure(*args):
+            threads.extend(pool["num_threads"] for pool in threadpool_info())
+            return 0.5
+
+        monkeypatch.setattr(ratios, "measure", measure)
+        with threadpool_limits(2):
+            ratios.check(table, [ratios.Case("a", None, None)])
+        assert set(threads) == {1}
+
+    @pytest.mark.parametrize("name", CHECKED)
     def test_cases_are_rows_of_the_tables(self, ratios, name, monkeypatch):
         script = import_module(f"bench_{name}")
         if name == "betas":
             monkeypatch.setattr(script, "make_run", lambda box: (None, None, None))
-        for case in script.quick_cases():
-            assert 0 < ratios.read_stated(script.RESULTS, case) < 4
+        if name == "group":
+            small = script.make_result(0, 1, script.BOX)
+            monkeypatch.setattr(script, "make_result", lambda *_: small)
+        cases = script.quick_cases()
+        assert cases
+        for case in cases:
+            assert 0 < ratios.read_stated(script.RESULTS, case) < 40
+
+    @pytest.mark.parametrize("name", CHECKED)
+    def test_scripts_end_with_what_fails(self, ratios, name, monkeypatch, capsys):
+        script = import_module(f"bench_{name}")
+        cases = [ratios.Case("a", lambda: 2.0, lambda: 1.0, measured=ratios.told)]
+        monkeypatch.setattr(script, "quick_cases", lambda: cases)
+        monkeypatch.setattr(ratios, "read_stated", lambda path, case: 1.0)
+        monkeypatch.setattr("sys.argv", [f"bench_{name}", "--check"])
+        with pytest.raises(SystemExit, match="Ratios that fail: 1"):
+            script.main()
+        assert capsys.readouterr().out.startswith("FAILS: a | Ratio: 2 of")
 
 
 # ----------------------------------------------------------------------- single trials

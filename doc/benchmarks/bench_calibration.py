@@ -3,7 +3,8 @@
 Run ``python doc/benchmarks/bench_calibration.py``; it takes about 15 minutes with one
 thread and rewrites ``results_calibration.rst`` beside it, which the documentation
 includes. ``--quick`` takes few data sets, ``--out`` says where to write. What is
-simulated and tested is in ``calibration_studies.py``.
+simulated and tested is in ``calibration_studies.py``. There is no ``--check``: what few
+data sets can show, the slow tests show.
 """
 
 import argparse

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from mne.stats import permutation_cluster_1samp_test, permutation_t_test
 from nibabel import Nifti1Image
 from nilearn.maskers import NiftiMasker
 from nilearn.mass_univariate import permuted_ols
+from ratios import CHECK_HELP, Case, check, end
 from scipy.ndimage import gaussian_filter
 from scipy.sparse import coo_array, triu
 from scipy.stats import t
@@ -48,6 +50,8 @@ from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
 RESULTS = Path(__file__).with_name("results_group.rst")
 BOX, QUICK_BOX = (40, 30, 25), (8, 6, 5)
 N_SUBJECTS, N_TRIALS, FWHM_VOXELS = 20, 40, 3
+#: Permuted maps of a subject, second-level permutations, and sign flips.
+N_FIRST, N_SECOND, N_FLIPS = 100, 10_000, 1000
 #: Method and correction of the cases of (a).
 CASES = (
     ("prevalence", "max"),
@@ -109,19 +113,35 @@ def run_case(number, folder, n_permutations):
     print(json.dumps([seconds, before, peak(), smallest]))
 
 
-def plain_seconds(results, n_permutations, reduce, some=50):
-    """Extrapolate the time of so many second-level permutations, one after another."""
+def plainly(results, reduce, some=50):
+    """Return a function that makes some second-level permutations one by one."""
     maps = [np.vstack([r.scores[np.newaxis], r.null]) for r in results]
     rng = np.random.default_rng(0)
     observed = reduce([each[0] for each in maps], axis=0)
-    count, maxima = np.zeros(len(observed), int), []
-    start = time.perf_counter()
-    for _ in range(some):
-        drawn = [each[rng.integers(len(each))] for each in maps]
-        permuted = reduce(drawn, axis=0)
-        count += permuted >= observed
-        maxima.append(permuted.max())
-    return (time.perf_counter() - start) / some * n_permutations
+
+    def permute():
+        count, maxima = np.zeros(len(observed), int), []
+        for _ in range(some):
+            drawn = [each[rng.integers(len(each))] for each in maps]
+            permuted = reduce(drawn, axis=0)
+            count += permuted >= observed
+            maxima.append(permuted.max())
+
+    return permute
+
+
+def plain_seconds(results, n_permutations, reduce, some=50):
+    """Extrapolate the time of so many second-level permutations, one after another."""
+    seconds = medians(1, plain=plainly(results, reduce, some))["plain"]
+    return seconds / some * n_permutations
+
+
+def words_of_a(n_first, n_voxels, n_permutations, method, correction):
+    """Word a case of (a)."""
+    return (
+        f"{N_SUBJECTS} subjects x {n_first} x {n_voxels:,} voxels, {n_permutations:,} "
+        f"second-level permutations, {method}, correction {correction!r}"
+    )
 
 
 def part_a(table, results, n_permutations):
@@ -140,9 +160,7 @@ def part_a(table, results, n_permutations):
             done = subprocess.run(command, stdout=-1, check=True)
             seconds, before, after, _ = json.loads(done.stdout)
             table.append(
-                f"{len(results)} subjects x {n_first} x {n_voxels:,} voxels, "
-                f"{n_permutations:,} second-level permutations, {method}, "
-                f"correction {correction!r}",
+                words_of_a(n_first, n_voxels, n_permutations, method, correction),
                 f"{seconds:.1f} s with loading, {after / 1e3:.2f} GB, of which "
                 f"libraries {before / 1e3:.2f} GB",
                 f"one permutation after another, without correcting: "
@@ -184,39 +202,40 @@ def by_nilearn(differences, masker, correction, n_flips):
     )
 
 
-def part_b(table, results, n_flips):
-    """Compare sign flips of this package with those of the libraries."""
+def flipping(results, name, n_flips):
+    """Return the problem in words, and functions that flip signs by each library."""
     differences = np.stack([result.scores - 0.5 for result in results])
     space = results[0].geometry
     graph = grid_to_graph(*space.mask.shape)
     mask = Nifti1Image(space.mask.astype(np.uint8), space.affine)
     masker = NiftiMasker(mask, standardize=None).fit()
+    options = {"n_permutations": n_flips, "threshold": LEVEL, "random_state": 0}
+    words = (
+        f"{len(results)} subjects, {space.n_positions:,} voxels, {n_flips:,} sign "
+        f"flips, correction {name!r}"
+    )
+    return words, {
+        "ours": partial(group_inference, results, "t", name, **options),
+        "MNE-Python": partial(by_mne, differences, graph, name, n_flips),
+        "nilearn": partial(by_nilearn, differences, masker, name, n_flips),
+    }
+
+
+def part_b(table, results, n_flips):
+    """Compare sign flips of this package with those of the libraries."""
     for name in FLIPPED:
+        words, sides = flipping(results, name, n_flips)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            seconds = medians(
-                1,
-                ours=lambda name=name: group_inference(
-                    results,
-                    "t",
-                    name,
-                    threshold=LEVEL,
-                    n_permutations=n_flips,
-                    random_state=0,
-                ),
-                mne=lambda name=name: by_mne(differences, graph, name, n_flips),
-                nilearn=lambda name=name: by_nilearn(
-                    differences, masker, name, n_flips
-                ),
+            seconds = medians(1, **sides)
+        own = seconds.pop("ours")
+        for library, theirs in seconds.items():
+            table.append(
+                words,
+                f"{own:.2f} s",
+                f"{library}: {theirs:.1f} s",
+                f"{own / theirs:.2g}",
             )
-        own, mne, nilearn = seconds.values()
-        table.append(
-            f"{len(results)} subjects, {space.n_positions:,} voxels, {n_flips:,} sign "
-            f"flips, correction {name!r}",
-            f"{own:.2f} s",
-            f"MNE-Python {mne:.1f} s, nilearn {nilearn:.1f} s",
-            f"{own / mne:.2g} and {own / nilearn:.2g}",
-        )
 
 
 def part_c(table, box, n_permutations):
@@ -242,11 +261,32 @@ def part_c(table, box, n_permutations):
         )
 
 
+def quick_cases():
+    """Return what --check compares with the table.
+
+    Results are in memory: loading them, about a sixth of the time of (a), is left out.
+    """
+    results = [make_result(seed, N_FIRST, BOX) for seed in range(N_SUBJECTS)]
+    n_voxels, some = results[0].scores.size, 500
+    options = {"n_permutations": N_SECOND, "random_state": 0}
+    second_level = Case(
+        words_of_a(N_FIRST, n_voxels, N_SECOND, *CASES[0]),
+        partial(group_inference, results, *CASES[0], **options),
+        plainly(results, np.min, some),
+        times=N_SECOND / some,
+    )
+    words, sides = flipping(results, "cluster", N_FLIPS)
+    ours = sides.pop("ours")
+    flips = [Case(words, ours, side, library) for library, side in sides.items()]
+    return [second_level, *flips]
+
+
 def main():
     """Run the parts and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few voxels")
     parser.add_argument("--out", type=Path, help="where to write the table")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     parser.add_argument("--case", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--permutations", type=int, help=argparse.SUPPRESS)
@@ -255,9 +295,12 @@ def main():
         if args.case is not None:
             run_case(args.case, args.folder, args.permutations)
             return
+        if args.check:
+            warnings.simplefilter("ignore")  # as in part_b
+            end(check(RESULTS, quick_cases()))
         box = QUICK_BOX if args.quick else BOX
         n_first, n_second, n_flips = (
-            (20, 999, 200) if args.quick else (100, 10_000, 1000)
+            (20, 999, 200) if args.quick else (N_FIRST, N_SECOND, N_FLIPS)
         )
         results = [make_result(seed, n_first, box) for seed in range(N_SUBJECTS)]
         table = Table()

@@ -23,11 +23,13 @@ import re
 import subprocess
 import sys
 import time
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from bench_epochs import Table
+from ratios import CHECK_HELP, Case, check, end, told
 from threadpoolctl import threadpool_info
 
 from mvpa_kfda import Nystrom, cross_validate
@@ -85,22 +87,42 @@ def peak():
     )
 
 
+def measure_case(number, n_trials):
+    """Run one case of (a) in a process of its own; return what it prints."""
+    command = [sys.executable, __file__, "--case", str(number)]
+    done = subprocess.run([*command, "--trials", str(n_trials)], stdout=-1, check=True)
+    return json.loads(done.stdout)
+
+
+def matrix_size(n_trials):
+    """Return the GB of a matrix of the kernel of all trials."""
+    return 8e-9 * n_trials**2
+
+
+def words_of_a(number, n_trials):
+    """Word a case of (a)."""
+    kernel, r, n_permutations = CASES[number]
+    landmarks = f"{r} landmarks" if r else "no approximation"
+    return (
+        f"(a) {n_trials:,} trials, {N_FEATURES} features, 2 classes, 10 folds, "
+        f"{kernel} kernel, {landmarks}, {n_permutations or 'no'} permutations"
+    )
+
+
+def words_of_b(n_trials, sampling, r):
+    """Word a case of (b)."""
+    return f"(b) {n_trials:,} trials, {sampling}, {r} landmarks"
+
+
 def part_a(table, n_trials):
     """Measure all cases, each in a process of its own."""
-    matrix = 8e-9 * n_trials**2
-    for number, (kernel, r, n_permutations) in enumerate(CASES):
-        command = [sys.executable, __file__, "--case", str(number)]
-        done = subprocess.run(
-            [*command, "--trials", str(n_trials)], stdout=-1, check=True
-        )
-        seconds, before, after, accuracy = json.loads(done.stdout)
-        landmarks = f"{r} landmarks" if r else "no approximation"
+    matrix = matrix_size(n_trials)
+    for number in range(len(CASES)):
+        seconds, before, after, accuracy = measure_case(number, n_trials)
         table.append(
-            f"(a) {n_trials:,} trials, {N_FEATURES} features, 2 classes, 10 folds, "
-            f"{kernel} kernel, {landmarks}, {n_permutations or 'no'} permutations: "
-            f"accuracy {accuracy:.3f}",
-            f"{seconds:.1f} s, {after / 1e3:.2f} GB, of which libraries and data "
-            f"{before / 1e3:.2f} GB",
+            words_of_a(number, n_trials),
+            f"accuracy {accuracy:.3f}, {seconds:.1f} s, {after / 1e3:.2f} GB, of which "
+            f"libraries and data {before / 1e3:.2f} GB",
             f"the (n, n) matrix alone: {matrix:.3g} GB",
             ratio(matrix, after / 1e3, "its memory"),
         )
@@ -127,12 +149,34 @@ def part_b(table, n_trials):
             difference = found.class_scores - exact.class_scores
             error = np.sqrt(np.mean(difference**2)) / exact.class_scores.std()
             table.append(
-                f"(b) {n_trials:,} trials, {sampling}, {r} landmarks: relative error "
-                f"{error:.2g}",
-                f"accuracy {found.scores:.3f}, {seconds:.2f} s",
+                words_of_b(n_trials, sampling, r),
+                f"accuracy {found.scores:.3f}, relative error {error:.2g}, "
+                f"{seconds:.2f} s",
                 f"exact: accuracy {exact.scores:.3f}, {exact_seconds:.2f} s",
                 ratio(exact_seconds, seconds, "its time"),
             )
+
+
+def quick_cases():
+    """Return what --check compares with the table: memory, and both samplings."""
+    X, y = simulate(N_EXACT)
+    decode = partial(cross_validate, X, y, kernel="rbf", cv=10)
+    some, *_ = (number for number, case in enumerate(CASES) if case[2])
+    needed = cache(partial(measure_case, some, N_TRIALS))  # it is the same every time
+    memory = Case(
+        words_of_a(some, N_TRIALS),
+        lambda: needed()[2] / 1e3,
+        lambda: matrix_size(N_TRIALS),
+        measured=told,
+    )
+    return [memory] + [
+        Case(
+            words_of_b(N_EXACT, sampling, 500),
+            partial(decode, approx=Nystrom(500, sampling)),
+            decode,
+        )
+        for sampling in SAMPLING
+    ]
 
 
 def main():
@@ -140,12 +184,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few trials")
     parser.add_argument("--out", type=Path, help="where to write the table")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     parser.add_argument("--case", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trials", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case is not None:
         run_case(args.case, args.trials)
         return
+    if args.check:
+        end(check(RESULTS, quick_cases()))
     table = Table()
     part_a(table, 5_000 if args.quick else N_TRIALS)
     part_b(table, 800 if args.quick else N_EXACT)

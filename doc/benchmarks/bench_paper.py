@@ -37,6 +37,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from ratios import CHECK_HELP, Case, check, end
 from scipy.linalg import eig
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
@@ -49,6 +50,8 @@ from mvpa_kfda.kfda.folds import make_folds
 RESULTS = Path(__file__).with_name("results_paper.rst")
 #: What the paper says of cross-validation and of permutations: "up to".
 CLAIMS = {"cv": 1_000, "permutations": 10_000}
+#: The head of a method's column.
+FASTER = "Faster than {}"
 
 
 @dataclass(frozen=True)
@@ -290,13 +293,15 @@ def run(sizes):
     return found
 
 
+def problem_words(n_classes, n, p, n_permutations):
+    """Word the problem of a case."""
+    words = f"{n_classes} classes, {n} trials, {p} features"
+    return words + f", {n_permutations} permutations" * bool(n_permutations)
+
+
 def words(measured):
     """Word one case as a row of the table."""
-    n_classes, n, p, n_permutations = measured.case
-    problem = f"{n_classes} classes, {n} trials, {p} features"
-    if n_permutations:
-        problem += f", {n_permutations} permutations"
-    cells = [problem, f"{1e3 * measured.direct:.3g} ms"]
+    cells = [problem_words(*measured.case), f"{1e3 * measured.direct:.3g} ms"]
     for name, speed in measured.speed.items():
         mark = "" if measured.share[name] == 1 else " \\*"
         cells.append(f"{thousands(speed)} ({duration(measured.refit[name])}{mark})")
@@ -365,7 +370,7 @@ def write(found, path):
         "the first few models, of which all take equally long).",
         "",
     ]
-    header = ["Problem", "Direct", *METHODS]
+    header = ["Problem", "Direct", *map(FASTER.format, METHODS)]
     lines += list_table(header, [words(m) for part in found.values() for m in part])
     path.write_text("\n".join(lines), encoding="utf-8")
 
@@ -420,12 +425,47 @@ def plot_permuted(ax, cases):
     ax.set(xlabel="features; permutations", xlim=(-0.5, len(cases) - 0.5))
 
 
+#: What --check compares with the table: cases, methods, and how many models are fitted.
+CHECKED = (
+    ((5, 1000, 316, 0), "LDA", 10),
+    ((5, 1000, 1000, 0), "KernelFDA", 10),
+    ((5, 1000, 100, 100), "KernelFDA", 100),
+    ((5, 100, 100, 100), "KernelFDA", 100),
+)
+
+
+def quick_cases():
+    """Return what --check compares with the table."""
+    cases = []
+    for case, name, n_fitted in CHECKED:
+        problem = Problem(*case, seed=0)
+        problem.labels  # noqa: B018 - as in measure
+
+        def refit(problem=problem, method=METHODS[name], n_fitted=n_fitted):
+            for job in range(n_fitted):
+                problem.refit(method, job)
+
+        cases.append(
+            Case(
+                problem_words(*case),
+                problem.direct,
+                refit,
+                column=FASTER.format(name),
+                times=problem.n_jobs / n_fitted,
+            )
+        )
+    return cases
+
+
 def main(argv=None):
     """Run the simulation and write the table and the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few small problems")
     parser.add_argument("--out", type=Path, help="where to write the table")
+    parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     args = parser.parse_args(argv)
+    if args.check:
+        end(check(RESULTS, quick_cases()))
     start = time.perf_counter()
     with threadpool_limits(1):
         found = run(QUICK if args.quick else FULL)

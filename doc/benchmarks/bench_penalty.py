@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import ratios
 from bench_epochs import medians
 from bench_paper import duration, list_table, machine
 from scipy.signal import lfilter
@@ -215,50 +216,67 @@ def check_equal(X, y):
     np.testing.assert_allclose(ours.scores, theirs, rtol=0, atol=1e-12)
 
 
-def times(n_runs):
-    """Return the rows of the table of run times."""
-    X, y, _ = TIMED.draw(0)
-    check_equal(X, y)
+#: What is timed in words, and what its time is compared with.
+TIMES = {
+    "fixed": ("``reg=0.3``", None),
+    "loo": ("``Tuned``, leave-one-out inside", "fixed"),
+    "fifths": ("``Tuned``, 5 folds inside, by accuracy", "fixed"),
+    "grid": ("``GridSearchCV(KernelFDA())``, 5 folds inside, refitted", "fixed"),
+    "grid_loo": (
+        "the same, leave-one-out inside, extrapolated from one of the 10 outer folds",
+        "fixed",
+    ),
+    "fixed_100": ("``reg=0.3``, 100 permutations", None),
+    "loo_100": ("``Tuned``, leave-one-out inside, 100 permutations", "fixed_100"),
+}
+OF_FIXED = "Of a fixed penalty's"
+
+
+def timed(X, y):
+    """Return functions by their names in `TIMES`, but for the one extrapolated."""
     lambdas = [Ridge(lam) for lam in GRID]
 
     def ours(reg, n_permutations=0):
         options = {"n_permutations": n_permutations, "random_state": 0}
         return lambda: cross_validate(X, y, reg=reg, cv=OUTER, **options)
 
+    return {
+        "fixed": ours(0.3),
+        "loo": ours(Tuned(lambdas)),
+        "fifths": ours(Tuned(lambdas, "accuracy", INNER)),
+        "fixed_100": ours(0.3, 100),
+        "loo_100": ours(Tuned(lambdas), 100),
+        "grid": lambda: cross_val_score(search(INNER), X, y, cv=OUTER),
+    }
+
+
+def times(n_runs):
+    """Return the rows of the table of run times."""
+    X, y, _ = TIMED.draw(0)
+    check_equal(X, y)
+
     def one_outer_fold():
         train, _ = next(OUTER.split(X, y))
         search(LeaveOneOut()).fit(X[train], y[train])
 
-    seconds = medians(
-        n_runs,
-        fixed=ours(0.3),
-        loo=ours(Tuned(lambdas)),
-        fifths=ours(Tuned(lambdas, "accuracy", INNER)),
-        fixed_100=ours(0.3, 100),
-        loo_100=ours(Tuned(lambdas), 100),
-        grid=lambda: cross_val_score(search(INNER), X, y, cv=OUTER),
-    )
-    seconds |= {f"grid_{k}": v for k, v in medians(1, loo=one_outer_fold).items()}
+    seconds = medians(n_runs, **timed(X, y)) | medians(1, grid_loo=one_outer_fold)
     seconds["grid_loo"] *= OUTER.get_n_splits()
-    rows = [("What", "Time", "Of a fixed penalty's")]
-    for name, words, base in (
-        ("fixed", "``reg=0.3``", None),
-        ("loo", "``Tuned``, leave-one-out inside", "fixed"),
-        ("fifths", "``Tuned``, 5 folds inside, by accuracy", "fixed"),
-        ("grid", "``GridSearchCV(KernelFDA())``, 5 folds inside, refitted", "fixed"),
-        (
-            "grid_loo",
-            "the same, leave-one-out inside, extrapolated from one of the 10 outer "
-            "folds",
-            "fixed",
-        ),
-        ("fixed_100", "``reg=0.3``, 100 permutations", None),
-        ("loo_100", "``Tuned``, leave-one-out inside, 100 permutations", "fixed_100"),
-    ):
+    rows = [("What", "Time", OF_FIXED)]
+    for name, (words, base) in TIMES.items():
         ratio = "" if base is None else f"{seconds[name] / seconds[base]:.3g} times"
         rows.append((words, duration(seconds[name]), ratio))
         print(" | ".join(rows[-1]), flush=True)
     return rows
+
+
+def quick_cases():
+    """Return what --check compares with the table: what ``Tuned`` costs."""
+    sides = timed(*TIMED.draw(0)[:2])
+    rows = ((name, *TIMES[name]) for name in ("loo", "fifths", "loo_100"))
+    return [
+        ratios.Case(words, sides[name], sides[base], column=OF_FIXED)
+        for name, words, base in rows
+    ]
 
 
 # ------------------------------------------------------------------ real recordings
@@ -349,7 +367,10 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="few data sets")
     parser.add_argument("--out", type=Path, help="where to write the tables")
     parser.add_argument("--real", type=Path, metavar="DIR", help="real recordings")
+    parser.add_argument("--check", action="store_true", help=ratios.CHECK_HELP)
     args = parser.parse_args(arguments)
+    if args.check:
+        ratios.end(ratios.check(RESULTS, quick_cases()))
     with threadpool_limits(1):
         if args.real:
             print_real(args.real)

@@ -303,7 +303,7 @@ def main(arguments=None):
     table = Table()
     with threadpool_limits(1):
         if args.check:
-            end(check(RESULTS, quick_cases(), n_runs=Sizes.runs))
+            end(check(RESULTS, quick_cases()))
         for shape in SHAPES.values():
             check_equal(shape)
         for name, part in PARTS.items():

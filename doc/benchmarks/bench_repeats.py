@@ -23,11 +23,12 @@ regroupings decoded by scikit-learn's shrinkage LDA.
 import argparse
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import ratios
 from bench_epochs import medians
 from bench_paper import duration, list_table, machine
 from scipy.signal import lfilter
@@ -41,7 +42,9 @@ from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 
-FOLDER = Path(__file__).parent
+#: The tables of times, and of noise.
+RESULTS = Path(__file__).with_name("results_repeats_speed.rst")
+NOISE = "results_repeats.rst"
 ALPHA, CONFIDENCE, N_PERMUTATIONS = 0.05, 0.99, 19
 N_SETS, N_RUNS, N_FEATURES = 3, 3, 6
 #: Data sets that are decoded at once.
@@ -294,6 +297,11 @@ class Size:
     #: How often everything is timed.
     runs: int = 3
 
+    def words(self, permutations):
+        """Word the problem with its permutations in words."""
+        trials = f"{self.n} x {self.p} x {self.n_times}"
+        return f"{trials}, k = {self.k}, r = {self.r}, {permutations}"
+
 
 QUICK_SIZE = Size(n=60, p=4, n_times=3, k=2, r=4, timed=(1, 2), asked=5, runs=1)
 
@@ -328,8 +336,8 @@ def lda_loop(X, y, r, k):
     return scores.mean(axis=0)
 
 
-def measure_speed(size):
-    """Return the rows of the table of times."""
+def sides(size):
+    """Return how the package decodes with permutations, and the loop without any."""
     rng = np.random.default_rng(0)
     y = np.arange(size.n) % 2
     X = rng.standard_normal((size.n, size.p, size.n_times))
@@ -340,38 +348,53 @@ def measure_speed(size):
         options["n_permutations"] = n_permutations
         decode_arrays(X, y, random_state=0, verbose=False, **options)
 
+    return decode, partial(lda_loop, X, y, size.looped, size.k)
+
+
+def measure_speed(size):
+    """Return the rows of the table of times."""
+    decode, looped = sides(size)
     calls = {str(n): partial(decode, n) for n in (0, *size.timed)}
-    looped = partial(lda_loop, X, y, size.looped, size.k)
     seconds = medians(size.runs, loop=looped, **calls)
     loop = seconds["loop"] * size.r / size.looped
     fewer, more = (seconds[str(n)] for n in size.timed)
     each = (more - fewer) / (size.timed[1] - size.timed[0])
     permuted = more + each * (size.asked - size.timed[1])
-    problem = f"{size.n} x {size.p} x {size.n_times}, k = {size.k}, r = {size.r}"
     refitted = loop * (size.asked + 1)
     scaled = f"{size.looped} repeats, times {size.r / size.looped:g}"
     return [
         [
-            f"{problem}, no permutations",
+            size.words("no permutations"),
             duration(seconds["0"]),
             f"shrinkage LDA: {duration(loop)} ({scaled})",
             f"{seconds['0'] / loop:.3f} of its time",
         ],
         [
-            f"{problem}, {size.timed[1]} permutations",
+            size.words(f"{size.timed[1]} permutations"),
             duration(more),
             f"the same loop {size.timed[1] + 1} times: "
             f"{duration(loop * (size.timed[1] + 1))}",
             f"{more / loop / (size.timed[1] + 1):.3f} of its time",
         ],
         [
-            f"{problem}, {size.asked} permutations",
+            size.words(f"{size.asked} permutations"),
             f"{duration(permuted)} (of {' and '.join(map(str, size.timed))})",
             f"the same loop {size.asked + 1} times: {duration(refitted)}",
             f"{permuted / refitted:.3f} of its time",
         ],
-        [f"{problem}, each further permutation", duration(each), "", ""],
+        [size.words("each further permutation"), duration(each), "", ""],
     ]
+
+
+def quick_cases():
+    """Return what --check compares with the table of times: fewer times decoded."""
+    size = Size()
+    fewer = replace(size, n_times=30, looped=1)
+    decode, looped = sides(fewer)
+    n = size.timed[1]
+    words = size.words(f"{n} permutations")
+    loops = size.r / fewer.looped * (n + 1)
+    return [ratios.Case(words, partial(decode, n), looped, times=loops)]
 
 
 def write_speed(path, rows):
@@ -398,18 +421,21 @@ def main(arguments=None):
     parser.add_argument("--part", choices=("noise", "speed"), help="one part only")
     parser.add_argument("--quick", action="store_true", help="few data sets")
     parser.add_argument("--out", type=Path, help="the folder to write to")
+    parser.add_argument("--check", action="store_true", help=ratios.CHECK_HELP)
     args = parser.parse_args(arguments)
-    folder = args.out or (None if args.quick else FOLDER)
+    if args.check:
+        ratios.end(ratios.check(RESULTS, quick_cases()))
+    folder = args.out or (None if args.quick else RESULTS.parent)
     with threadpool_limits(1):
         if args.part != "speed":
             true, short = study(4 if args.quick else 1000)
             if folder:
-                write_noise(folder / "results_repeats.rst", true, short)
+                write_noise(folder / NOISE, true, short)
         if args.part != "noise":
             rows = measure_speed(QUICK_SIZE if args.quick else Size())
             print(*map(" | ".join, rows), sep="\n")
             if folder:
-                write_speed(folder / "results_repeats_speed.rst", rows)
+                write_speed(folder / RESULTS.name, rows)
 
 
 if __name__ == "__main__":
