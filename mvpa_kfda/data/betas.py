@@ -191,7 +191,8 @@ def _check_options(options):
         if options[name] is not None:
             options[name] = check_positive(name, options[name])
     scaling = options["signal_scaling"]
-    if scaling is not False and (isinstance(scaling, bool) or scaling != 0):
+    percent = isinstance(scaling, int | float) and scaling == 0
+    if scaling is not False and (isinstance(scaling, bool) or not percent):
         raise ValueError(
             f"Invalid value for 'signal_scaling': {scaling!r}. Allowed: 0, percent of "
             "each voxel's mean over its run; False, the unit of the data."
