@@ -473,6 +473,7 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ({"drift_model": "linear"}, "Invalid value for 'drift_model'"),
         ({"hrf_model": "fir"}, "Invalid value for 'hrf_model'"),
         ({"high_pass": 0}, "Invalid value for 'high_pass'"),
+        ({"high_pass": 0.25}, r"'high_pass': 0.25. Allowed: less than 0\.\d+ Hz"),
         ({"drift_order": 1.5}, "Invalid value for 'drift_order'"),
         ({"slice_time_ref": 2}, "Invalid value for 'slice_time_ref'"),
         ({"signal_scaling": 1}, "Invalid value for 'signal_scaling'"),

@@ -233,6 +233,7 @@ def _find_kernels(hrf_model):
 def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
     """Return the `_RunDesign` of every run."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
+    _check_high_pass(options)
     for i, n in enumerate(lengths):
         name = f"run {i + 1}" if len(lengths) > 1 else "the run"
         run = _RunDesign(
@@ -246,6 +247,17 @@ def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
         check_trials(run.trials, name, n * t_r)
         runs.append(run)
     return runs
+
+
+def _check_high_pass(options):
+    """Refuse drifts that are faster than the scans can show."""
+    high_pass, most = options["high_pass"], 0.5 / options["t_r"]
+    if options["drift_model"] == "cosine" and high_pass >= most:
+        raise ValueError(
+            f"Invalid value for 'high_pass': {high_pass!r}. Allowed: less than "
+            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; what is slower is "
+            "removed."
+        )
 
 
 def _regressors(trials, kernels, frame_times):

@@ -384,7 +384,7 @@ def _along(result, name, part, at):
             )
         return values == part
     ends = part if isinstance(part, list | tuple) else (part, part)
-    numbers = [isinstance(x, Real) and np.isfinite(x) for x in ends]
+    numbers = [isinstance(x, Real) and -np.inf < x < np.inf for x in ends]
     if len(ends) != 2 or not all(numbers) or ends[0] > ends[1]:
         raise ValueError(_wanted(result, at))
     edges = sample_edges(values)

@@ -143,7 +143,8 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
 
     largest = np.nan_to_num(np.abs(maps).max(axis=1))
     flat = flat_axis(volume)
-    views = check_option("views", flat or views or "z", ("x", "y", "z"))
+    views = "z" if views is None else views
+    views = check_option("views", flat or views, ("x", "y", "z"))
     if flat:
         cut_coords = [float(volume.points[0, "xyz".index(flat)])]
     elif cut_coords is None or isinstance(cut_coords, int):
