@@ -404,7 +404,7 @@ def test_features_that_are_no_numbers_are_named():
     model = KernelFDA().fit(X, Y)
     for given in ({"a": 1}, [["a"] * 5] * 36, [[1, 2], [3]], object()):
         for call in (model.predict, model.transform, lambda X: KernelFDA().fit(X, Y)):
-            with pytest.raises((TypeError, ValueError), match="^X must be an array"):
+            with pytest.raises((TypeError, ValueError), match=r"^X must be an array"):
                 call(given)
     masked = np.ma.masked_array(X, mask=X > 1)
     with pytest.raises(ValueError, match="X is a masked array"):

@@ -263,17 +263,28 @@ def _check_high_pass(options):
 def _regressors(trials, kernels, frame_times):
     """Return what nilearn makes of each trial and response, (n_trials, n_scans, k)."""
     columns = [
-        compute_regressor(
-            ([trial.onset], [trial.duration], [1.0]),
-            kernel,
-            frame_times,
-            min_onset=_MIN_ONSET,
-        )[0][:, 0]
+        _regressor(trial, kernel, frame_times)
         for trial in trials.itertuples()
         for kernel in kernels
     ]
     stacked = np.reshape(columns, (len(trials), len(kernels), len(frame_times)))
     return stacked.transpose(0, 2, 1)
+
+
+def _regressor(trial, kernel, frame_times):
+    """Return what nilearn makes of one trial and one response, (n_scans,)."""
+    event = [trial.onset], [trial.duration], [1.0]
+    try:
+        found, _ = compute_regressor(event, kernel, frame_times, min_onset=_MIN_ONSET)
+    except Exception as error:  # of anybody's function
+        if not callable(kernel):
+            raise
+        raise ValueError(
+            f"hrf_model {kernel!r} failed when called as function(t_r, oversampling), "
+            f"which should return the response at times t_r / oversampling apart: "
+            f"{error}"
+        ) from error
+    return found[:, 0]
 
 
 def _design_matrix(run, events, options):
