@@ -483,8 +483,10 @@ def _find_named(names, at, numbers, noun):
 
 def _is_numbers(at, n):
     """Tell whether something is n finite numbers."""
-    several = isinstance(at, list | tuple | np.ndarray) and len(at) == n
-    return several and all(isinstance(x, Real) and np.isfinite(x) for x in at)
+    if isinstance(at, np.ndarray):
+        at = at.tolist()  # of no dimension it has no length
+    several = isinstance(at, list | tuple) and len(at) == n
+    return several and all(isinstance(x, Real) and -np.inf < x < np.inf for x in at)
 
 
 #: How a place is found, by the kind of space.
