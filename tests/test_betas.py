@@ -478,6 +478,11 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ({"slice_time_ref": 2}, "Invalid value for 'slice_time_ref'"),
         ({"signal_scaling": 1}, "Invalid value for 'signal_scaling'"),
         ({"smoothing_fwhm": -1}, "Invalid value for 'smoothing_fwhm'"),
+        ({"smoothing_fwhm": 10**7}, r"'smoothing_fwhm': 1.* up to 100 mm"),
+        (
+            {"hrf_model": lambda t: 1 / 0},
+            "hrf_model <function .* failed when called",
+        ),
         ({"dtype": "int16"}, "Invalid value for 'dtype'"),
         ({"t_r": 0}, "Invalid value for 't_r'"),
         ({"t_r": None}, "t_r is not given, and not all headers"),

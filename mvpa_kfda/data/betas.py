@@ -99,6 +99,8 @@ HRF_MODELS = {
     for n, ending in enumerate(_ENDINGS)
 }
 
+#: A wider kernel smooths everything away, and takes long.
+_WIDEST = 100
 #: Seconds before a run from which on nilearn takes events in.
 _MIN_ONSET = -24
 #: Seconds that a response lasts.
@@ -190,6 +192,11 @@ def _check_options(options):
     for name in ("t_r", "smoothing_fwhm"):
         if options[name] is not None:
             options[name] = check_positive(name, options[name])
+    if (options["smoothing_fwhm"] or 0) > _WIDEST:
+        raise ValueError(
+            f"Invalid value for 'smoothing_fwhm': {options['smoothing_fwhm']!r}. "
+            f"Allowed: None, or up to {_WIDEST} mm; what is wider leaves no pattern."
+        )
     scaling = options["signal_scaling"]
     percent = isinstance(scaling, int | float) and scaling == 0
     if scaling is not False and (isinstance(scaling, bool) or not percent):

@@ -356,10 +356,11 @@ def bootstrap_latency(
     )
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
+    paired = check_flag("paired", paired)
     first, second = _read(results, other, paired, metric, subjects)
     seed = draw_seed(random_state)
     rng = np.random.default_rng(seed)
-    asked = {**asdict(rule), "random_state": seed, "paired": bool(paired)}
+    asked = {**asdict(rule), "random_state": seed, "paired": paired}
     drawn = draw_subjects(rng, len(first.scores), n_bootstraps)
     latency, n_early = _bootstrap(first, drawn, rule, confidence, asked)
     if second is not None:
@@ -393,7 +394,7 @@ def _read(results, other, paired, metric, subjects):
             )
         rest = results.places, results.metric, results.chance
         return _courses(results.subject_scores, *rest), None
-    if other is None and check_flag("paired", paired):
+    if other is None and paired:
         raise ValueError("paired=True needs a second list of results; give other=.")
     if isinstance(_loaded(other), GroupResult):
         raise TypeError("other must be a list of results, not a GroupResult.")
