@@ -5,9 +5,11 @@ or of Python itself comes through, and it ends soon.
 """
 
 import inspect
+import itertools
 import re
 import traceback
 import warnings
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -15,11 +17,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.model_selection import ShuffleSplit
 
 import build
 import entries
 import mvpa_kfda
-from mvpa_kfda import KernelFDA, cross_validate, load_result, simulate_epochs
+from mvpa_kfda import (
+    KernelFDA,
+    bootstrap_latency,
+    check_design,
+    compare,
+    cross_validate,
+    group_inference,
+    load_result,
+    methods_text,
+    searchlight,
+    simulate_epochs,
+    single_trial_betas,
+)
 from mvpa_kfda.inference.clusters import find_clusters, tfce
 from mvpa_kfda.inference.corrections import (
     clusters,
@@ -29,7 +44,7 @@ from mvpa_kfda.inference.corrections import (
     smallest_p_value,
 )
 from mvpa_kfda.inference.null import summarize_null
-from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda import folds
 
 PACKAGE = str(Path(mvpa_kfda.__file__).parent)
 X, Y = entries.DATA[:, :, 0], entries.NAMES
@@ -157,13 +172,43 @@ def of_inference():
     }
 
 
+def of_subjects():
+    """Return what takes results, and what is asked before anything is decoded."""
+    several, others = build.subjects(n=5), [build.result(seed=s) for s in range(9, 14)]
+    pair = {"result_a": several[0], "result_b": build.result(reg=30.0)}
+    flips = {"method": "sign-flip", "n_permutations": 19}
+    short = {"results": several, "n_bootstraps": 100, "min_duration": 0.01}
+    drawn = {"results": several, "n_permutations": 19}
+    onsets = {"onset": 9.0 * np.arange(8), "duration": 1.0, "trial_type": [*"abcaabcb"]}
+    bold = {
+        "imgs": build.volume(500 + RNG.normal(size=(60, 3, 2, 2))),
+        "events": pd.DataFrame(onsets),
+        "mask_img": build.mask(np.ones((3, 2, 2))),
+        "t_r": 2.0,
+    }
+    return {
+        "compare": (compare, pair),
+        "compare by flips": (compare, pair | flips),
+        "compare by both": (compare, pair | flips | {"method": "both"}),
+        "latency": (bootstrap_latency, short),
+        "latency of two": (bootstrap_latency, short | {"other": others}),
+        "prevalence": (group_inference, drawn),
+        "flips": (group_inference, drawn | {"method": "sign-flip", "other": others}),
+        "design": (check_design, {"y": Y, "groups": np.arange(N) % 4}),
+        "betas": (single_trial_betas, bold),
+        "words": (methods_text, {"result": several[0]}),
+    }
+
+
 def of_results():
     made = {kind: build.result(kind) for kind in ("TimeResult", "VolumeResult")}
     made |= {"group": build.group(n=5), "comparison": build.comparison()}
+    names = "save", "pvalues", "to_dataframe", "clusters", "plot", "plot_confusion"
     return {
         f"{kind}.{name}": (getattr(result, name), {})
         for kind, result in made.items()
-        for name in ("save", "pvalues", "to_dataframe", "clusters", "plot")
+        for name in names
+        if hasattr(result, name)
     }
 
 
@@ -218,6 +263,13 @@ def test_functions_of_inference_refuse_in_words(name, tmp_path, monkeypatch):
 def test_entries_refuse_in_words(entry, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a text is the name of a checkpoint
     assert complaints(*of_entry(entry), share=0.2) == {}
+
+
+@pytest.mark.slow
+def test_functions_of_results_refuse_in_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = {name: complaints(*call, 0.3, 2) for name, call in of_subjects().items()}
+    assert {name: texts for name, texts in found.items() if texts} == {}
 
 
 @pytest.mark.slow
@@ -299,9 +351,95 @@ def test_counts_that_take_long_are_told_before():
     many = {"n_permutations": 10**12, "random_state": 0}
     with pytest.raises(ValueError, match=r"permutations .* needs .*TB"):
         cross_validate(X, Y, cv=3, **many)
-    with pytest.raises(ValueError, match=r"n_repeats=1000000000000 .* needs .*TB"):
+    with pytest.raises(ValueError, match=r"n_repeats=1,0{3},0{3},0{3},0{3} .* TB"):
         cross_validate(X, Y, cv=3, n_repeats=10**12)
-    codes = np.arange(28) % 2
-    folds = build.make_folds(2, codes)
-    with pytest.warns(RuntimeWarning, match="To draw 1000001 permutations .* MB and"):
-        permute_labels(codes, 1_000_001, folds=folds, permute="within_folds")
+    design = check_design(Y, n_permutations=10**12)
+    assert [problem.severity for problem in design.problems] == ["error"]
+    with pytest.warns(RuntimeWarning, match="To draw 1,000,001 perm.* MB, and takes"):
+        design = check_design(Y, n_permutations=1_000_001)
+    assert "takes long" in design.problems[0].text
+
+
+@pytest.mark.parametrize("call", [partial(cross_validate, X), check_design])
+def test_folds_that_take_long_are_told_before(call, monkeypatch):
+    monkeypatch.setattr(folds, "_USUAL", 1)
+    message = r"^To draw 101 folds of 36 trials by cv=ShuffleSplit.* takes long .* 101 "
+    with pytest.warns(RuntimeWarning, match=message):
+        call(Y, cv=ShuffleSplit(101, test_size=6, random_state=0))
+    call(Y, cv=ShuffleSplit(100, test_size=6, random_state=0))
+    with pytest.warns(RuntimeWarning, match=message):
+        problems = check_design(Y, cv=ShuffleSplit(101, random_state=0)).problems
+    assert [problem.name for problem in problems] == ["folds"]
+
+
+@pytest.mark.parametrize("n_splits", [3, 10**30])
+def test_splitters_that_say_something_else_than_they_do(n_splits):
+    class Liar(Endless):
+        def get_n_splits(self, *data):
+            return n_splits
+
+    words = "said that there would be 3; it may never end"
+    if n_splits > 3:
+        words = "which test more than 2,000,036 trials"
+    with pytest.raises(ValueError, match=rf"cv=.*Liar.* folds .*{words}"):
+        cross_validate(X, Y, cv=Liar())
+    problems = check_design(Y, cv=Liar()).problems
+    assert re.search(words, problems[0].text)
+
+
+def test_lists_without_an_end():
+    for cv in (itertools.repeat(([0], [1])), itertools.count()):
+        problems = check_design(Y, cv=cv).problems
+        assert [problem.severity for problem in problems] == ["error"]
+    one = build.result()
+    endless = itertools.repeat(one)
+    for call in (group_inference, bootstrap_latency):
+        with pytest.raises(ValueError, match=r"results is of type repeat.* never end"):
+            call(endless)
+    with pytest.raises(ValueError, match=r"subjects is of type count .* never end"):
+        group_inference([one, one], subjects=itertools.count())
+    images = itertools.repeat(entries.on_a_grid(entries.DATA))
+    with pytest.raises(ValueError, match=r"imgs is of type repeat .* never end"):
+        searchlight(images, Y, radius=3.0)
+
+
+def test_features_that_are_no_numbers_are_named():
+    model = KernelFDA().fit(X, Y)
+    for given in ({"a": 1}, [["a"] * 5] * 36, [[1, 2], [3]], object()):
+        for call in (model.predict, model.transform, lambda X: KernelFDA().fit(X, Y)):
+            with pytest.raises((TypeError, ValueError), match=r"^X must be an array"):
+                call(given)
+    masked = np.ma.masked_array(X, mask=X > 1)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.predict(masked)
+
+
+def test_scores_of_labels_of_any_kind():
+    model = KernelFDA().fit(X, Y)
+    accuracy = np.mean(model.predict(X) == Y)
+    assert 0.4 < accuracy < 1
+    for labels in (Y, list(Y), Y.astype(STRINGS), pd.Series(Y, dtype="string")):
+        assert model.score(X, labels) == accuracy
+    weights = np.arange(36.0)
+    weighted = weights[model.predict(X) == Y].sum() / weights.sum()
+    assert model.score(X, Y, weights) == pytest.approx(weighted, rel=1e-12)
+    with pytest.raises(ValueError, match=r"y is missing .* for 1 of 36 trials"):
+        model.score(X, [None, *Y[1:]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([np.nan, *Y[1:]], "y is missing .* for 1 of 36"),
+        ([1, *Y[1:]], "y holds values of type int, str_"),
+        ([[1, 2], [3]] * 18, "y holds values of type list"),
+        (
+            np.ma.masked_array(entries.CODES, np.arange(36) < 2),
+            "y is masked for 2 of 36",
+        ),
+    ],
+)
+def test_labels_that_are_none_are_named(labels, words):
+    for call in (KernelFDA().fit, KernelFDA().fit(X, Y).score, cross_validate):
+        with pytest.raises(ValueError, match=words):
+            call(X, labels)

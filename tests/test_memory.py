@@ -1,5 +1,6 @@
 """What does not fit into memory is refused before anything of its size is made."""
 
+import itertools
 import os
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 
 from mvpa_kfda import RBF, Nystrom, cross_validate, decode_arrays, regress
 from mvpa_kfda.decoding.positions import FeaturePositions
+from mvpa_kfda.group import latency, recombined, statistics
 from mvpa_kfda.group.latency import draw_subjects
 from mvpa_kfda.group.recombined import draw_recombinations
 from mvpa_kfda.group.statistics import draw_labels, draw_signs
-from mvpa_kfda.inference import permutation
+from mvpa_kfda.inference import clusters, permutation
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.utils import memory, parallel
@@ -103,19 +105,19 @@ def no_draw(monkeypatch):
 def test_labels_are_measured_before_they_are_drawn(no_draw, has, function):
     has(10**9)
     data = X if function is decode_arrays else X[..., 0]
-    message = r"^To draw 10{7} permutations for 40 trials needs 1\.2 GB; .* 1 GB of"
+    message = r"^To draw 10,000,000 permutations for 40 trials needs 1\.2 GB; .* 1 GB"
     with pytest.raises(ValueError, match=message):
         function(data, Y, n_permutations=10**7)
     if function is not regress:  # 6 arrangements in each of 10 folds
         has(10**8)
-        with pytest.raises(ValueError, match=r"To draw 60466175 perm.* needs 7\.26 GB"):
+        with pytest.raises(ValueError, match=r"To draw 60,466,175 p.* needs 7\.26 GB"):
             function(data, Y, n_permutations=10**12)
 
 
 def test_what_fits_is_drawn(has):
-    has(3 * 101 * 40)
+    has(3 * 100 * 40)
     assert permute_labels(Y, 100, folds=None).n_permutations == 100
-    with pytest.raises(ValueError, match=r"To draw 101 permutations .* 12.2 kB"):
+    with pytest.raises(ValueError, match=r"To draw 101 permutations .* 12.1 kB"):
         permute_labels(Y, 101, folds=None)
 
 
@@ -164,8 +166,61 @@ def test_values_are_measured_before_they_are_permuted(no_draw, has):
 def test_draws_of_a_group(has, draw):
     has(10**8)
     draw(100)
-    with pytest.raises(ValueError, match=r"^To draw 10{12} (perm|res).* 100 MB of mem"):
+    number = r"1,0{3},0{3},0{3},0{3}"
+    with pytest.raises(ValueError, match=rf"^To draw {number} (perm|res).* 100 MB of"):
         draw(10**12)
+
+
+class Drawn(Exception):
+    """Something has been drawn."""
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: permute_labels(np.arange(60) % 2, n, folds=None),
+        lambda n: draw_signs(60, n),
+        lambda n: draw_labels(40, 40, n),
+        lambda n: draw_recombinations(np.full(20, 100), n),
+        lambda n: draw_recombinations([1001, 1001], n),  # all there are
+        lambda n: draw_subjects(np.random.default_rng(0), 20, n),
+    ],
+)
+def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
+    def batches(*shape):
+        raise Drawn
+
+    for module in (permutation, statistics, recombined, latency):
+        monkeypatch.setattr(module, "batches", batches)
+    message = r"^To draw 1,00\d,00\d .* takes long .*: 100 times .* with 10,000\."
+    with pytest.warns(RuntimeWarning, match=message), pytest.raises(Drawn):
+        draw(1_002_000)
+    with pytest.raises(Drawn):  # as many as a prevalence test takes by itself
+        draw(1_000_000)
+
+
+@pytest.mark.parametrize("size", [1, 70, 10**6])
+def test_parts_of_a_draw_are_those_of_one(monkeypatch, size):
+    monkeypatch.setattr(clusters, "_BATCH", size)
+    codes = np.repeat([0, 1], 30)
+    labels, rng = np.tile(codes, (99, 1)), np.random.default_rng(3)
+    found = permute_labels(codes, 99, folds=None, random_state=3).labels
+    np.testing.assert_array_equal(found[1:], rng.permuted(labels, axis=1))
+    rng = np.random.default_rng(3)
+    signs = rng.choice(np.array([1, -1]), (99, 40))  # all of them differ
+    np.testing.assert_array_equal(draw_signs(40, 99, 3), signs)
+    rng = np.random.default_rng(3)
+    maps = rng.integers(0, [50, 7, 90], (99, 3), np.int32)
+    np.testing.assert_array_equal(draw_recombinations([50, 7, 90], 99, 3), maps)
+    counts = np.random.default_rng(3).multinomial(9, np.full(9, 1 / 9), 99)
+    np.testing.assert_array_equal(
+        draw_subjects(np.random.default_rng(3), 9, 99), counts
+    )
+    everything = draw_labels(3, 4, 10**6)
+    assert len({row.tobytes() for row in everything}) == len(everything) == 34
+    assert (everything.sum(axis=1) == 3).all()
+    maps = [tuple(row) for row in draw_recombinations([2, 3, 2], 10**6)]
+    assert maps == list(itertools.product(range(2), range(3), range(2)))[1:]
 
 
 # ------------------------------------------------------------------------------ workers

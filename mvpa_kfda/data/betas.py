@@ -99,6 +99,8 @@ HRF_MODELS = {
     for n, ending in enumerate(_ENDINGS)
 }
 
+#: A wider kernel smooths everything away, and takes long.
+_WIDEST = 100
 #: Seconds before a run from which on nilearn takes events in.
 _MIN_ONSET = -24
 #: Seconds that a response lasts.
@@ -190,8 +192,14 @@ def _check_options(options):
     for name in ("t_r", "smoothing_fwhm"):
         if options[name] is not None:
             options[name] = check_positive(name, options[name])
+    if (options["smoothing_fwhm"] or 0) > _WIDEST:
+        raise ValueError(
+            f"Invalid value for 'smoothing_fwhm': {options['smoothing_fwhm']!r}. "
+            f"Allowed: None, or up to {_WIDEST} mm; what is wider leaves no pattern."
+        )
     scaling = options["signal_scaling"]
-    if scaling is not False and (isinstance(scaling, bool) or scaling != 0):
+    percent = isinstance(scaling, int | float) and scaling == 0
+    if scaling is not False and (isinstance(scaling, bool) or not percent):
         raise ValueError(
             f"Invalid value for 'signal_scaling': {scaling!r}. Allowed: 0, percent of "
             "each voxel's mean over its run; False, the unit of the data."
@@ -232,6 +240,7 @@ def _find_kernels(hrf_model):
 def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
     """Return the `_RunDesign` of every run."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
+    _check_high_pass(options)
     for i, n in enumerate(lengths):
         name = f"run {i + 1}" if len(lengths) > 1 else "the run"
         run = _RunDesign(
@@ -247,20 +256,42 @@ def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
     return runs
 
 
+def _check_high_pass(options):
+    """Refuse drifts that are faster than the scans can show."""
+    high_pass, most = options["high_pass"], 0.5 / options["t_r"]
+    if options["drift_model"] == "cosine" and high_pass >= most:
+        raise ValueError(
+            f"Invalid value for 'high_pass': {high_pass!r}. Allowed: less than "
+            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; what is slower is "
+            "removed."
+        )
+
+
 def _regressors(trials, kernels, frame_times):
     """Return what nilearn makes of each trial and response, (n_trials, n_scans, k)."""
     columns = [
-        compute_regressor(
-            ([trial.onset], [trial.duration], [1.0]),
-            kernel,
-            frame_times,
-            min_onset=_MIN_ONSET,
-        )[0][:, 0]
+        _regressor(trial, kernel, frame_times)
         for trial in trials.itertuples()
         for kernel in kernels
     ]
     stacked = np.reshape(columns, (len(trials), len(kernels), len(frame_times)))
     return stacked.transpose(0, 2, 1)
+
+
+def _regressor(trial, kernel, frame_times):
+    """Return what nilearn makes of one trial and one response, (n_scans,)."""
+    event = [trial.onset], [trial.duration], [1.0]
+    try:
+        found, _ = compute_regressor(event, kernel, frame_times, min_onset=_MIN_ONSET)
+    except Exception as error:  # of anybody's function
+        if not callable(kernel):
+            raise
+        raise ValueError(
+            f"hrf_model {kernel!r} failed when called as function(t_r, oversampling), "
+            f"which should return the response at times t_r / oversampling apart: "
+            f"{error}"
+        ) from error
+    return found[:, 0]
 
 
 def _design_matrix(run, events, options):

@@ -15,7 +15,7 @@ from nilearn.maskers import MultiNiftiMasker, NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 
 from ..utils.advice import advice, described
-from ..utils.checks import counted, expand_pattern, quoted, warn
+from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
 from .images import check_masker, is_masker, read_table
 from .volumes import (
     NilearnWarnings,
@@ -211,9 +211,9 @@ def mark_trials(tables, conditions):
     """Return which events of every table are trials of interest."""
     if conditions is None:
         return [np.ones(len(table), bool) for table in tables]
-    if isinstance(conditions, str | int):
+    if isinstance(conditions, str | int) or not np.iterable(conditions):
         conditions = [conditions]
-    names = [str(name) for name in conditions]
+    names = [str(name) for name in all_items("conditions", conditions)]
     known = sorted({str(name) for table in tables for name in table["trial_type"]})
     unknown = [name for name in names if name not in known]
     if unknown or not names:

@@ -49,8 +49,8 @@ class Cifti:
 
 def is_cifti(imgs):
     """Tell whether images are CIFTI files, and refuse a mixture with others."""
-    several = isinstance(imgs, list | tuple | np.ndarray) and np.size(imgs) > 0
-    items = list(imgs) if several else [imgs]
+    several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
+    items = list(imgs) if several and len(imgs) else [imgs]
     named = [_is_named_cifti(item) for item in items]
     first = named[0] or _holds_cifti(items[0])
     if any(named) and not first:

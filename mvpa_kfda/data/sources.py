@@ -270,9 +270,8 @@ class SourceReader:
 
 def _open(stcs, y):
     """Return an iterator of source estimates, and how many are expected."""
-    if isinstance(stcs, str | os.PathLike | np.ndarray) or not hasattr(
-        stcs, "__iter__"
-    ):
+    no_list = isinstance(stcs, str | os.PathLike | np.ndarray) or sparse.issparse(stcs)
+    if no_list or not hasattr(stcs, "__iter__"):
         what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
         raise TypeError(f"stcs is {_a(stcs)}, but must be {_ALLOWED}.{what}")
     if isinstance(stcs, Sized) and not isinstance(stcs, Iterator):

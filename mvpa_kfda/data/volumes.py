@@ -28,7 +28,7 @@ from nilearn.signal import clean
 from nilearn.surface import SurfaceImage
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import check_option, expand_pattern, warn
+from ..utils.checks import all_items, check_option, expand_pattern, warn
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
@@ -67,7 +67,7 @@ def listed(imgs):
     try:
         if not _may_be_images(imgs):
             raise TypeError
-        items = [part for item in imgs for part in _expand(item)]
+        items = [part for item in all_items("imgs", imgs) for part in _expand(item)]
     except TypeError:
         raise TypeError(
             "imgs must be a 4D image, a list of images, their paths, or a 2-D array; "

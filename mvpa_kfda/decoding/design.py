@@ -26,7 +26,13 @@ from ..kfda.folds import Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
 from ..results.kinds import figure_method
 from ..utils.advice import described, is_foreign
-from ..utils.checks import check_count, check_labels, check_option, counted
+from ..utils.checks import (
+    check_count,
+    check_labels,
+    check_option,
+    collected_warnings,
+    counted,
+)
 from ..utils.problems import Problem
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
@@ -429,17 +435,18 @@ training and test sets, 1.7e+09 arrangements; no problem found>
 
 def _make_folds(cv, codes, groups, classes, train_on):
     """Return the folds, None where they are refused, and the problems about them."""
-    if not hasattr(cv, "split") and not isinstance(cv, str | type):
-        cv = list(cv) if hasattr(cv, "__iter__") else cv  # it is gone through twice
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is listed here
+        with warnings.catch_warnings(), collected_warnings() as told:
+            # Of what is listed here; that there are very many is said at once.
+            warnings.simplefilter("ignore", UserWarning)
             folds, _ = draw_folds(cv, codes, groups, classes, None, train_on)
     except ValueError as error:
         return None, [Problem("folds", str(error), severity="error")]
     found = find_cut_groups(cv, groups) or find_leak(folds, groups)
     found = found, find_absent_class(folds, codes, classes)
-    return folds, [problem for problem in found if problem]
+    found = [problem for problem in found if problem]
+    told = {*told}.difference(problem.text for problem in found)
+    return folds, found + [Problem("folds", text) for text in told]
 
 
 def _of_labels(codes, groups, classes, chosen, folds, one_by_one, in_time=True):
@@ -462,7 +469,8 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute):
         codes, groups = codes[chosen], None if groups is None else groups[chosen]
     try:
         options = {"folds": folds, "groups": groups, "permute": permute}
-        found = find_exchange(codes, n_permutations, **options)
+        with collected_warnings() as told:
+            found = find_exchange(codes, n_permutations, **options)
     except ValueError as error:
         return None, {}, [Problem("exchange", str(error), severity="error")]
     blocks[moved] = found.blocks
@@ -472,6 +480,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute):
         find_few(found.count, n_permutations, found.scheme),
     )
     problems = [problem for problem in problems if problem]
+    problems += [Problem("exchange", text) for text in told]
     return blocks, known | {"arrangements": found.count}, problems
 
 
@@ -482,7 +491,7 @@ def _exchange_of(result, y, folds, groups, chosen):
     if parameters.get("mode") == "other_labels":  # two labels move as one
         codes = codes * len(result.classes) + result.y_test
     labels = codes, folds, groups, chosen
-    blocks, known, _ = _exchange(*labels, p, parameters["permute"])
+    blocks, known, _ = _exchange(*labels, 0, parameters["permute"])  # no more of them
     if result.members is not None and result._n_repeats > 1:  # trials are exchanged
         known.pop("arrangements", None)
     if parameters.get("exact"):

@@ -37,8 +37,8 @@ from .averaging import (
 from .positions import GramPositions
 from .run import Task, models_of, score_models
 
-#: More repeats than that are hardly ever meant.
-_MANY = 10_000
+#: Repeats that are enough for a mean score.
+_ENOUGH = 100
 #: Bytes of groupings that are kept, so that they are not drawn anew in every block.
 _DRAWN_BYTES = 2**25
 #: Bytes that the matrices of several repeats may take, to be handled together.
@@ -466,10 +466,10 @@ class Repeating:
         n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
         check_many(
             n_repeats,
-            _MANY,
+            _ENOUGH,
             8 * (1 if folds is None else folds.n),
-            f"n_repeats={n_repeats} times other folds or averages",
-            "fewer repeats; with 100 the mean score hardly changes any more",
+            f"n_repeats={n_repeats:,} times other folds or averages",
+            f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
         )
         for name in ("equalize", "average_test"):
             check_flag(name, getattr(self, name))

@@ -70,6 +70,7 @@ class Request:
 
 def join_lists(results, other, subjects, paired):
     """Return all entries, how many are in the first list, and all names."""
+    check_flag("paired", paired)
     entries = list_entries(results)
     names = name_subjects(subjects, entries)
     if other is None:

@@ -366,7 +366,7 @@ def _check_accuracy(a, b, metric, method):
             f"method={method!r} compares which trials are classified correctly, and "
             "these are results of regression. Use method='permutation'."
         )
-    if metric not in (None, "accuracy"):
+    if metric is not None and not (isinstance(metric, str) and metric == "accuracy"):
         raise ValueError(
             f"method={method!r} compares accuracies; got metric={metric!r}. Leave "
             "metric out, or use method='permutation'."

@@ -21,6 +21,7 @@ from ..utils.checks import (
     Seed,
     check_array,
     check_count,
+    check_flag,
     check_option,
     check_positive,
     check_share,
@@ -28,7 +29,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
-from ..utils.memory import check_memory
+from ..utils.memory import check_many
 from .arguments import join_lists
 from .subjects import ResultOrPath, gather_subjects, is_path
 
@@ -43,6 +44,9 @@ _ROUNDING = 1e-6
 
 #: Means that differ by less, as a part of the largest score, are the same.
 _TIE = 1e-10
+
+#: Resamples that are enough for an interval.
+_ENOUGH = 10_000
 
 #: Windows this many times as far from 0 s as the times must be in another unit.
 _OTHER_UNIT = 10
@@ -62,13 +66,18 @@ class Rule:
 
 def draw_subjects(rng, n_subjects, n_bootstraps):
     """Return how often every subject is in every resample, (n_bootstraps, S)."""
-    check_memory(
-        8 * n_bootstraps * n_subjects,
-        f"To draw {n_bootstraps} resamples",
-        "a smaller n_bootstraps",
+    check_many(
+        n_bootstraps,
+        _ENOUGH,
+        8 * n_subjects,
+        f"{n_bootstraps:,} resamples",
+        f"a smaller n_bootstraps; {_ENOUGH:,} are enough for an interval",
     )
+    counts = np.empty((n_bootstraps, n_subjects), dtype=np.int64)
     shares = np.full(n_subjects, 1 / n_subjects)
-    return rng.multinomial(n_subjects, shares, n_bootstraps)
+    for rows in batches(*counts.shape):
+        counts[rows] = rng.multinomial(n_subjects, shares, len(counts[rows]))
+    return counts
 
 
 def locate(times, scores, chance, counts, rule):
@@ -347,10 +356,11 @@ def bootstrap_latency(
     )
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
+    paired = check_flag("paired", paired)
     first, second = _read(results, other, paired, metric, subjects)
     seed = draw_seed(random_state)
     rng = np.random.default_rng(seed)
-    asked = {**asdict(rule), "random_state": seed, "paired": bool(paired)}
+    asked = {**asdict(rule), "random_state": seed, "paired": paired}
     drawn = draw_subjects(rng, len(first.scores), n_bootstraps)
     latency, n_early = _bootstrap(first, drawn, rule, confidence, asked)
     if second is not None:

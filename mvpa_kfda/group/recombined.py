@@ -31,8 +31,8 @@ from ..inference.null import (
     check_finite_scores,
     check_level,
 )
+from ..inference.permutation import check_permutations
 from ..utils.checks import check_option, generator
-from ..utils.memory import check_memory
 
 
 class RecombinedNull:
@@ -103,16 +103,16 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
     # like the others. Only the observed maps of all subjects together are left out.
     n_maps = [int(number) for number in n_maps]
     n_others = math.prod(n_maps) - 1
-    if n_others <= n_permutations:
-        all_others = np.unravel_index(np.arange(1, n_others + 1), n_maps)
-        return np.stack(all_others, axis=1)
-    rng = generator(random_state)
-    check_memory(
-        4 * n_permutations * len(n_maps),
-        f"To draw {n_permutations} permutations",
-        "fewer permutations",
-    )
-    return rng.integers(0, n_maps, size=(n_permutations, len(n_maps)), dtype=np.int32)
+    shape = min(n_permutations, n_others), len(n_maps)
+    check_permutations(shape[0], 4 * shape[1])
+    rng, draws = generator(random_state), np.empty(shape, np.int32)
+    for rows in batches(*shape):
+        if n_others <= n_permutations:
+            others = np.arange(rows.start, rows.stop) + 1
+            draws[rows] = np.transpose(np.unravel_index(others, n_maps))
+        else:
+            draws[rows] = rng.integers(0, n_maps, draws[rows].shape, np.int32)
+    return draws
 
 
 @dataclass(frozen=True, eq=False)

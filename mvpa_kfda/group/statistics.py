@@ -25,16 +25,17 @@ ties.
 
 import math
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 from scipy import stats
 from scipy.stats import rankdata
 
+from ..inference.clusters import batches
 from ..inference.corrections import CORRECTIONS, correct
 from ..inference.null import ALTERNATIVES, FullNull, count_p, least_extreme
+from ..inference.permutation import check_permutations
 from ..utils.checks import check_count, check_option, generator
-from ..utils.memory import check_memory
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
 STATISTICS = ("t", "wilcoxon")
@@ -48,7 +49,7 @@ LEAST_REST = 1e-5
 #: chance level is exact to about 16 digits of the score, not of the difference.
 _UNITS = 1e12
 
-#: Bytes of two Python objects, beside what they hold: a row and what it is known by.
+#: Bytes of what a row is known by among those drawn, beside what it holds.
 _PER_ROW = 150
 
 
@@ -174,7 +175,7 @@ def draw_signs(n_subjects, n_permutations, random_state=None):
     """Return P different signs (P, S), none the data's, or all there are if fewer."""
     n = check_count("n_subjects", n_subjects, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
-    _check_draws(min(n_permutations, 2**n - 1), n)
+    check_permutations(min(n_permutations, 2**n - 1), 2 * n + _PER_ROW)
     if 2**n - 1 <= n_permutations:
         codes = np.arange(1, 2**n)[:, np.newaxis]
         return (1 - 2 * (codes >> np.arange(n) & 1)).astype(np.int8)
@@ -191,11 +192,13 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     observed = np.arange(n) < n_first
     n_others = math.comb(n, n_first) - 1
-    _check_draws(min(n_permutations, n_others), n)
+    check_permutations(min(n_permutations, n_others), 2 * n + _PER_ROW)
     if n_others <= n_permutations:
-        chosen = np.array(list(combinations(range(n), n_first)))[1:]
         labels = np.zeros((n_others, n), dtype=bool)
-        np.put_along_axis(labels, chosen, True, axis=1)
+        others = islice(combinations(range(n), n_first), 1, None)
+        for rows in batches(n_others, n):
+            chosen = list(islice(others, rows.stop - rows.start))
+            np.put_along_axis(labels[rows], np.array(chosen), True, axis=1)
         return labels
     rng = generator(random_state)
     return _distinct(
@@ -205,26 +208,20 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
     )
 
 
-def _check_draws(n_permutations, n):
-    """Refuse more exchanges of n than fit into memory, as rows and as bytes."""
-    check_memory(
-        n_permutations * (2 * n + _PER_ROW),
-        f"To draw {n_permutations} permutations",
-        "fewer permutations",
-    )
-
-
 def _distinct(draw, n_rows, observed):
     """Return the first rows that differ from each other and from the observed one."""
     # Drawn without replacement, the observed row and the others are exchangeable.
-    seen, rows = {observed.tobytes()}, []
-    while len(rows) < n_rows:
-        for row in draw(n_rows):
-            key = row.tobytes()
-            if key not in seen and len(rows) < n_rows:
-                seen.add(key)
-                rows.append(row)
-    return np.array(rows)
+    seen, n_found = {observed.tobytes()}, 0
+    found = np.empty((n_rows, len(observed)), observed.dtype)
+    while n_found < n_rows:
+        for part in batches(n_rows, len(observed)):
+            for row in draw(part.stop - part.start):
+                key = row.tobytes()
+                if key not in seen and n_found < n_rows:
+                    seen.add(key)
+                    found[n_found] = row
+                    n_found += 1
+    return found
 
 
 #: Up to so many subjects the signed-rank test is exact: without ties by its known

@@ -28,7 +28,7 @@ from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
 from ..utils.advice import advice, is_foreign
-from ..utils.checks import quoted, warn
+from ..utils.checks import all_items, quoted, warn
 
 #: What users may give as one result of a list.
 ResultOrPath = SubjectResult[Any] | str | PathLike[str]
@@ -157,7 +157,7 @@ def list_entries(results, name="results"):
             f"{wanted} subject; got a {type(results).__name__}.{advice(results)}"
         )
     try:
-        entries = list(results)
+        entries = all_items(name, results)
     except TypeError:
         raise TypeError(
             f"{wanted} subject; got a {type(results).__name__}. Give a list of two or "
@@ -197,7 +197,7 @@ def name_subjects(subjects, entries):
     if subjects is None:
         return tuple(_default_names(entries))
     several = np.iterable(subjects) and not isinstance(subjects, str)
-    names = tuple(map(str, subjects)) if several else ()
+    names = tuple(map(str, all_items("subjects", subjects))) if several else ()
     if len(names) != len(entries) or len(set(names)) < len(names):
         raise ValueError(
             f"subjects must name each of the {len(entries)} results once, all names "

@@ -17,6 +17,7 @@ from scipy.special import gammaln
 from ..utils.checks import check_count, check_option, check_per_trial, generator
 from ..utils.memory import check_many
 from ..utils.problems import Problem
+from .clusters import batches
 
 #: "auto" prefers to shuffle within folds when that leaves this many times more
 #: rearrangements than permutations: drawing with replacement then hardly repeats one.
@@ -32,8 +33,8 @@ FEWEST = 20
 Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
 #: How often the labels are in memory while they are drawn.
 _COPIES = 3
-#: More permutations than that are hardly ever meant.
-_MANY = 1_000_000
+#: Permutations that are enough for most p-values.
+_ENOUGH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,13 +185,7 @@ def permute_labels(
         biased.warn(RuntimeWarning)
     exact = count <= n_permutations + 1
     n_rows = count if exact else n_permutations + 1
-    check_many(
-        n_rows,
-        _MANY,
-        _COPIES * codes.nbytes,
-        f"{n_rows - 1} permutations for {len(codes)} trials",
-        "fewer permutations; 10,000 allow p-values down to 0.0001",
-    )
+    _check_size(codes, n_rows - 1)
     if check is not None:
         check(n_rows - 1)
     few = find_few(count, n_permutations, scheme)
@@ -199,6 +194,23 @@ def permute_labels(
     shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     return Permutations(labels, scheme, exact)
+
+
+def check_permutations(number, each, what=""):
+    """Refuse permutations of so many bytes each that do not fit; warn of very many."""
+    check_many(
+        number,
+        _ENOUGH,
+        each,
+        f"{number:,} permutations{what}",
+        f"fewer permutations; {_ENOUGH:,} allow p-values down to {1 / _ENOUGH:g}",
+    )
+
+
+def _check_size(codes, n_permutations):
+    """Refuse more permutations of labels than fit; warn of very many."""
+    each = _COPIES * codes.nbytes
+    check_permutations(n_permutations, each, f" for {len(codes)} trials")
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +233,7 @@ def find_exchange(codes, n_permutations, *, folds, groups=None, permute="auto"):
     count = _count(units)
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
+    _check_size(codes, min(n_permutations, count - 1))
     return Arrangements(scheme, units.blocks[units.of_trial], count, scheme == "groups")
 
 
@@ -451,8 +464,11 @@ def _count(units):
 def _draw(units, n_permutations, rng):
     """Draw permutations at random: (P + 1, u), observed first."""
     labels = np.tile(units.codes, (n_permutations + 1, 1))
+    shuffled = labels[1:]
     for members in _members(units.blocks):
-        labels[1:, members] = rng.permuted(labels[1:, members], axis=1)
+        # The same numbers as all at once, but an interrupt need not wait for the end.
+        for rows in batches(n_permutations, len(members)):
+            shuffled[rows, members] = rng.permuted(shuffled[rows, members], axis=1)
     return labels
 
 

@@ -51,9 +51,11 @@ from sklearn.base import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..utils.advice import described
 from ..utils.checks import (
     check_components,
     check_gram,
+    check_numbers,
     check_option,
     check_per_trial,
     plain_labels,
@@ -81,6 +83,10 @@ from .nystrom import Nystrom, approximated
 from .penalties import Ridge, Tuned, check_method, check_reg
 from .rules import contrasts
 from .tuning import tune_spectra
+
+#: How errors begin that NumPy raises where scikit-learn makes an array: they do not say
+#: of what.
+_OF_NUMPY = ("could not convert", "float() argument", "setting an array element")
 
 
 class KernelFDA(
@@ -285,7 +291,7 @@ class KernelFDA(
             The fitted estimator.
         """
         y = plain_labels(y)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        X, y = _validate(self, X, y, ensure_min_samples=2)
         check_classification_targets(y)
         kernel, reg = check_model(self.kernel, self.reg, self.penalty, self.approx)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -377,7 +383,7 @@ class KernelFDA(
     def _project(self, X):
         """Return the discriminant scores (n, n_components) of new trials."""
         check_is_fitted(self)
-        return self._projection(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._projection(_validate(self, X, reset=False))
 
     def _class_scores(self, X):
         """Return the scores (n, n_classes) of all classes, priors included."""
@@ -466,6 +472,42 @@ class KernelFDA(
         """
         return np.exp(self.predict_log_proba(X))
 
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the accuracy: the share of trials whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Trials, or (n, n_train) for a precomputed kernel.
+        y : array-like of shape (n,)
+            Their true labels.
+        sample_weight : array-like of shape (n,) | None, default=None
+            How much each trial counts. None: all the same.
+
+        Returns
+        -------
+        score : float
+            Between 0 and 1.
+        """
+        return super().score(X, plain_labels(y), sample_weight)
+
+
+def _validate(model, X, *y, **options):
+    """Return X, and y if it is given, as scikit-learn has them; name X in errors."""
+    if np.ma.is_masked(X):
+        check_numbers(X, "X")  # scikit-learn would take what is behind the mask
+    try:
+        return validate_data(model, X, *y, dtype=np.float64, **options)
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(_OF_NUMPY):
+            raise
+        raise type(error)(
+            f"X must be an array of numbers, shape (n, n_features); got {described(X)}:"
+            f" {error}"
+        ) from error
+
 
 def check_model(kernel, reg, penalty, approx):
     """Return the kernel, or the choice of kernels, and the `reg` of a model."""
@@ -491,7 +533,10 @@ def _check_priors(priors, sizes):
     if isinstance(priors, str) and priors in ("equal", "empirical"):
         weights = sizes if priors == "empirical" else np.ones(len(sizes))
         return weights / weights.sum()
-    values = np.asarray(priors)
+    try:
+        values = np.asarray(priors)
+    except ValueError:  # lists of other lengths
+        values = np.empty(0)
     right = values.shape == sizes.shape and values.dtype.kind in "iuf"
     if not (right and np.all(values > 0) and abs(values.sum() - 1) < 1e-8):
         raise ValueError(

@@ -21,6 +21,7 @@ import numpy as np
 from sklearn import model_selection as ms
 
 from ..utils.checks import check_count
+from ..utils.memory import check_many
 from ..utils.problems import Problem
 
 
@@ -126,7 +127,7 @@ class Folds:
         if self.trains is not None:
             return list(zip(self.trains, self.tests, strict=True))
         rows = np.arange(self.n)
-        return [(np.setdiff1d(rows, t, assume_unique=True), t) for t in self.tests]
+        return [(np.delete(rows, test), test) for test in self.tests]
 
     @property
     def rows_of_all(self):
@@ -222,6 +223,8 @@ _STRATIFIED = (
 )
 #: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
 _MOST_TESTED = 2_000_000
+#: Folds that are enough for most, where there are more than trials.
+_USUAL = 100
 #: Folds that there may be beyond one for each trial where nobody says how many.
 _MOST_UNKNOWN = 10_000
 
@@ -264,6 +267,7 @@ def make_folds(cv, codes, groups=None, classes=None):
         _check_counts(cv, codes, groups, classes)
         splits = _split(cv, name, codes, groups)
         known = _count_splits(cv, codes, groups)
+        _check_known(known, name, len(codes))
     else:
         name, splits = "the given cv iterable", cv
         known = len(cv) if isinstance(cv, Sequence) else 0
@@ -372,29 +376,48 @@ def _count_splits(cv, codes, groups):
         return 0
 
 
+def _check_known(n_folds, name, n):
+    """Refuse more folds than can be meant before any is made, and warn of many."""
+    _refuse_tests(n_folds, n_folds, name, n)
+    if n_folds > n:
+        check_many(
+            n_folds,
+            _USUAL,
+            8 * n,
+            f"{n_folds:,} folds of {n} trials by {name}",
+            "fewer folds",
+        )
+
+
 def _pairs(splits, known, name, n):
     """Yield the checked training and test sets; refuse more than can be meant.
 
     The splitter said that there are `known` splits, 0 if it did not.
     """
-    n_tested, most, most_unknown = 0, n + _MOST_TESTED, n + _MOST_UNKNOWN
+    n_tested, most = 0, max(known, n + _MOST_UNKNOWN)
     for number, pair in enumerate(splits):
         train, test = _check_split(pair, number, name, n)
-        n_tested += len(test)
-        n_folds = max(known, number + 1)
-        if n_tested + (n_folds - number - 1) > most:  # one trial in each to come
+        n_folds, n_tested = number + 1, n_tested + len(test)
+        _refuse_tests(n_tested + max(0, known - n_folds), max(known, n_folds), name, n)
+        if n_folds > most:
+            says = "does not say how many there will be"
+            if known:
+                says = f"said that there would be {known:,}"
             raise ValueError(
-                f"{name} makes {n_folds:,} folds or more of {n} trials, which test "
-                f"more than {most:,} trials in all, counted every time. Give fewer "
-                "folds."
-            )
-        if not known and n_folds > most_unknown:
-            raise ValueError(
-                f"{name} yields more than {most_unknown:,} folds of {n} trials and "
-                "does not say how many there will be; it may never end. Give a list, "
-                "or a splitter with get_n_splits."
+                f"{name} yields more than {most:,} folds of {n} trials and {says}; it "
+                "may never end. Give a list, or a splitter with get_n_splits."
             )
         yield train, test
+
+
+def _refuse_tests(n_tested, n_folds, name, n):
+    """Refuse folds that test more trials than can be meant, one or more in each."""
+    most = n + _MOST_TESTED
+    if n_tested > most:
+        raise ValueError(
+            f"{name} makes {n_folds:,} folds or more of {n} trials, which test more "
+            f"than {most:,} trials in all, counted every time. Give fewer folds."
+        )
 
 
 def _check_split(pair, number, name, n):

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
-from ..utils.checks import check_count, check_option, check_positive
+from ..utils.checks import all_items, check_count, check_option, check_positive
 from .kernels import KernelChoice
 
 
@@ -330,9 +330,9 @@ def _check_between(name, value, low, high, allowed):
 
 def _check_grid(grid):
     """Return a grid of penalties as a tuple of floats and Ridge objects."""
-    listed = isinstance(grid, Iterable) and not isinstance(grid, str)
-    listed &= getattr(grid, "ndim", 1) > 0  # an array of a single number is no list
-    values = tuple(grid) if listed else ()
+    # An array of a single number is no list.
+    listed = np.iterable(grid) and not isinstance(grid, str)
+    values = all_items("grid", grid) if listed else ()
     if not values:
         raise ValueError(
             f"Invalid value for 'grid' of Tuned: {grid!r}. Allowed: 'auto', or a list "

@@ -155,11 +155,12 @@ class Asked(NamedTuple):
     def completed(self, correction):
         """Return the same with what figures of one subject's result have."""
         correction = correction if self.correction is None else self.correction
+        alternative = "greater" if self.alternative is None else self.alternative
         return Asked(
             check_correction(correction),
             0.05 if self.alpha is None else self.alpha,
             0.05 if self.threshold is None else self.threshold,
-            check_option("alternative", self.alternative or "greater", ALTERNATIVES),
+            check_option("alternative", alternative, ALTERNATIVES),
         )
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..inference.corrections import CorrectionName
-from ..inference.null import Alternative
+from ..inference.null import Alternative, check_level
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
@@ -106,6 +106,8 @@ def methods_text(
     check_option("style", style, STYLES)
     if alpha is not None:
         check_share("alpha", alpha)
+    if threshold is not None:
+        check_level(threshold)
     for kind, write in WRITERS.items():
         if isinstance(result, kind):
             asked = Asked(correction, alpha, threshold, alternative)

@@ -14,6 +14,7 @@ import pandas as pd
 from ..results.base import Result
 from ..results.kinds import RESULTS
 from ..results.latency import Latency
+from ..utils.checks import check_path
 from ..utils.files import check_folder
 from .html import STYLE, paragraph, table_html
 from .sections import SECTIONS
@@ -80,7 +81,7 @@ def report(
     named = _by_name(results)
     title = _check_title(title, named)
     if fname is not None:
-        check_page(fname, overwrite)
+        check_page(check_path(fname, "fname"), overwrite)
     page = _new_page(title)
     if len(named) > 1:
         html = paragraph(f"{len(named)} results.") + table_html(_overview(named))

@@ -567,7 +567,7 @@ _TYPES = {"p": np.float64, "n_features": np.int32}
 
 def make_image(result, name, metric, correction, threshold):
     """Make an image, see `VolumeResult.to_img`."""
-    if name == "n_features":
+    if isinstance(name, str) and name == "n_features":
         return _image(result.geometry, name, result.n_features)
     also = ("n_features",)
     if name in ("null", "null_max"):

@@ -12,6 +12,7 @@ import re
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Literal
@@ -102,6 +103,22 @@ def check_option(name, value, allowed, also=()):
         choices = ", ".join([quoted(allowed), *also])
         raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
     return value
+
+
+#: Items that something without a length may have, as a generator; more may never end.
+_MOST_ITEMS = 10_000
+
+
+def all_items(name, values):
+    """Return the items of an iterable as a list; refuse one that may never end."""
+    most = None if hasattr(values, "__len__") else _MOST_ITEMS + 1
+    items = list(islice(values, most))
+    if most is not None and len(items) == most:
+        raise ValueError(
+            f"{name} is of type {type(values).__name__} and yields more than "
+            f"{_MOST_ITEMS:,} items; it may never end. Give a list."
+        )
+    return items
 
 
 def expand_pattern(pattern, where=""):
@@ -421,9 +438,14 @@ def check_per_trial(values, n_trials, name):
 
 
 def plain_labels(y, name="y"):
-    """Return labels as scikit-learn takes them; refuse missing ones among objects."""
-    kind = getattr(np.asarray(y).dtype, "kind", "O") if hasattr(y, "__array__") else ""
-    if kind not in ("O", "T"):
+    """Return labels as scikit-learn takes them; refuse missing ones."""
+    values = y if np.ma.is_masked(y) else None
+    if isinstance(y, list | tuple):
+        values = np.asarray(y, dtype=object)  # NaN among strings is no text
+    elif hasattr(y, "__array__"):
+        values = np.asarray(y)
+    odd = np.ma.is_masked(y) or (values is not None and values.dtype.kind in "OT")
+    if not odd or values.ndim != 1:
         return y
     return check_per_trial(y, len(y), name)
 
@@ -447,6 +469,8 @@ def check_labels(y, n_trials, name="y"):
             f"{name} looks continuous ({len(np.unique(y))} distinct values); class "
             "labels are strings, whole numbers or booleans."
         )
+    if len(y) == 0:
+        raise ValueError(f"{name} is empty; decoding needs one label per trial.")
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

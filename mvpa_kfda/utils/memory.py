@@ -23,13 +23,17 @@ def check_memory(needed, what, use):
         )
 
 
-def check_many(number, many, each, things, advice):
-    """Refuse things of so many bytes each that do not fit; warn of very many."""
+def check_many(number, usual, each, things, advice):
+    """Refuse things of so many bytes each that do not fit; warn of very many.
+
+    Very many are more than a hundred times as many as are usual.
+    """
     check_memory(number * each, f"To draw {things}", advice)
-    if number > many:
+    if number > 100 * usual:
         warn(
-            f"To draw {things} needs {word_bytes(number * each)} and takes long, as "
-            f"does all that is done with each of them. Consider {advice}."
+            f"To draw {things} needs {word_bytes(number * each)}, and takes long with "
+            f"all that is done with each of them: {number / usual:,.0f} times as long "
+            f"as with {usual:,}. Consider {advice}."
         )
 
 

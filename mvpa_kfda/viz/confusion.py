@@ -26,7 +26,6 @@ from .common import (
     label_times,
     maybe_show,
     metric_label,
-    new_figure,
     sample_edges,
     set_title,
     short_name,
@@ -48,13 +47,17 @@ _AXES = {
     "test_times": ("a test time", " s"),
     "freqs": ("a frequency", " Hz"),
     "ch_names": ("a sensor by name", ""),
+    "vertices": ("a vertex by name", ""),
 }
 _NOUNS = {
     "times": "times",
     "train_times": "training times",
     "test_times": "test times",
     "freqs": "frequencies",
+    "ch_names": "sensors",
+    "vertices": "vertices",
 }
+_SINGULAR = {"frequencies": "frequency", "vertices": "vertex"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +170,10 @@ def plot_confusion(
     c = len(confusion.counts)
     size = c * [inches for least, inches in _CELLS if c >= least][-1]
     own = ax is None
-    if own:
-        longest = max(len(short_name(name)) for name in result.classes)
-        room = 0.085 * longest + 0.6
-        figsize = (max(size + room + 1.9, 4.2), size + 0.7 * room + 1.1)
-        ax = new_figure(figsize, "constrained").add_subplot()
+    longest = max(len(short_name(name)) for name in result.classes)
+    room = 0.085 * longest + 0.6
+    figsize = (max(size + room + 1.9, 4.2), size + 0.7 * room + 1.1)
+    ax = axes_or_new(ax, figsize)
     rates = confusion.rates
     top = np.nanmax(rates)
     image = ax.imshow(np.ma.masked_invalid(rates), cmap="Blues", vmin=0, vmax=top)
@@ -375,13 +377,14 @@ def _along(result, name, part, at):
         if not isinstance(part, str):
             raise ValueError(_wanted(result, at))
         if part not in values:
+            noun = _NOUNS[name]
             raise ValueError(
-                f"Invalid value for 'at': no sensor is named {part!r}. The sensors "
-                f"are: {quoted(values.tolist(), 20)}."
+                f"Invalid value for 'at': no {_SINGULAR.get(noun, noun[:-1])} is named "
+                f"{part!r}. The {noun} are: {quoted(values.tolist(), 20)}."
             )
         return values == part
     ends = part if isinstance(part, list | tuple) else (part, part)
-    numbers = [isinstance(x, Real) and np.isfinite(x) for x in ends]
+    numbers = [isinstance(x, Real) and -np.inf < x < np.inf for x in ends]
     if len(ends) != 2 or not all(numbers) or ends[0] > ends[1]:
         raise ValueError(_wanted(result, at))
     edges = sample_edges(values)
@@ -405,9 +408,8 @@ def _worded_range(result, name, part, along):
     values, (_, unit) = getattr(result, name)[along], _AXES[name]
     if len(values) == 1:
         value = values[0] if isinstance(values[0], str) else f"{values[0]:.3g}{unit}"
-        noun = _NOUNS.get(name, "sensors")
-        singular = {"frequencies": "frequency"}.get(noun, noun[:-1])
-        return f"{singular} {value}"
+        noun = _NOUNS[name]
+        return f"{_SINGULAR.get(noun, noun[:-1])} {value}"
     noun = _NOUNS[name]
     return f"{len(values)} {noun} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
 
@@ -481,8 +483,10 @@ def _find_named(names, at, numbers, noun):
 
 def _is_numbers(at, n):
     """Tell whether something is n finite numbers."""
-    several = isinstance(at, list | tuple | np.ndarray) and len(at) == n
-    return several and all(isinstance(x, Real) and np.isfinite(x) for x in at)
+    if isinstance(at, np.ndarray):
+        at = at.tolist()  # of no dimension it has no length
+    several = isinstance(at, list | tuple) and len(at) == n
+    return several and all(isinstance(x, Real) and -np.inf < x < np.inf for x in at)
 
 
 #: How a place is found, by the kind of space.

@@ -410,8 +410,8 @@ def colors_for(values, chance, vlim, cmap):
     from matplotlib.colors import ListedColormap, Normalize
     from matplotlib.pyplot import get_cmap
 
-    low, high = _limits(values, chance) if vlim is None else _check_vlim(vlim)
-    _check_cmap(cmap)
+    low, high = _limits(values, chance) if vlim is None else check_vlim(vlim)
+    check_cmap(cmap)
     if not low <= chance <= high:
         return Normalize(low, high), get_cmap(cmap or SEQUENTIAL)
     # Scores equally far above and below chance are equally strong in color. Where one
@@ -434,7 +434,7 @@ def _limits(values, chance):
     return low, high
 
 
-def _check_cmap(cmap):
+def check_cmap(cmap):
     """Raise a ValueError unless it is None or a colormap of matplotlib."""
     from matplotlib import colormaps
     from matplotlib.colors import Colormap
@@ -447,7 +447,7 @@ def _check_cmap(cmap):
         )
 
 
-def _check_vlim(vlim):
+def check_vlim(vlim):
     """Return the two ends of the colors as floats."""
     try:
         low, high = (float(end) for end in vlim)

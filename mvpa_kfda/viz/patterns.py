@@ -12,6 +12,7 @@ import numpy as np
 from ..utils.checks import check_option
 from .brains import draw_hemisphere, flat_axis, in_template
 from .common import TITLE_DENSITY, describe, maybe_show, new_figure
+from .maps import check_cmap, check_vlim
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -88,7 +89,8 @@ def plot_patterns(
         )
     maps = maps[positions]
     most = np.nanmax(np.abs(maps))
-    low, high = (-most, most) if vlim is None else vlim
+    low, high = (-most, most) if vlim is None else check_vlim(vlim)
+    check_cmap(cmap)
     height = _ROW_HEIGHT * len(labels) + _TITLE_HEIGHT
     figure = new_figure((8.5, height))
     top = 1 - _TITLE_HEIGHT / height
@@ -141,7 +143,8 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
 
     largest = np.nan_to_num(np.abs(maps).max(axis=1))
     flat = flat_axis(volume)
-    views = check_option("views", flat or views or "z", ("x", "y", "z"))
+    views = "z" if views is None else views
+    views = check_option("views", flat or views, ("x", "y", "z"))
     if flat:
         cut_coords = [float(volume.points[0, "xyz".index(flat)])]
     elif cut_coords is None or isinstance(cut_coords, int):

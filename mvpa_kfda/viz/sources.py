@@ -7,6 +7,7 @@ MNE-Python, ``result.to_stc().plot()``.
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -159,7 +160,7 @@ def _sample(times, wanted, values):
     if wanted is None:
         return int(np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax())
     start, end = sample_edges(times)[[0, -1]]
-    if not (np.ndim(wanted) == 0 and start <= float(wanted) <= end):
+    if not (isinstance(wanted, Real) and start <= wanted <= end):
         raise ValueError(
             f"Invalid value for 'time': {wanted!r}. Allowed: None, or a time in "
             f"seconds between {times[0]:g} and {times[-1]:g}."
