@@ -92,3 +92,15 @@ def test_a_large_penalty_keeps_its_digits():
     )
     scale = np.abs(expected).max()
     assert_allclose(scored.class_scores[:, :, 0], expected, rtol=0, atol=1e-9 * scale)
+
+
+def test_more_classes_than_a_signed_byte_counts():
+    # Every class has an axis of its own, far from all others.
+    c, rng = 130, np.random.default_rng(0)
+    codes = np.tile(np.arange(c), 2)
+    X = 10 * np.eye(c)[codes] + 0.1 * rng.standard_normal((2 * c, c))
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), make_folds(KFold(2), codes))
+    for want_scores in (False, True):
+        scored = direct.apply(plan, codes[None], c, want_scores)
+        np.testing.assert_array_equal(scored.true[:, 0], codes[plan.rows])
+        np.testing.assert_array_equal(scored.predicted[:, 0], codes[plan.rows])

@@ -126,6 +126,29 @@ def test_auc_pools_where_no_test_set_has_two_classes():
         assert_allclose(values[b], expected, rtol=1e-12)
 
 
+def test_auc_pools_only_the_class_that_no_test_set_tells_from_the_rest():
+    # By the second labelling every class shares a test set with another one; by the
+    # others class 2 is alone in the first, and only the second tells 0 from 1.
+    true = np.array(
+        [[2, 2, 2, 0, 1, 0, 1], [0, 2, 1, 2, 1, 0, 1], [2, 2, 2, 1, 1, 0, 0]]
+    )
+    shapes, n_train = ((1, 3, 60), (1, 4, 59)), np.repeat([60, 59], [3, 4])
+    scores = 0.03 * np.random.default_rng(0).standard_normal((7, 3, 3))
+    values = roc_auc(true.T, scores, shapes)
+    for b, codes in enumerate(true):
+        posterior = softmax(n_train[:, None] * scores[:, :, b], axis=1)
+        per_class = []
+        for k in range(3):
+            sets = [slice(0, 3), slice(3, 7)]
+            sets = [rows for rows in sets if len(set(codes[rows] == k)) == 2]
+            areas_of_sets = [
+                skm.roc_auc_score(codes[rows] == k, posterior[rows, k])
+                for rows in sets or [slice(None)]
+            ]
+            per_class.append(np.mean(areas_of_sets))
+        assert_allclose(values[b], np.mean(per_class), rtol=1e-12)
+
+
 def test_auc_with_ties_absent_classes_and_certainty():
     true = np.array([0, 0, 1, 1, 2, 2])[:, None]
     shapes = ((1, 6, 60),)
