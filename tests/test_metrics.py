@@ -169,6 +169,30 @@ def test_auc_with_ties_absent_classes_and_certainty():
     assert one_class == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "apart", "alike"), [("float64", 1e-8, 1e-12), ("float32", 1e-4, 1e-6)]
+)
+def test_auc_ranks_what_is_more_than_rounding(dtype, apart, alike):
+    # Of the largest score, 3; one pair of trials differs by so much.
+    true = np.array([[0], [1], [0], [1]])
+    for gap, expected in ((apart, 0.75), (0.0, 0.625), (alike, 0.625), (-apart, 0.5)):
+        # Next to a label vector of small scores, without any ties.
+        columns = [[1.0, 1.0 + 3 * gap, 2.0, 3.0], 1e-3 * np.arange(1.0, 5.0)]
+        scores = np.stack([np.zeros((4, 2)), np.stack(columns, axis=1)], axis=1)
+        values = roc_auc(np.tile(true, 2), scores.astype(dtype), ((1, 4, 60),))
+        assert_allclose(values, [expected, 0.75], rtol=1e-12)
+
+
+def test_auc_of_many_trials_keeps_its_digits():
+    # Sums of ranks beyond the whole numbers of single precision.
+    true = np.random.default_rng(0).integers(2, size=(9001, 1))
+    scores = np.random.default_rng(1).standard_normal((9001, 2, 1))
+    value = roc_auc(true, scores, ((1, 9001, 100),))[0]
+    difference = scores[:, 1, 0] - scores[:, 0, 0]
+    expected = skm.roc_auc_score(true[:, 0], difference)
+    assert_allclose(value, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("k", [0, 1, 2])
 def test_auc_ranks_trials_that_are_all_but_certain(k):
     # As probabilities all four would be 1; as sums of exponentials they overflow.
