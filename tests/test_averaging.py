@@ -252,6 +252,19 @@ def test_the_kernel_is_described_and_pickled():
     assert_array_equal(pickle.loads(pickle.dumps(kernel))(X), kernel(X))
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_classes_are_made_equal_in_every_test_set_and_group(k):
+    codes, groups = np.repeat([0, 1, 0, 1], [9, 4, 5, 6]), np.repeat([0, 1], [13, 11])
+    folds = make_folds(LeaveOneGroupOut(), codes, groups)
+    averaging = average_trials(k, folds, codes, groups, equalize=True)
+    for group, smallest in ((0, 4), (1, 5)):
+        counts = np.bincount(averaging.codes[averaging.groups == group])
+        assert_array_equal(counts, smallest // k)
+    # Who is left out depends on the labels, so that these may not move freely.
+    assert averaging.folds.sees_labels
+    assert not average_trials(1, folds, codes, groups).folds.sees_labels
+
+
 # -------------------------------------------------------------------------- bad input
 
 

@@ -586,6 +586,17 @@ def test_folds_share_a_product_where_steps_are_affine(steps, p, monkeypatch):
         assert (shared.class_scores != alone.class_scores).any()
 
 
+def bend(X):
+    """Return features that are hardly anything but affine in X."""
+    return X + 1e-7 * X**2
+
+
+def test_folds_share_no_product_where_steps_are_hardly_affine(monkeypatch):
+    share(monkeypatch, True)
+    plan = check(Problem(*make_data(3, 6), FunctionTransformer(bend)))
+    assert all(each.mean is None for each in plan.maps)
+
+
 @pytest.mark.parametrize("name", FOLDS)
 def test_folds_share_a_product_where_they_can(name, monkeypatch):
     share(monkeypatch, True)
