@@ -491,8 +491,9 @@ def test_groups_are_left_out_one_at_a_time_to_tune_after_steps():
         assert_allclose(np.ravel(ours), np.ravel(criteria), rtol=1e-8)
 
 
-def test_the_penalties_of_all_folds_are_recorded_in_their_order():
-    X, codes = make_data(3, 6)
+@both_shapes
+def test_the_penalties_of_all_folds_are_recorded_in_their_order(p):
+    X, codes = make_data(3, p)
     for reg in (0.3, Ridge(2.0), Tuned(TUNING)):
         result = cross_validate(X, codes, reg=reg, preprocess="zscore", cv=UNEQUAL)
         assert result.lambdas.shape == result.degrees_of_freedom.shape == (4,)

@@ -601,6 +601,20 @@ def test_metrics_have_labels(name):
     assert metric_label(name) == REGRESSION_METRICS[name].label
 
 
+def test_test_sets_of_equal_values_have_the_scores_that_need_no_spread():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 3)), np.repeat([1.0, 2.0, 4.0], 4)
+    result = regress(X, y, cv=ms.KFold(3), scoring=SCORING)
+    errors = (result.y - result.predictions).reshape(3, 4)
+    expected = -np.mean(errors**2, axis=1)
+    for name in SCORING:
+        found = result.fold_metrics[name]
+        if name == "neg_mean_squared_error":
+            assert_allclose(found, expected, rtol=1e-12)
+        else:
+            assert np.isnan(found).all()
+
+
 # ------------------------------------------------------------------------ calibration
 
 
