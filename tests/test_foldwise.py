@@ -60,7 +60,7 @@ from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
-from mvpa_kfda.kfda.steps import check_steps, fit_steps
+from mvpa_kfda.kfda.steps import RemoveConfounds, check_steps, fit_steps
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
@@ -541,6 +541,15 @@ def test_one_confound_may_be_a_plain_list():
     check(problem)
     speed = np.arange(len(X)) % 7
     check(replace(problem, confounds=speed, columns=speed[:, None].astype(float)))
+
+
+def test_the_rounding_of_a_constant_feature_is_not_left_by_confounds():
+    X = np.random.default_rng(0).standard_normal((26, 3))
+    X[:, 0] = 0.1
+    assert X[:, 0].mean() != 0.1
+    found = RemoveConfounds(1).fit(X).transform(X)
+    assert_array_equal(found[:, 0], 0)
+    assert (found[:, 1] != 0).all()
 
 
 def test_confounds_may_be_collinear_and_constant_inside_a_fold():
