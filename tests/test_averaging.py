@@ -282,6 +282,12 @@ def test_a_class_too_small_is_named():
     average_trials(3, folds, codes)
 
 
+def test_a_class_of_no_trials_at_all_is_not_missed():
+    codes = np.tile([0, 2], 12)
+    averaging = average_trials(2, make_folds(KFold(3), codes), codes)
+    assert_array_equal(np.bincount(averaging.codes), [6, 0, 6])
+
+
 def test_groups_count_too():
     codes, groups = np.tile([0, 1], 12), np.arange(24) // 4
     folds = make_folds(LeaveOneGroupOut(), codes, groups)
