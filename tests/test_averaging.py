@@ -17,6 +17,8 @@ from mvpa_kfda.decoding.averaging import (
     Grouping,
     _group,
     average_trials,
+    count_cells,
+    find_left_out,
 )
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
@@ -250,6 +252,19 @@ def test_the_kernel_is_described_and_pickled():
     assert_array_equal(pickle.loads(pickle.dumps(kernel))(X), kernel(X))
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_classes_are_made_equal_in_every_test_set_and_group(k):
+    codes, groups = np.repeat([0, 1, 0, 1], [9, 4, 5, 6]), np.repeat([0, 1], [13, 11])
+    folds = make_folds(LeaveOneGroupOut(), codes, groups)
+    averaging = average_trials(k, folds, codes, groups, equalize=True)
+    for group, smallest in ((0, 4), (1, 5)):
+        counts = np.bincount(averaging.codes[averaging.groups == group])
+        assert_array_equal(counts, smallest // k)
+    # Who is left out depends on the labels, so that these may not move freely.
+    assert averaging.folds.sees_labels
+    assert not average_trials(1, folds, codes, groups).folds.sees_labels
+
+
 # -------------------------------------------------------------------------- bad input
 
 
@@ -265,6 +280,12 @@ def test_a_class_too_small_is_named():
     with pytest.raises(ValueError, match=message):
         average_trials(4, folds, codes, classes=["cat", "dog", "house"])
     average_trials(3, folds, codes)
+
+
+def test_a_class_of_no_trials_at_all_is_not_missed():
+    codes = np.tile([0, 2], 12)
+    averaging = average_trials(2, make_folds(KFold(3), codes), codes)
+    assert_array_equal(np.bincount(averaging.codes), [6, 0, 6])
 
 
 def test_groups_count_too():
@@ -288,10 +309,62 @@ def test_no_test_set_is_left_empty():
     average_trials(2, folds, codes)
 
 
+def overlapping(*tests):
+    """Return folds of alternating classes that all train on the first 20 of 60."""
+    rows, codes = np.arange(60), np.tile([0, 1], 30)
+    return make_folds([(rows[:20], rows[slice(*test)]) for test in tests], codes), codes
+
+
+@pytest.mark.parametrize(
+    ("tests", "fold"),
+    [
+        ([(20, 24), (24, 40), (40, 60)], 0),  # trials that are never tested do not help
+        ([(20, 40), (24, 34), (40, 44)], 2),  # the second one is within the first
+        ([(20, 40), (24, 28), (40, 60)], 1),
+    ],
+)
+def test_no_test_set_is_left_empty_where_training_sets_are_given(tests, fold):
+    folds, codes = overlapping(*tests)
+    message = rf"average=3 leaves fold {fold} of .* its 4 test trials have at most 2 "
+    with pytest.raises(ValueError, match=message):
+        count_cells(3, folds, codes)
+    count_cells(2, folds, codes)
+    count_cells(3, folds, codes, average_test=False)  # single trials there are
+
+
+def test_no_training_set_is_left_empty():
+    codes, rows = np.tile([0, 1], 15), np.arange(30)
+    folds = make_folds([(rows[:10], rows[10:20]), (rows[26:], rows[10:20])], codes)
+    for average_test in (True, False):
+        with pytest.raises(ValueError, match=r"fold 1 .* 4 training trials have"):
+            count_cells(3, folds, codes, average_test=average_test)
+
+
+@pytest.mark.filterwarnings("ignore:Some training set")
+def test_who_is_left_out_is_said_by_the_sets_that_share_the_trials():
+    folds, codes = overlapping((20, 40), (34, 60))
+    for few, place in [
+        (slice(0, 2), "in the trials that the given cv iterable never tests, with 2"),
+        (slice(20, 22), "in test set 0 of the given cv iterable, with 2 of"),
+        (
+            slice(34, 36),
+            "in what test sets 0, 1 of the given cv iterable share",
+        ),
+    ]:
+        now = np.zeros_like(codes)
+        now[50:60], now[few] = 1, 1
+        cells = count_cells(3, folds, now)
+        problem = find_left_out(cells, folds, None, ["cat", "dog"])
+        assert place in problem.text
+        assert problem.text.endswith("Use average=2 or less, or average='max'.")
+
+
 def test_averages_of_a_class_in_one_test_set_only_are_warned_of():
     codes = np.array([0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0])
     folds = make_folds([(range(6, 12), range(6)), (range(6), range(6, 12))], codes)
-    with pytest.warns(UserWarning, match="All averages of class 'dog' are in one test"):
+    with pytest.warns(
+        UserWarning, match=r"Some training set of .* no average of class 'dog'"
+    ):
         average_trials(2, folds, codes, classes=["cat", "dog"])
 
 
@@ -299,6 +372,14 @@ def test_a_class_in_one_test_set_anyway_is_not_warned_of_here(recwarn):
     codes = np.repeat([0, 1, 0], [3, 3, 6])
     folds = make_folds([(range(6, 12), range(6)), (range(6), range(6, 12))], codes)
     average_trials(2, folds, codes)
+    assert not len(recwarn)
+
+
+def test_a_class_averaged_among_trials_that_are_never_tested_is_not_warned_of(recwarn):
+    folds, codes = overlapping((20, 40), (40, 60))
+    codes[20:] = 0
+    codes[[20, 40]] = 1  # too few to be averaged
+    count_cells(2, folds, codes)
     assert not len(recwarn)
 
 

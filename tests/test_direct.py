@@ -92,3 +92,31 @@ def test_a_large_penalty_keeps_its_digits():
     )
     scale = np.abs(expected).max()
     assert_allclose(scored.class_scores[:, :, 0], expected, rtol=0, atol=1e-9 * scale)
+
+
+def test_more_classes_than_a_signed_byte_counts():
+    # Every class has an axis of its own, far from all others.
+    c, rng = 130, np.random.default_rng(0)
+    codes = np.tile(np.arange(c), 2)
+    X = 10 * np.eye(c)[codes] + 0.1 * rng.standard_normal((2 * c, c))
+    plan = direct.prepare(make_hat(X, Linear(), 0.3), make_folds(KFold(2), codes))
+    for want_scores in (False, True):
+        scored = direct.apply(plan, codes[None], c, want_scores)
+        np.testing.assert_array_equal(scored.true[:, 0], codes[plan.rows])
+        np.testing.assert_array_equal(scored.predicted[:, 0], codes[plan.rows])
+
+
+@pytest.mark.parametrize("c", [3, 5, 14])
+def test_classes_too_far_apart_for_single_precision_are_told_apart_or_refused(c):
+    # The spread within classes is a hundred-millionth of that between them.
+    codes, rng = np.tile(np.arange(c), 20), np.random.default_rng(0)
+    X = 1e4 * np.eye(c)[codes] + rng.standard_normal((len(codes), c))
+    hat, folds = make_hat(X, Linear(), 1e-10), make_folds(KFold(5), codes)
+    scored = direct.apply(direct.prepare(hat, folds), codes[None], c)
+    np.testing.assert_array_equal(scored.predicted, scored.true)
+    try:
+        scored = direct.apply(direct.prepare(hat, folds, "float32"), codes[None], c)
+    except ValueError as error:
+        assert "fitted exactly, but for rounding" in str(error)  # noqa: PT017
+    else:
+        np.testing.assert_array_equal(scored.predicted, scored.true)

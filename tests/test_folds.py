@@ -48,6 +48,32 @@ def test_splitters(cv, sees_labels, partition):
     assert type(cv).__name__ in folds.name
 
 
+def test_single_trials_are_left_out_one_at_a_time_only_if_each_of_them_is():
+    rows = np.arange(6)
+    for left_out, sees_labels in ((rows, False), ([0, 1, 2, 3, 4, 4], None)):
+        pairs = [(np.delete(rows, row), [row]) for row in left_out]
+        assert make_folds(pairs, CODES[:6]).sees_labels is sees_labels
+
+
+def test_the_folds_of_the_batches_have_the_numbers_that_they_were_given():
+    # By the sizes of test sets, and where these are equal by those of training sets.
+    sizes = [(4, 7), (2, 9), (4, 3), (2, 8), (3, 1)]
+    pairs = [
+        (np.arange(12, 12 + b), np.arange(i, i + a)) for i, (a, b) in enumerate(sizes)
+    ]
+    folds = make_folds(pairs, CODES)
+    numbers, layout = folds.numbers, folds.layout
+    np.testing.assert_array_equal(numbers, [3, 1, 4, 2, 0])
+    np.testing.assert_array_equal(
+        [batch.m for batch in layout.batches], [2, 2, 3, 4, 4]
+    )
+    for number, batch in zip(numbers, layout.batches, strict=True):
+        np.testing.assert_array_equal(
+            folds.layout.rows[batch.rows], folds.tests[number]
+        )
+        np.testing.assert_array_equal(batch.trains[0], folds.trains[number])
+
+
 def test_defaults_are_scikit_learns():
     default = make_folds(None, CODES)
     assert [list(t) for t in default.tests] == [

@@ -60,7 +60,7 @@ from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
-from mvpa_kfda.kfda.steps import check_steps, fit_steps
+from mvpa_kfda.kfda.steps import RemoveConfounds, check_steps, fit_steps
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
@@ -491,8 +491,9 @@ def test_groups_are_left_out_one_at_a_time_to_tune_after_steps():
         assert_allclose(np.ravel(ours), np.ravel(criteria), rtol=1e-8)
 
 
-def test_the_penalties_of_all_folds_are_recorded_in_their_order():
-    X, codes = make_data(3, 6)
+@both_shapes
+def test_the_penalties_of_all_folds_are_recorded_in_their_order(p):
+    X, codes = make_data(3, p)
     for reg in (0.3, Ridge(2.0), Tuned(TUNING)):
         result = cross_validate(X, codes, reg=reg, preprocess="zscore", cv=UNEQUAL)
         assert result.lambdas.shape == result.degrees_of_freedom.shape == (4,)
@@ -542,6 +543,15 @@ def test_one_confound_may_be_a_plain_list():
     check(replace(problem, confounds=speed, columns=speed[:, None].astype(float)))
 
 
+def test_the_rounding_of_a_constant_feature_is_not_left_by_confounds():
+    X = np.random.default_rng(0).standard_normal((26, 3))
+    X[:, 0] = 0.1
+    assert X[:, 0].mean() != 0.1
+    found = RemoveConfounds(1).fit(X).transform(X)
+    assert_array_equal(found[:, 0], 0)
+    assert (found[:, 1] != 0).all()
+
+
 def test_confounds_may_be_collinear_and_constant_inside_a_fold():
     X, codes = make_data(3, 6)
     _, columns = make_confounds(len(codes), codes)
@@ -584,6 +594,17 @@ def test_folds_share_a_product_where_steps_are_affine(steps, p, monkeypatch):
     assert_equal_scores(shared.class_scores, alone.class_scores, atol=1e-10)
     if affine:
         assert (shared.class_scores != alone.class_scores).any()
+
+
+def bend(X):
+    """Return features that are hardly anything but affine in X."""
+    return X + 1e-7 * X**2
+
+
+def test_folds_share_no_product_where_steps_are_hardly_affine(monkeypatch):
+    share(monkeypatch, True)
+    plan = check(Problem(*make_data(3, 6), FunctionTransformer(bend)))
+    assert all(each.mean is None for each in plan.maps)
 
 
 @pytest.mark.parametrize("name", FOLDS)

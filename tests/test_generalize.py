@@ -727,6 +727,15 @@ def test_epochs_that_overlap_in_time_are_warned_about(shift):
         generalize_epochs(epochs, test_epochs=other, same_trials=same_trials)
 
 
+def test_another_recording_with_the_same_timing_is_not_warned_about(recwarn):
+    epochs = make_epochs(*make_arrays(n=40, n_times=40), tmin=-0.1)
+    other = processed(epochs)
+    other.events[:, 0] += 7  # all of them
+    result = generalize_epochs(epochs, test_epochs=other)
+    assert result.parameters["mode"] == "other_trials"
+    assert not [each for each in recwarn if "same_trials" in str(each.message)]
+
+
 # ------------------------------------------------------------------------ permutations
 
 

@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
+from mvpa_kfda.kfda.hat import (
+    hat_from_features,
+    hat_from_gram,
+    invert_blocks,
+    make_hat,
+    spectrum_of_gram,
+)
 from mvpa_kfda.kfda.kernels import Callable
 
 
@@ -108,3 +114,33 @@ def test_rounding_errors_of_an_offset_are_no_data(kernel, p):
     make_hat(1e5 + 1e-3 * noise, kernel, 0.3)
     with pytest.raises(ValueError, match="The trials do not differ"):
         make_hat(1e5 + 1e-7 * noise, kernel, 0.3)
+
+
+@pytest.mark.parametrize("m", [1, 3, 40])
+def test_a_block_without_an_inverse_leaves_the_others_theirs(m):
+    rows = np.random.default_rng(0).standard_normal((2, 3, m, m + 2))
+    blocks = rows @ rows.transpose(0, 1, 3, 2)
+    blocks[1, 0] = 0.0  # exactly singular
+    expected = blocks.copy()
+    expected[1, 0] = np.eye(m)
+    expected = np.linalg.inv(expected)
+    expected[1, 0] = np.inf
+    assert_allclose(invert_blocks(blocks), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_negative_offset_hides_no_equal_trials():
+    # After centring the values differ by a hundred times their rounding, and not more.
+    K = np.diag(np.full(20, 5e-12)) - 5.0
+    with pytest.raises(ValueError, match="The trials do not differ"):
+        hat_from_gram(K, 0.3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_spectrum_is_that_of_the_centred_kernel(seed):
+    # The constant vector, of whichever sign, is no direction of the kernel.
+    X = np.random.default_rng(seed).standard_normal((12, 20))
+    K = X @ X.T
+    J = np.eye(12) - 1 / 12
+    got = spectrum_of_gram(K).moments.eigenvalues
+    expected = np.linalg.eigvalsh(J @ K @ J)
+    assert_allclose(got, expected, rtol=1e-10, atol=1e-10 * expected[-1])

@@ -28,7 +28,7 @@ from mvpa_kfda import decode_arrays, decode_regions
 from mvpa_kfda.data.atlas import read_regions
 from mvpa_kfda.data.images import process_positions, read_images, read_labels
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.data.volumes import standardize, usable_columns
+from mvpa_kfda.data.volumes import flat_within_runs, standardize, usable_columns
 
 AFFINE = np.array(
     [[-3.0, 0, 0, 60], [0, 3.5, 0.2, -70], [0, -0.2, 3, -40], [0] * 3 + [1]]
@@ -1021,3 +1021,13 @@ def test_a_result_without_images_is_no_image_either(rng, tmp_path):
     result = decode_arrays(rng.standard_normal((12, 3, 4)), [0, 1] * 6, cv=3)
     with pytest.raises(ValueError, match=r"\.h5\); give a path that ends in \.h5"):
         result.save(tmp_path / "map.nii")
+
+
+def test_columns_that_are_constant_within_a_run_are_among_the_usable_ones(rng):
+    X, runs = rng.standard_normal((8, 4)), [np.arange(4), np.arange(4, 8)]
+    X[:, 0], X[runs[1], 1] = 0, 0
+    usable = np.array([False, True, True, True])
+    assert_array_equal(flat_within_runs(X, usable, runs), [False, True, False, False])
+    X[runs[1]] = 0
+    with pytest.raises(ValueError, match="Nothing varies in the group of image 4"):
+        flat_within_runs(X, usable, runs)

@@ -126,6 +126,29 @@ def test_auc_pools_where_no_test_set_has_two_classes():
         assert_allclose(values[b], expected, rtol=1e-12)
 
 
+def test_auc_pools_only_the_class_that_no_test_set_tells_from_the_rest():
+    # By the second labelling every class shares a test set with another one; by the
+    # others class 2 is alone in the first, and only the second tells 0 from 1.
+    true = np.array(
+        [[2, 2, 2, 0, 1, 0, 1], [0, 2, 1, 2, 1, 0, 1], [2, 2, 2, 1, 1, 0, 0]]
+    )
+    shapes, n_train = ((1, 3, 60), (1, 4, 59)), np.repeat([60, 59], [3, 4])
+    scores = 0.03 * np.random.default_rng(0).standard_normal((7, 3, 3))
+    values = roc_auc(true.T, scores, shapes)
+    for b, codes in enumerate(true):
+        posterior = softmax(n_train[:, None] * scores[:, :, b], axis=1)
+        per_class = []
+        for k in range(3):
+            sets = [slice(0, 3), slice(3, 7)]
+            sets = [rows for rows in sets if len(set(codes[rows] == k)) == 2]
+            areas_of_sets = [
+                skm.roc_auc_score(codes[rows] == k, posterior[rows, k])
+                for rows in sets or [slice(None)]
+            ]
+            per_class.append(np.mean(areas_of_sets))
+        assert_allclose(values[b], np.mean(per_class), rtol=1e-12)
+
+
 def test_auc_with_ties_absent_classes_and_certainty():
     true = np.array([0, 0, 1, 1, 2, 2])[:, None]
     shapes = ((1, 6, 60),)
@@ -144,6 +167,30 @@ def test_auc_with_ties_absent_classes_and_certainty():
     assert roc_auc(true, alone, shapes) == [0.5]
     one_class = roc_auc(np.zeros((6, 1), int), flat, shapes)
     assert one_class == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "apart", "alike"), [("float64", 1e-8, 1e-12), ("float32", 1e-4, 1e-6)]
+)
+def test_auc_ranks_what_is_more_than_rounding(dtype, apart, alike):
+    # Of the largest score, 3; one pair of trials differs by so much.
+    true = np.array([[0], [1], [0], [1]])
+    for gap, expected in ((apart, 0.75), (0.0, 0.625), (alike, 0.625), (-apart, 0.5)):
+        # Next to a label vector of small scores, without any ties.
+        columns = [[1.0, 1.0 + 3 * gap, 2.0, 3.0], 1e-3 * np.arange(1.0, 5.0)]
+        scores = np.stack([np.zeros((4, 2)), np.stack(columns, axis=1)], axis=1)
+        values = roc_auc(np.tile(true, 2), scores.astype(dtype), ((1, 4, 60),))
+        assert_allclose(values, [expected, 0.75], rtol=1e-12)
+
+
+def test_auc_of_many_trials_keeps_its_digits():
+    # Sums of ranks beyond the whole numbers of single precision.
+    true = np.random.default_rng(0).integers(2, size=(9001, 1))
+    scores = np.random.default_rng(1).standard_normal((9001, 2, 1))
+    value = roc_auc(true, scores, ((1, 9001, 100),))[0]
+    difference = scores[:, 1, 0] - scores[:, 0, 0]
+    expected = skm.roc_auc_score(true[:, 0], difference)
+    assert_allclose(value, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2])

@@ -15,6 +15,7 @@ from mvpa_kfda.data import neighbours
 from mvpa_kfda.data.neighbours import (
     adjacency_members,
     keep_usable,
+    nearest_members,
     own_columns,
     sphere_members,
     surface_members,
@@ -419,3 +420,14 @@ def test_own_columns_of_other_kinds_are_refused():
         own_columns(VolumeSpace(holed(), np.eye(4)), strip(5))
     with pytest.raises(TypeError, match="are 3 features, but the data have 2 features"):
         own_columns(FeatureSpace(None, 2), FeatureSpace(None, 3))
+
+
+def test_nearest_points_are_those_as_near_as_most_of_them_are():
+    # A grid of 2 mm along two axes, turned, and a point that is far from all others.
+    i, j = np.divmod(np.arange(12), 4)
+    turn = np.array([[0.6, 0.8, 0.0], [-0.8, 0.6, 0.0]])
+    points = np.vstack([2.0 * np.stack([i, j], axis=1) @ turn, [99.0, 0.0, 0.0]])
+    expected = np.zeros((13, 13), bool)
+    steps = abs(i[:, None] - i) + abs(j[:, None] - j)
+    expected[:12, :12], expected[12, 12] = steps <= 1, True
+    assert_array_equal(nearest_members(points).toarray(), expected)

@@ -347,3 +347,12 @@ def test_trials_that_do_not_differ(sampling):
         features = Nystrom(10, sampling).approximate(kernel).features(X)
         with pytest.raises(ValueError, match="The trials do not differ"):
             hat_from_features(features, 0.3)
+
+
+def test_numbers_are_fixed_by_trials_from_anywhere(monkeypatch):
+    # Trials often come class by class: the first ones may be much closer together.
+    monkeypatch.setattr(nystrom, "_FIT_ROWS", 40)
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    X[:40] *= 1e-3
+    gamma = approximated(RBF(), Nystrom(10, "uniform")).fit(X).kernel.gamma
+    assert_allclose(gamma, RBF().fit(X).gamma, rtol=0.5)

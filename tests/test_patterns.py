@@ -133,6 +133,29 @@ def test_without_a_penalty_patterns_are_class_means(n_classes):
     assert np.abs(smooth - got).max() > 0.01 * np.abs(got).max()
 
 
+@pytest.mark.parametrize("reg", [3.0, 1e3])
+def test_weak_discriminants_have_patterns(reg):
+    # A large penalty leaves them little of the variance between classes.
+    X, codes = make_data(4, 7)
+    hat = make_hat(X, Linear(), reg)
+    got = class_patterns(prepare(hat, None), codes, 4, X)["discriminant"]
+    _, expected = refit(X @ X.T, codes, hat.lam, X, np.arange(len(codes)))
+    for mine, pattern in zip(got, expected, strict=True):
+        sign = np.sign(pattern[np.abs(pattern).argmax()])
+        assert_close(mine, sign * pattern, rtol=1e-6)
+
+
+def test_a_class_that_is_absent_adds_no_discriminant():
+    X, codes = make_data(4, 7)
+    X, codes = X[codes != 1], codes[codes != 1]
+    plan = prepare(make_hat(X, Linear(), 0.3), None)
+    got = class_patterns(plan, codes, 4, X)
+    alone = class_patterns(plan, np.unique(codes, return_inverse=True)[1], 3, X)
+    assert_close(got["discriminant"][:2], alone["discriminant"])
+    assert_array_equal(got["discriminant"][2], 0)
+    assert_close(got["class"][[0, 2, 3]], alone["class"])
+
+
 @pytest.mark.parametrize("average", ["class", "class_folds", "discriminant"])
 @pytest.mark.parametrize("scaling", ["channels", "whitening"])
 def test_patterns_of_scaled_channels_are_brought_back_exactly(average, scaling):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import hadamard
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -237,6 +238,31 @@ def test_estimates_without_noise_or_structure_are_bounded():
             for name in ("ledoit_wolf", "oas"):
                 lam = resolve_penalty(name, moments) / moments.scale
                 assert 1e-8 <= lam <= 1e3
+
+
+@pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])
+@pytest.mark.parametrize("scale", [1.0, 0.1, 3**-0.5])
+def test_white_features_are_shrunk_altogether(name, scale):
+    # Squares are alike and products zero, up to rounding, which should not decide.
+    moments = both_moments(scale * hadamard(8)[:, 1:5])[0]
+    assert resolve_penalty(name, moments) == pytest.approx(1e3 * moments.scale)
+
+
+@pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])
+def test_no_more_than_everything_is_shrunk(name):
+    # Noise that looks whiter than noise would: scikit-learn's estimate is 1.
+    X = np.random.default_rng(1).standard_normal((12, 4))
+    assert (ledoit_wolf_shrinkage(X) if name == "ledoit_wolf" else oas(X)[1]) == 1
+    moments = both_moments(X)[0]
+    assert resolve_penalty(name, moments) == pytest.approx(1e3 * moments.scale)
+
+
+def test_degrees_of_freedom_of_white_features_are_a_plain_ratio():
+    # With p equal eigenvalues s, df = 1 + p s / (s + lambda).
+    X = hadamard(16)[:, 1:8] / 3
+    for df in np.linspace(1.01, 7.99, 50):
+        lam = resolve_penalty(DegreesOfFreedom(df), both_moments(X)[0])
+        assert lam == pytest.approx(16 / 9 * (8 - df) / (df - 1), rel=1e-9)
 
 
 # The grid of a tuned penalty

@@ -17,8 +17,10 @@ from mvpa_kfda.kfda.rules import (
     RuleTerms,
     _full,
     _reduced,
+    best_of_two,
     class_rule,
     contrasts,
+    usable,
 )
 
 LAM = 3.0
@@ -204,9 +206,10 @@ def test_ties_go_to_the_first_class():
     assert_array_equal(scored.predicted, 0)
 
 
-def test_absent_classes_do_not_widen_near_ties():
+@pytest.mark.parametrize("rank", [3, None])
+def test_absent_classes_do_not_widen_near_ties(rank):
     counts = np.array([12, 0, 9, 0, 15], np.float32)[:, None, None]
-    terms = RuleTerms(counts, contrasts(5).astype(np.float32), rank=3)
+    terms = RuleTerms(counts, contrasts(5).astype(np.float32), rank)
     centred = terms.D[:, :, 0, 0] * np.sqrt(counts[:, 0, 0])
     A = (0.5 * centred @ centred.T)[:, :, None, None]  # alpha^2 is a half
     W, b = class_rule(A, terms)
@@ -215,7 +218,22 @@ def test_absent_classes_do_not_widen_near_ties():
     assert_allclose(at_mean, -norms / 2, rtol=0, atol=1.5e-5)
 
 
-def test_an_exact_fit_is_refused():
-    terms = RuleTerms(np.full((4, 1, 1), 6.0), contrasts(4), rank=2)
+@pytest.mark.parametrize(
+    ("c", "rank", "share"),
+    [(4, 2, 0.0), (4, 2, 30.0), (4, None, 0.0), (4, None, -30.0), (14, None, -30.0)],
+)
+def test_an_exact_fit_is_refused(c, rank, share):
+    # Of the spread within classes nothing is left but units of rounding.
+    terms = RuleTerms(np.full((c, 1, 1), 6.0), contrasts(c), rank)
+    A = (share * np.finfo(np.float64).eps) * terms.scatter
     with pytest.raises(ValueError, match=FITTED_EXACTLY.split(":")[0]):
-        class_rule(np.zeros((3, 3, 1, 1)), terms)
+        class_rule(A, terms)
+    assert not usable(A, terms).any()
+
+
+def test_an_exact_fit_of_two_classes_is_refused():
+    terms = RuleTerms(np.full((2, 1, 1), 6.0), contrasts(2))
+    T = contrasts(2)[[0, 1]].T[:, None, :, None]
+    best_of_two(np.zeros((1, 1, 2, 1)), T, np.full((1, 1, 1, 1), 1e-9), terms)
+    with pytest.raises(ValueError, match=FITTED_EXACTLY.split(":")[0]):
+        best_of_two(np.zeros((1, 1, 2, 1)), T, np.zeros((1, 1, 1, 1)), terms)

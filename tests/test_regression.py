@@ -601,6 +601,36 @@ def test_metrics_have_labels(name):
     assert metric_label(name) == REGRESSION_METRICS[name].label
 
 
+def test_scores_of_test_sets_are_in_the_order_of_the_folds():
+    rng, rows = np.random.default_rng(0), np.arange(12)
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    tests = [rows[:5], rows[5:8], rows[8:]]  # neither rising nor falling in size
+    cv = [(np.setdiff1d(rows, test), test) for test in tests]
+    result = regress(X, y, cv=cv, scoring=SCORING)
+    by_sklearn = {
+        "r2": r2_score,
+        "pearsonr": lambda true, found: pearsonr(true, found)[0],
+        "neg_mean_squared_error": lambda *pair: -mean_squared_error(*pair),
+    }
+    for name in SCORING:
+        expected = [by_sklearn[name](y[t], result.predictions[t]) for t in tests]
+        assert_allclose(result.fold_metrics[name], expected, rtol=1e-10)
+
+
+def test_test_sets_of_equal_values_have_the_scores_that_need_no_spread():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 3)), np.repeat([1.0, 2.0, 4.0], 4)
+    result = regress(X, y, cv=ms.KFold(3), scoring=SCORING)
+    errors = (result.y - result.predictions).reshape(3, 4)
+    expected = -np.mean(errors**2, axis=1)
+    for name in SCORING:
+        found = result.fold_metrics[name]
+        if name == "neg_mean_squared_error":
+            assert_allclose(found, expected, rtol=1e-12)
+        else:
+            assert np.isnan(found).all()
+
+
 # ------------------------------------------------------------------------ calibration
 
 

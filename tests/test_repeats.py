@@ -16,6 +16,7 @@ from sklearn.model_selection import (
     GroupKFold,
     KFold,
     LeaveOneGroupOut,
+    PredefinedSplit,
     RepeatedKFold,
     ShuffleSplit,
     StratifiedKFold,
@@ -42,6 +43,8 @@ COUNTS = (28, 15, 12)
 DATA, CODES = build.trials(COUNTS, 5, 3, seed=2)
 N, C = len(CODES), len(COUNTS)
 NAMES = build.NAMES[CODES]
+#: Test sets, the last one of four trials, of which no three can be averaged.
+FEW = np.where(np.arange(N) < 4, 2, np.arange(N) % 2)
 SCORING = ["accuracy", "roc_auc", "f1", "confusion_matrix"]
 NO_CONFOUNDS = np.empty((N, 0))
 
@@ -339,6 +342,10 @@ REGROUPED = {
     "tuned, single": ({"k": 2, "average_test": False}, LINEAR),
     "tuned kernel": ({"k": 2}, CHOICE),
     "steps": ({"k": 2}, ZSCORED),
+    "few in a fold, single": (
+        {"cv": PredefinedSplit(FEW), "k": 3, "average_test": False},
+        ({}, {}),
+    ),
     "steps, single": ({"k": 2, "average_test": False}, ZSCORED),
     "steps, tuned": ({"k": 2} | ZSCORED[0], LINEAR),
     "confounds": ({"k": 2}, CONFOUNDED),

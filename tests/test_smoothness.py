@@ -331,6 +331,7 @@ def test_weights_come_out_smooth():
         (np.ones(4), ValueError, r"must be square.*got \(4,\)"),
         (np.ones((0, 0)), ValueError, r"must be square.*got \(0, 0\)"),
         (np.triu(np.ones((3, 3))), ValueError, r"symmetric.*difference.* is 1\."),
+        ([[1, 1e-6], [0, 1]], ValueError, r"symmetric.*difference.* is 1e-06\."),
         (np.full((2, 2), np.nan), ValueError, "NaN or infinite"),
         (sparse.csr_array([[np.inf]]), ValueError, "NaN or infinite"),
         (np.array([["a"]]), ValueError, "Omega must be numeric; got dtype <U1"),

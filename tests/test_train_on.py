@@ -39,6 +39,7 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
+from mvpa_kfda.data.confounds import read_train_on
 from mvpa_kfda.kfda.folds import cross_folds, left_out_folds, make_folds
 from reference import reference_cross_validate, reference_generalize
 
@@ -83,7 +84,6 @@ def labels_of(name):
 
 def make(y, **given):
     """Return the analysis of a call with `train_on`."""
-    from mvpa_kfda.data.confounds import read_train_on
     from mvpa_kfda.decoding.analysis import make_analysis
     from mvpa_kfda.kfda.kernels import Linear
 
@@ -752,6 +752,12 @@ def test_queries_on_the_table_of_labels():
             decode_regions(X[:, :, 0], (table, "label"), train_on=query, **options)
     found = decode_regions(X[:, :, 0], (table, "label"), train_on="run < 2", **options)
     assert_array_equal(found.folds[0][0], np.arange(36))
+
+
+def test_trials_of_which_a_query_knows_nothing_are_not_chosen():
+    runs = pd.array([*RUNS[:-2], None, None], dtype="Int64")
+    chosen = read_train_on("run < 2", N, pd.DataFrame({"run": runs}))
+    assert_array_equal(chosen.mask, [*(RUNS[:-2] < 2), False, False])
 
 
 def test_epochs_without_metadata():

@@ -6,7 +6,7 @@ observed and for permuted labels.
 """
 
 import tracemalloc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -26,10 +26,15 @@ from sklearn.model_selection import (
 import reference
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
-from mvpa_kfda.kfda.criteria import MEASURES
-from mvpa_kfda.kfda.direct import LowRankInverse, apply
+from mvpa_kfda.kfda.criteria import MEASURES, _of_usable_models
+from mvpa_kfda.kfda.direct import LowRankInverse, apply, make_targets, prepare
 from mvpa_kfda.kfda.folds import InnerFolds, make_folds
-from mvpa_kfda.kfda.hat import spectrum_of, spectrum_of_features, spectrum_of_gram
+from mvpa_kfda.kfda.hat import (
+    make_hat,
+    spectrum_of,
+    spectrum_of_features,
+    spectrum_of_gram,
+)
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
@@ -642,6 +647,20 @@ def test_models_that_cannot_be_used():
             assert_array_equal(found, [[True, False]])
     absent = RuleTerms(np.array([[[3.0]], [[0.0]], [[4.0]]]), contrasts(3))
     assert usable(0.5 * absent.scatter, absent).all()
+
+
+def test_a_candidate_is_of_no_use_where_one_of_its_models_is():
+    X, codes, _ = make_data(3, 4)
+    plan = prepare(make_hat(X, Linear(), 1.0), make_folds(KFold(5), codes))
+    targets = make_targets(np.stack([codes, codes[::-1]]), 3, plan.layout, plan.dtype)
+    (model,) = plan.fold_models(targets)
+    A = model.A.copy()
+    A[:, :, 2, 0] *= -1  # one fold of five, for the first label vector
+    for measure in MEASURES.values():
+        expected = measure(replace(model, residuals=model.residuals.copy()))
+        some = replace(model, A=A, residuals=model.residuals.copy())
+        found = _of_usable_models(measure, some)
+        assert_allclose(found, [np.nan, expected[1]], rtol=1e-12)
 
 
 def test_what_differs_by_rounding_is_as_good():

@@ -192,7 +192,9 @@ class Cells:
         return np.argsort(cell + rng.random(len(cell)))
 
 
-def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
+def count_cells(
+    k, folds, codes, groups=None, classes=None, equalize=False, average_test=True
+):
     """Return the `Cells` of averages of k trials, "max" for as many as there can be."""
     if isinstance(k, str) and k != "max":
         raise ValueError(
@@ -210,27 +212,15 @@ def count_cells(k, folds, codes, groups=None, classes=None, equalize=False):
     counts = counts.reshape(-1, n_classes)
     if isinstance(k, str):
         k = _most(counts, folds, groups, classes)
-    fold_of, class_of = _sets_of(folds, unit), np.arange(n_classes)
-    cells = np.broadcast_arrays(fold_of[:, np.newaxis], class_of, counts)
-    fold_of, class_of, flat = (each[counts > 0] for each in cells)
-    _check_classes(k, class_of, flat, folds, groups, classes)
-    _check_folds(k, fold_of, flat, folds, groups)
+    _check_classes(k, counts, folds, groups, classes)
+    _check_folds(k, unit, counts, folds, groups, average_test)
     n_averages = counts // k
     if equalize:
         n_averages = _equal(k, counts, folds, groups, classes)
-    n_flat = n_averages[counts > 0]
-    for problem in _find_single_folds(k, fold_of, class_of, n_flat, folds, classes):
+    cells = Cells(k, unit, counts, n_averages)
+    for problem in _find_lost_classes(cells, folds, classes):
         problem.warn()
-    return Cells(k, unit, counts, n_averages)
-
-
-def _sets_of(folds, unit):
-    """Return the first test set that holds each unit, (n_units,)."""
-    number = np.zeros(folds.n, int)
-    for f, test in reversed(list(enumerate(folds.tests))):
-        number[test] = f
-    first = np.unique(unit, return_index=True)[1]
-    return number[first]
+    return cells
 
 
 def _most(counts, folds, groups, classes):
@@ -318,16 +308,26 @@ def find_left_out(cells, folds, groups, classes):
         return None
     unit, code = few[0]
     trial = np.flatnonzero(cells.unit == unit)[0]
-    where = f"test set {_sets_of(folds, cells.unit)[unit]} of {folds.name}"
+    where = _word_place(folds, trial)
     if groups is not None:
         where = f"group {str(groups[trial])!r} in {where}"
-    n = cells.counts[unit, code]
+    n = int(cells.counts[unit, code])
     text = (
         f"average={cells.k} leaves no average of class {str(classes[code])!r} in "
-        f"{where}, which holds {n} of its trials: they are left out. Use average={n} "
-        "or less, or average='max'."
+        f"{where}, with {n} of its trials: they are left out. Use "
+        f"average={n}{' or less' * (n > 1)}, or average='max'."
     )
-    return Problem("left_out", text, {"class": int(code), "n_trials": int(n)})
+    return Problem("left_out", text, {"class": int(code), "n_trials": n})
+
+
+def _word_place(folds, trial):
+    """Word which trials are in the same sets as one of them."""
+    tests = [str(f) for f, test in enumerate(folds.tests) if trial in test]
+    if not tests:
+        return f"the trials that {folds.name} never tests"
+    if len(tests) == 1:
+        return f"test set {tests[0]} of {folds.name}"
+    return f"what test sets {', '.join(tests)} of {folds.name} share"
 
 
 def _unit(groups):
@@ -342,47 +342,54 @@ def _advice(largest, folds):
     return f"Use {fewer}fewer, larger test sets{such}."
 
 
-def _check_classes(k, class_of, counts, folds, groups, classes):
+def _check_classes(k, counts, folds, groups, classes):
     """Refuse averages that leave a class without samples."""
-    present = np.unique(class_of)
-    largest = np.array([counts[class_of == c].max() for c in present])
+    largest = np.where(counts.any(axis=0), counts.max(axis=0), k)
     if largest.min() >= k:
         return
-    code, most = present[largest.argmin()], largest.min()
+    code, most = largest.argmin(), largest.min()
     label = code if classes is None else classes[code]
     raise ValueError(
         f"average={k} leaves class {str(label)!r} without samples: an average is made "
         f"of {k} trials of one class and {_unit(groups)}, and with {folds.name} no "
-        f"{_unit(groups)} holds more than {most} of the "
-        f"{counts[class_of == code].sum()} trials of this class. "
-        f"{_advice(most, folds)}"
+        f"{_unit(groups)} holds more than {most} of the {counts[:, code].sum()} trials "
+        f"of this class. {_advice(most, folds)}"
     )
 
 
-def _check_folds(k, fold_of, counts, folds, groups):
-    """Refuse averages that leave a test set without samples."""
-    largest = np.array([counts[fold_of == f].max() for f in np.unique(fold_of)])
-    if largest.min() >= k:
-        return
-    fold, most = int(largest.argmin()), largest.min()
-    raise ValueError(
-        f"average={k} leaves fold {fold} of {folds.name} without samples: an average "
-        f"is made of {k} trials of one class and {_unit(groups)}, and its "
-        f"{len(folds.tests[fold])} test trials have at most {most} such trials. "
-        f"{_advice(most, folds)}"
-    )
+def _check_folds(k, unit, counts, folds, groups, average_test):
+    """Refuse averages that leave a test set, or a training set, without samples."""
+    trains, tests = zip(*folds.pairs, strict=True)
+    sets = [("test", tests)] if average_test else []
+    for kind, each in [*sets, ("training", trains)]:
+        for fold, rows in enumerate(each):
+            most = counts[unit[rows]].max()
+            if most < k:
+                raise ValueError(
+                    f"average={k} leaves fold {fold} of {folds.name} without samples: "
+                    f"an average is made of {k} trials of one class and "
+                    f"{_unit(groups)}, and its {len(rows)} {kind} trials have at most "
+                    f"{most} such trials. {_advice(most, folds)}"
+                )
 
 
-def _find_single_folds(k, fold_of, class_of, n_averages, folds, classes):
-    """Yield a `Problem` for each class that some model has no average of."""
-    for c in np.unique(class_of):
-        here = (class_of == c) & (n_averages > 0)
-        trained = len(np.unique(fold_of[class_of == c])) > 1  # on single trials
-        if trained and len(np.unique(fold_of[here])) == 1:
-            label = c if classes is None else classes[c]
-            text = (
-                f"All averages of class {str(label)!r} are in one test set of "
-                f"{folds.name}, whose model has none to learn the class from. Use a "
-                f"smaller average than {k}, or fewer, larger test sets."
-            )
-            yield Problem("absent", text, {"class": int(c)})
+def _find_lost_classes(cells, folds, classes):
+    """Yield a `Problem` for each class that some model has no average of.
+
+    Although it has single trials of it.
+    """
+    lost = np.zeros(cells.counts.shape[1], bool)
+    for train, _ in folds.pairs:
+        units = np.unique(cells.unit[train])
+        trained, averaged = (
+            each[units].any(axis=0) for each in (cells.counts, cells.n_averages)
+        )
+        lost |= trained & ~averaged
+    for code in np.flatnonzero(lost):
+        label = code if classes is None else classes[code]
+        text = (
+            f"Some training set of {folds.name} has no average of class "
+            f"{str(label)!r}, so that its model cannot learn the class. Use a smaller "
+            f"average than {cells.k}, or fewer, larger test sets."
+        )
+        yield Problem("absent", text, {"class": int(code)})

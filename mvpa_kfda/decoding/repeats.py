@@ -585,6 +585,7 @@ class Repeating:
                 f"{folds.name} overlap. Use KFold, StratifiedKFold, LeaveOneGroupOut "
                 "or the like."
             )
+        options["average_test"] = self.average_test
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
         if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
             raise ValueError(

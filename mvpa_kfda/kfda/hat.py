@@ -21,6 +21,7 @@ X and their scatter matrix :math:`X_c^\top X_c = V S V^\top`,
           + X_c V \,\mathrm{diag}\frac{1}{s + \lambda}\, V^\top X_c^\top .
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -251,13 +252,11 @@ def invert_positive(matrix):
 def invert_blocks(blocks):
     """Invert symmetric matrices (S, k, m, m); infinite where there is no inverse.
 
-    The matrices may be used up. Small ones are inverted in one call.
+    The matrices may be used up. Small ones are inverted in one call, if all can be.
     """
-    try:
-        if blocks.shape[2] < _LARGE_BLOCK:
+    if blocks.shape[2] < _LARGE_BLOCK:
+        with suppress(np.linalg.LinAlgError):
             return np.linalg.inv(blocks)
-    except np.linalg.LinAlgError:
-        return np.full(blocks.shape, np.inf)
     for stack in blocks:
         for i, block in enumerate(stack):
             inverse = invert_positive(block)

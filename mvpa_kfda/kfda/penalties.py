@@ -385,8 +385,8 @@ def _ledoit_wolf(moments):
     squares = np.square(moments.matrix).sum() / n**2
     beta = (np.square(moments.diagonal).sum() / n - squares) / (n * p)
     delta = (squares - trace**2 / p) / p
-    if p == 1 or not beta > 0:
-        return 0.0
+    if p == 1:
+        return 0.0  # there is nothing to shrink towards
     # Of features that are white already, rounding would decide: as for oas, all of it.
     return min(beta / delta, 1.0) if delta > _WHITE * squares / p else 1.0
 

@@ -133,17 +133,16 @@ def class_rule(A, terms):
     b -= np.arange(len(b), dtype=b.dtype)[:, None, None] * start
     if missing is not None:
         b[np.broadcast_to(missing, b.shape)] = -np.inf
-    if np.isnan(b).any():
-        raise ValueError(FITTED_EXACTLY)
     return W, b
 
 
 def usable(A, terms):
     """Tell which models (k, B) of A (q, q, k, B) leave a spread within classes.
 
-    The others are refused by the rules above and below, with a margin to spare.
+    The others are refused by the rules above and below: by the same pivots, or with a
+    margin to spare.
     """
-    A = np.array(terms.filled(A), dtype=np.float64)
+    A = np.array(terms.filled(A), dtype=np.float64 if terms.is_reduced else None)
     if terms.is_reduced:
         A -= 2 * _EXACT * np.finfo(terms.Q.dtype).eps * terms.filled(terms.scatter)
     ok = np.ones(A.shape[2:], bool)
@@ -198,8 +197,8 @@ def _reduced(A, terms):
 _EXACT = 64
 #: What is wrong where A is singular.
 FITTED_EXACTLY = (
-    "lambda is too small: the training trials of some fold are fitted exactly. Use a "
-    "larger reg."
+    "lambda is too small: the training trials of some fold are fitted exactly, but for "
+    "rounding. Use a larger reg, or dtype='float64' in place of 'float32'."
 )
 
 
@@ -207,15 +206,23 @@ def _solve(A, D):
     """Solve A X = D for A (q, q, k, B) positive definite, D (q, c, k, B or 1).
 
     There is one matrix for every fold and permutation. While they are tiny, plain
-    elimination over whole arrays is faster than one LAPACK call for each.
+    elimination over whole arrays is faster than one LAPACK call for each. An A that is
+    not positive, by rounding, would turn the classes round.
     """
     q = len(A)
     D = np.broadcast_to(D, (*D.shape[:3], A.shape[3]))
     if q > 12:
-        X = np.linalg.solve(*(np.moveaxis(x, (0, 1), (-2, -1)) for x in (A, D)))
+        A, D = (np.moveaxis(x, (0, 1), (-2, -1)) for x in (A, D))
+        try:
+            np.linalg.cholesky(A)
+        except np.linalg.LinAlgError:
+            raise ValueError(FITTED_EXACTLY) from None
+        X = np.linalg.solve(A, D)
         return np.ascontiguousarray(np.moveaxis(X, (-2, -1), (0, 1)))
     A, D = A.copy(), D.copy()
     for j in range(q):
+        if not (A[j, j] > 0).all():
+            raise ValueError(FITTED_EXACTLY)
         for i in range(j + 1, q):
             factor = A[i, j] / A[j, j]
             A[i, j + 1 :] -= factor * A[j, j + 1 :]
