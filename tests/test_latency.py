@@ -446,9 +446,6 @@ def test_levels_at_chance_are_no_onset():
     assert np.isnan(find(flat, times, **options)[0])
 
 
-# ----------------------------------------------------------------------- files
-
-
 # ----------------------------------------------------------------- missing onsets
 
 
