@@ -578,6 +578,16 @@ def test_splitters_of_scikit_learn_have_words():
         assert "=" not in words
 
 
+def test_what_a_splitter_shuffles_is_named():
+    how = {"shuffle": True, "random_state": 0}
+    for splitter, end in (
+        (ms.KFold(3, **how), "3-fold cross-validation, trials in random order"),
+        (ms.StratifiedGroupKFold(3, **how), "together, groups in random order"),
+        (ms.StratifiedGroupKFold(3), "together"),
+    ):
+        assert splitter_words(repr(splitter), 3).endswith(end)
+
+
 def test_what_is_cited_exists():
     sources = inspect.getsource
     from mvpa_kfda.reports import findings, groups, methods, model, words
