@@ -519,6 +519,41 @@ def test_grammar_of_comparisons(method, kind):
         assert "16 trials" in body
 
 
+#: Method, correction -> what was compared with what, of a group and of a comparison.
+COMPARED = {
+    ("group", "sign-flip", "max"): (
+        "comparing every statistic with the most extreme one over all time points of "
+        "each sign flip"
+    ),
+    ("group", "bootstrap", "max"): "comparing every statistic with the most extreme",
+    ("group", "sign-flip", "cluster"): "the sum of the statistic over its time points",
+    ("group", "wilcoxon", "cluster"): "the sum of the statistic over its time points",
+    ("group", "bootstrap", "cluster"): "the sum of standardised statistics over its",
+    ("comparison", "permutation", "max"): (
+        "comparing every difference with the most extreme one over all time points of "
+        "each permutation"
+    ),
+    ("comparison", "sign-flip", "cluster"): "the sum of the statistic over its time",
+    ("comparison", "permutation", "cluster"): "the sum of standardised differences",
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize(("case", "words"), COMPARED.items(), ids=map(str, COMPARED))
+def test_what_corrections_compare(people, case, words):
+    what, method, correction = case
+    options = {"method": method, "correction": correction}
+    if correction == "cluster":
+        options["threshold"] = 0.25
+    if what == "group":
+        result = group_inference(people, n_permutations=99, random_state=0, **options)
+    else:
+        result = build.comparison(**options)
+    body = check_text(result)
+    assert words in body
+    assert ("threshold of p = 0.25" in body) == (correction == "cluster")
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 def test_grammar_of_latencies(people, others):
     more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
@@ -526,6 +561,9 @@ def test_grammar_of_latencies(people, others):
     body = check_text(latency)
     assert "100 times" in body
     assert f"{number(latency.peak)} s" in body
+    assert "the 95 % intervals are percentiles" in body
+    low, high = map(number, latency.peak_interval)
+    assert f"{number(latency.peak)} s (95 % interval {low} to {high} s)" in body
     check_text(bootstrap_latency(people, criterion="t", level=0.01, **more))
     body = check_text(bootstrap_latency(people, other=others, **more))
     assert "two groups of subjects (11 subjects in all)" in body
