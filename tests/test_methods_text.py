@@ -555,6 +555,49 @@ def test_what_corrections_compare(people, case, words):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "bootstrap"}, "(one-sided, for high scores)"),
+        ({"method": "t"}, "(one-sided, for scores above chance)"),
+        ({"method": "t", "alternative": "less"}, "for scores below chance)"),
+        ({"method": "sign-flip", "alternative": "two-sided"}, "(two-sided)"),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_sides_of_group_tests(people, options, words):
+    group = group_inference(people, n_permutations=50, random_state=0, **options)
+    assert words in check_text(group)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("side", ["greater", "less"])
+def test_sides_of_differences(people, others, side):
+    group = group_inference(people, "t", "none", other=others, alternative=side)
+    higher = {"greater": "higher", "less": "lower"}[side]
+    assert f"(one-sided, for {higher} scores of first)" in check_text(group)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("reg", [Tuned([0.5]), Tuned([0.1, 1.0, 2.0]), "tuned"])
+def test_number_of_penalties_that_were_tried(reg):
+    result = one(reg=reg)
+    n = np.size(result.penalty["grid"])
+    assert f"from {n} value{'s' * (n > 1)}: the one with" in check_text(result)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_what_an_onset_is(people):
+    more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
+    body = check_text(bootstrap_latency(people, fraction=0.25, **more))
+    assert "exceeded 25 % of the height of its peak above chance (0.5) for 0.01" in body
+    first, last = bootstrap_latency(people, **more).window
+    assert f"times from {number(first)} to {number(last)} s were searched" in body
+    body = check_text(bootstrap_latency(people, criterion="t", level=0.02, **more))
+    assert "exceeded chance (0.5) by Student's t at a level of 0.02 for 0.01 s" in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 def test_grammar_of_latencies(people, others):
     more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
     latency = bootstrap_latency(people, **more)
