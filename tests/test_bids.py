@@ -678,7 +678,11 @@ def test_mistakes_in_a_file_are_said_in_one_sentence(tmp_path, capsys, text, mes
         (["--run", "9"], "no recording is of that run"),
         (["--datatype", "meg"], "has nothing to decode of datatype 'meg'"),
         (["--derivatives", "nowhere"], "there is no such folder"),
-        (["--analysis", "regions"], "--analysis regions is not for eeg data"),
+        (
+            ["--analysis", "regions"],
+            "--analysis regions is not for eeg data. For these take time or "
+            "generalization.",
+        ),
         (["--radius", "3"], "--radius is not for --analysis time"),
         (["--method", "t"], "--method is not for the level participant"),
         (["--correction", "cluster-fdr"], "is for the level group"),

@@ -446,9 +446,6 @@ def test_levels_at_chance_are_no_onset():
     assert np.isnan(find(flat, times, **options)[0])
 
 
-# ----------------------------------------------------------------------- files
-
-
 # ----------------------------------------------------------------- missing onsets
 
 
@@ -476,6 +473,20 @@ def test_resamples_without_onset_are_counted():
         latency.onset_interval, np.quantile(found, [0.025, 0.975]), rtol=1e-12
     )
     assert latency.to_dataframe()["without"].tolist() == [latency.n_without_onset, 0]
+
+
+@pytest.mark.parametrize(("n_with", "warned"), [(3, False), (2, True)])
+def test_few_resamples_without_onset_do_not_warn(n_with, warned):
+    """Without any subject with an effect is (1 - n_with / 5) ** 5: 1 % and 8 %."""
+    courses = [bump()] * n_with + [0.499 + 0 * TIMES] * (5 - n_with)
+    results = [a_result(course - 1e-4 * i) for i, course in enumerate(courses)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        latency = bootstrap_latency(results, n_bootstraps=1000, random_state=0)
+    share = latency.n_without_onset / 1000
+    assert_allclose(share, (1 - n_with / 5) ** 5, rtol=0, atol=0.025)
+    assert latency.n_without_onset > 0
+    assert any("have no onset" in str(w.message) for w in caught) == warned
 
 
 # ------------------------------------------------------------- tables and figures

@@ -519,6 +519,84 @@ def test_grammar_of_comparisons(method, kind):
         assert "16 trials" in body
 
 
+#: Method, correction -> what was compared with what, of a group and of a comparison.
+COMPARED = {
+    ("group", "sign-flip", "max"): (
+        "comparing every statistic with the most extreme one over all time points of "
+        "each sign flip"
+    ),
+    ("group", "bootstrap", "max"): "comparing every statistic with the most extreme",
+    ("group", "sign-flip", "cluster"): "the sum of the statistic over its time points",
+    ("group", "wilcoxon", "cluster"): "the sum of the statistic over its time points",
+    ("group", "bootstrap", "cluster"): "the sum of standardised statistics over its",
+    ("comparison", "permutation", "max"): (
+        "comparing every difference with the most extreme one over all time points of "
+        "each permutation"
+    ),
+    ("comparison", "sign-flip", "cluster"): "the sum of the statistic over its time",
+    ("comparison", "permutation", "cluster"): "the sum of standardised differences",
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize(("case", "words"), COMPARED.items(), ids=map(str, COMPARED))
+def test_what_corrections_compare(people, case, words):
+    what, method, correction = case
+    options = {"method": method, "correction": correction}
+    if correction == "cluster":
+        options["threshold"] = 0.25
+    if what == "group":
+        result = group_inference(people, n_permutations=99, random_state=0, **options)
+    else:
+        result = build.comparison(**options)
+    body = check_text(result)
+    assert words in body
+    assert ("threshold of p = 0.25" in body) == (correction == "cluster")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "bootstrap"}, "(one-sided, for high scores)"),
+        ({"method": "t"}, "(one-sided, for scores above chance)"),
+        ({"method": "t", "alternative": "less"}, "for scores below chance)"),
+        ({"method": "sign-flip", "alternative": "two-sided"}, "(two-sided)"),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_sides_of_group_tests(people, options, words):
+    group = group_inference(people, n_permutations=50, random_state=0, **options)
+    assert words in check_text(group)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("side", ["greater", "less"])
+def test_sides_of_differences(people, others, side):
+    group = group_inference(people, "t", "none", other=others, alternative=side)
+    higher = {"greater": "higher", "less": "lower"}[side]
+    assert f"(one-sided, for {higher} scores of first)" in check_text(group)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("reg", [Tuned([0.5]), Tuned([0.1, 1.0, 2.0]), "tuned"])
+def test_number_of_penalties_that_were_tried(reg):
+    result = one(reg=reg)
+    n = np.size(result.penalty["grid"])
+    assert f"from {n} value{'s' * (n > 1)}: the one with" in check_text(result)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_what_an_onset_is(people):
+    more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
+    body = check_text(bootstrap_latency(people, fraction=0.25, **more))
+    assert "exceeded 25 % of the height of its peak above chance (0.5) for 0.01" in body
+    first, last = bootstrap_latency(people, **more).window
+    assert f"times from {number(first)} to {number(last)} s were searched" in body
+    body = check_text(bootstrap_latency(people, criterion="t", level=0.02, **more))
+    assert "exceeded chance (0.5) by Student's t at a level of 0.02 for 0.01 s" in body
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 def test_grammar_of_latencies(people, others):
     more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
@@ -526,6 +604,9 @@ def test_grammar_of_latencies(people, others):
     body = check_text(latency)
     assert "100 times" in body
     assert f"{number(latency.peak)} s" in body
+    assert "the 95 % intervals are percentiles" in body
+    low, high = map(number, latency.peak_interval)
+    assert f"{number(latency.peak)} s (95 % interval {low} to {high} s)" in body
     check_text(bootstrap_latency(people, criterion="t", level=0.01, **more))
     body = check_text(bootstrap_latency(people, other=others, **more))
     assert "two groups of subjects (11 subjects in all)" in body
@@ -576,6 +657,16 @@ def test_splitters_of_scikit_learn_have_words():
         words = splitter_words(repr(given), 20)
         assert words
         assert "=" not in words
+
+
+def test_what_a_splitter_shuffles_is_named():
+    how = {"shuffle": True, "random_state": 0}
+    for splitter, end in (
+        (ms.KFold(3, **how), "3-fold cross-validation, trials in random order"),
+        (ms.StratifiedGroupKFold(3, **how), "together, groups in random order"),
+        (ms.StratifiedGroupKFold(3), "together"),
+    ):
+        assert splitter_words(repr(splitter), 3).endswith(end)
 
 
 def test_what_is_cited_exists():

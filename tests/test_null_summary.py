@@ -205,6 +205,21 @@ def test_arrays_of_a_summary_are_checked():
         NullSummary.from_arrays({**arrays, "threshold": 0.7})
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f4", "<f8"])
+def test_a_summary_in_any_byte_order_gives_the_same_p_values(dtype):
+    observed, null = accuracies((3, 4))
+    summary = summarize_null(observed, null.astype(np.dtype(dtype).newbyteorder("=")))
+    arrays = summary.to_arrays()
+    again = NullSummary.from_arrays(
+        {**arrays, "maximum": arrays["maximum"].astype(dtype)}
+    )
+    for correction in ("none", "max"):
+        assert_array_equal(
+            p_values_from_summary(observed, again, correction),
+            corrected_p_values(observed, null, correction),
+        )
+
+
 # ------------------------------------------------------------------------- refusals
 
 

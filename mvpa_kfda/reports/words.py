@@ -317,8 +317,9 @@ def splitter_words(recorded, n_folds):
     if kind not in SPLITTER_WORDS:
         return f"cross-validation with the splitter {name(kind)}"
     words = SPLITTER_WORDS[kind](given, n_folds)
-    shuffled = ", trials in random order" if given.get("shuffle") == "True" else ""
-    return words + shuffled
+    moved = "groups" if "Group" in kind else "trials"
+    shuffled = given.get("shuffle") == "True"
+    return f"{words}, {moved} in random order" if shuffled else words
 
 
 # -------------------------------------------------------------------------- of metrics
