@@ -28,6 +28,7 @@ from mvpa_kfda import (
     check_design,
     compare,
     cross_validate,
+    decode_regions,
     group_inference,
     load_result,
     methods_text,
@@ -412,6 +413,15 @@ def test_features_that_are_no_numbers_are_named():
     masked = np.ma.masked_array(X, mask=X > 1)
     with pytest.raises(ValueError, match="X is a masked array"):
         model.predict(masked)
+
+
+def test_regions_and_maps_of_other_kinds_are_named():
+    with pytest.raises(TypeError, match=r"labels_img is a list .* a 1-D array"):
+        decode_regions(X, Y, labels_img=[[1, 2], [3]])
+    volumes = build.result("VolumeResult")
+    for name in (ABSURD["sparse"](), np.array(["a", "b"])):
+        with pytest.raises(ValueError, match=r"(?s)'name': .*Allowed: 'accuracy'"):
+            volumes.to_img(name)
 
 
 def test_scores_of_labels_of_any_kind():

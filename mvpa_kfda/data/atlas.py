@@ -425,7 +425,11 @@ def _from_ciftis(imgs, labels_img, mask_img, mesh):
 
 def _numbered(labels):
     """Return numbers for the names of regions, and the names if they were given."""
-    if np.ndim(labels) != 1:
+    try:
+        is_flat = np.ndim(labels) == 1
+    except ValueError:  # lists of other lengths
+        is_flat = False
+    if not is_flat:
         raise TypeError(
             f"labels_img is a {type(labels).__name__} but imgs is an array; give a 1-D "
             "array with the region of every column."

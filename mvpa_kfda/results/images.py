@@ -570,7 +570,7 @@ def make_image(result, name, metric, correction, threshold):
     if isinstance(name, str) and name == "n_features":
         return _image(result.geometry, name, result.n_features)
     also = ("n_features",)
-    if name in ("null", "null_max"):
+    if isinstance(name, str) and name in ("null", "null_max"):
         also += ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
     name, values = map_values(
         result, name, metric, correction, threshold, "to_img", also
