@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from distributed import Client, KilledWorker, LocalCluster
+from distributed import TimeoutError as DaskTimeoutError
 from joblib import parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from scipy.sparse import csr_array
@@ -140,14 +141,21 @@ def start_cluster(n_workers):
 
 @pytest.fixture(scope="module")
 def client():
-    with start_cluster(2) as cluster, Client(cluster) as client:
-        yield client
+    # On a busy machine, workers that were lost for good are slow to end, too.
+    with contextlib.suppress(DaskTimeoutError):
+        with start_cluster(2) as cluster, Client(cluster) as client:
+            yield client
 
 
 @pytest.fixture
 def dask(client):
     """Two workers, through joblib; nothing of a run is left behind on them."""
-    client.wait_for_workers(2, timeout=120)
+    for _ in range(30):
+        client.cluster.scale(2)  # starts those, too, that a busy machine lost for good
+        with contextlib.suppress(DaskTimeoutError):
+            client.wait_for_workers(2, timeout=4)
+            break
+    client.wait_for_workers(2, timeout=1)
     with parallel_config(backend="dask"):
         yield client
     assert is_idle(client)
