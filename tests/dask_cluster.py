@@ -1,9 +1,9 @@
 """A Dask cluster of processes on this machine."""
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, TimeoutError
 
 
 def start_cluster(n_workers):
@@ -23,6 +23,13 @@ def two_workers():
 
     A test that kills workers needs its own: Dask does not always replace them.
     """
-    with start_cluster(2) as cluster, Client(cluster) as client:
+    cluster = start_cluster(2)
+    client = Client(cluster)
+    try:
         client.wait_for_workers(2, timeout=120)
         yield client
+    finally:
+        # On a busy machine workers that were killed are slow to end, too.
+        with suppress(TimeoutError):
+            client.close()
+            cluster.close()

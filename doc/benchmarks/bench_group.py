@@ -27,6 +27,7 @@ import time
 import warnings
 from functools import partial
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -171,7 +172,10 @@ def part_a(table, results, n_permutations):
 
 def by_mne(differences, graph, correction, n_flips):
     """Flip signs by MNE-Python."""
-    options = {"n_permutations": n_flips, "tail": 1, "rng": 0, "verbose": False}
+    options = {"n_permutations": n_flips, "tail": 1, "verbose": False}
+    # The older name of the argument is "seed".
+    names = signature(permutation_t_test).parameters
+    options["rng" if "rng" in names else "seed"] = 0
     if correction == "max":
         permutation_t_test(differences, **options)
         return

@@ -729,6 +729,8 @@ def single_trial_betas(
     values = _estimate_all(images, masker, runs, models, options, verbose)
     with NilearnWarnings():
         made = masker.inverse_transform(values)
+    if not surface:  # older nilearn would write single precision as double
+        made.set_data_dtype(values.dtype)
     options["hrf_model"] = str(hrf_model)
     options["dtype"] = options["dtype"].name
     return Betas(
