@@ -429,7 +429,6 @@ def plot_permuted(ax, cases):
 CHECKED = (
     ((5, 1000, 316, 0), "LDA", 10),
     ((5, 1000, 1000, 0), "KernelFDA", 10),
-    ((5, 1000, 100, 100), "KernelFDA", 100),
     ((5, 100, 100, 100), "KernelFDA", 100),
 )
 
