@@ -409,9 +409,7 @@ FACTS = {
     "plain": ({}, ["discriminant analysis", "closed form"], ["ridge regression"]),
     "folds learn": (
         {"preprocess": "zscore"},
-        [
-            "Z-scoring of each feature was learned from the training trials of every fold"
-        ],
+        ["Z-scoring of each feature was learned from the training trials of"],
         ["closed form"],
     ),
     "a confound": (
