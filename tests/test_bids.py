@@ -8,6 +8,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import mne
 import numpy as np
@@ -30,7 +31,7 @@ from mvpa_kfda import (
     searchlight,
     single_trial_betas,
 )
-from mvpa_kfda.bids import app
+from mvpa_kfda.bids import app, read
 from mvpa_kfda.bids.config import read_config
 from mvpa_kfda.bids.write import COLUMNS, Output
 from mvpa_kfda.cli import main
@@ -828,3 +829,18 @@ def test_the_file_in_the_page_is_valid(epochs, tmp_path):
     for level in LEVELS:
         options = {name: options_of(name) for name in LEVELS}
         assert len(read_config(config, level, options)) >= 4
+
+
+def test_marks_of_bad_stretches_are_no_events(tmp_path, monkeypatch):
+    """As MNE-BIDS writes the annotations "BAD_..." and "EDGE boundary"."""
+    names = ["cat", "BAD_blink", "dog", "EDGE boundary", "bad", "n/a"]
+    table = pd.DataFrame({"onset": [1, 2, 3, 4, 5, None], "duration": 0.0})
+    table.assign(trial_type=names).to_csv(
+        tmp_path / "events.tsv", sep="\t", index=False, na_rep="n/a"
+    )
+    monkeypatch.setattr(read, "find_beside", lambda *given: tmp_path / "events.tsv")
+    unit = SimpleNamespace(runs=("1",), recordings=(None,))
+    options = {"bids_dir": tmp_path, "by": "trial_type", "where": None}
+    events = read._events_of_runs(unit, options)
+    assert events["trial_type"].tolist() == ["cat", "dog"]
+    assert events["onset"].tolist() == [1, 3]

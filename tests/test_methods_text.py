@@ -60,6 +60,7 @@ from mvpa_kfda.reports.words import (
     SPLITTER_WORDS,
     STEP_WORDS,
     number,
+    p_words,
     read_call,
     splitter_words,
 )
@@ -403,6 +404,81 @@ def test_numbers_of_trials_classes_and_folds():
     assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
 
 
+#: What is asked -> what the text says then, and what it does not say.
+FACTS = {
+    "plain": ({}, ["discriminant analysis", "closed form"], ["ridge regression"]),
+    "folds learn": (
+        {"preprocess": "zscore"},
+        ["Z-scoring of each feature was learned from the training trials of"],
+        ["closed form"],
+    ),
+    "a confound": (
+        {"confounds": np.arange(20.0)},
+        ["The effect of 1 confound regressor was removed"],
+        ["closed form"],
+    ),
+    "equal": (
+        {"average": 1, "cv": 2, "equalize": True},
+        ["given as many trials as the smallest had"],
+        ["average of"],
+    ),
+    "equal averages": (
+        {"average": 2, "cv": 2, "equalize": True},
+        ["given as many averages as the smallest had", "the average of 2 of"],
+        ["were grouped"],
+    ),
+    "averages": (
+        {"average": 2, "cv": 2},
+        ["permuted at random 19 times among pseudo-trials of the same"],
+        ["as the smallest had", "permuted before"],
+    ),
+    "averages anew": (
+        {"average": 2, "cv": 2, "n_repeats": 2},
+        ["among trials of the same", "Trials were permuted before they were grouped."],
+        ["among pseudo-trials"],
+    ),
+    "areas": (
+        {"scoring": "roc_auc"},
+        ["(ROC AUC", "averaged over test sets"],
+        ["each against the rest"],
+    ),
+    "trained on some": (
+        {"train_on": np.arange(len(NAMES)) % 2 == 0, "cv": 2},
+        ["the chosen trials of the training set and tested on the other trials of the"],
+        ["one of them alone"],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize(("options", "said", "unsaid"), FACTS.values(), ids=FACTS)
+def test_what_was_done_is_said(options, said, unsaid):
+    body = check_text(one(**options))
+    for words in said:
+        assert words in body
+    for words in unsaid:
+        assert words not in body
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_what_maps_are_over_is_said():
+    result = in_time()
+    first, last = (number(each) for each in result.times[[0, -1]])
+    body = check_text(result)
+    assert f"{len(result.times)} time points from {first} to {last} s" in body
+    assert "temporal generalization" not in body
+    general = check_text(build.result("GeneralizationResult"))
+    assert "As in temporal generalization" in general
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [(0.25, "= 0.250"), (0.0123, "= 0.012"), (0.001, "= 0.001"), (0.0004, "< 0.001")],
+)
+def test_p_values_have_three_decimals(p, words):
+    assert p_words(p) == f"*p* {words}"
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_all_arrangements():
     pairs = np.repeat(np.arange(4), 2)
@@ -517,6 +593,8 @@ def test_grammar_of_comparisons(method, kind):
         assert "0.3 times" in body
         assert "30 times" in body
         assert "16 trials" in body
+        draws = {"sign-flip": "sign flips", "both": "permutations or flips"}
+        assert f"of the P {draws.get(method, 'permutations')} were as ext" in body
 
 
 #: Method, correction -> what was compared with what, of a group and of a comparison.
