@@ -251,7 +251,7 @@ def _prevalence(result, alpha):
     bound = np.ravel(result.prevalence_bound("max" if result.axes else "none", alpha))
     if not np.isfinite(bound).any():
         return []
-    share = number(100 * float(np.nanmax(bound)))
+    share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
     where = "At its largest, the" if result.axes else "The"
     corrected = ", corrected for multiple testing" if result.axes else ""
     return [
