@@ -11,6 +11,10 @@ import pytest
 collect_ignore = ["typing"]
 #: No display is needed, here and in processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Set before BLAS is loaded: its threads keep a processor busy while they wait, which
+    # the other process needs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_collection_finish():
@@ -27,6 +31,13 @@ def heard():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def quiet_progress(monkeypatch):
+    """Say nothing of a run that takes long on a busy machine, where that is no matter."""
+    if "mvpa_kfda.utils.progress" in sys.modules:
+        monkeypatch.setattr("mvpa_kfda.utils.progress.PATIENCE", 600)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,11 @@ from mvpa_kfda.utils import progress
 from mvpa_kfda.utils.progress import Progress, word_seconds
 
 
+@pytest.fixture(autouse=True)
+def quiet_progress():
+    """Nothing is quiet here."""
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Seconds that a test may change."""
