@@ -12,9 +12,9 @@ collect_ignore = ["typing"]
 #: No display is needed, here and in processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Set before BLAS is loaded: its threads keep a processor busy while they wait, which
-    # the other process needs.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Read when BLAS is loaded. Its threads would keep a processor busy while they wait,
+    # which the other process needs.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_finish():
@@ -35,7 +35,7 @@ def heard():
 
 @pytest.fixture(autouse=True)
 def quiet_progress(monkeypatch):
-    """Say nothing of a run that takes long on a busy machine, where that is no matter."""
+    """Say nothing of runs that take long because the machine is busy."""
     if "mvpa_kfda.utils.progress" in sys.modules:
         monkeypatch.setattr("mvpa_kfda.utils.progress.PATIENCE", 600)
 
