@@ -266,6 +266,14 @@ def test_words_and_html():
     assert repr(design).endswith("1 problem: order>")
 
 
+def test_the_words_tell_how_many_trials_are_trained_with():
+    design = check_design(mixed(), RUNS, train_on=np.arange(120) % 3 == 0)
+    said = "6 groups, trained with 40, the others tested"
+    assert said in str(design)
+    assert said in repr(design)
+    assert "trained with" not in str(check_design(mixed(), RUNS))
+
+
 def cells(ax):
     """Return the values of a panel."""
     (mesh,) = ax.collections

@@ -526,10 +526,11 @@ def scaled(size):
 def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
     rng, y = np.random.default_rng(0), np.tile([0, 1], 10)
     X, ring = rng.normal(size=(20, 8)), np.roll(np.eye(8), 1, axis=1)
-    path = tmp_path / "run"
+    path, C = tmp_path / "run", rng.normal(size=20)
 
     def compute(X=X, y=y, **options):
         options = {"adjacency": ring, "kernel": scaled(0.1), "cv": 5} | options
+        options = {"confounds": C} | options
         return searchlight(X, y, checkpoint=path, **options)
 
     expected = compute()
@@ -542,6 +543,7 @@ def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
         ({"cv": KFold(5, shuffle=True, random_state=0)}, "the data of cv's folds"),
         ({"groups": half, "standardize": False, "cv": 5}, "the data of groups differ"),
         ({"X": X + np.eye(20, 8)}, "the data of imgs differ"),
+        ({"confounds": C + np.eye(20)[0]}, "the data of confounds differ"),
         ({"scoring": "roc_auc"}, r"scoring was \['accuracy'\] and is \['roc_auc'\]"),
         ({"dtype": "float32"}, "dtype was 'float64' and is 'float32'"),
         ({"n_permutations": 30}, "n_permutations was 0 and is 30.*of permutations dif"),

@@ -271,7 +271,7 @@ def _shares(column, labels):
     for k in range(int(labels.max()) + 1):
         members = (labels == k).astype(np.float64)
         sums = members @ column  # (B, m)
-        between += (sums**2).sum(axis=1) / np.maximum(members.sum(axis=1), 1)
+        between += (sums**2).sum(axis=1) / members.sum(axis=1)
     return between / (column**2).sum()
 
 
