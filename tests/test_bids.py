@@ -23,6 +23,7 @@ from nilearn.signal import clean
 import bids_data
 from bids_data import SPACE
 from mvpa_kfda import (
+    __version__,
     decode_epochs,
     decode_regions,
     generalize_epochs,
@@ -33,7 +34,8 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.bids import app, read
 from mvpa_kfda.bids.config import read_config
-from mvpa_kfda.bids.write import COLUMNS, Output
+from mvpa_kfda.bids.find import _recordings
+from mvpa_kfda.bids.write import COLUMNS, Output, describe_dataset
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import LEVELS
 from mvpa_kfda.cli.bids import _options_of as options_of
@@ -191,6 +193,25 @@ def test_epochs_of_the_pipeline_are_decoded_as_by_hand(tmp_path):
     result = the_result(tmp_path / "out", "sub-02")
     np.testing.assert_array_equal(result.scores, expected.scores)
     assert result.parameters["train_on"] == "trial_type == 'face'"
+
+
+def test_the_final_epochs_of_the_pipeline_are_taken(tmp_path):
+    """Clean ones, else plain ones, else the first by the name of what was done."""
+    root = bids_data.write_epochs(tmp_path / "pipeline", ("01", "02", "03"))
+    for subject in ("02", "03"):
+        folder = root / f"sub-{subject}" / "eeg"
+        stem = f"sub-{subject}_task-faces"
+        clean, plain = (folder / f"{stem}{x}_epo.fif" for x in ("_proc-clean", ""))
+        shutil.copy(clean, folder / f"{stem}_proc-ssp_epo.fif")
+        clean.rename(folder / f"{stem}_proc-ica_epo.fif")
+        if subject == "03":
+            plain.unlink()
+    found = _recordings(root, {"estimate": None})["eeg", "epochs"]
+    assert [each.path.name for each in found] == [
+        "sub-01_task-faces_proc-clean_epo.fif",
+        "sub-02_task-faces_epo.fif",
+        "sub-03_task-faces_proc-ica_epo.fif",
+    ]
 
 
 def test_epochs_that_are_rejected_take_their_events_with_them(eeg, tmp_path):
@@ -386,6 +407,24 @@ def test_names_are_found_by_the_tools_of_others(eeg, fmri):
     }
 
 
+def test_the_derivative_says_what_it_is_and_what_it_is_of(tmp_path):
+    raw, derived, out = (tmp_path / name for name in ("raw", "prepared", "a/out"))
+    describe_dataset(out, {"raw": raw, "fmriprep": derived, "none": None})
+    described = json.loads((out / "dataset_description.json").read_text())
+    (maker,) = described.pop("GeneratedBy")
+    assert maker.pop("Description")
+    assert maker == {"Name": "mvpa_kfda", "Version": __version__}
+    links = {"raw": "../../raw", "fmriprep": "../../prepared"}
+    assert described == {
+        "Name": "Decoding results of mvpa_kfda",
+        "BIDSVersion": "1.10.0",
+        "DatasetType": "derivative",
+        "SourceDatasets": [{"URL": "../../raw"}, {"URL": "../../prepared"}],
+        "DatasetLinks": links,
+    }
+    assert "*.h5" in (out / ".bidsignore").read_text().splitlines()
+
+
 def test_every_file_has_a_sidecar_that_describes_it(eeg, fmri):
     for out in (eeg[1], fmri[2]):
         files = [
@@ -396,7 +435,14 @@ def test_every_file_has_a_sidecar_that_describes_it(eeg, fmri):
         for path in files:
             sidecar = path.with_name(path.name.partition(".")[0] + ".json")
             content = json.loads(sidecar.read_text())
+            assert content["Description"]
             assert content["Options"]["where"] == STIMULI
+            assert content["GeneratedBy"] == {
+                "Name": "mvpa_kfda",
+                "Version": __version__,
+            }
+            assert content["Versions"]["mvpa_kfda"] == __version__
+            assert content["Versions"]["numpy"] == np.__version__
             assert content["Parameters"]["n_permutations"] == 5
             assert all(name.startswith("bids:") for name in content["Sources"])
             if path.suffix == ".tsv":

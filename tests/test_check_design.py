@@ -97,6 +97,10 @@ def test_unequal_classes_are_found():
     problem = problem_of("unequal", y, RUNS)
     assert problem.numbers == {"smallest": 36, "largest": 84}
     assert "always says '0' is right in 70%" in problem.text
+    y = np.concatenate([rng.permutation([0] * 12 + [1] * 8) for _ in range(6)])
+    assert names(check_design(y, RUNS)) == []  # not more than 1.5 times as many
+    y[np.flatnonzero(y)[0]] = 0
+    assert names(check_design(y, RUNS)) == ["unequal"]
 
 
 def test_folds_that_cut_groups_are_found():
@@ -264,6 +268,14 @@ def test_words_and_html():
     assert "&lt;b&gt; 60" in html
     assert "<b>" not in html
     assert repr(design).endswith("1 problem: order>")
+
+
+def test_the_words_tell_how_many_trials_are_trained_with():
+    design = check_design(mixed(), RUNS, train_on=np.arange(120) % 3 == 0)
+    said = "6 groups, trained with 40, the others tested"
+    assert said in str(design)
+    assert said in repr(design)
+    assert "trained with" not in str(check_design(mixed(), RUNS))
 
 
 def cells(ax):

@@ -509,6 +509,20 @@ def test_the_peak_of_a_group_and_of_a_difference():
     assert abs(peak["accuracy_difference"]) == worst > 0
 
 
+def test_the_peak_of_a_difference_may_be_below_zero():
+    one, other = (
+        build.result("VolumeResult", n_permutations=39, reg=reg) for reg in (0.3, 30.0)
+    )
+    found = []
+    for pair in ((one, other), (other, one)):
+        comparison = compare(*pair, random_state=0)
+        best = np.nanargmax(np.abs(comparison.scores))
+        found.append(comparison.peak("none")["accuracy_difference"])
+        assert found[-1] == comparison.scores[best]
+        assert f"{found[-1]:+.3f} at " in comparison._repr_html_()
+    assert found[0] == -found[1] != 0
+
+
 def test_a_peak_needs_scores_but_no_permutations():
     result = build.result(n_permutations=0)
     assert set(result.peak()) == {"time", "accuracy"}

@@ -313,6 +313,10 @@ def test_peaks_of_p_values_without_permutations():
     peaks = group.peaks()
     assert len(peaks) > 0
     assert (peaks["p_fdr"] <= 0.2).all()
+    where, p = group.geometry.mask, group.pvalues("none")
+    assert p.max() < 1
+    shown = group.to_img("z", correction="none").get_fdata()[where]
+    assert_allclose(shown, stats.norm.isf(p), rtol=1e-5, atol=1e-6)
 
 
 def test_stelzers_clusters():

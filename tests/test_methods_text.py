@@ -659,6 +659,16 @@ def test_sides_of_differences(people, others, side):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_kernels_that_were_chosen_from_are_named_once():
+    body = check_text(one(kernel=["linear", RBF(0.1)], reg="tuned"))
+    assert "discriminant analysis (Mika et al., 1999). The kernel, a linear" in body
+    assert body.count("a Gaussian kernel") == 1
+    body = check_text(one(kernel=RBF(0.1), reg="tuned"))
+    assert "(Mika et al., 1999) with a Gaussian kernel of inverse" in body
+    assert body.count("a Gaussian kernel") == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 @pytest.mark.parametrize("reg", [Tuned([0.5]), Tuned([0.1, 1.0, 2.0]), "tuned"])
 def test_number_of_penalties_that_were_tried(reg):
     result = one(reg=reg)

@@ -22,6 +22,7 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.data.space import RegionSpace
+from mvpa_kfda.decoding import positions
 from mvpa_kfda.results.images import VolumeResult
 from mvpa_kfda.viz.patterns import _cuts
 
@@ -139,26 +140,32 @@ def test_patterns_of_averages():
     assert_close(values(got)[:, inside[LABELS > 0]], expected)
 
 
+@pytest.mark.parametrize("longest", [1, 64])
 @pytest.mark.parametrize("average_test", [True, False])
-def test_patterns_of_repeats_are_means_over_them(average_test):
+@pytest.mark.parametrize("region", [1, 2])
+def test_patterns_of_repeats_are_means_over_them(
+    region, average_test, longest, monkeypatch
+):
+    # Blocks of one region have the features of this region only.
+    monkeypatch.setattr(positions, "_LONGEST", longest)
     X, y = make_data(2)
     options = {"labels_img": LABELS, "groups": GROUPS, "average": 2, "n_repeats": 3}
     result = decode_regions(X, y, random_state=0, average_test=average_test, **options)
-    inside, expected = LABELS == 1, []
+    inside, expected = LABELS == region, []
     scored, signal = z_scored_in(X, GROUPS), centred_in(X, GROUPS)
     if average_test:
         for some in np.split(result.members, 3):
             averages = scored[some].mean(axis=1)[:, inside]
             own = signal[some].mean(axis=1)[:, inside]
             expected.append(by_hand(averages, own, y[some[:, 0]])[0])
-        got = values(result.patterns(region=1))[:, inside[LABELS > 0]]
+        got = values(result.patterns(region=region))[:, inside[LABELS > 0]]
         assert_close(got, np.mean(expected, axis=0))
-    got = values(result.patterns(region=1))[:, inside[LABELS > 0]]
+    got = values(result.patterns(region=region))[:, inside[LABELS > 0]]
     means = [signal[y == k][:, inside].mean(axis=0) for k in np.unique(y)]
     # Not far from the differences of means, whatever is averaged how.
     assert np.corrcoef(got.ravel(), np.ravel(means))[0, 1] > 0.8
     with pytest.raises(ValueError, match=r"Every repeat has averages of its own"):
-        result.patterns("discriminant", region=1)
+        result.patterns("discriminant", region=region)
 
 
 def test_patterns_of_steps_learned_in_folds():

@@ -383,6 +383,45 @@ def test_the_plain_loop_gives_the_same(how):
     assert_equals_loop(result, procedure, ENTRIES["cross_validate"].cells(DATA))
 
 
+@pytest.mark.parametrize("average_test", [True, False])
+def test_one_model_of_averages_is_that_of_the_plain_loop(average_test):
+    """Trained with averages of the chosen trials, whose labels move freely."""
+    procedure = Procedure(k=2, average_test=average_test)
+    chosen = np.arange(N) % 2 == 0
+    others = np.flatnonzero(~chosen)
+    parts = [(None, others), (None, np.flatnonzero(chosen))]
+    result = run("cross_validate", procedure, cv=None, train_on=chosen)
+    assert result.parameters["permute"] == "free"
+    labels = np.tile(CODES, (PERMUTATIONS + 1, 1))
+    labels[:, chosen] = build.permuted(
+        CODES[chosen], PERMUTATIONS, None, permute="free", seed=SEED
+    )
+    (cell,) = ENTRIES["cross_validate"].cells(DATA).values()
+    for b in range(PERMUTATIONS + 1):
+        found = []
+        for j in range(R):
+            averages = drawn(procedure, labels[b], parts, b, j)
+            trained = Side(*map_of([each for each in averages if each[2] == 1]))
+            tested = Side(*map_of([each for each in averages if each[2] == 0]))
+            if not average_test:
+                tested = Side([[i] for i in others], CODES[others], 0 * others)
+            found.append(once(procedure, cell, trained, tested, [(None, None)]))
+        for name in ("accuracy", "roc_auc", "f1"):
+            ours = [each[name] for each in found]
+            if b == 0:
+                assert_allclose(result.repeats[name], ours, rtol=1e-7, atol=1e-9)
+            else:
+                at = result.nulls[name][b - 1]
+                assert_allclose(at, np.mean(ours), rtol=1e-7, atol=1e-9)
+
+
+def test_without_folds_given_every_repeat_draws_ten():
+    procedure = Procedure(cv=StratifiedKFold(10))
+    result = run("cross_validate", procedure, cv=None, scoring="accuracy")
+    assert len(result.tests) == 10 * R
+    assert_equals_loop(result, procedure, ENTRIES["cross_validate"].cells(DATA))
+
+
 @pytest.mark.parametrize(
     "how", [how for how in HOW if not how.startswith(("kernel", "tuned kernel"))]
 )

@@ -676,8 +676,12 @@ def test_a_checkpoint_continues_and_knows_its_run(tmp_path, monkeypatch):
     larger = build.source_space()
     for space in larger:
         space["rr"] *= 1.2
+    later = [each.copy() for each in made()[1]]
+    for each in later:
+        each.tmin += 0.05
     for changed, message in (
         ((stcs, how), "another run: the data of stcs"),
+        ((later, how), "another run: the data of times"),
         ((made()[1], how | {"src": larger}), "another run: the data of src and"),
         ((made()[1], how | {"radius": 18.0}), r"another run: .*radius"),
     ):

@@ -444,6 +444,11 @@ def test_peaks_on_a_surface_are_local_maxima():
     assert table["cluster"].tolist() == [1, 2, 2]
     assert table["cluster_size"].tolist() == [2, 6, 6]
     assert result.peaks(min_score=0.6, min_distance=20.0)["vertex"].tolist() == [2, 5]
+    # Further apart than the distance: not just as far.
+    apart = np.linalg.norm(result.coordinates[7] - result.coordinates[4])
+    for distance, left in ((apart, [5]), (np.nextafter(apart, 0), [5, 8])):
+        table = result.peaks(min_score=0.6, min_distance=distance)
+        assert table["vertex"].tolist() == [2, *left]
 
 
 def test_peaks_of_regions_are_all_significant_ones():

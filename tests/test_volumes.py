@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import zscore
 from sklearn.model_selection import KFold, LeaveOneGroupOut
+from sklearn.preprocessing import FunctionTransformer
 
 from mvpa_kfda import (
     RBF,
@@ -276,6 +277,24 @@ def test_voxels_with_an_adjacency(imgs, y, mask):
         searchlight(imgs, y, process_mask_img=EVERYTHING, **options)
 
 
+def test_centres_with_an_adjacency_are_some_of_the_whole_map():
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 20)
+    imgs = Nifti1Image(rng.normal(size=(6, 1, 1, 40)) + y, AFFINE)
+    inside, some = np.ones((6, 1, 1), bool), [1, 2, 4]
+    ring = np.roll(np.eye(6), 2, axis=1)  # 0-2-4-0 and 1-3-5-1
+    options = {"mask_img": mask_image(inside), "adjacency": ring + ring.T, "cv": 5}
+    options |= {"n_permutations": 19, "random_state": 0}
+    whole = searchlight(imgs, y, **options)
+    assert_array_equal(whole.adjacency, [[0, 0, 1, 1, 2, 3], [2, 4, 3, 5, 4, 5]])
+    inside[:] = False
+    inside[some] = True
+    result = searchlight(imgs, y, process_mask_img=mask_image(inside), **options)
+    assert_array_equal(result.scores, whole.scores[some])
+    assert_array_equal(result.null, whole.null[:, some])
+    assert_array_equal(result.n_features, 3)
+    assert_array_equal(result.adjacency, [[1], [2]])  # of 2 and 4
+
+
 def test_regions_are_decoded_from_their_voxels(imgs, y):
     labels = np.zeros(SHAPE, dtype=np.int16)
     labels[:3, :3, :2], labels[3:, 3:], labels[0, 5, 3] = 7, 3, 12
@@ -523,13 +542,20 @@ def scaled(size):
     return lambda X, Y: np.exp(-size * np.square(X[:, None] - Y[None]).sum(axis=2))
 
 
+def power(size):
+    """Two such functions have the same name, too."""
+    return lambda X: np.sign(X) * np.abs(X) ** size
+
+
 def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
     rng, y = np.random.default_rng(0), np.tile([0, 1], 10)
     X, ring = rng.normal(size=(20, 8)), np.roll(np.eye(8), 1, axis=1)
-    path = tmp_path / "run"
+    path, C = tmp_path / "run", rng.normal(size=20)
+    steps = [FunctionTransformer(power(size)) for size in (1.0, 3.0)]
 
     def compute(X=X, y=y, **options):
         options = {"adjacency": ring, "kernel": scaled(0.1), "cv": 5} | options
+        options = {"confounds": C, "preprocess": steps[0]} | options
         return searchlight(X, y, checkpoint=path, **options)
 
     expected = compute()
@@ -537,11 +563,14 @@ def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
     half = np.repeat([0, 1], 10)
     for changes, what in (
         ({"kernel": scaled(1.0)}, "the data of the kernel's values differ"),
+        ({"preprocess": steps[1]}, "the data of preprocess's values differ"),
         ({"adjacency": ring.T}, "the data of spheres or regions differ"),
         ({"cv": list(KFold(5).split(X))}, "cv was .* and is 'the given cv iterable'"),
         ({"cv": KFold(5, shuffle=True, random_state=0)}, "the data of cv's folds"),
         ({"groups": half, "standardize": False, "cv": 5}, "the data of groups differ"),
         ({"X": X + np.eye(20, 8)}, "the data of imgs differ"),
+        ({"y": np.where(y, "b", "a")}, "the data of y differ"),
+        ({"confounds": C + np.eye(20)[0]}, "the data of confounds differ"),
         ({"scoring": "roc_auc"}, r"scoring was \['accuracy'\] and is \['roc_auc'\]"),
         ({"dtype": "float32"}, "dtype was 'float64' and is 'float32'"),
         ({"n_permutations": 30}, "n_permutations was 0 and is 30.*of permutations dif"),

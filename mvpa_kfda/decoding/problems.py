@@ -39,7 +39,8 @@ _ALIKE_BLOCKS = 0.5
 #: Blocks have fewer changes of the class, as a part of those in random order.
 _FEW_CHANGES = 0.7
 
-#: From so many times the trials of the smallest class on, the largest is a problem.
+#: With more than so many times the trials of the smallest class, the largest is a
+#: problem.
 _UNEQUAL = 1.5
 
 #: A confound that follows the classes by chance no more often than this is a problem,
@@ -271,7 +272,7 @@ def _shares(column, labels):
     for k in range(int(labels.max()) + 1):
         members = (labels == k).astype(np.float64)
         sums = members @ column  # (B, m)
-        between += (sums**2).sum(axis=1) / np.maximum(members.sum(axis=1), 1)
+        between += (sums**2).sum(axis=1) / members.sum(axis=1)
     return between / (column**2).sum()
 
 

@@ -436,8 +436,6 @@ def join_samples(codes, groups, folds, members=None):
     for start, each in zip(n, folds, strict=False):
         pairs += [(start + train, start + test) for train, test in each.pairs]
     trains, tests = zip(*pairs, strict=True)
-    if len(codes) == 1:
-        trains = folds[0].trains
     chosen = folds[0].chosen
     if chosen is not None:
         chosen = np.concatenate([each.chosen for each in folds])

@@ -824,11 +824,6 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """How often the procedure was run on the trials."""
         return self.parameters.get("n_repeats", 1)
 
-    @property
-    def _class_counts(self):
-        """How many of the samples of a repeat are of each class, (c,)."""
-        return np.bincount(self.y, minlength=len(self.classes)) // self._n_repeats
-
     def _worded_folds(self):
         """Word the folds of a repeat, and the repeats if there are several."""
         r = self._n_repeats
