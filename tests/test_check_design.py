@@ -191,6 +191,17 @@ def test_eta_squared_is_that_of_an_analysis_of_variance():
     assert p[1] == 0.001
 
 
+def test_categories_that_follow_classes_are_counted_by_goodman_and_kruskals_tau():
+    """The share by which the class makes fewer wrong guesses of the category."""
+    rng, y = np.random.default_rng(0), np.arange(120) % 2
+    kinds = np.array(["a", "b", "c", "d"])[rng.integers(2, size=120) + y]
+    of_classes = pd.crosstab(y, kinds).to_numpy() / 120
+    wrong = 1 - (of_classes.sum(axis=0) ** 2).sum()
+    known = 1 - (of_classes**2 / of_classes.sum(axis=1, keepdims=True)).sum()
+    found = check_design(y, confounds=kinds).confounds
+    assert_allclose(found["eta_squared"], 1 - known / wrong, rtol=1e-10)
+
+
 def test_a_confound_of_runs_is_none_of_classes():
     y = mixed()
     drift = RUNS + 0.01 * np.random.default_rng(0).standard_normal(120)
