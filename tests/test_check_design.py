@@ -408,6 +408,16 @@ def test_two_labels_of_a_trial_are_exchanged_as_one():
     )
 
 
+def test_arrangements_that_were_all_used_count_the_observed_one():
+    X, y = np.random.default_rng(0).standard_normal((8, 3)), np.repeat([0, 1], 4)
+    options = {"cv": KFold(2), "permute": "free", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few arrangements
+        result = cross_validate(X, y, n_permutations=1000, **options)
+    assert result.n_permutations == comb(8, 4) - 1
+    assert design_of(result).parameters["arrangements"] == comb(8, 4)
+
+
 def test_a_comparison_has_no_design():
     X, y = build.features((24, 24, 24))
     options = {"cv": 4, "n_permutations": 29, "random_state": 0}
