@@ -191,6 +191,17 @@ def test_eta_squared_is_that_of_an_analysis_of_variance():
     assert p[1] == 0.001
 
 
+def test_categories_that_follow_classes_are_counted_by_goodman_and_kruskals_tau():
+    """The share by which the class makes fewer wrong guesses of the category."""
+    rng, y = np.random.default_rng(0), np.arange(120) % 2
+    kinds = np.array(["a", "b", "c", "d"])[rng.integers(2, size=120) + y]
+    of_classes = pd.crosstab(y, kinds).to_numpy() / 120
+    wrong = 1 - (of_classes.sum(axis=0) ** 2).sum()
+    known = 1 - (of_classes**2 / of_classes.sum(axis=1, keepdims=True)).sum()
+    found = check_design(y, confounds=kinds).confounds
+    assert_allclose(found["eta_squared"], 1 - known / wrong, rtol=1e-10)
+
+
 def test_a_confound_of_runs_is_none_of_classes():
     y = mixed()
     drift = RUNS + 0.01 * np.random.default_rng(0).standard_normal(120)
@@ -395,6 +406,16 @@ def test_two_labels_of_a_trial_are_exchanged_as_one():
             "arrangements"
         ]
     )
+
+
+def test_arrangements_that_were_all_used_count_the_observed_one():
+    X, y = np.random.default_rng(0).standard_normal((8, 3)), np.repeat([0, 1], 4)
+    options = {"cv": KFold(2), "permute": "free", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few arrangements
+        result = cross_validate(X, y, n_permutations=1000, **options)
+    assert result.n_permutations == comb(8, 4) - 1
+    assert design_of(result).parameters["arrangements"] == comb(8, 4)
 
 
 def test_a_comparison_has_no_design():

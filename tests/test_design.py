@@ -54,6 +54,16 @@ def names(problems):
 # ------------------------------------------------------------------ what is looked for
 
 
+@pytest.mark.parametrize(("share", "found"), [(0.85, []), (0.55, ["blocks"])])
+def test_blocks_have_clearly_fewer_changes_than_by_chance(share, found):
+    """In long series slightly fewer are no blocks, though no random order has them."""
+    n = 4000
+    changes = np.zeros(n, int)
+    at = np.random.default_rng(0).permutation(n - 1)[: int(share * n / 2)]
+    changes[1 + at] = 1
+    assert names(find_problems(changes.cumsum() % 2, numbers=np.arange(n))) == found
+
+
 def test_counts_are_those_of_plain_loops():
     rng = np.random.default_rng(0)
     codes, groups = rng.integers(3, size=40), rng.integers(4, size=40)

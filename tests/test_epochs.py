@@ -742,3 +742,10 @@ def test_flat_times_are_found_before_anything_is_computed(monkeypatch):
         decode_epochs(epochs, y, cv=5)
     with pytest.raises(AssertionError, match="computed something"):
         decode_epochs(epochs, y, cv=5, window=0.3)  # each window has other samples too
+
+
+def test_lengths_of_windows_are_recorded_in_seconds():
+    epochs = build.epochs(build.trials((6, 6), 3, 20)[0], np.repeat([0, 1], 6))
+    options = {"cv": 2, "window": 0.05, "step": 0.02}  # 5 and 2 samples at 100 Hz
+    known = decode_epochs(epochs, **options).parameters
+    assert (known["window"], known["step"], known["sfreq"]) == (0.05, 0.02, 100.0)

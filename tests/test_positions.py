@@ -1,5 +1,7 @@
 """Positions that are subsets of columns: against the oracle, and run in any blocks."""
 
+from fractions import Fraction
+
 import joblib
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 
 import reference
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.decoding.positions import SubsetPositions
+from mvpa_kfda.decoding.positions import SubsetPositions, cut_windows
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference import corrections as inference
 from mvpa_kfda.inference.null import summarize_null
@@ -350,3 +352,15 @@ def test_overlapping_test_sets_make_blocks_shorter():
     assert SubsetPositions(np.zeros((1, n)), *[None] * 4).block_length == 64
     positions = SubsetPositions(np.zeros((1, n)), *[None] * 4, folds=overlapping)
     assert positions.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19
+
+
+@pytest.mark.parametrize("sfreq", [100, 250, 600, 1000])
+def test_half_a_sample_more_goes_up_whatever_the_rounding(sfreq):
+    """0.145 s at 100 Hz, 14.499999999999998 samples in floats, are 15."""
+    times = np.arange(200) / sfreq
+    for n in range(1, 150):
+        width = float(Fraction(2 * n + 1, 2 * sfreq))
+        windows = cut_windows(times, float(sfreq), width, width)
+        assert (windows.width, windows.step) == (n + 1, n + 1)
+        short = cut_windows(times, float(sfreq), width - 0.01 / sfreq, None)
+        assert (short.width, short.step) == (n, 1)

@@ -513,3 +513,10 @@ def test_patterns_that_do_not_fit_are_refused():
     for fields in wrong:
         with pytest.raises(ValueError, match=r"one row for each of the 76 features"):
             changed(result, **fields)
+
+
+def test_one_of_several_regions_has_to_be_named():
+    X, y = make_data(2)
+    result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS)
+    with pytest.raises(ValueError, match=r"Invalid value for 'region': None\. .* name"):
+        result.confusion()

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import laplacian_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import build
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding import run as search
 from mvpa_kfda.decoding import sizes
 from mvpa_kfda.decoding.positions import FeaturePositions, Positions, WindowPositions
@@ -451,3 +451,15 @@ def test_an_error_of_the_users_kernel_keeps_its_traceback():
     with pytest.raises(ValueError, match="inside the kernel") as caught:
         run(positions, TASK, verbose=False)
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_scores_of_folds_are_in_the_order_of_the_folds(order):
+    """However the test sets' sizes are sorted."""
+    X, y = np.random.default_rng(0).normal(size=(N, 4)), CODES
+    sets = np.split(np.random.default_rng(1).permutation(N), [7, 18])
+    cv = [(np.setdiff1d(np.arange(N), sets[i]), sets[i]) for i in order]
+    result = cross_validate(X, y, cv=cv)
+    expected = [np.mean(result.predictions[test] == y[test]) for _, test in cv]
+    assert len(set(expected)) == 3
+    assert_allclose(result.fold_scores, expected, rtol=1e-12)

@@ -582,6 +582,18 @@ def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
         compute()
 
 
+def test_a_checkpoint_is_of_its_training_sets(tmp_path):
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 10)
+    X, path = rng.normal(size=(20, 4)), tmp_path / "run"
+    options = {"labels_img": [1, 1, 2, 2], "checkpoint": path}
+    folds, parts = list(KFold(5).split(X)), (slice(2, None), slice(None, -2))
+    fewer, others = ([(train[at], test) for train, test in folds] for at in parts)
+    first = decode_regions(X, y, cv=fewer, **options)
+    assert decode_regions(X, y, cv=fewer, **options) == first
+    with pytest.raises(ValueError, match="the data of cv's folds differ"):
+        decode_regions(X, y, cv=others, **options)
+
+
 def test_checkpoints_of_regions(tmp_path):
     rng, y = np.random.default_rng(0), np.tile([0, 1], 10)
     X, path = rng.normal(size=(20, 4)), tmp_path / "run"
