@@ -7,10 +7,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    ShuffleSplit,
+    StratifiedKFold,
+)
 
 import build
-from mvpa_kfda import RBF, Linear, Polynomial
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding.averaging import (
     AveragedKernel,
     Cells,
@@ -25,6 +31,7 @@ from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Callable, Precomputed
+from reference import reference_cross_validate
 
 N = 70
 
@@ -79,6 +86,32 @@ def test_the_test_sets_are_a_partition_in_their_order():
         assert np.isin(made.members[test], single).all()
     assert (np.diff(made.members[:, 0]) > 0).all()
     assert (np.diff(made.members, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        ShuffleSplit(1, test_size=0.3, random_state=0),
+        PredefinedSplit(np.arange(N) % 3 - 1),
+        [(np.arange(20, N), np.arange(20))],
+    ],
+    ids=["shuffled", "predefined", "listed"],
+)
+def test_trials_that_are_never_tested_are_averaged_too(cv):
+    X, codes, _ = problem()
+    folds = make_folds(cv, codes)
+    made = average_trials(2, folds, codes, seed=3)
+    tested = np.isin(made.members, np.concatenate(folds.tests))
+    assert (tested[:, 0] == tested[:, 1]).all()
+    assert 0 < tested[:, 0].sum() < len(tested)
+
+    result = cross_validate(X, codes, cv=cv, average=2, reg=Ridge(2.0), random_state=3)
+    Z = X[made.members].mean(axis=1)
+    tests = [np.flatnonzero(np.isin(made.members[:, 0], t)) for t in folds.tests]
+    pairs = [(np.setdiff1d(np.arange(len(Z)), test), test) for test in tests]
+    expected = reference_cross_validate(Z @ Z.T, made.codes, pairs, 2.0)
+    right = expected.predictions[0] == made.codes[expected.rows]
+    assert result.scores == pytest.approx(right.mean(), abs=1e-12)
 
 
 def test_grouping_is_random_and_repeatable():

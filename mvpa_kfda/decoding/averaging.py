@@ -252,12 +252,7 @@ def _check_all_present(counts, given, folds, groups, classes):
 def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **options):
     """Average k trials of one class within test sets (and groups), drawn by a seed."""
     codes = np.asarray(codes)
-    if not folds.is_partition:
-        raise ValueError(
-            f"average={k!r} needs every trial in exactly one test set, since trials "
-            f"are averaged within test sets; those of {folds.name} overlap or leave "
-            "trials out. Use KFold, StratifiedKFold, LeaveOneGroupOut or the like."
-        )
+    check_disjoint(k, folds)
     cells = count_cells(k, folds, codes, groups, classes, **options)
     k = cells.k
     members = _group(cells, codes, seed)
@@ -276,6 +271,16 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     )
     groups = None if groups is None else np.asarray(groups)[first]
     return Averaging((members,), codes[first], groups, new)
+
+
+def check_disjoint(k, folds):
+    """Refuse test sets that overlap, where each fold trains on all other trials."""
+    if folds.trains is None and np.bincount(np.concatenate(folds.tests)).max() > 1:
+        raise ValueError(
+            f"average={k!r} needs every trial in no more than one test set, since "
+            f"trials are averaged within test sets; those of {folds.name} overlap. Use "
+            "KFold, StratifiedKFold, LeaveOneGroupOut or the like."
+        )
 
 
 def folds_of_averages(folds, first):

@@ -30,6 +30,7 @@ from .averaging import (
     Cells,
     Grouping,
     average_trials,
+    check_disjoint,
     count_cells,
     find_left_out,
     folds_of_averages,
@@ -575,14 +576,7 @@ class Repeating:
             )
         if self.redraws_folds:
             return _splitters(cv, folds, groups, self.n_repeats, seed)
-        tested = np.bincount(np.concatenate(folds.tests))
-        if folds.trains is None and tested.max() > 1:
-            raise ValueError(
-                f"average={self.average!r} needs every trial in no more than one test "
-                "set, since trials are averaged within test sets; those of "
-                f"{folds.name} overlap. Use KFold, StratifiedKFold, LeaveOneGroupOut "
-                "or the like."
-            )
+        check_disjoint(self.average, folds)
         options["average_test"] = self.average_test
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
         if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
