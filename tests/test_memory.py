@@ -188,14 +188,16 @@ class Drawn(Exception):
 )
 def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
     def batches(*shape):
-        raise Drawn
+        raise Drawn("begun")
 
     for module in (permutation, statistics, recombined, latency):
         monkeypatch.setattr(module, "batches", batches)
     message = r"^To draw 1,00\d,00\d .* takes long .*: 100 times .* with 10,000\."
-    with pytest.warns(RuntimeWarning, match=message), pytest.raises(Drawn):
+    begun = pytest.raises(Drawn, match="begun")
+    with pytest.warns(RuntimeWarning, match=message), begun:
         draw(1_002_000)
-    with pytest.raises(Drawn):  # as many as a prevalence test takes by itself
+    # As many as a prevalence test takes by itself.
+    with pytest.raises(Drawn, match="begun"):
         draw(1_000_000)
 
 
