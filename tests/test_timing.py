@@ -109,7 +109,10 @@ def test_a_slice_time_that_is_given_comes_first(tmp_path):
         ([{"StartTime": 1.0}, {}], "StartTime is 1 s, none. Give slice_time_ref"),
         ([{"StartTime": 3.0}], "StartTime is 3 s. Give slice_time_ref"),
         ([{"StartTime": 3.0, "RepetitionTime": 2.0}], "0_bold.json: RepetitionTime is"),
-        ([{"StartTime": None}], r"0_bold\.json: StartTime is None, but must be a numbe"),
+        (
+            [{"StartTime": None}],
+            r"0_bold\.json: StartTime is None, but must be a numbe",
+        ),
         ([{"RepetitionTime": "2 s"}], "RepetitionTime is '2 s', but must be a number"),
         ([{"RepetitionTime": 0}], "RepetitionTime is 0 s"),
         ([{"RepetitionTime": 2.0}, {"RepetitionTime": 3.0}], "from 2 to 3 s"),
