@@ -18,7 +18,8 @@ from scipy.stats import norm
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda.cli import output
-from mvpa_kfda.cli.main import main
+from mvpa_kfda.cli.common import reword
+from mvpa_kfda.cli.main import _make_parser, main
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.parallel import WorkersLostError
 
@@ -853,13 +854,18 @@ def test_advice_names_options(inside, tmp_path, capsys):
         ("math_img('img > 0', img=mask_img)", "math_img('img > 0', img=mask_img)"),
     ],
 )
-def test_arguments_are_worded_as_options(tmp_path, monkeypatch, capsys, text, expected):
+def test_arguments_are_worded_as_options(text, expected):
+    assert reword(text, _make_parser().options()) == expected
+
+
+def test_messages_name_options_of_their_command_alone(tmp_path, monkeypatch, capsys):
     def fail(*args, **kwargs):
-        raise ValueError(text)
+        raise ValueError("mask_img='a.nii' needs average=2")
 
     monkeypatch.setattr(mvpa_kfda, "simulate_epochs", fail)
     assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"mvpa-kfda: error: {expected}\n"
+    said = "mvpa-kfda: error: mask_img='a.nii' needs average=2\n"
+    assert capsys.readouterr().err == said
 
 
 # --------------------------------------------------------------- stopped and continued

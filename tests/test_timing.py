@@ -1,4 +1,4 @@
-"""When scans were taken, and CIFTI runs: the same default by every way of giving runs."""
+"""When scans were taken, and CIFTI runs: the same default however runs are given."""
 
 import json
 import warnings
@@ -111,7 +111,7 @@ def test_a_slice_time_that_is_given_comes_first(tmp_path):
         ([{"StartTime": 3.0, "RepetitionTime": 2.0}], "0_bold.json: RepetitionTime is"),
         (
             [{"StartTime": None}],
-            r"0_bold\.json: StartTime is None, but must be a numbe",
+            r"0_bold\.json: StartTime is None, but must be a",
         ),
         ([{"RepetitionTime": "2 s"}], "RepetitionTime is '2 s', but must be a number"),
         ([{"RepetitionTime": 0}], "RepetitionTime is 0 s"),

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -62,6 +62,8 @@ class Step:
         What was warned of.
     subject : str or None
         The subject, if it is of one.
+    images : bool
+        Whether images were decoded, else epochs.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Step:
     words: str
     warnings: tuple = ()
     subject: str | None = None
+    images: bool = False
 
 
 def participants(options, method, config):
@@ -119,7 +122,7 @@ def participants(options, method, config):
             given = unit, options, method, desc, keys
             step = _attempt(unit.name, subject, _decode_unit, *given)
             states.append(step.state)
-            yield step
+            yield replace(step, images=unit.datatype not in HEAD)
         step = _page_of_subject(options["output_dir"], subject, desc, states)
         if step.state == "failed":
             yield step
@@ -195,7 +198,7 @@ def _decode_unit(unit, options, method, desc, keys):
     add_citations(options["output_dir"], result, corrections)
     summary = _summarize(result, corrections[0])
     output.finish(result, sources, corrections, analysis.maps, summary)
-    words = [" ".join([*result._scalars[:1], summary["Found"]]), *notes]
+    words = [summary["Found"], *notes]
     return "done", _with_changes(words, result, changes, start)
 
 
@@ -248,10 +251,10 @@ def _summarize(result, correction):
     (metric,) = result._scalars[:1] or (None,)
     summary = {"Found": "a table, which has no highest value"}
     if metric is not None:
-        summary["Found"] = result._worded_peak(metric)
-        if result._has_p:
-            p = smallest_p(result, metric, correction)
-            summary["SmallestP"] = None if p is None else equal_p(p)
+        summary["Found"] = f"{metric} {result._worded_peak(metric)}"
+        p = smallest_p(result, metric, correction) if result._has_p else None
+        if p is not None:
+            summary["SmallestP"] = f"{equal_p(p)} ({correction})"
     return summary | {"Warnings": len(result.warnings)}
 
 

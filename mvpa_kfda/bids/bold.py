@@ -9,7 +9,7 @@ import pandas as pd
 from nilearn.image import clean_img, load_img, smooth_img
 
 from ..data.betas import single_trial_betas
-from ..data.fmriprep import TUNES, models_drifts, read_fmriprep
+from ..data.fmriprep import TUNES, check_tuned, models_drifts, read_fmriprep
 from ..data.runs import open_runs
 from ..data.timing import Timing, find_timing, read_sidecar
 from ..data.volumes import n_volumes, on_grid
@@ -104,10 +104,13 @@ def _without_empty_runs(events, unit):
 def _open(unit, options):
     """Return the `_Runs` of a unit, their data not yet read."""
     images = [load_img(each.path) for each in unit.recordings]
+    names = [each.path.name for each in unit.recordings]
     opened = open_runs(images)
     headers = [opened.header_t_r(number) for number in range(len(images))]
     sidecars = [_sidecar(each) for each in unit.recordings]
-    timing = find_timing(headers, sidecars, None, options["slice_time_ref"])
+    timing = find_timing(
+        names, headers, sidecars, slice_time_ref=options["slice_time_ref"]
+    )
     confounds, kept, drifts = _confounds(unit, options)
     high_pass = None if drifts else options["high_pass"] or _HIGH_PASS
     mask = mask_of_runs(unit, images, options["mask_img"])
@@ -126,21 +129,19 @@ def _sidecar(recording):
 
 def _confounds(unit, options):
     """Return regressors and the scans to keep of each run, and if they model drifts."""
-    strategy = options["confounds"] or ["motion"]
-    tuned = {name: options[name] for name in TUNES}
-    if strategy == ["none"]:
-        strategy = []
-    drifts = models_drifts(strategy)
-    if drifts and options["high_pass"] is not None:
-        raise ValueError(
-            f"--confounds {' '.join(strategy)} takes the cosines by which fMRIPrep "
-            "models drifts, so that --high-pass would model them twice. Leave it out."
-        )
+    strategy = _strategy(options)
     paths = [each.path for each in unit.recordings]
-    if not strategy and set(tuned.values()) == {None}:
+    if not strategy:
         return [None] * len(paths), [None] * len(paths), False
+    tuned = {name: options[name] for name in TUNES}
     confounds, kept = read_fmriprep(paths, strategy, tuned, "--confounds")
-    return confounds, kept, drifts
+    return confounds, kept, models_drifts(strategy)
+
+
+def _strategy(options):
+    """Return what confounds of fMRIPrep to take, [] for none."""
+    strategy = options["confounds"] or ["motion"]
+    return [] if strategy == ["none"] else strategy
 
 
 # --------------------------------------------------------------------- models of trials
@@ -268,7 +269,7 @@ def _word_no_scan(table, row, delay, gap):
 
 
 def check_estimate(options, given):
-    """Refuse options that a way to make images of trials has no use for.
+    """Refuse options that do not go with a way to make images of trials.
 
     `given` maps the options that were given to what they are called.
     """
@@ -280,6 +281,15 @@ def check_estimate(options, given):
         raise ValueError(
             f"--{given[option]} is for --estimate {' or '.join(fitting)}, and not for "
             f"{name}. Leave it out."
+        )
+    if "confounds" not in own:
+        return
+    strategy, tuned = _strategy(options), {n: options[n] for n in TUNES}
+    check_tuned(strategy, tuned, "--confounds")
+    if models_drifts(strategy) and options["high_pass"] is not None:
+        raise ValueError(
+            f"--confounds {' '.join(strategy)} takes the cosines by which fMRIPrep "
+            "models drifts, so that --high-pass would model them twice. Leave it out."
         )
 
 

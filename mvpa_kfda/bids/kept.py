@@ -60,7 +60,7 @@ class KeptTrials:
         data = load_img(self.folder / f"{name}.nii.gz")
         mask = load_img(self.folder / f"{name}_mask.nii.gz")
         about = record["Trials"] | {"TrialsFrom": f"{name}.nii.gz"}
-        notes = (*record["Notes"], f"trials of {name}.nii.gz")
+        notes = (*record["Notes"], f"trials from {name}.nii.gz")
         return Trials(data, table, groups_of(table[RUN]), mask, about, notes)
 
     def write(self, trials, about):

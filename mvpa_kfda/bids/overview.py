@@ -4,7 +4,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from ..reports.html import STYLE
+from ..reports.html import STYLE, paragraph
+from ..utils.checks import counted
 from .find import entities_of
 from .write import in_place, read_json, stem_of
 
@@ -16,10 +17,10 @@ _PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>
+<style>{style}
 body {{ font-family: system-ui, sans-serif; margin: 1.5rem; line-height: 1.4; }}
+.mvpa {{ max-width: none; }}
 h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-{style}
 </style>
 </head>
 <body class="mvpa">
@@ -75,26 +76,31 @@ def _of_subjects(folder, records):
     for data in dict.fromkeys(data for _, data, _ in kept):
         descs = sorted({desc for _, other, desc in kept if other == data})
         subjects = sorted({sub for sub, other, _ in kept if other == data})
-        rows = []
-        for subject in subjects:
-            row = [escape(f"sub-{subject}")]
-            for desc in descs:
-                summary = kept.get((subject, data, desc))
-                page = folder / f"sub-{subject}_desc-{desc}_report.html"
-                row += _cells(summary, page)
-            rows.append(row)
-        heads = [head for desc in descs for head in (desc, "p", "Warnings")]
-        counts = [f"{len(subjects)} subject{'s' if len(subjects) != 1 else ''}"]
-        yield f"<h2>{_word(data) or 'Subjects'}: {counts[0]}</h2>"
-        yield _table(["Subject", *map(escape, heads)], rows)
+        rows = [
+            [
+                escape(f"sub-{subject}"),
+                *(_cell(folder, kept, subject, data, desc) for desc in descs),
+            ]
+            for subject in subjects
+        ]
+        yield f"<h2>{_word(data) or 'Subjects'}: {counted(len(rows), 'subject')}</h2>"
+        yield paragraph(
+            "The highest score of each subject, and the smallest p-value, with the "
+            "correction that is named. Each links the page of the analysis."
+        )
+        yield _table(["Subject", *map(escape, descs)], rows)
 
 
-def _cells(summary, page):
-    """Return the cells of one result, which links its page."""
+def _cell(folder, records, subject, data, desc):
+    """Return what one result says, with a link to its page."""
+    summary = records.get((subject, data, desc))
     if summary is None:
-        return [_NONE] * 3
-    found, *rest = _facts(summary)
-    return [_linked(page, found), escape(str(summary.get("SmallestP") or _NONE)), *rest]
+        return _NONE
+    page = folder / f"sub-{subject}_desc-{desc}_report.html"
+    found, n_warnings = _facts(summary)
+    more = [escape(str(p)) for p in [summary.get("SmallestP")] if p]
+    more += [f"{n_warnings} warnings"] if n_warnings else []
+    return f"{_linked(page, found)}<br>{'; '.join(more)}"
 
 
 def _facts(summary):

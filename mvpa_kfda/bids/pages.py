@@ -41,7 +41,11 @@ def _facts(path):
     record = read_json(path.with_suffix(".json"))
     trials = record.get("Trials") if isinstance(record, dict) else None
     trials = trials if isinstance(trials, dict) else {}
-    return {_word(key): value for key, value in trials.items() if key not in _KNOWN}
+    return {
+        _word(key): value
+        for key, value in trials.items()
+        if key not in _KNOWN and value not in (None, {}, [])
+    }
 
 
 def _word(key):

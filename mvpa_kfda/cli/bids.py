@@ -374,7 +374,10 @@ def _run_bids(arguments):
         for outcome in outcomes:
             done.append(outcome)
             if outcome.state == "failed":
-                arguments.say("error: ", f"{outcome.name}: {_fitted(outcome.words)}")
+                arguments.say(
+                    "error: ",
+                    f"{outcome.name}: {_fitted(outcome.words, outcome.images)}",
+                )
             else:
                 print(f"{outcome.name}: {outcome.words}", flush=True)
     except KeyboardInterrupt:
@@ -396,18 +399,30 @@ def _run_bids(arguments):
 #: The page that links all others, as `bids.overview` calls it.
 OVERVIEW = "index.html"
 
-#: What others advise, by pattern, and what this command has for it.
+#: What others advise, by pattern, and what this command has for it: of all data, and of
+#: images alone.
 _REWORDED = (
-    (r"the mean of each block,", "the mean of each block (--estimate blocks),"),
-    (r"Drop it from events\.", "Leave it out with --where."),
-    (r"Drop them from events, or give [^.]*\.", "Leave them out with --where."),
-    (r"such estimates are mostly noise: drop them\.", "leave them out with --where."),
+    (
+        r"Set the positions with epochs\.set_montage\.?",
+        "The dataset has to hold their positions, in electrodes.tsv or in the files.",
+    ),
+    (r"Drop (it|them) from events(, or [^.]*)?\.", r"Leave \1 out by --where."),
+    (r"(mostly noise): drop them\.", r"\1: leave them out by --where."),
+    (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
+)
+_REWORDED_OF_IMAGES = (
+    (
+        r"Decode the mean of each block,.*?as groups\.",
+        "Decode the mean of each block: --estimate blocks, with --block-gap if events "
+        "are parts of a block.",
+    ),
+    (r"with what is decoded before the stimulus, or from the", "with that from the"),
 )
 
 
-def _fitted(text):
+def _fitted(text, images):
     """Put what this command has in the place of what others advise."""
-    for pattern, words in _REWORDED:
+    for pattern, words in (*_REWORDED, *(_REWORDED_OF_IMAGES if images else ())):
         text = re.sub(pattern, words, text)
     return text
 
@@ -418,7 +433,7 @@ def _word_warnings(outcomes):
     alike = {}
     for outcome in outcomes:
         for text in outcome.warnings:
-            text = _fitted(text)
+            text = _fitted(text, outcome.images)
             key = re.sub(r"'[^']*'|\S*\d\S*", "#", text)
             alike.setdefault(key, {}).setdefault(text, []).append(outcome)
     for texts in alike.values():

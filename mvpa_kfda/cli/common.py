@@ -462,13 +462,15 @@ class Parser(argparse.ArgumentParser):
             message += ". Put the images first, before the options."
         raise ValueError(message)
 
-    def options(self):
-        """Return all options, also of commands, by what the functions call them."""
+    def options(self, command=None):
+        """Return the options of a command, or of all, by what functions call them."""
         options = {}
         for action in self._actions:
             if isinstance(action.choices, dict):
-                for command in action.choices.values():
-                    options |= command.options()
+                for name, parser in action.choices.items():
+                    if command in (None, name):
+                        options |= parser.options()
             elif action.option_strings and action.dest != "help":  # a word, not -h
-                options[action.dest] = action
+                if action.help is not argparse.SUPPRESS:
+                    options[action.dest] = action
         return options

@@ -56,6 +56,7 @@ from .bold import (
     check_trials,
     given_of_runs,
     mark_trials,
+    name_runs,
     read_bold_confounds,
     read_events,
     table_of_trials,
@@ -234,8 +235,9 @@ def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
     """Return the `_RunDesign` of every run."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
     _check_high_pass(options)
+    names = name_runs(tables)
     for i, n in enumerate(lengths):
-        name = f"run {i + 1}" if len(lengths) > 1 else "the run"
+        name = f"run {names[i]}" if len(lengths) > 1 else "the run"
         run = _RunDesign(
             frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
             events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
@@ -728,6 +730,7 @@ def single_trial_betas(
     tables = [read_events(item, i) for i, item in enumerate(given["events"])]
     is_trial = mark_trials(tables, conditions)
     timing = find_timing(
+        [f"imgs[{i}]" for i in range(n)],
         [runs.header_t_r(i) for i in range(n)],
         [sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],

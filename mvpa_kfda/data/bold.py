@@ -194,7 +194,7 @@ def check_durations(trials):
 def table_of_trials(tables, is_trial):
     """Return the table of all trials."""
     parts = []
-    for table, marked, name in zip(tables, is_trial, _name_runs(tables), strict=True):
+    for table, marked, name in zip(tables, is_trial, name_runs(tables), strict=True):
         trials = table[marked].drop(columns="run", errors="ignore")
         rest = [column for column in trials.columns if column not in COLUMNS]
         trials = trials[[*COLUMNS, *rest]]
@@ -203,7 +203,7 @@ def table_of_trials(tables, is_trial):
     return pd.concat(parts, ignore_index=True)
 
 
-def _name_runs(tables):
+def name_runs(tables):
     """Return what to call every run in the table: 1, 2, ... or the events' own name."""
     having = ["run" in table.columns for table in tables]
     if not any(having):

@@ -2,7 +2,7 @@
 
 from nilearn.interfaces.fmriprep import load_confounds
 
-from ..utils.checks import quoted
+from ..utils.checks import check_count, check_positive, quoted
 
 #: The strategy that takes fMRIPrep's cosines, and the one that needs them: components
 #: are computed from data without drifts, so that they do not span the drifts.
@@ -27,18 +27,29 @@ def models_drifts(strategy):
     return DRIFTS in with_drifts(strategy)
 
 
+def check_tuned(strategy, tuned, flag):
+    """Refuse to tune what is not in a strategy, which the option `flag` gives."""
+    for name, value in tuned.items():
+        if value is None:
+            continue
+        if TUNES[name] not in strategy:
+            raise ValueError(
+                f"{name}={value!r} is for {flag} {TUNES[name]}. Add that, or leave it "
+                "out."
+            )
+        if name == "n_compcor":
+            check_count(name, value, 1)
+        else:
+            check_positive(name, value)
+
+
 def read_fmriprep(paths, strategy, tuned, flag):
     """Return regressors and the scans to keep (None: all) for each run.
 
     `tuned` are arguments of `load_confounds`, None for its defaults, and `flag` is the
     option by which the strategy was given.
     """
-    for name, value in tuned.items():
-        if value is not None and TUNES[name] not in strategy:
-            raise ValueError(
-                f"{name}={value!r} is for {flag} {TUNES[name]}. Add that, or leave it "
-                "out."
-            )
+    check_tuned(strategy, tuned, flag)
     tuned = {name: value for name, value in tuned.items() if value is not None}
     confounds, kept = [], []
     for path in paths:

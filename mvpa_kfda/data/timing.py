@@ -85,13 +85,14 @@ def _seconds(path, content, name):
     return float(value)
 
 
-def find_timing(headers, sidecars, t_r=None, slice_time_ref=None):
+def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
     """Return the `Timing` of runs.
 
-    `headers` has the seconds from scan to scan and `sidecars` a `Sidecar` for each run,
-    or None. What is given as `t_r` and `slice_time_ref` is taken in any case.
+    `names` are those in messages, `headers` has the seconds from scan to scan and
+    `sidecars` a `Sidecar` for each run, or None. What is given as `t_r` and
+    `slice_time_ref` is taken in any case.
     """
-    t_r = _find_t_r(headers, sidecars, t_r)
+    t_r = _find_t_r(names, headers, sidecars, t_r)
     starts = [None if each is None else each.start for each in sidecars]
     known = [start / t_r for start in starts if start is not None]
     if slice_time_ref is not None:
@@ -121,7 +122,7 @@ def find_timing(headers, sidecars, t_r=None, slice_time_ref=None):
     return Timing(t_r, known[0], "StartTime")
 
 
-def _find_t_r(headers, sidecars, given):
+def _find_t_r(names, headers, sidecars, given):
     """Return the seconds from scan to scan; warn where somebody says another number."""
     in_files = [None if each is None else each.t_r for each in sidecars]
     if given is None:
@@ -141,11 +142,11 @@ def _find_t_r(headers, sidecars, given):
             )
         given = told[0]
     for what, values in (("the .json file", in_files), ("the header", headers)):
-        for number, value in enumerate(values):
+        for name, value in zip(names, values, strict=True):
             if value is not None and abs(value - given) > _SAME * given:
                 warn(
-                    f"t_r={given:g}, but {what} of imgs[{number}] says {value:g} s. "
-                    "The first is used."
+                    f"t_r={given:g}, but {what} of {name} says {value:g} s. The first "
+                    "is used."
                 )
                 return given
     return given
