@@ -181,9 +181,9 @@ def _decode_unit(unit, options, method, desc, keys):
     if output.result_is_there and to_keep:
         kept.write(read_trials(unit, options), about_files(sources))
     if output.is_complete:
-        return (
-            ("done", "kept images of trials") if to_keep else ("there", "there already")
-        )
+        if to_keep:
+            return "done", "there already, images of trials kept"
+        return "there", "there already"
     changes, notes = output.changes(keys), ()
     if output.result_is_there:
         result = output.load()

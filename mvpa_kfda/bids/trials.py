@@ -114,6 +114,7 @@ def events_of_runs(unit, options):
         if lacking or len(table) == 0:
             what = f"no column {quoted(lacking)}" if lacking else "no events"
             raise ValueError(f"{path} has {what}.")
+        _check_times(table, path)
         table = table[table["onset"].notna()]
         if "trial_type" in table:
             words = table["trial_type"].astype(str).str.lower()
@@ -122,6 +123,18 @@ def events_of_runs(unit, options):
     table = pd.concat(tables, ignore_index=True)
     table[LABEL] = label_events(table, options["by"], options["where"])
     return table
+
+
+def _check_times(table, path):
+    """Refuse onsets and durations that are no numbers, by the name of the file."""
+    for name in ("onset", "duration"):
+        values = pd.to_numeric(table[name], errors="coerce")
+        wrong = np.flatnonzero(values.isna() & table[name].notna())
+        if len(wrong):
+            raise ValueError(
+                f"{path}: {name} is {str(table[name].iloc[wrong[0]])!r} in line "
+                f"{wrong[0] + 2}. It must be a number of seconds, or n/a."
+            )
 
 
 def about_trials(table):

@@ -408,6 +408,11 @@ _REWORDED = (
     ),
     (r"Drop (it|them) from events(, or [^.]*)?\.", r"Leave \1 out by --where."),
     (r"(mostly noise): drop them\.", r"\1: leave them out by --where."),
+    (
+        r"Fill in (these values), or drop the trials first\.",
+        r"Fill in \1, or leave the "
+        "trials out by --where.",
+    ),
     (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
 )
 _REWORDED_OF_IMAGES = (
