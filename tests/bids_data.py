@@ -164,7 +164,8 @@ def add_confounds(derived, seed=0):
         n = len(table)
         for k in range(3):
             table[f"a_comp_cor_0{k}"] = rng.normal(size=n)
-            table[f"cosine0{k}"] = np.cos(np.pi * (k + 1) * (np.arange(n) + 0.5) / n)
+        # The one that is slower than 128 s, as fMRIPrep has them.
+        table["cosine00"] = np.cos(np.pi * (np.arange(n) + 0.5) / n)
         table["framewise_displacement"] = np.where(np.arange(n) % 20 == 9, 0.4, 0.1)
         table["std_dvars"] = np.where(np.arange(n) % 30 == 5, 1.4, 1.0)
         table.to_csv(path, sep="\t", index=False, na_rep="n/a")

@@ -238,8 +238,12 @@ def _drifts(arguments):
     from ..data.fmriprep import models_drifts
 
     if arguments.strategy and models_drifts(arguments.strategy):
-        if options.get("drift_model", "none") != "none" or len(options) > 1:
-            flags = [o.flag for o in DRIFT_OPTIONS if o.argument in options]
+        flags = [
+            option.flag
+            for option in DRIFT_OPTIONS
+            if options.get(option.argument, "none") != "none"
+        ]
+        if flags:
             raise ValueError(
                 f"--fmriprep {' '.join(arguments.strategy)} takes fMRIPrep's model of "
                 f"drifts, and {' and '.join(flags)} would add another. Leave one of "
