@@ -142,6 +142,22 @@ def test_the_overview_links_all_pages(epochs):
     assert "late" not in (out / "index.html").read_text()
 
 
+def test_tests_of_the_group_stay_side_by_side(epochs, capsys):
+    root, out = epochs
+    assert run(root, out, "participant", *FEW) == 0
+    assert run(root, out, "group", "--method", "t") == 0
+    assert run(root, out, "group", "--method", "sign-flip", "--name", "sign flip") == 0
+    methods = {path.name: load_result(path).method for path in out.glob("group/*.h5")}
+    assert methods == {
+        "group_task-faces_desc-time_decoding.h5": "t",
+        "group_task-faces_desc-timeSignFlip_decoding.h5": "sign-flip",
+    }
+    assert "desc-timeSignFlip_report.html" in (out / "index.html").read_text()
+    capsys.readouterr()
+    assert run(root, out, "group", "--method", "wilcoxon") == 0
+    assert "another --name would have kept both" in capsys.readouterr().out
+
+
 def test_pages_say_how_trials_were_made(tmp_path):
     root, derived, out = (tmp_path / name for name in ("raw", "prep", "out"))
     bids_data.write_fmri(root, derived, ("01",), 2)

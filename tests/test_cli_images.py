@@ -858,14 +858,18 @@ def test_arguments_are_worded_as_options(text, expected):
     assert reword(text, _make_parser().options()) == expected
 
 
-def test_messages_name_options_of_their_command_alone(tmp_path, monkeypatch, capsys):
-    def fail(*args, **kwargs):
-        raise ValueError("mask_img='a.nii' needs average=2")
+def test_messages_name_options_of_the_command(monkeypatch, capsys):
+    """Of others where they may help, and of others not where they cannot."""
 
-    monkeypatch.setattr(mvpa_kfda, "simulate_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    said = "mvpa-kfda: error: mask_img='a.nii' needs average=2\n"
-    assert capsys.readouterr().err == said
+    def fail(*_):
+        raise ValueError("n_jobs=3 and t_r=2.0")
+
+    monkeypatch.setattr("mvpa_kfda.cli.group._expand", fail)
+    monkeypatch.setattr("mvpa_kfda.cli.bids._settle", fail)
+    assert main(["group", "a.h5"]) == 2
+    assert "error: --jobs 3 and --t-r 2.0\n" in capsys.readouterr().err
+    assert main(["bids", "a", "b", "group"]) == 2
+    assert "error: --n-jobs 3 and t_r=2.0\n" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------- stopped and continued

@@ -2,7 +2,7 @@
 A BIDS dataset: from the recordings to the group in two commands
 ================================================================
 
-Simulated EEG in a BIDS dataset. About 10 seconds.
+Simulated EEG in a BIDS dataset. About 15 seconds.
 
 Data in the Brain Imaging Data Structure say by the names of files and by tables beside
 them what they are. So one command can decode every subject, and a second one can test
@@ -111,12 +111,12 @@ main(["bids", str(dataset), str(output), "participant", "--config", str(config)]
 # Other settings, side by side
 # ----------------------------
 #
-# Another name, by ``--desc``, keeps what is there. Here the same data are decoded in
-# windows of 60 ms, at half the sampling rate, and each channel is divided by its own
-# standard deviation. The overview has a column for each name.
+# Another name, by ``--desc``, keeps what is there. Here two participants are decoded
+# once more, in windows of 80 ms and at half the sampling rate, each channel divided by
+# its own standard deviation. The overview has a column for each name.
 
 more = ["--desc", "windows", "--resample", "25", "--scale", "channel"]
-more += ["--window", "0.06", "--step", "0.04"]
+more += ["--window", "0.08", "--step", "0.04", "--participant-label", "01", "02"]
 main(["bids", str(dataset), str(output), "participant", *options, *more])
 print(*sorted(path.name for path in output.glob("*.html"))[:4], sep="\n")
 

@@ -19,8 +19,7 @@ from .bold import check_estimate
 from .config import word_config
 from .find import HEAD, check_dataset, entities_of, find_units
 from .kept import KeptTrials
-from .overview import write_overview
-from .pages import write_page
+from .pages import write_overview, write_page
 from .read import check_readers, files_of, read_trials
 from .write import (
     Output,
@@ -38,7 +37,7 @@ from .write import (
 _NOT_OF_RESULTS = (
     *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
     *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
-    "keep_betas",
+    *("name", "keep_betas"),
 )
 #: Options that are files: their content counts, not where they are.
 _FILES = ("mask_img", "labels_img", "lut")
@@ -258,14 +257,14 @@ def _summarize(result, correction):
     return summary | {"Warnings": len(result.warnings)}
 
 
-def _with_changes(words, result, changes, start):
+def _with_changes(words, result, changes, start, flag="--desc"):
     """Join words to a line, with what changed and the number of warnings."""
     if n := len(result.warnings):
         words.append(counted(n, "warning"))
     if changes:
         words.append(f"replaces an earlier result, as these changed: {changes}")
         if "--" in changes:
-            words.append("another --desc would have kept both")
+            words.append(f"another {flag} would have kept both")
     return "; ".join([*words, f"{time.perf_counter() - start:.1f} s"])
 
 
@@ -339,6 +338,8 @@ def group(options, method, config):
     check_output(folder, options["bids_dir"], options["derivatives"])
     tests = _find_results(folder, options)
     keys = {name: key for name, (key, *_) in config.items()}
+    if options["name"] is not None:
+        tests = {_with_name(key, options["name"]): each for key, each in tests.items()}
     descs = {dict(key).get("desc") for key in tests}
     for desc in sorted(descs):
         _write_config(folder, "group", desc, config)
@@ -357,6 +358,14 @@ def group(options, method, config):
             if step.state == "failed":
                 yield step
         write_overview(folder, options["bids_dir"])
+
+
+def _with_name(key, name):
+    """Return entities with the name of a test behind that of the analysis."""
+    return tuple(
+        (entity, entity_value(f"{value} {name}") if entity == "desc" else value)
+        for entity, value in key
+    )
 
 
 def _find_results(folder, options):
@@ -426,7 +435,7 @@ def _test(entities, files, options, method, keys):
     words = [f"{len(files)} subjects", *_word_group(result)]
     summary = {"Found": "; ".join(words), "Warnings": len(result.warnings)}
     output.finish(result, sources, options["correction"], maps, summary)
-    return "done", _with_changes(words, result, changes, start)
+    return "done", _with_changes(words, result, changes, start, "--name")
 
 
 def _word_group(result):

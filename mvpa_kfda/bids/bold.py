@@ -23,7 +23,7 @@ from .trials import (
     about_trials,
     events_of_runs,
     groups_of,
-    plain_labels,
+    with_plain_labels,
 )
 
 #: Drifts are slower, in Hz, as in nilearn.
@@ -60,7 +60,7 @@ def read_bold(unit, options):
     events, unit = _without_empty_runs(events, unit)
     runs = _open(unit, options)
     data, table, about, notes = estimate.make(runs, events, options)
-    table = plain_labels(table.reset_index(drop=True))
+    table = with_plain_labels(table.reset_index(drop=True))
     left_out = {
         label: n_volumes(image) - len(kept)
         for label, image, kept in zip(unit.runs, runs.images, runs.kept, strict=True)

@@ -15,7 +15,7 @@ from .trials import (
     events_of_runs,
     groups_of,
     label_events,
-    plain_labels,
+    with_plain_labels,
 )
 
 
@@ -94,7 +94,7 @@ def _resample(epochs, sfreq):
 
 def _as_trials(epochs, table):
     """Return the `Trials` of epochs and their table."""
-    table = plain_labels(table.reset_index(drop=True))
+    table = with_plain_labels(table.reset_index(drop=True))
     epochs.metadata = table
     about = about_trials(table) | {
         "SamplingFrequency": float(epochs.info["sfreq"]),

@@ -17,8 +17,8 @@ from .trials import (
     about_trials,
     groups_of,
     label_events,
-    plain_labels,
     read_events_tsv,
+    with_plain_labels,
 )
 
 
@@ -84,7 +84,7 @@ def _read_images(unit, options):
     data = concat_imgs(images) if len(images) > 1 else images[0]
     if len(kept) < len(table):
         data = on_grid(np.asarray(data.dataobj)[..., kept], data)
-    table = plain_labels(table.iloc[kept].reset_index(drop=True))
+    table = with_plain_labels(table.iloc[kept].reset_index(drop=True))
     about = {**about_trials(table), "Estimate": "images", **mask.about}
     return Trials(data, table, groups_of(table[RUN]), mask.image, about, mask.notes)
 

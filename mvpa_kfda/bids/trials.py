@@ -154,6 +154,6 @@ def groups_of(runs):
     return runs.astype(str) if len(set(runs.tolist())) > 1 else None
 
 
-def plain_labels(table):
+def with_plain_labels(table):
     """Return a table whose labels are of one plain type."""
     return table.assign(**{LABEL: table[LABEL].infer_objects()})

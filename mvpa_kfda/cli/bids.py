@@ -271,6 +271,13 @@ CORRECTION = Option(
 TESTING_OPTIONS = tuple(
     option for option in GROUP_OPTIONS if option.argument not in ("other", "correction")
 )
+NAME = Option(
+    "--name",
+    "name",
+    "NAME",
+    "name of the test, behind that of the analysis in the names of files. With another "
+    "name for another test both stay, side by side",
+)
 #: The options of every level, in the groups of the help.
 LEVELS = {
     "participant": {
@@ -281,7 +288,7 @@ LEVELS = {
     },
     "group": {
         "data": CHOICE_OPTIONS,
-        "level group": (CORRECTION, *TESTING_OPTIONS),
+        "level group": (CORRECTION, *TESTING_OPTIONS, NAME),
     },
 }
 #: Options that mean something of their own to each level.
@@ -355,7 +362,8 @@ def add_bids(commands):
     for action in parser._actions:
         if action.dest in given:
             action.default = argparse.SUPPRESS  # what is given can be told by this
-    parser.set_defaults(run=_run_bids, command="bids")
+    # A message that names options of other commands is no help with a whole dataset.
+    parser.set_defaults(run=_run_bids, command="bids", alone=True)
 
 
 def _run_bids(arguments):
@@ -396,7 +404,7 @@ def _run_bids(arguments):
     return 1 if failed else 0
 
 
-#: The page that links all others, as `bids.overview` calls it.
+#: The page that links all others, as `bids.pages` calls it.
 OVERVIEW = "index.html"
 
 #: What others advise, by pattern, and what this command has for it: of all data, and of

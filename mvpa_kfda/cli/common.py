@@ -462,15 +462,17 @@ class Parser(argparse.ArgumentParser):
             message += ". Put the images first, before the options."
         raise ValueError(message)
 
-    def options(self, command=None):
-        """Return the options of a command, or of all, by what functions call them."""
-        options = {}
+    def options(self, command=None, alone=False):
+        """Return all options by what functions call them, those of a command first.
+
+        With `alone` they are those of the command only.
+        """
+        own, others = {}, {}
         for action in self._actions:
             if isinstance(action.choices, dict):
                 for name, parser in action.choices.items():
-                    if command in (None, name):
-                        options |= parser.options()
+                    (own if name == command else others).update(parser.options())
             elif action.option_strings and action.dest != "help":  # a word, not -h
                 if action.help is not argparse.SUPPRESS:
-                    options[action.dest] = action
-        return options
+                    others[action.dest] = action
+        return own if alone else others | own

@@ -150,7 +150,9 @@ def main(argv=None):
     parser, arguments = _make_parser(), argparse.Namespace(command=None)
 
     def say(what, message):
-        text = reword(one_line(message), parser.options(arguments.command))
+        alone = getattr(arguments, "alone", False)
+        options = parser.options(arguments.command, alone)
+        text = reword(one_line(message), options)
         print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
     with warnings.catch_warnings(), interrupting_signals() as caught:
