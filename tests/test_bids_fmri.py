@@ -298,6 +298,19 @@ def test_advice_names_what_this_command_has(study, capsys, order, advice):
     assert "--average-blocks" not in said
 
 
+@pytest.mark.parametrize("estimate", ["lss", "blocks"])
+def test_the_file_of_a_run_repeats_it(study, capsys, estimate):
+    given = ["--estimate", estimate, "--participant-label", "01", *FEW]
+    assert run(study, *given) == 0
+    config = study / "out" / "participant_desc-searchlight_config.toml"
+    assert ("delay = 5.0" in config.read_text()) == (estimate == "blocks")
+    capsys.readouterr()
+    repeated = ["--config", config, "--derivatives", study / "prep"]
+    command = ["bids", study / "raw", study / "out", "participant", *repeated]
+    assert main([*map(str, command)]) == 0
+    assert "sub-01 task-objects: there already\n" in capsys.readouterr().out
+
+
 # -------------------------------------------------------------------------------- masks
 
 

@@ -15,7 +15,7 @@ from ..reports.summary import smallest_p
 from ..results.kinds import keeps_warnings
 from ..utils.checks import counted, quoted
 from .analyses import ANALYSES
-from .bold import check_estimate
+from .bold import check_estimate, unused_by
 from .config import word_config
 from .find import HEAD, check_dataset, entities_of, find_units
 from .kept import KeptTrials
@@ -111,7 +111,7 @@ def participants(options, method, config):
     links = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
     describe_dataset(options["output_dir"], links)
     keys = {name: key for name, (key, *_) in config.items()}
-    unused = ANALYSES[options["analysis"]].unused()
+    unused = _unused(options)
     used = {key: value for key, value in config.items() if key not in unused}
     used["analysis"] = "analysis", options["analysis"], True
     _write_config(options["output_dir"], "participant", desc, used)
@@ -140,6 +140,13 @@ def _name_analysis(unit, options, config):
         check_estimate(options, given)
     desc = entity_value(options["desc"] or analysis.desc(name, options))
     return options | {"analysis": name}, desc
+
+
+def _unused(options):
+    """Return the options that the analysis has no use for."""
+    analysis = ANALYSES[options["analysis"]]
+    more = unused_by(options["estimate"]) if analysis.images else set()
+    return analysis.unused() | more
 
 
 def _page_of_subject(folder, subject, desc, states):
@@ -216,7 +223,7 @@ def _outputs_of(unit, options, desc):
         of_trials.append(given.pop("mask_img"))
     states = {_uri(path, places): _state_of(path) for path in of_trials}
     others = {_uri(path, places): _state_of(path) for path in given.values()}
-    of_results = _of_results(options, ANALYSES[options["analysis"]].unused())
+    of_results = _of_results(options, _unused(options))
     return (
         Output(folder, stem, states | others, of_results),
         KeptTrials(folder, stem, states, of_results),

@@ -268,21 +268,26 @@ def _word_no_scan(table, row, delay, gap):
     return f"{text} See --delay and --block-gap, and the durations in its events.tsv."
 
 
+def unused_by(estimate):
+    """Return the options that a way to make images of trials has no use for."""
+    own = ESTIMATES[estimate].own if estimate in ESTIMATES else ()
+    return {n for each in ESTIMATES.values() for n in each.own} - {*own}
+
+
 def check_estimate(options, given):
     """Refuse options that do not go with a way to make images of trials.
 
     `given` maps the options that were given to what they are called.
     """
     name = options["estimate"]
-    own = ESTIMATES[name].own if name in ESTIMATES else ()
-    of_others = {n for each in ESTIMATES.values() for n in each.own} - {*own}
+    of_others = unused_by(name)
     for option in sorted(of_others & {*given}):
         fitting = [n for n, each in ESTIMATES.items() if option in each.own]
         raise ValueError(
             f"--{given[option]} is for --estimate {' or '.join(fitting)}, and not for "
             f"{name}. Leave it out."
         )
-    if "confounds" not in own:
+    if "confounds" in of_others:
         return
     strategy, tuned = _strategy(options), {n: options[n] for n in TUNES}
     check_tuned(strategy, tuned, "--confounds")
