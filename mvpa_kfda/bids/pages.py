@@ -17,6 +17,8 @@ from .write import in_place, read_json, stem_of
 #: Facts that the rest of the page has already.
 _KNOWN = ("NumberOfTrials", "TrialsPerClass")
 NAME = "index.html"
+#: What MNE-BIDS calls datasets that nobody has named.
+_UNNAMED = "unspecified"
 _NONE = "\N{EN DASH}"
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -94,7 +96,8 @@ def write_overview(folder, dataset):
     records = _read_records(folder)
     described = read_json(dataset / "dataset_description.json")
     name = described.get("Name") if isinstance(described, dict) else None
-    title = f"Decoding of {name if isinstance(name, str) and name else dataset.name}"
+    named = isinstance(name, str) and name.strip("[]").lower() not in ("", _UNNAMED)
+    title = f"Decoding of {name if named else dataset.resolve().name}"
     parts = [*_of_group(folder, records), *_of_subjects(folder, records)]
     html = _PAGE.format(title=escape(title), style=STYLE, body="\n".join(parts))
     path = folder / NAME

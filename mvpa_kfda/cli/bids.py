@@ -178,8 +178,8 @@ HEAD_OPTIONS = (
         "--scale",
         "scale",
         ("auto", "channel", "none"),
-        "divide each type of channels by its standard deviation where there are "
-        "several, or each channel, or nothing",
+        "auto: where there are several types of channels, divide each type by its "
+        "standard deviation; channel: divide each channel by its own; none: nothing",
         default="auto",
     ),
     Option(
@@ -268,8 +268,13 @@ CORRECTION = Option(
     "(default: max)",
     several=True,
 )
+#: Without a second group, whose option others' help names.
 TESTING_OPTIONS = tuple(
-    option for option in GROUP_OPTIONS if option.argument not in ("other", "correction")
+    option._replace(help="(default: greater)")
+    if option.argument == "alternative"
+    else option
+    for option in GROUP_OPTIONS
+    if option.argument not in ("other", "correction")
 )
 NAME = Option(
     "--name",
