@@ -20,6 +20,7 @@ from mvpa_kfda.bids import app
 from mvpa_kfda.bids.app import Step
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import _word_warnings as word_warnings
+from mvpa_kfda.reports.html import equal_p
 
 FEW = ["--permutations", "5"]
 SMALL = ["--where", "trial_type != 'button'", "--radius", "4", *FEW]
@@ -129,9 +130,9 @@ def test_the_overview_links_all_pages(epochs):
     assert "<houses>" not in page
     for name in ("sub-01_task-faces_desc-time", "sub-02_task-faces_desc-late"):
         result = result_of(out, name)
-        p = result.pvalues("max").min()
-        assert f"accuracy {result.scores.max():.3f} (chance 0.500)" in page
-        assert f"p = {p:.3f} (max)" in page
+        p = equal_p(result.pvalues("max").min())
+        words = f"accuracy {result._worded_peak('accuracy')}</a><br>{p} (max)"
+        assert words in page
     # The first subject has not been decoded late.
     row = page.partition("<td>sub-01</td>")[2].partition("</tr>")[0]
     assert row.startswith("<td>\N{EN DASH}</td>")
