@@ -18,7 +18,8 @@ from scipy.stats import norm
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda.cli import output
-from mvpa_kfda.cli.main import main
+from mvpa_kfda.cli.common import reword
+from mvpa_kfda.cli.main import _make_parser, main
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.parallel import WorkersLostError
 
@@ -853,13 +854,22 @@ def test_advice_names_options(inside, tmp_path, capsys):
         ("math_img('img > 0', img=mask_img)", "math_img('img > 0', img=mask_img)"),
     ],
 )
-def test_arguments_are_worded_as_options(tmp_path, monkeypatch, capsys, text, expected):
-    def fail(*args, **kwargs):
-        raise ValueError(text)
+def test_arguments_are_worded_as_options(text, expected):
+    assert reword(text, _make_parser().options()) == expected
 
-    monkeypatch.setattr(mvpa_kfda, "simulate_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"mvpa-kfda: error: {expected}\n"
+
+def test_messages_name_options_of_the_command(monkeypatch, capsys):
+    """Of others where they may help, and of others not where they cannot."""
+
+    def fail(*_):
+        raise ValueError("n_jobs=3 and t_r=2.0")
+
+    monkeypatch.setattr("mvpa_kfda.cli.group._expand", fail)
+    monkeypatch.setattr("mvpa_kfda.cli.bids._settle", fail)
+    assert main(["group", "a.h5"]) == 2
+    assert "error: --jobs 3 and --t-r 2.0\n" in capsys.readouterr().err
+    assert main(["bids", "a", "b", "group"]) == 2
+    assert "error: --n-jobs 3 and t_r=2.0\n" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------- stopped and continued

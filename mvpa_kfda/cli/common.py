@@ -462,13 +462,17 @@ class Parser(argparse.ArgumentParser):
             message += ". Put the images first, before the options."
         raise ValueError(message)
 
-    def options(self):
-        """Return all options, also of commands, by what the functions call them."""
-        options = {}
+    def options(self, command=None, alone=False):
+        """Return all options by what functions call them, those of a command first.
+
+        With `alone` they are those of the command only.
+        """
+        own, others = {}, {}
         for action in self._actions:
             if isinstance(action.choices, dict):
-                for command in action.choices.values():
-                    options |= command.options()
+                for name, parser in action.choices.items():
+                    (own if name == command else others).update(parser.options())
             elif action.option_strings and action.dest != "help":  # a word, not -h
-                options[action.dest] = action
-        return options
+                if action.help is not argparse.SUPPRESS:
+                    others[action.dest] = action
+        return own if alone else others | own

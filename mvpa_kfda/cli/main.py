@@ -147,10 +147,12 @@ def main(argv=None):
     >>> main(["epochs", "no-such-file-epo.fif"])
     2
     """
-    parser = _make_parser()
+    parser, arguments = _make_parser(), argparse.Namespace(command=None)
 
     def say(what, message):
-        text = reword(one_line(message), parser.options())
+        alone = getattr(arguments, "alone", False)
+        options = parser.options(arguments.command, alone)
+        text = reword(one_line(message), options)
         print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
     with warnings.catch_warnings(), interrupting_signals() as caught:
@@ -160,7 +162,7 @@ def main(argv=None):
         # In one line, without a place in a program.
         warnings.showwarning = lambda message, *place, **_: say("warning: ", message)
         try:
-            arguments = parser.parse_args(argv)
+            arguments = parser.parse_args(argv)  # from here on, by their names there
             arguments.say = say
             status = arguments.run(arguments)
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
@@ -182,7 +184,9 @@ def _make_parser():
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", dest="command"
+    )
 
     demo = commands.add_parser(
         "demo",
