@@ -138,9 +138,13 @@ def _power(tfr, name):
         )
     if np.iscomplexobj(tfr.data):
         raise ValueError(
-            f"The data of {name} holds complex data; the kernels need real numbers. "
-            "Decode power: compute it with output='power', or give an EpochsTFRArray "
-            f"of np.abs({name}.data) ** 2."
+            f"The data of {name} holds complex data; real numbers are needed. For "
+            "power compute it with output='power', or give an EpochsTFRArray of "
+            f"np.abs({name}.data) ** 2. For phase take one frequency, z = "
+            f"{name}.data[:, :, i] / np.abs({name}.data[:, :, i]), whose cosine and "
+            "sine are features side by side: decode_arrays(np.concatenate([z.real, "
+            "z.imag], axis=1), y, sfreq=..., tmin=...). Without the division amplitude "
+            "and phase are decoded together."
         )
     return tfr.data
 

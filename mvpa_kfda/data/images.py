@@ -20,7 +20,7 @@ from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
-from ..utils.advice import advice
+from ..utils.advice import COMPLEX, advice
 from ..utils.checks import check_per_trial, quoted
 from .cifti import (
     cifti_space,
@@ -55,10 +55,10 @@ from .volumes import (
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
 
 
-def read_labels(y, groups=None, confounds=None, train_on=None, read=read_confounds):
+def read_labels(y, groups=None, confounds=None, train_on=None):
     """Return labels and groups (n_images,), given as arrays or as (table, column).
 
-    And confounds (n_images, k), or what `read` makes of them, and a `TrainOn`, or None.
+    And a `ConfoundTable` and a `TrainOn`, or None.
     """
     table = None
     if _is_reference(y):
@@ -83,7 +83,7 @@ def read_labels(y, groups=None, confounds=None, train_on=None, read=read_confoun
     if _is_reference(confounds):
         table, confounds = read_table(confounds[0], "confounds"), confounds[1]
     column_of = None if table is None else partial(_column, table, name="confounds")
-    confounds = read(confounds, len(y), column_of)
+    confounds = read_confounds(confounds, len(y), column_of)
     groups = None if groups is None else _plain(groups, "groups")
     return y, groups, confounds, train_on
 
@@ -238,6 +238,7 @@ def features(imgs):
         raise ValueError(
             "An array given as imgs must hold real numbers, in two or more rows; got "
             f"shape {values.shape}, dtype {values.dtype}."
+            f"{f' {COMPLEX}' if values.dtype.kind == 'c' else ''}"
         )
     try:
         X = np.array(values, dtype=np.float64, order="F")

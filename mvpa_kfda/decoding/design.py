@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.confounds import Confounds, read_each
+from ..data.confounds import Confounds
 from ..data.images import read_labels
 from ..inference.permutation import (
     Permute,
@@ -43,6 +43,7 @@ from .problems import (
     find_confounded,
     find_in_order,
     find_leak,
+    find_misread,
     find_missing_class,
     find_unequal,
     measure_confounds,
@@ -91,8 +92,9 @@ class Design:
         cannot be decoded so; "warning": the decoding functions warn, or should be
         heard as if they did; "note") and ``numbers``.
     confounds : DataFrame
-        Of every confound ``eta_squared``, the share of its variance that classes
-        explain, and ``p`` by permutation, corrected for their number.
+        Of every confound what it is ``taken_as``, a number or categories,
+        ``eta_squared``, the share of its variance that classes explain, and ``p`` by
+        permutation, corrected for their number.
     chosen : array of bool, shape (n,), or None
         Which trials are trained with and never tested; None: any may be.
     noun : str
@@ -210,7 +212,7 @@ class Design:
         lines = [f"{name}: {words}" for name, words in self._words().items()]
         for name, row in self.confounds.iterrows():
             shares = f"eta squared {row['eta_squared']:.2f} (p = {row['p']:.2g})"
-            lines.append(f"Confound, {name}: {shares}")
+            lines.append(f"Confound, {name}: {row['taken_as']}, {shares}")
         lines.append(self._worded_problems().capitalize())
         for each in self.problems:
             text = f"- {each.name} ({each.severity}): {each.text}"
@@ -323,9 +325,7 @@ def check_design(
             "of. Give one label for each trial; those of epochs are (epochs.metadata, "
             "column) or epochs.events[:, 2]."
         )
-    y, groups, columns, train_on = read_labels(
-        y, groups, confounds, train_on, read_each
-    )
+    y, groups, confounds, train_on = read_labels(y, groups, confounds, train_on)
     n_permutations = check_count("n_permutations", n_permutations)
     check_option("permute", permute, get_args(Permute))
     if isinstance(cv, Integral):
@@ -346,8 +346,9 @@ def check_design(
             parameters |= more
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
     problems += _of_labels(codes, groups, classes, chosen, folds, one_by_one) + found
-    table = _compare_confounds(columns, codes, groups)
+    table = _compare_confounds(confounds, codes, groups)
     problems += find_confounded(table.index, table["eta_squared"], table["p"])
+    problems += find_misread(confounds, groups, folds)
     return Design(
         classes,
         codes,
@@ -519,19 +520,15 @@ def _folds_of(result):
     )
 
 
-def _compare_confounds(columns, codes, groups):
-    """Return a table of how far every confound follows the classes."""
-    table = pd.DataFrame(columns=["eta_squared", "p"], index=list(columns), dtype=float)
-    if not columns:
-        return table
-    # The category left out by the regression counts as the others do.
-    whole = [
-        values
-        if values.shape[1] == 1
-        else np.column_stack([values, 1 - values.sum(axis=1)])
-        for values in columns.values()
-    ]
-    table["eta_squared"], table["p"] = measure_confounds(whole, codes, groups)
+def _compare_confounds(confounds, codes, groups):
+    """Return a table of what each is taken for, and how far it follows the classes."""
+    each = () if confounds is None else confounds.each
+    table = pd.DataFrame({"taken_as": [one.taken_as for one in each]}, dtype=object)
+    table.index = [one.name for one in each]
+    table["eta_squared"], table["p"] = np.empty((2, len(each)))
+    if each:
+        columns = [one.columns for one in each]
+        table["eta_squared"], table["p"] = measure_confounds(columns, codes, groups)
     return table
 
 

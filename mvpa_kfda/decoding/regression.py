@@ -28,7 +28,6 @@ from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preproces
 from ..kfda.folds import Folds, find_cut_groups, make_folds, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
-from ..kfda.steps import Learned, check_steps
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,
@@ -56,11 +55,13 @@ from .analysis import (
     decode,
     make_analysis,
     make_inner_folds,
+    make_learned,
     read_features,
     record_method,
     record_run,
 )
 from .positions import FeaturePositions
+from .problems import warn_of_confounds
 from .repeats import ONCE
 from .run import Task
 
@@ -312,8 +313,9 @@ def make_regression_analysis(
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
-    learned = Learned(check_steps(preprocess), confounds)
+    learned = make_learned(preprocess, confounds)
     check_foldwise(learned, preprocess, folds, kernel)
+    warn_of_confounds(confounds, groups, folds)
     seed = draw_seed(random_state)
 
     def check(n_permutations):

@@ -114,9 +114,13 @@ def check_kernel_after(kernel, learned, given):
 class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take what the last columns explain out of the other ones, by regression.
 
-    The coefficients, with an intercept, are those of the rows it is fitted on. The
-    last columns are left out of what it returns. Features that they explain but for
-    rounding become zero: a later step might scale the rounding up.
+    The coefficients, with an intercept, are those of the rows it is fitted on, whose
+    mean features keep. Of categories there is an indicator of each, and of all
+    coefficients that fit alike the smallest are taken. They sum to zero over the
+    categories of the rows fitted on, so that another category, with zeros in all of
+    them, is taken for their mean. The last columns are left out of what it returns.
+    Features that they explain but for rounding become zero: a later step might scale
+    the rounding up.
 
     Parameters
     ----------
@@ -161,6 +165,10 @@ class Learned:
     confounds: np.ndarray | None = None
     #: The same of other trials that are tested, (n_test, k).
     others: np.ndarray | None = None
+    #: What a result records of each confound.
+    named: tuple = ()
+    #: How many directions of the trials confounds take out, of collinear ones all.
+    n_confounds: int = 0
 
     def __bool__(self):
         return bool(self.steps) or self.confounds is not None
@@ -197,17 +205,17 @@ class Learned:
 
     def record(self):
         """Return what a result records of it."""
-        n_confounds = 0 if self.confounds is None else self.confounds.shape[1]
         return {
             "preprocess": [repr(step) for step in self.steps] or None,
-            "n_confounds": n_confounds,
+            "n_confounds": self.n_confounds,
+            "confounds": list(self.named) or None,
         }
 
 
 def _seeded(step, seed):
     """Return a step with a seed wherever it has none."""
     drawn = {
-        name: seed
+        name: seed % 2**32  # no larger one is taken by scikit-learn
         for name, value in step.get_params().items()
         if name.rpartition("__")[2] == "random_state" and value is None
     }
