@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..data.confounds import Confounds
-from ..data.images import read_labels
+from ..data.images import Classes, choose_images, read_labels
 from ..inference.permutation import (
     Permute,
     find_biased,
@@ -45,6 +45,7 @@ from .problems import (
     find_leak,
     find_misread,
     find_missing_class,
+    find_short_runs,
     find_unequal,
     measure_confounds,
 )
@@ -232,6 +233,7 @@ def check_design(
     groups: ArrayLike | str | None = None,
     cv: CrossValidation = None,
     *,
+    classes: Classes = None,
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
     n_permutations: int = 1000,
@@ -262,6 +264,11 @@ def check_design(
         the width of a kernel are those of each training set. Test sets may overlap or
         miss trials. The folds are drawn once, from the observed labels, and kept for
         all permutations.
+    classes : None | list of labels | dict of name -> label or list of labels
+        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``. None: all. Images of
+        other labels take part in the z-scores of :func:`searchlight` and
+        :func:`decode_regions`.
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. Here
@@ -325,7 +332,8 @@ def check_design(
             "of. Give one label for each trial; those of epochs are (epochs.metadata, "
             "column) or epochs.events[:, 2]."
         )
-    y, groups, confounds, train_on = read_labels(y, groups, confounds, train_on)
+    rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
+    y, groups, confounds, train_on = rows.y, rows.groups, rows.confounds, rows.train_on
     n_permutations = check_count("n_permutations", n_permutations)
     check_option("permute", permute, get_args(Permute))
     if isinstance(cv, Integral):
@@ -345,7 +353,10 @@ def check_design(
             blocks, more, found = _exchange(*labels, n_permutations, permute)
             parameters |= more
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
-    problems += _of_labels(codes, groups, classes, chosen, folds, one_by_one) + found
+    trials = codes, groups, classes, chosen, folds, one_by_one
+    problems += _of_labels(*trials, numbers=rows.kept) + found
+    short = find_short_runs(*rows.given)
+    problems += [short] if short else []
     table = _compare_confounds(confounds, codes, groups)
     problems += find_confounded(table.index, table["eta_squared"], table["p"])
     problems += find_misread(confounds, groups, folds)
@@ -450,7 +461,9 @@ def _make_folds(cv, codes, groups, classes, train_on):
     return folds, found + [Problem("folds", text) for text in told]
 
 
-def _of_labels(codes, groups, classes, chosen, folds, one_by_one, in_time=True):
+def _of_labels(
+    codes, groups, classes, chosen, folds, one_by_one, in_time=True, numbers=None
+):
     """Return the problems of labels: their numbers and, if it is known, their order."""
     found = [
         find_missing_class(codes, groups, classes),
@@ -458,7 +471,7 @@ def _of_labels(codes, groups, classes, chosen, folds, one_by_one, in_time=True):
     ]
     found = [problem for problem in found if problem]
     if in_time:
-        found += find_in_order(codes, groups, chosen, None, folds, one_by_one)
+        found += find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
     return found
 
 

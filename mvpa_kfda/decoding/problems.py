@@ -55,6 +55,9 @@ _CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
 #: of all runs is.
 _SHORT_RUN, _SHARE_SHORT = 3, 0.5
 
+#: What takes out what a run or session has of its own.
+_Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for images)"
+
 #: Distinct whole numbers that may number runs, and of what share of all from the first
 #: to the last there have to be some.
 _FEWEST_RUNS, _NUMBERED = 3, 0.5
@@ -349,8 +352,8 @@ def _find_numbered(one, groups):
         f"only a linear trend from {first:g} to {last:g} is removed, not what each of "
         "them has of its own. For that, give them as text, such as 'run1', which makes "
         "categories. What a run or session that is left out has of its own cannot be "
-        "known from the others; z-scores within runs remove it (standardize= for "
-        "images). If a trend is what you mean, subtract the mean of the column."
+        f"known from the others; {_Z_SCORES}. If a trend is what you mean, subtract "
+        "the mean of the column."
     )
     return Problem("numbered", text, {"values": len(values)})
 
@@ -408,15 +411,20 @@ def _unseen_problem(one, k, where, more, n_cases):
         f"Confounds: category {one.categories[k]!r} of {one.name} is tested, but is "
         f"not among {where}{more}. Its effect cannot be learned there, so its trials "
         "are taken to have the mean effect of the other categories, and the rest of "
-        "the effect stays in the data. If the category is a run "
-        "or session that is left out, z-scores within runs remove it (standardize= "
-        "for images); otherwise leave the confound out, or use folds that train on "
-        "every category."
+        f"the effect stays in the data. If it is a run or session, {_Z_SCORES}; "
+        "otherwise leave the confound out, or use folds that train on every category."
     )
     return Problem("unseen", text, {"cases": n_cases, "category": one.categories[k]})
 
 
-def find_short_runs(codes, groups):
+def warn_of_short_runs(y, groups):
+    """Warn of groups too small for z-scores within them."""
+    problem = find_short_runs(y, groups)
+    if problem:
+        problem.warn()
+
+
+def find_short_runs(y, groups):
     """Return the `Problem` of groups too small for z-scores within them, or None.
 
     Of all images that z-scores are made of, also of those that are not decoded. Groups
@@ -424,32 +432,33 @@ def find_short_runs(codes, groups):
     """
     if groups is None:
         return None
-    _, counts = count_by_group(codes, groups, int(np.max(codes)) + 1)
+    labels, codes = np.unique(y, return_inverse=True)
+    counts = count_by_group(codes.reshape(-1), groups, len(labels))[1]
     sizes = counts.sum(axis=1)
     short = sizes <= _SHORT_RUN
     if short.mean() < _SHARE_SHORT or ((counts > 0).sum(axis=1) == 1).all():
         return None
     size = int(np.median(sizes[short]))
     why = (
-        "Of three values a z-score keeps two of three directions, and none of their "
-        "size: in a real recording with one image per category and run, 44 of 530 "
-        "spheres were significant on average, against 85 with z-scores of all eight "
-        "categories"
+        "The fewer there are, the more of their difference goes: with three categories "
+        "of a real recording, one image of each per run, 44 of 530 spheres were "
+        "significant, against 85 with z-scores of all its eight categories"
     )
     if size < _SHORT_RUN:
         why = (
-            "The z-scores of two images are each other's negative: a model is right "
-            "about both or about neither, every run counts once, and hardly anything "
-            "can survive a correction over a map. In a real recording of faces and "
-            "houses, one image of each per run, no sphere of 530 was significant, "
-            "against 101 with z-scores of all eight categories"
+            "The z-scores of two images are each other's negative, so a model is right "
+            "about both or about neither and hardly anything survives a correction "
+            "over a map: with faces and houses of a real recording, one image of each "
+            "per run, no sphere of 530 was significant, against 101 with z-scores of "
+            "all its eight categories"
         )
     text = (
         f"{short.sum()} of {counted(len(sizes), 'group')} hold {size} images or fewer, "
         "and searchlight and decode_regions z-score images within groups "
-        f"(standardize='zscore_sample'). {why}. Give the images of all conditions, and "
-        "name those to be decoded by classes=. If there are no others, use "
-        "standardize=False, with preprocess='zscore'."
+        f"(standardize='zscore_sample'). {why}. Give the images of all conditions of a "
+        "run, and name those to be decoded, classes=['face', 'house']. If there are no "
+        "others, use standardize=False, preprocess='zscore' (109 spheres of faces and "
+        "houses)."
     )
     return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
 
