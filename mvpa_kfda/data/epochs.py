@@ -9,7 +9,7 @@ from mne.time_frequency import EpochsTFR
 from scipy import sparse
 
 from ..utils.advice import advice, described
-from ..utils.checks import check_array, check_option, quoted
+from ..utils.checks import check_array, check_option, quoted, warn_of_angles
 
 _SCALES = ("auto", "channel", None)
 #: The names of MNE-Python's levels of verbosity.
@@ -146,6 +146,12 @@ def _power(tfr, name):
             "z.imag], axis=1), y, sfreq=..., tmin=...). Without the division amplitude "
             "and phase are decoded together."
         )
+    warn_of_angles(
+        tfr.data,
+        f"The data of {name}",
+        f"of one frequency, z = {name}.data[:, :, i], decode_arrays(np.concatenate(["
+        "np.sin(z), np.cos(z)], axis=1), y, sfreq=..., tmin=...)",
+    )
     return tfr.data
 
 

@@ -38,6 +38,7 @@ from ..utils.checks import (
     draw_seed,
     quoted,
     warn,
+    warn_of_angles,
     word_bytes,
 )
 from ..utils.files import versions
@@ -57,6 +58,8 @@ def read_features(X, kernel, reg, approx):
     """Return checked features (n, p), or a kernel matrix, with kernel and penalty."""
     kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
     X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    if not needs_gram(kernel):
+        warn_of_angles(X, "X", "np.concatenate([np.sin(X), np.cos(X)], axis=1)")
     exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
     if len(X) > _MANY and any(exact) and not needs_gram(kernel):
         size = word_bytes(8 * len(X) ** 2)

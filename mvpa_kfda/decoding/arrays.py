@@ -24,6 +24,7 @@ from ..utils.checks import (
     check_jobs,
     check_option,
     check_positive,
+    warn_of_angles,
 )
 from .analysis import decode, make_analysis, read_features
 from .positions import (
@@ -497,6 +498,7 @@ def array_samples_first(X, name, n_features=None):
             f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
             "same features in the same order, on axis 1."
         )
+    warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
     return np.array(X.transpose(2, 0, 1), order="C")
 
 

@@ -46,6 +46,7 @@ from ..utils.checks import (
     check_flag,
     check_per_trial,
     draw_seed,
+    warn_of_angles,
 )
 from ..utils.files import versions
 from ..utils.memory import check_memory
@@ -107,6 +108,7 @@ def check_values(y, n_trials):
             f"y is infinite for {bad.sum()} of {n_trials} trials (first: "
             f"{np.flatnonzero(bad)[0]}). Drop these trials first."
         )
+    warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
     size = np.abs(levels).max() or 1.0

@@ -351,9 +351,11 @@ _ANGLE = re.compile(
     r"(?i)(?<![a-z])(phase|angle|orientation|direction|azimuth|heading|deg|degrees?)"
     r"(?![a-z])"
 )
-#: How close to both ends of a turn the extremes of angles come, and which share of them
-#: how near, in turns. With a name that says so they need not come that close.
-_AT_END, _NEAR_END, _SHARE_NEAR = 1 / 40, 1 / 12, 0.03
+#: How close to both ends of a turn the extremes of angles come, in turns and, of a few,
+#: in mean distances between them; and which share of all is in every quarter of a turn.
+_AT_END, _GAPS, _MOST_AT_END, _IN_QUARTER = 1 / 40, 3, 1 / 12, 0.12
+#: The same where the name says that they are angles: which share is near each end.
+_NEAR_END, _SHARE_NEAR = 1 / 6, 0.03
 #: How many values are looked at, and are enough to tell.
 _LOOKED_AT, _ENOUGH_ANGLES = 10_000, 20
 
@@ -364,8 +366,10 @@ def angle_unit(values, name=""):
     They fill one turn up to both of its ends. Of whole numbers, and of degrees, the
     name has to say so too.
     """
-    values = np.ravel(values)
-    values = values[:: max(1, len(values) // _LOOKED_AT)]
+    values = np.asarray(values)
+    values = values[:: max(1, values.size // _LOOKED_AT // 100)].ravel()
+    # An odd step, which does not stay with some features.
+    values = values[:: max(1, len(values) // _LOOKED_AT) | 1]
     named = bool(_ANGLE.search(name.replace("_", " ")))
     if len(values) < _ENOUGH_ANGLES or not np.isfinite(values).all():
         return None
@@ -375,14 +379,30 @@ def angle_unit(values, name=""):
     for unit, turn in turns:
         for start in (0.0, -turn / 2):
             at = (values - start) / turn
-            low, high = at.min(), at.max()
-            within = low > -1e-3 and high < 1 + 1e-3
-            ends = named or (low < _AT_END and high > 1 - _AT_END)
-            near = _NEAR_END * (1 + named)
-            shares = np.mean(at <= near), np.mean(at >= 1 - near)
-            if within and ends and min(shares) >= _SHARE_NEAR:
+            if at.min() > -1e-3 and at.max() < 1 + 1e-3 and _fill_a_turn(at, named):
                 return unit
     return None
+
+
+def _fill_a_turn(at, named):
+    """Tell whether values, in turns, are spread over a whole one."""
+    if named:
+        return min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END)) > _SHARE_NEAR
+    gap = min(max(_AT_END, _GAPS / len(at)), _MOST_AT_END)
+    quarters = np.bincount(np.clip(4 * at, 0, 3).astype(int), minlength=4) / len(at)
+    return max(at.min(), 1 - at.max()) < gap and quarters.min() >= _IN_QUARTER
+
+
+def warn_of_angles(values, name, instead):
+    """Warn of what seems to be angles; `instead` says how to take sine and cosine."""
+    unit = angle_unit(values)
+    if unit:
+        warn(
+            f"{name} looks like angles in {unit} and is taken as numbers, for which "
+            f"both ends of a turn are far apart. Use sine and cosine instead: {instead}"
+            ".",
+            UserWarning,
+        )
 
 
 def check_array(X, name="X", ndim=2):
