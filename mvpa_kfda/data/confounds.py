@@ -195,16 +195,19 @@ class ConfoundTable:
         return np.concatenate([one.columns for one in self.each], axis=1)
 
     @property
-    def spreads(self):
-        """The largest distance (k,) of a number from the mean; 1 for categories."""
-        spreads = [
-            np.ones(one.columns.shape[1])
-            if one.categories
-            else np.abs(one.columns - one.columns.mean(axis=0)).max(axis=0)
-            for one in self.each
-        ]
-        spreads = np.concatenate(spreads)
-        return np.where(spreads > 0, spreads, 1.0)
+    def unit(self):
+        """The mean (k,) of numbers, and their largest distance from it.
+
+        Zero and one for categories, which stay as they are.
+        """
+        columns = self.columns
+        numbers = np.repeat(
+            [not one.categories for one in self.each],
+            [one.columns.shape[1] for one in self.each],
+        )
+        centre = np.where(numbers, columns.mean(axis=0), 0.0)
+        spread = np.abs(columns - centre).max(axis=0)
+        return centre, np.where(spread > 0, spread, 1.0)
 
     @property
     def size(self):

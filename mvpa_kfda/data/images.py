@@ -114,6 +114,12 @@ class ImageLabels:
     kept: np.ndarray | None = None  #: which of all images are decoded; None: all are
     record: dict = field(default_factory=dict)
 
+    def check(self, n_images):
+        """Refuse labels and groups of more or fewer images than there are."""
+        for name, values in zip(("y", "groups"), self.given, strict=True):
+            if values is not None:
+                check_per_trial(values, n_images, name)
+
     def take(self, X):
         """Return the data of the images to be decoded, of that of all."""
         return X if self.kept is None else X[self.kept]

@@ -290,10 +290,14 @@ def make_learned(preprocess, confounds, confounds_test=None):
     if confounds is None:
         return Learned(steps)
     # One unit for all: among seconds and volts the regression would drop the volts.
-    spreads = confounds.spreads
-    others = None if confounds_test is None else confounds_test.columns / spreads
+    centre, spread = confounds.unit
+    columns, others = (
+        None if table is None else (table.columns - centre) / spread
+        for table in (confounds, confounds_test)
+    )
+    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
     named = tuple(confounds.record())
-    return Learned(steps, confounds.columns / spreads, others, named, confounds.size)
+    return Learned(steps, columns, others, named, confounds.size, float(rounding))
 
 
 def check_foldwise(learned, preprocess, folds, kernel, average=None):

@@ -266,9 +266,7 @@ def check_design(
         all permutations.
     classes : None | list of labels | dict of name -> label or list of labels
         The labels to be decoded, ``["face", "house"]``, or classes of several labels,
-        ``{"animate": ["face", "cat"], "inanimate": "house"}``. None: all. Images of
-        other labels take part in the z-scores of :func:`searchlight` and
-        :func:`decode_regions`.
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all.
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts are categories. Here

@@ -62,7 +62,6 @@ from ..utils.checks import (
     Seed,
     check_jobs,
     check_option,
-    check_per_trial,
     warn,
 )
 from ..utils.memory import usable_memory
@@ -211,9 +210,7 @@ def _decode_geometry(
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
     space = geometry.space
-    for name, values in zip(("y", "groups"), labels.given, strict=True):
-        if values is not None:
-            check_per_trial(values, len(images.X), name)
+    labels.check(len(images.X))
     with open_checkpoint(checkpoint) as kept:
         random_state = resumed_seed(kept, random_state)
         analysis = make_analysis(
@@ -231,25 +228,8 @@ def _decode_geometry(
             with_patterns=with_patterns,
             **options,
         )
-        with_patterns = analysis.task.with_patterns
-        X, members, scaling = _standardize(
-            images, geometry, labels, standardize, with_patterns
-        )
-        data, kernel = analysis.average(X, kernel)
-        if scaling and data is not X:
-            scaling = scaling.grouped(analysis.averaging)
-        filled = np.flatnonzero(np.diff(members.indptr))
-        positions = SubsetPositions(
-            np.ascontiguousarray(data.T),
-            members.indptr,
-            members.indices,
-            kernel,
-            reg,
-            name=partial(_word_position, space),
-            folds=analysis.folds,
-            adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
-            words=space.describe(),
-            scaling=scaling,
+        positions = _lay_out(
+            images, geometry, labels, analysis, standardize, kernel, reg
         )
         n_tested = len(analysis.tested)
         null = check_null(null, analysis.task, positions, n_tested, n_jobs)
@@ -273,9 +253,33 @@ def _decode_geometry(
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
-            n_features=np.diff(members.indptr),
-            pattern_features=members.indices if with_patterns else (),
+            n_features=np.diff(positions.indptr),
+            pattern_features=positions.indices if with_patterns else (),
         )
+
+
+def _lay_out(images, geometry, labels, analysis, standardize, kernel, reg):
+    """Return the positions of the images to be decoded, z-scored and averaged."""
+    space, with_patterns = geometry.space, analysis.task.with_patterns
+    X, members, scaling = _standardize(
+        images, geometry, labels, standardize, with_patterns
+    )
+    data, kernel = analysis.average(X, kernel)
+    if scaling and data is not X:
+        scaling = scaling.grouped(analysis.averaging)
+    filled = np.flatnonzero(np.diff(members.indptr))
+    return SubsetPositions(
+        np.ascontiguousarray(data.T),
+        members.indptr,
+        members.indices,
+        kernel,
+        reg,
+        name=partial(_word_position, space),
+        folds=analysis.folds,
+        adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
+        words=space.describe(),
+        scaling=scaling,
+    )
 
 
 def _standardize(images, geometry, labels, standardize, with_patterns):
@@ -398,10 +402,10 @@ def searchlight(
         them. A string is a column of y's table.
     classes : None | list of labels | dict of name -> label or list of labels
         The labels to be decoded, ``["face", "house"]``, or classes of several labels,
-        ``{"animate": ["face", "cat"], "inanimate": "house"}``. Images with other labels
-        only take part in the z-scores of their run, which matters most where runs hold
-        few images of each class. ``result.parameters["selected"]`` has the indices of
-        the images that are decoded; None: all.
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
+        other labels take part in the z-scores of their group, and in nothing else,
+        which matters most where groups hold few images of each label.
+        ``result.parameters["selected"]`` has the indices of those that are decoded.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
         does, or takes all vertices. With a fitted masker its ``transform`` makes the
@@ -729,10 +733,10 @@ def decode_regions(
         them. A string is a column of y's table.
     classes : None | list of labels | dict of name -> label or list of labels
         The labels to be decoded, ``["face", "house"]``, or classes of several labels,
-        ``{"animate": ["face", "cat"], "inanimate": "house"}``. Images with other labels
-        only take part in the z-scores of their run, which matters most where runs hold
-        few images of each class. ``result.parameters["selected"]`` has the indices of
-        the images that are decoded; None: all.
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
+        other labels take part in the z-scores of their group, and in nothing else,
+        which matters most where groups hold few images of each label.
+        ``result.parameters["selected"]`` has the indices of those that are decoded.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None takes all, and without an atlas the
         mask that nilearn computes.
