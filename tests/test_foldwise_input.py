@@ -433,6 +433,16 @@ def test_numbers_beside_texts_are_numbers():
         assert_allclose(result.class_scores, expected.class_scores, rtol=1e-9)
 
 
+@pytest.mark.parametrize("seed", [2**40, 2**127])
+def test_steps_that_draw_take_any_seed(seed):
+    step = PCA(2, svd_solver="randomized")
+    one, two = (
+        cross_validate(X, CODES, cv=4, preprocess=step, random_state=each)
+        for each in (seed, seed % 2**32)
+    )
+    assert_array_equal(one.class_scores, two.class_scores)
+
+
 def test_features_that_confounds_explain_are_left_out():
     # But for rounding, which a step after it would scale up.
     noisy = X.copy()
