@@ -5,6 +5,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.model_selection as ms
 from sklearn.feature_selection import VarianceThreshold
@@ -405,6 +406,7 @@ def test_numbers_of_trials_classes_and_folds():
     assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
 
 
+NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 #: What is asked -> what the text says then, and what it does not say.
 FACTS = {
     "plain": ({}, ["discriminant analysis", "closed form"], ["ridge regression"]),
@@ -417,6 +419,16 @@ FACTS = {
         {"confounds": np.arange(20.0)},
         ["The effect of 1 confound regressor was removed"],
         ["closed form"],
+    ),
+    "named confounds": (
+        {"confounds": NAMED},
+        ["The effects of rt (linear) and hand (2 categories) were removed from"],
+        ["regressor"],
+    ),
+    "one named confound": (
+        {"confounds": NAMED[["hand"]]},
+        ["The effect of hand (2 categories) was removed from"],
+        ["regressor"],
     ),
     "equal": (
         {"average": 1, "cv": 2, "equalize": True},

@@ -29,6 +29,8 @@ from .common import (
     check_there,
     one_line,
     reword,
+    split_classes,
+    split_commas,
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
@@ -319,7 +321,7 @@ def _run_epochs(arguments):
         "groups": arguments.groups,
         "confounds": arguments.confounds,
         "train_on": arguments.train_on,
-        "picks": _split_commas(arguments.picks),
+        "picks": split_commas(arguments.picks),
         "window": arguments.window,
         "step": arguments.step,
         **analysis_arguments(arguments),
@@ -438,22 +440,7 @@ def _read_classes(arguments):
             f"--classes names events, and so cannot be combined with {other}. Leave "
             "one of them out."
         )
-    named = ["=" in item for item in arguments.classes]
-    if not any(named):
-        return _split_commas(arguments.classes)
-    if not all(named):
-        raise ValueError(
-            f"--classes {' '.join(arguments.classes)} gives some classes a name and "
-            "others none. Write NAME=EVENT,EVENT for each, or names of events alone."
-        )
-    pairs = [item.split("=", 1) for item in arguments.classes]
-    classes = {name.strip(): _split_commas([events]) for name, events in pairs}
-    if len(classes) < len(pairs):
-        raise ValueError(
-            "--classes gives two classes the same name. Put the events of a class "
-            "together: NAME=EVENT,EVENT."
-        )
-    return classes
+    return split_classes(arguments.classes, "EVENT")
 
 
 def _smooth_kernel(epochs, picks, strength):
@@ -474,13 +461,6 @@ def _smooth_kernel(epochs, picks, strength):
     n = len(info["ch_names"])
     edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n, n))
     return GraphSmooth((edges + edges.T, info["ch_names"]), strength)
-
-
-def _split_commas(picks):
-    """Take names apart at commas; a name may hold spaces."""
-    if picks is None:
-        return None
-    return [name.strip() for item in picks for name in item.split(",")]
 
 
 def _read_epochs(path):

@@ -416,9 +416,10 @@ def generalize_arrays(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each training time has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -504,7 +505,9 @@ def generalize_arrays(
         training time is applied at every testing time.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -774,9 +777,10 @@ def generalize_epochs(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each training time has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -863,8 +867,10 @@ def generalize_epochs(
         training time is applied at every testing time.
     confounds : str | list of str | array_like, shape (n_epochs, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories. A
-        string or list of strings: columns of ``epochs.metadata``.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine. A string or list of strings:
+        columns of ``epochs.metadata``.
     n_repeats : int
         Repeat so often, and report the mean score: with `average` trials are grouped
         anew, without it folds are drawn anew (`cv` is a number, or a splitter with

@@ -372,8 +372,15 @@ def _scaling(result):
         where = (
             "within every group of trials" if _has_runs(result) else "over all trials"
         )
-        noun = _plural(result.geometry.base.noun)
-        return [f"Values of {noun} were z-scored {where}, without regard to labels."]
+        noun, more = _plural(result.geometry.base.noun), ""
+        if p.get("n_images"):
+            more = (
+                f", by the means and standard deviations of all {p['n_images']} "
+                f"images, of which {len(p['selected'])} were decoded"
+            )
+        return [
+            f"Values of {noun} were z-scored {where}{more}, without regard to labels."
+        ]
     each = " at every frequency" if "freq" in result.axes.values() else ""
     others = p.get("train_on") or p.get("mode") == "other_trials"
     trials = "the trials trained with" if others else "all trials"

@@ -60,10 +60,9 @@ def _steps(p):
     if str(p.get("cv", "")).startswith("none:"):
         of, tested = "the training trials", "the test trials"
     if p.get("n_confounds"):
-        n = counted(p["n_confounds"], "confound regressor")
         sentences.append(
-            f"The effect of {n} was removed from the features by linear regression, "
-            f"with coefficients from {of} [@Snoek2019]."
+            f"The {_confounds(p)} removed from the features by linear regression, with "
+            f"coefficients from {of} [@Snoek2019]."
         )
     if p.get("preprocess"):
         steps = list(map(step_words, p["preprocess"]))
@@ -73,6 +72,19 @@ def _steps(p):
             f"{tested}."
         )
     return sentences
+
+
+def _confounds(p):
+    """Word the confounds: by name and how they were taken, where they had names."""
+    each = p.get("confounds") or [{"name": None}]
+    if None in [one["name"] for one in each]:
+        return f"effect of {counted(p['n_confounds'], 'confound regressor')} was"
+    kinds = {"a number": "linear"}
+    words = [
+        f"{one['name']} ({kinds.get(one['taken_as'], one['taken_as'])})" for one in each
+    ]
+    s, were = ("", "was") if len(words) == 1 else ("s", "were")
+    return f"effect{s} of {enumerated(words)} {were}"
 
 
 def sample_noun(result):
