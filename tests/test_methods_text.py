@@ -64,6 +64,7 @@ from mvpa_kfda.reports.words import (
     p_words,
     read_call,
     splitter_words,
+    tuning_words,
 )
 from mvpa_kfda.results.kinds import RESULTS
 
@@ -747,6 +748,21 @@ def test_splitters_of_scikit_learn_have_words():
         words = splitter_words(repr(given), 20)
         assert words
         assert "=" not in words
+
+
+def test_numbers_of_folds_are_one_several_or_unknown():
+    inner = repr(Tuned(cv=ms.KFold(5)))
+    assert "in 5-fold cross-validation was taken" in tuning_words(inner, None, False)
+    for splitter, numbers, words in (
+        (ms.KFold(), [4, 6], "4- to 6-fold cross-validation"),
+        (ms.KFold(7), None, "7-fold cross-validation"),
+        (ms.LeaveOneGroupOut(), None, "leave-one-group-out cross-validation"),
+        (ms.RepeatedKFold(n_repeats=2), [8, 10], "4- to 5-fold cross-validation, rep"),
+        (ms.GroupShuffleSplit(), [3, 4], "3 to 4 random splits of groups"),
+    ):
+        assert splitter_words(repr(splitter), numbers).startswith(words)
+    assert splitter_words("KFold()") == "k-fold cross-validation"
+    assert splitter_words("ShuffleSplit()") == "random splits"
 
 
 def test_what_a_splitter_shuffles_is_named():

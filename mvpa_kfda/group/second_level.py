@@ -419,6 +419,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "first_level_permutations": [len(null) for null in group.nulls],
             "first_level": group.first_level,
         },
+        subject_warnings=group.warnings,
         versions=versions(),
     )
 

@@ -146,9 +146,17 @@ def first_level_of(result):
         sentences.append(f"Each subject's scores were those of {trials}{of}.")
     sentences += model_of(shared, shared.get("groups"))
     if shared.get("cv") and not shared["cv"].startswith("none:"):
-        words = splitter_words(shared["cv"], shared.get("n_folds"))
+        words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
     return sentences
+
+
+def _shared_folds(recorded, n_folds):
+    """Word the folds of all subjects, and how many there are if that tells more."""
+    words = splitter_words(recorded, n_folds)
+    if n_folds is None or f"{max(n_folds)}" in words:
+        return words
+    return f"{words} ({ranged(n_folds, 'fold')})"
 
 
 def _group_test(result):

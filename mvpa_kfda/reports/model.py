@@ -59,8 +59,9 @@ def _steps(p):
     sentences, of, tested = [], "the training trials of every fold", "its test trials"
     if str(p.get("cv", "")).startswith("none:"):
         of, tested = "the training trials", "the test trials"
-    if p.get("n_confounds"):
-        n = counted(p["n_confounds"], "confound regressor")
+    n_confounds = np.atleast_1d(p.get("n_confounds") or 0)  # or of each subject
+    if n_confounds.any():
+        n = ranged(n_confounds, "confound regressor")
         sentences.append(
             f"The effect of {n} was removed from the features by linear regression, "
             f"with coefficients from {of} [@Snoek2019]."

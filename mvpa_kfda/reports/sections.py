@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from .summary import (
     word_answer,
     word_question,
 )
+from .words import some_of
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,17 @@ def _summary(result):
 
 
 def _warnings(result):
-    """Return what the run warned of."""
-    return "".join(paragraph(text, "warning") for text in result.warnings)
+    """Return what the run warned of, and those of the subjects of a group."""
+    told = getattr(result, "subject_warnings", {})
+    own = "".join(paragraph(text, "warning") for text in result.warnings)
+    return own + "".join(starmap(_of_subjects, told.items()))
+
+
+def _of_subjects(text, names):
+    """Return what the runs of subjects warned of, once for all of them."""
+    differ = len(names) > 1 and any(letter.isdigit() for letter in text)
+    note = f" (The numbers are those of {names[0]}.)" if differ else ""
+    return paragraph(f"{some_of(names)}: {text}{note}", "warning")
 
 
 # ----------------------------------------------------------------------------- figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -511,6 +512,9 @@ class GroupResult(TestedMap):
         Whether the second list is of the same subjects.
     labels : tuple of two str
         Names of the two groups or conditions, if there are two.
+    subject_warnings : dict of str -> list of str
+        What the runs of the subjects warned of: text -> names of those it was said of,
+        where the numbers in a text are those of the first of them.
     method : str
         "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -557,6 +561,7 @@ class GroupResult(TestedMap):
     other_scores: NDArray | None = None
     paired: bool = False
     labels: tuple[str, str] = ("first", "second")
+    subject_warnings: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
