@@ -31,6 +31,7 @@ from ..utils.checks import (
 from ..utils.files import versions
 from ..utils.memory import check_many
 from .arguments import join_lists
+from .statistics import LEAST_VARIANCE
 from .subjects import ResultOrPath, gather_subjects, is_path
 
 #: What a time course has to exceed from its onset on.
@@ -151,7 +152,9 @@ def _mean_and_error(scores, counts):
     centre = scores.mean(axis=0)  # taken out, so that squares keep their digits
     mean = counts @ (scores - centre) / n
     variance = counts @ np.square(scores - centre) / n - mean**2
-    return mean + centre, np.sqrt(np.maximum(0.0, variance) / (n - 1))
+    # Subjects that score equally by chance are no evidence, see `statistics`.
+    least = LEAST_VARIANCE * variance.max(axis=1, keepdims=True).clip(min=0.0)
+    return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
 def _excess(height, error, top, tie, rule, n_subjects):

@@ -89,11 +89,17 @@ def exchange(subjects, request):
         differences = first - (others if request.paired else _chance(subjects))
         samples, dof = (differences,), n_first - 1
         null = SignFlips(differences, draw_signs(n_first, *drawn), statistic)
+    if method.parametric and null.all_alike:
+        raise ValueError(
+            f"All {n} subjects have the same scores, which leaves no variance that t "
+            "could compare their mean with. Use method='wilcoxon' or 'sign-flip', "
+            "whose p-values need none, or 'prevalence' or 'bootstrap'."
+        )
     level = request.level
     height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
-    return _test(
-        null, subjects, request, {"none"}, height, samples if method.parametric else ()
-    )
+    samples = samples if method.parametric else ()
+    tested = _test(null, subjects, request, {"none"}, height, samples)
+    return replace(tested, n_alike=int(np.count_nonzero(null.alike)))
 
 
 #: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
@@ -201,7 +207,8 @@ def group_inference(
     ValueError
         If the results do not belong together (the message names the subject), have no
         permutations where these are needed, are those of one subject only, or one of
-        them is there twice; or if an argument is not valid.
+        them is there twice; if method="t" has scores that do not differ between
+        subjects at any position; or if an argument is not valid.
     FileNotFoundError
         If a file does not exist.
 
@@ -242,7 +249,12 @@ def group_inference(
     passes the quantile of Student's distribution that `threshold` stands for, and the
     mass of a cluster is the sum of t over its positions, as in
     :func:`mne.stats.permutation_cluster_1samp_test`. It needs neither label
-    permutations nor normal scores, but, like the next two, it is about the mean.
+    permutations nor normal scores, but, like the next two, it is about the mean. Few
+    subjects may score equally by chance, since scores of few trials come in steps. So
+    that such positions do not have the largest t of all, no variance over subjects
+    counts as less than a thousandth of the largest one over positions, of the observed
+    map and of each flipped one likewise [3]_; ``parameters["n_alike"]`` is the number
+    of positions where this was so.
 
     *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with
     the p-values of their distributions; where a correction needs a null, it is that of
@@ -276,6 +288,9 @@ def group_inference(
        multiple testing correction in classification-based multi-voxel pattern
        analysis (MVPA): Random permutations and cluster size control. NeuroImage, 65,
        69-82.
+    .. [3] Ridgway, G. R., Litvak, V., Flandin, G., Friston, K. J., & Penny, W. D.
+       (2012). The problem of low variance voxels in statistical parametric mapping; a
+       new hat avoids a 'haircut'. NeuroImage, 59(3), 2131-2141.
 
     Examples
     --------
@@ -418,6 +433,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
             "first_level": group.first_level,
+            "n_alike": tested.n_alike,
         },
         subject_warnings=group.warnings,
         versions=versions(),

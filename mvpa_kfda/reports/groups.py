@@ -11,6 +11,7 @@ from .citations import name
 from .findings import (
     correction_sentence,
     found,
+    place_noun,
     positions_of,
     software_of,
 )
@@ -102,6 +103,7 @@ def group_paragraphs(result, asked):
             [_subjects(result), *first_level_of(result)],
             [
                 *_group_test(result),
+                *_raised_variances(result),
                 *_group_draws(result, correction),
                 *_corrected(result, correction, alpha),
             ],
@@ -176,6 +178,17 @@ def _group_test(result):
         higher, lower = "high scores", "low scores"
     side = _SIDES[result.alternative].format(higher=higher, lower=lower)
     return [words.format(metric=metric, what=what, side=side)]
+
+
+def _raised_variances(result):
+    """Say where subjects scored so much alike that t was given a larger variance."""
+    n = result.parameters.get("n_alike")
+    if not n or not result.axes:
+        return []
+    return [
+        f"Variances over subjects below a thousandth of the largest one, here at {n:,} "
+        f"{place_noun(result, n)}, were raised to that [@Ridgway2012]."
+    ]
 
 
 #: The same where there may be two tests.
