@@ -65,14 +65,12 @@ def recombine(subjects, request):
     n_maps = np.array([1 + len(null) for null in subjects.nulls])
     draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
 
-    def test(nulls):
-        null = RecombinedNull(subjects.scores, nulls, draws, request.method.statistic)
-        return _test(null, subjects, request, {"none", "max"})
-
-    tested = test(subjects.nulls)
-    if not subjects.second_nulls:
-        return tested
-    return tested.at_most(test(subjects.second_nulls), subjects.exempt)
+    nulls = [
+        RecombinedNull(subjects.scores, kept, draws, request.method.statistic)
+        for kept in (subjects.nulls, subjects.second_nulls)
+        if kept
+    ]
+    return _test(nulls, subjects, request, {"none", "max"})
 
 
 def exchange(subjects, request):
@@ -98,7 +96,7 @@ def exchange(subjects, request):
     level = request.level
     height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
     samples = samples if method.parametric else ()
-    tested = _test(null, subjects, request, {"none"}, height, samples)
+    tested = _test([null], subjects, request, {"none"}, height, samples)
     return replace(tested, n_alike=int(np.count_nonzero(null.alike)))
 
 
@@ -371,33 +369,41 @@ def _chance(subjects):
     return chance
 
 
-def _test(null, subjects, request, always, height=None, samples=()):
-    """Return the `MapTest` of a lazy null (P, C); `samples` have a distribution."""
+def _test(nulls, subjects, request, always, height=None, samples=()):
+    """Return the `MapTest` of lazy nulls (P, C); `samples` have a distribution.
+
+    Of two nulls the subjects' exempt positions are exempt from the second test.
+    """
+    first = nulls[0]
     names = always | {name for name in request.corrections if name not in ADJUSTMENTS}
     adjacency = subjects.places.adjacency(subjects.counted)
-    places = subjects.places.shape
+    places, exempt = subjects.places.shape, (None, subjects.exempt)
     p = {}
     if samples:
-        how = {"statistic": null.statistic, "alternative": request.alternative}
+        how = {"statistic": first.statistic, "alternative": request.alternative}
         p["none"] = parametric_p(*samples, **how)
     if CLUSTER_FDR in names:
-        sizes = cluster_size_p(null, request.threshold, adjacency, places)
-        p[CLUSTER_FDR] = sizes.p_values
+        which = request.threshold, adjacency, places
+        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt).p_values
     names -= set(p)
     if not names:
-        observed = null.observed
+        observed = first.observed
         return MapTest(observed, p, np.empty(0), np.nan, observed, height)
-    shape = places if adjacency is None else null.observed.shape
-    full = FullNull(
-        null.observed.reshape(shape),
-        OnLattice(null, shape),
-        adjacency,
-        request.threshold,
-        request.alternative,
-        height=height,
-    )
+    shape = places if adjacency is None else first.observed.shape
+    full = [
+        FullNull(
+            null.observed.reshape(shape),
+            OnLattice(null, shape),
+            adjacency,
+            request.threshold,
+            request.alternative,
+            height=height,
+            exempt=None if mask is None else mask.reshape(shape),
+        )
+        for null, mask in zip(nulls, exempt, strict=False)
+    ]
     tested = MapTest.of(full, names)
-    return replace(tested, statistic=null.observed, p=p | tested.p)
+    return replace(tested, statistic=first.observed, p=p | tested.p)
 
 
 def _pack(name, group, request, tested, labels, alpha):

@@ -31,8 +31,8 @@ ties.
 """
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from itertools import combinations, islice
 
 import numpy as np
@@ -40,8 +40,8 @@ from scipy import stats
 from scipy.stats import rankdata
 
 from ..inference.clusters import batches
-from ..inference.corrections import CORRECTIONS, correct
-from ..inference.null import ALTERNATIVES, FullNull, count_p, least_extreme
+from ..inference.corrections import CORRECTIONS, correct, nearest_to_zero
+from ..inference.null import ALTERNATIVES, FullNull, count_p
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_count, check_option, generator
 
@@ -375,35 +375,18 @@ class MapTest:
     n_alike: int = 0
 
     @classmethod
-    def of(cls, null, corrections):
-        """Test a null's own observed map, with every one of the corrections."""
-        scores, needed = None, any(CORRECTIONS[k].standardised for k in corrections)
+    def of(cls, nulls, corrections):
+        """Test the observed maps of nulls, which all have to pass, by corrections."""
+        first, scores = nulls[0], None
+        needed = any(CORRECTIONS[name].standardised for name in corrections)
         # Standardised ones take another reading of the null, which only these make.
-        if needed or not null.standardised:
-            scores = null.scaled(null.observed[np.newaxis]).ravel()
+        if needed or not first.standardised:
+            scores = nearest_to_zero(nulls).ravel()
         return cls(
-            null.observed.ravel(),
-            {name: np.ravel(correct(null, name)) for name in sorted(corrections)},
-            null.maximum,
-            float(null.values.max()),
+            first.observed.ravel(),
+            {name: np.ravel(correct(nulls, name)) for name in sorted(corrections)},
+            reduce(np.maximum, [null.maximum for null in nulls]),
+            max(float(null.values.max()) for null in nulls),
             scores,
-            null.height,
+            first.height,
         )
-
-    def at_most(self, other, exempt):
-        """Return the test that rejects where both do; `exempt` (C,) from the other."""
-        p = {
-            name: np.maximum(values, np.where(exempt, 0.0, other.p[name]))
-            for name, values in self.p.items()
-        }
-        null_max = np.maximum(self.null_max, other.null_max)
-        observed_max = max(self.observed_max, other.observed_max)
-        tested = replace(self, p=p, null_max=null_max, observed_max=observed_max)
-        return tested.clusters_with(other, exempt)
-
-    def clusters_with(self, other, exempt=False):
-        """Return the test with clusters where both have them, its own where exempt."""
-        if self.cluster_scores is None or other.cluster_scores is None:
-            return replace(self, cluster_scores=None)
-        both = least_extreme(self.cluster_scores, other.cluster_scores, exempt)
-        return replace(self, cluster_scores=both)

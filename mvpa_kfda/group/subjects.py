@@ -303,7 +303,7 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         scores=np.ravel(result.metrics[metric]).astype(np.float64),
         null=null,
         second=second,
-        exempt=np.ravel(result._exempt() if general else np.zeros(places.shape, bool)),
+        exempt=exempt_of(result),
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
         analysis=_recorded(result),
@@ -325,6 +325,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         maps = replace(maps, scores=take_voxels(maps.scores, nearest), null=null)
     # All share the places of the first; meshes and masks of the others are let go.
     return replace(maps, places=first.places, exempt=first.exempt)
+
+
+def exempt_of(result):
+    """Return where the second test does not count (V,)."""
+    exempt = result._exempt()[-1]
+    return np.zeros(result.shape, bool).ravel() if exempt is None else exempt.ravel()
 
 
 def _load(entry, who):

@@ -22,17 +22,14 @@ from ..inference.corrections import (
     CorrectionName,
     CorrectionNames,
     check_correction,
-    check_greater,
-    corrected_p_values,
+    cluster_scores,
     known_corrections,
-    null_where,
-    p_values_from_summary,
+    p_values_of_kept,
 )
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
     NullSummary,
-    least_extreme,
 )
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
@@ -567,8 +564,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self._scalar_metric(metric)
-        null = self.nulls.get(metric, ())
-        if len(null) == 0:
+        kept = self._kept_nulls(metric)
+        if not kept:
             summarised = self.parameters.get("null") in ("max", "stream")
             if self.parameters.get("n_permutations") and summarised:
                 raise ValueError(
@@ -587,10 +584,11 @@ class SubjectResult(ScoreMap, Generic[Scores]):
                 "permutations have the larger of two scores each. Take alternative="
                 "'greater', or the p-values of the whole map."
             )
-        p = corrected_p_values(
+        p = p_values_of_kept(
             np.asarray(self.metrics[metric]),
-            null,
+            kept,
             correction,
+            exempt=self._exempt(),
             adjacency=self._adjacency(),
             threshold=threshold,
             alternative=alternative,
@@ -668,8 +666,9 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         Notes
         -----
         Where two tests have to reject, as in time generalization, a cluster is where
-        clusters of both overlap. Each position counts with the standardised score that
-        is nearer to zero, and p is the larger one.
+        positions are above the threshold of both, and p is the larger one of its two,
+        see `GeneralizationResult.pvalues`. In ``mass``, each position counts with the
+        standardised score that is nearer to zero.
 
         References
         ----------
@@ -711,22 +710,19 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     def _cluster_scores(self, metric, **options):
         """Return what clusters are formed of, NaN if not kept, and at which height."""
-        counted = np.isfinite(self.metrics[metric])
-        first, *others = (
-            null_where(counted, self.metrics[metric], kept, **options)
-            for kept in self._kept_nulls(metric)
+        scores, kept = self.metrics[metric], self._kept_nulls(metric)
+        return cluster_scores(
+            np.isfinite(scores), scores, kept, self._exempt(), **options
         )
-        scores = _unless_lost(first)
-        for other in others:
-            exempt = np.ravel(self._exempt())
-            scores = least_extreme(scores, _unless_lost(other), exempt)
-        whole = np.full(counted.shape, np.nan)
-        whole[counted] = scores
-        return whole, first.height
 
     def _kept_nulls(self, metric):
         """Return what was kept of each null that a metric is tested against."""
-        return [self.nulls[metric]]
+        null = self.nulls.get(metric, ())
+        return [null] if len(null) else []
+
+    def _exempt(self):
+        """Return the positions of each null that are exempt from its test, or None."""
+        return (None,)
 
     def to_dataframe(
         self,
@@ -911,12 +907,6 @@ class SummariesMixin:
             return [self._summary(metric)]
         return super()._kept_nulls(metric)
 
-    def _p_from(self, summaries, metric, alternative, **options):
-        """Return the p-values of a null of which a summary was kept."""
-        check_greater(alternative)
-        summary = NullSummary.from_arrays(summaries[metric])
-        return p_values_from_summary(self.metrics[metric], summary, **options)
-
     def _check_null_kept(self, metric, what):
         """Refuse what needs the permutations' maps if they are gone."""
         if metric in self.null_summaries:
@@ -925,13 +915,6 @@ class SummariesMixin:
                 "score of each permuted map, and result.pvalues() works. For all maps "
                 "run the analysis again with null='full'."
             )
-
-
-def _unless_lost(null):
-    """Return what clusters are formed of (C,); NaN if that was not kept."""
-    if null.moments is None:
-        return np.full(null.observed.size, np.nan)
-    return null.scaled(null.observed[np.newaxis]).ravel()
 
 
 def _peak(scores):
