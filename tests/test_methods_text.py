@@ -912,3 +912,25 @@ def test_bad_input():
         methods_text(build.comparison(), threshold=0.01)
     with pytest.raises(ValueError, match="no label permutations"):
         methods_text(one(n_permutations=0), correction="max")
+
+
+def test_clusters_of_several_tests_are_told():
+    both = "Clusters were formed where all tests exceeded the threshold, and their "
+    map_of = build.result("GeneralizationResult")
+    assert f"{both}mass was compared in" in methods_text(map_of, correction="cluster")
+    text = methods_text(map_of, correction="cluster-size")
+    assert f"{both}size was compared in each test." in text
+    assert "over which all tests exceeded" in methods_text(map_of, correction="tfce")
+    assert "all tests" not in methods_text(map_of)
+    assert "all tests" not in methods_text(build.result(), correction="cluster")
+    names = ["cluster-fdr", "cluster"]
+    group = build.group("GeneralizationResult", 5, "bootstrap", correction=names)
+    assert group.parameters["n_tests"] == 2
+    text = methods_text(group)
+    assert f"{both}size was compared" in text
+    assert "Scores were tested twice" in text
+    flips = build.group("GeneralizationResult", 5, correction="cluster")
+    assert "all tests" not in methods_text(flips)
+    assert "tested twice" not in methods_text(flips)
+    two = build.comparison(method="both", correction="cluster")
+    assert f"{both}mass was compared in each test." in methods_text(two)

@@ -177,7 +177,10 @@ def compare(
 
     *both*: the larger p-value of the two at every position and for every correction,
     so that both tests have to find a difference (intersection-union [3]_), and the
-    same one: two-sided p-values are twice the smaller of those of either side. Where
+    same one: two-sided p-values are twice the smaller of those of either side. A
+    cluster is where both tests exceed the threshold, and has the larger of the
+    p-values that its mass or size has in either; with "tfce" the height of a position
+    is the lower one of both. Where
     neither decodes, "permutation" holds the level; where both decode well, "sign-flip"
     nearly does. This is an argument and no proof. How often differences were found
     where there were none (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of
@@ -198,7 +201,8 @@ def compare(
     those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
 
     Of time generalization within one data set, which has two hypotheses to reject (see
-    :meth:`GeneralizationResult.pvalues`), "permutation" takes the larger p-value.
+    :meth:`GeneralizationResult.pvalues`), "permutation" takes the larger p-value, and
+    clusters are where both tests have them.
 
     References
     ----------
@@ -260,7 +264,8 @@ def compare(
         cluster_scores=tested.cluster_scores,
         cluster_height=tested.cluster_height,
         parameters=asked
-        | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters},
+        | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
+        | {"n_tests": tested.n_tests},
         versions=versions(),
     )
     if method == "sign-flip":
@@ -446,7 +451,8 @@ def _test_both(nulls, adjacency, names, asked):
     tested, of_clusters = MapTest.of(permuted, {"none"}), None
     if any(CORRECTIONS[name].standardised for name in names):
         of_clusters = nearest_to_zero(tests).ravel()  # the same on either side
-    return replace(tested, p=p_maps, cluster_scores=of_clusters)
+    n_tests = len(nulls)
+    return replace(tested, p=p_maps, cluster_scores=of_clusters, n_tests=n_tests)
 
 
 def _compared(nulls, adjacency, threshold, alternative):

@@ -275,7 +275,8 @@ def group_inference(
 
     Of time generalization within one data set, which has two hypotheses to reject (see
     :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" take the larger
-    p-value.
+    p-value. Clusters, those of "cluster-fdr" too, are where both tests have them, and
+    each is compared in both.
 
     References
     ----------
@@ -440,6 +441,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "first_level_permutations": [len(null) for null in group.nulls],
             "first_level": group.first_level,
             "n_alike": tested.n_alike,
+            "n_tests": tested.n_tests,
         },
         subject_warnings=group.warnings,
         versions=versions(),

@@ -373,6 +373,8 @@ class MapTest:
     cluster_height: float = np.nan
     #: At how many positions subjects score so much alike that t has a larger variance.
     n_alike: int = 0
+    #: How many tests had to reject.
+    n_tests: int = 1
 
     @classmethod
     def of(cls, nulls, corrections):
@@ -389,4 +391,5 @@ class MapTest:
             max(float(null.values.max()) for null in nulls),
             scores,
             first.height,
+            n_tests=len(nulls),
         )

@@ -16,7 +16,15 @@ from .findings import (
     software_of,
 )
 from .model import model_of
-from .words import enumerated, metric_words, number, ranged, splitter_words, times_words
+from .words import (
+    SECOND_TEST,
+    enumerated,
+    metric_words,
+    number,
+    ranged,
+    splitter_words,
+    times_words,
+)
 
 #: What scores are compared with, by the alternative.
 _SIDES = {
@@ -221,6 +229,7 @@ def _group_draws(result, correction):
             "A second-level permutation took one map of every subject at random, the "
             f"observed one or one{of}.",
             _P.format(draws="second-level permutations", n=n, what="maps"),
+            *([f"{SECOND_TEST}."] if p.get("n_tests", 1) > 1 else []),
         ]
     sentences = [_P.format(draws=f"{result._draws}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
@@ -241,6 +250,7 @@ def _corrected(result, correction, alpha):
         result,
         correction,
         int(np.count_nonzero(result.counted)),
+        result.parameters.get("n_tests", 1),
         score=score,
         draw=draw,
         mass=mass,

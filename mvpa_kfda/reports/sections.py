@@ -11,7 +11,6 @@ from html import escape
 from itertools import starmap
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..decoding.design import design_of
@@ -30,6 +29,7 @@ from ..viz.common import (
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.patterns import part_to_draw
 from .figures import plot_channel_patterns, plot_map_null
+from .findings import most_extreme
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
@@ -252,7 +252,8 @@ def _peaks(result):
         return table_html(result.to_dataframe())
     if not has_scores(result):
         return ""
-    kind = "largest difference" if result._is_difference else "highest score"
+    noun = "difference" if result._is_difference else "score"
+    kind = most_extreme(result).format(noun=noun)
     html = paragraph(f"The {kind} of the map.") + table_html(_best_of_metrics(result))
     if not result._has_p:
         return html
@@ -313,7 +314,7 @@ def _subjects(result):
     """Return the scores of every subject where those of the group are highest."""
     if not getattr(result, "_has_subjects", False):
         return ""
-    best = int(np.nanargmax(np.abs(np.ravel(result.scores) - result.chance)))
+    best = result._best(result.metric)
     lists = {None: (result.subjects, result.subject_scores)}
     if result.other_scores is not None:
         first, second = names_of_two(result)

@@ -15,6 +15,7 @@ from ..results.latency import Latency
 from ..results.places import Places
 from ..utils.checks import counted
 from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_label
+from .findings import most_extreme
 from .html import equal_p
 from .words import capital, enumerated
 
@@ -182,7 +183,7 @@ def _found(result, metric, significant):
     if not result.axes:
         p = result._has_p and smallest_p(result, metric, "none")
         return f"{best}, {equal_p(p)}" if result._has_p and p is not None else best
-    most = "largest" if result._is_difference else "highest"
+    most = most_extreme(result).format(noun="").strip()
     return f"{most} with {best}, {_where_significant(result, metric, significant)}"
 
 

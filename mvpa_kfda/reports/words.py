@@ -448,3 +448,19 @@ CORRECTION_WORDS = {
         "FDR-adjusted for clusters",
     ),
 }
+
+_IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
+#: What is to be added where several tests have to reject.
+COMMON_WORDS = {
+    "cluster": f"{_IN_ALL}mass was compared in each test.",
+    "cluster-size": f"{_IN_ALL}size was compared in each test.",
+    "cluster-fdr": f"{_IN_ALL}size was compared in each test.",
+    "tfce": " Values were enhanced by the extent over which all tests exceeded a "
+    "height, and were compared in each test.",
+}
+
+#: What is tested twice in time generalization.
+SECOND_TEST = (
+    "Scores were tested twice, with the labels permuted in training and testing alike "
+    "and in one of them alone, and the larger *p*-value counts [@Berger1982]"
+)

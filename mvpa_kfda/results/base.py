@@ -272,11 +272,26 @@ class ScoreMap(Result):
         """Return the place, score and p-values where a map is highest."""
         corrections = [correction] if correction != "none" else []
         table = self._frame({metric: self.metrics[metric]}, corrections, metric)
-        scores = table[metric]
-        if scores.isna().all():
+        if table[metric].isna().all():
             raise ValueError("This result has no scores, so no peak.")
-        size = scores.abs() if self._is_difference else scores
-        return table.loc[[size.idxmax()]].to_dict("records")[0]
+        return table.iloc[[self._best(metric)]].to_dict("records")[0]
+
+    def _favour(self, metric, alternative="greater"):
+        """Return how far scores (positions...) go where they are tested for."""
+        scores, centre = np.asarray(self.metrics[metric], float), self.chances[metric]
+        side = self._side_of(metric) if alternative == "greater" else alternative
+        if side == "less":
+            return -scores
+        two_sided = side == "two-sided" and np.isfinite(centre)
+        return np.abs(scores - centre) if two_sided else scores
+
+    def _side_of(self, metric):
+        """Return the alternative that a map is tested for, where no other is asked."""
+        return "greater"
+
+    def _best(self, metric):
+        """Return the position, in C order, that speaks most for the alternative."""
+        return int(np.nanargmax(self._favour(metric)))
 
     def __repr__(self):
         """Describe the result in one line."""
@@ -288,20 +303,24 @@ class ScoreMap(Result):
     def _facts(self):
         """Return what a notebook's table shows: name -> words."""
         numbers = [name for name in self.scoring if self._is_scalar(name)]
-        best = "Largest" if self._is_difference else "Best"
-        facts = {f"{best} {x}": self._worded_peak(x) for x in numbers[:1]}
+        facts = {self._named_best(x): self._worded_peak(x) for x in numbers[:1]}
         if numbers and self._has_p and self._is_small:
             facts |= self._worded_smallest_p(numbers[0])
         facts["Positions"] = Places.of(self).describe()
         return facts | {"Computed from": ", ".join(self._title())}
 
+    def _named_best(self, metric):
+        """Name the score that speaks most for the alternative."""
+        side = self._side_of(metric)
+        best = {"less": "Lowest", "two-sided": "Most extreme"}.get(side, "Best")
+        return f"{'Largest' if self._is_difference else best} {metric}"
+
     def _worded_peak(self, metric):
-        """Word the highest score, or the largest difference, and where it is."""
+        """Word the score that speaks most for the alternative, and where it is."""
         scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
         if not np.isfinite(scores).any():
             return "none"
-        sizes = np.abs(scores) if self._is_difference else scores
-        best = int(np.nanargmax(sizes))
+        best = self._best(metric)
         words = f"{scores[best]:+.3f}" if self._is_difference else f"{scores[best]:.3f}"
         if np.isfinite(chance) and not self._is_difference:
             words += f" (chance {chance:.3f})"

@@ -317,7 +317,10 @@ class TestedMap(ScoreMap):
         return cluster_table(maps)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
-        """Return the highest score, and where it is; of differences the largest.
+        """Return the score that speaks most for the alternative, and where it is.
+
+        That is the highest one for "greater", the lowest for "less", and for
+        "two-sided" the one furthest from chance, or the largest difference.
 
         Parameters
         ----------
@@ -449,18 +452,22 @@ class TestedMap(ScoreMap):
         """Return parts of a line: best score, positions, and what was tested how."""
         return [self._worded_best(), self.places.describe(), *self._description()]
 
-    def _worded_best(self):
-        """Word the highest score."""
-        scores = np.asarray(self.scores)
-        best = np.nanmax(scores) if np.isfinite(scores).any() else np.nan
-        peak = "peak " if self.axes else ""
-        return f"{self.metric} {peak}{best:.3f}"
+    def _side_of(self, metric):
+        """Return the alternative that a map is tested for."""
+        tested = metric in (self.metric, "statistic")
+        return self.alternative if tested else "greater"
 
-    def _worded_difference(self, what):
-        """Word the largest difference, of either sign."""
-        scores = np.ravel(self.scores)
-        best = scores[np.nanargmax(np.abs(scores))]
-        return f"{what} {'peak ' if self.axes else ''}{best:+.3f}"
+    def _worded_best(self):
+        """Word the score that speaks most for the alternative."""
+        return self._worded_extreme(self.metric, "")
+
+    def _worded_extreme(self, what, sign="+"):
+        """Word the score, or the difference, that speaks most for the alternative."""
+        scores, best = np.ravel(self.scores), np.nan
+        if np.isfinite(scores).any():
+            best = scores[self._best(self.metric)]
+        words = "lowest " if self.alternative == "less" else "peak "
+        return f"{what} {words if self.axes else ''}{best:{sign}.3f}"
 
 
 def _unpacked(places):
@@ -531,6 +538,10 @@ class GroupResult(TestedMap):
         The same under every second-level permutation; empty if none were needed.
     n_permutations : int
         Number of second-level permutations P.
+    parameters : dict
+        The arguments of the analysis; at how many positions subjects score so much
+        alike that t was computed with a larger variance ("n_alike"), how many tests had
+        to reject ("n_tests"), and how the subjects were analysed ("first_level").
 
     Examples
     --------
@@ -805,7 +816,8 @@ class GroupResult(TestedMap):
         Returns
         -------
         table : pandas.DataFrame
-            As of :meth:`VolumeResult.peaks`: one row per peak of the scores.
+            As of :meth:`VolumeResult.peaks`: one row per peak of the scores; with
+            "less" of the lowest ones, with "two-sided" of those furthest from chance.
 
         Raises
         ------
@@ -822,10 +834,10 @@ class GroupResult(TestedMap):
         return peak_table(self, name, alpha, self.metric, min_distance, None)
 
     def _worded_best(self):
-        """Word the highest score, or the largest difference of either sign."""
+        """Word the score, or the difference, that speaks most for the alternative."""
         if self.other_scores is None:
             return super()._worded_best()
-        return self._worded_difference(f"{self.metric} difference")
+        return self._worded_extreme(f"{self.metric} difference")
 
     @property
     def _is_difference(self):
@@ -913,8 +925,9 @@ class ComparisonResult(TestedMap):
     n_permutations : int
         Number of permutations or, if "sign-flip", of sign flips P.
     parameters : dict
-        The arguments of the comparison, the number of trials in words ("trials") and
-        of sign flips ("n_flips"), and the arguments of the analyses ("a" and "b").
+        The arguments of the comparison, the number of trials in words ("trials"), of
+        sign flips ("n_flips") and of tests that had to find the difference
+        ("n_tests"), and the arguments of the analyses ("a" and "b").
 
     Examples
     --------
@@ -1013,5 +1026,5 @@ class ComparisonResult(TestedMap):
         return parts
 
     def _worded_best(self):
-        """Word the largest difference, of either sign."""
-        return self._worded_difference(self.metric)
+        """Word the difference that speaks most for the alternative."""
+        return self._worded_extreme(self.metric)

@@ -351,7 +351,7 @@ def flat_axis(volume):
 
 
 def _cuts(result, picture, views, flat_volume):
-    """Return where to cut: at the only slice, or through the highest scores."""
+    """Return where to cut: at the only slice, or through what is tested for most."""
     from nilearn.plotting import find_cut_slices
 
     if flat_volume is not None:
@@ -359,16 +359,15 @@ def _cuts(result, picture, views, flat_volume):
     if np.isnan(picture.values).all():  # no prevalence bound anywhere
         return None  # nilearn takes the middle of the background
     marked = np.zeros(result.shape, bool) if picture.marked is None else picture.marked
-    values = (
-        np.where(marked, picture.values, np.nan) if marked.any() else picture.values
-    )
+    favour = picture.favour
+    values = np.where(marked, favour, np.nan) if marked.any() else favour
     if picture.metric == BOUND:  # many places share the largest
         values = np.where(values == np.nanmax(values), result.scores, np.nan)
     if views in ("ortho", "tiled"):
         return tuple(float(x) for x in _place(result.geometry, np.nanargmax(values)))
     if views not in ("x", "y", "z"):
         return None  # nilearn spreads them
-    lowest = np.nanmin(result.scores if picture.metric == BOUND else picture.values)
+    lowest = np.nanmin(result.scores if picture.metric == BOUND else favour)
     above = np.nan_to_num(values - lowest)
     return find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
 

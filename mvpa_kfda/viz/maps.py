@@ -309,7 +309,7 @@ def plot_sensors(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
     )
-    samples = topomap_samples(result.times, times, picture.values)
+    samples = topomap_samples(result.times, times, picture.favour)
     info = sensor_info(result)
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
@@ -368,6 +368,7 @@ class Picture:
     label: str  # of what is marked
     norm: object
     cmap: object
+    favour: np.ndarray  # how far values go where they are tested for
 
     @property
     def extend(self):
@@ -401,8 +402,10 @@ def make_picture(
         marked, _ = find_marked(result, metric, correction, alpha, min_score)
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
-    norm, cmap = colors_for(values, chance, vlim, cmap)
-    return Picture(metric, name, chance, level, values, marked, label, norm, cmap)
+    colors = colors_for(values, chance, vlim, cmap)
+    favour = result._favour(metric, options.get("alternative", "greater"))
+    shown = metric, name, chance, level, values, marked, label, *colors, favour
+    return Picture(*shown)
 
 
 def colors_for(values, chance, vlim, cmap):
