@@ -381,7 +381,13 @@ class TestCalibration:
         n_rows = [len(table) - 1 for table in tables[:-2]]
         n_foldwise = len(calibration.studies.FOLDWISE | calibration.studies.CROSSED)
         assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9, n_foldwise, 5, 5]
-        assert [row[0] for row in tables[-2]] == ["Latency", "onset", "peak"]
+        spreads = calibration.studies.SPREADS
+        latencies = [
+            f"{name}, SD {spread:g} s"
+            for spread in spreads
+            for name in ("onset", "peak")
+        ]
+        assert [row[0] for row in tables[-2]] == ["Latency", *latencies]
         for table in tables[:-2]:
             cells = [cell for row in table[1:] for cell in row[1:] if cell]
             shares = " / ".join(cell.rstrip(" ↑↓") for cell in cells).split(" / ")

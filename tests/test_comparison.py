@@ -15,6 +15,8 @@ from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     generalize_arrays,
+    load_result,
+    methods_text,
     searchlight,
 )
 from mvpa_kfda.group.comparison import (
@@ -22,6 +24,7 @@ from mvpa_kfda.group.comparison import (
     compare,
 )
 from mvpa_kfda.group.statistics import draw_signs
+from mvpa_kfda.reports.summary import word_question
 from mvpa_kfda.viz.common import describe
 
 #: Given on purpose; its own test sees it.
@@ -621,3 +624,31 @@ def test_result_says_what_it_is(pair):
     }
     assert_array_equal(result.times, pair[0].times)
     assert result.parameters["a"] == pair[0].parameters
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def test_names_of_two_results(pair, tmp_path):
+    names = ("linear", "RBF")
+    result = compare(*pair, labels=names)
+    assert result.labels == names
+    assert compare(*pair).labels == ("a", "b")
+    result.save(tmp_path / "result.h5")
+    assert load_result(tmp_path / "result.h5") == result
+    figure = result.plot()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend[:2] == ["linear", "RBF"]
+    assert figure.axes[1].get_ylabel() == "Accuracy\nlinear - RBF"
+    assert "Accuracy of RBF" in result.plot(metric="accuracy_b").get_ylabel()
+    assert "accuracy differ between linear and RBF" in word_question(result)
+    text = methods_text(result)
+    assert "Two analyses, linear and RBF, of the same trials" in text
+    assert "difference in accuracy, linear minus RBF, was" in text
+    less = methods_text(compare(*pair, labels=names, alternative="less"))
+    assert "one-sided, for higher scores in the analysis “RBF”" in less
+    assert "In the analysis “" not in methods_text(compare(*pair))
+    assert list(result.to_dataframe())[2:4] == ["accuracy_a", "accuracy_b"]
+    for labels in (("linear",), ("linear", "linear"), "ab", 3):
+        with pytest.raises(ValueError, match="Invalid value for 'labels'"):
+            compare(*pair, labels=labels)

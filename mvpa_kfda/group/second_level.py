@@ -254,24 +254,27 @@ def group_inference(
     map and of each flipped one likewise [3]_; ``parameters["n_alike"]`` is the number
     of positions where this was so.
 
-    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with
-    the p-values of their distributions; where a correction needs a null, it is that of
-    random signs. **What these, and "sign-flip", do not show**: true accuracies are
-    never below chance, so their mean is above chance if a single subject of the
-    population has an effect. A significant t-test on accuracies says that some have,
-    not that the effect is typical of the population [1]_. And they take the chance
-    level for granted, which accuracy exceeds without any effect where classes differ in
-    size, because a classifier then prefers the larger one: take "balanced_accuracy".
-    Of 24 subjects with noise in 200 trials and 30 channels, t has p <= 0.05 in 8 % of
-    cases where the largest class is 1.22 times the smallest, in 9 % at 1.33 and in 19 %
-    at 1.5; of 40 trials, in 99 % at 3. Hence the warning from 1.2 on. Differences
-    between lists cancel most of this.
+    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with the
+    p-values of their distributions; where a correction needs a null, it is that of
+    random signs. Wilcoxon's p-values are exact where SciPy's are, see
+    :func:`scipy.stats.wilcoxon`: for up to 50 subjects without ties and zeros, and up
+    to 13 with them. Otherwise they are those of the normal distribution. **What these,
+    and "sign-flip", do not show**: true accuracies are never below chance, so their
+    mean is above chance if a single subject of the population has an effect. A
+    significant t-test on accuracies says that some have, not that the effect is typical
+    of the population [1]_. And they take the chance level for granted, which accuracy
+    exceeds without any effect where classes differ in size, because a classifier then
+    prefers the larger one: take "balanced_accuracy". Of 24 subjects with noise in 200
+    trials and 30 channels, t has p <= 0.05 in 8 % of cases where the largest class is
+    1.22 times the smallest, in 9 % at 1.33 and in 19 % at 1.5; of 40 trials, in 99 % at
+    3. Hence the warning from 1.2 on. Differences between lists cancel most of this.
 
     With `other`, the last three compare two lists. Paired: the differences are tested
     as above, flipping a sign being the same as exchanging the two labels of a subject.
-    Two groups: Student's t with equal variances, or Wilcoxon's rank sum; the null
-    exchanges who belongs to which group. "sign-flip" has both p-values from the
-    exchange, "t" and "wilcoxon" have uncorrected ones from the distribution.
+    Two groups: Student's t with equal variances, or Wilcoxon's rank sum (exact without
+    ties, if one group has 8 subjects at most); the null exchanges who belongs to which
+    group. "sign-flip" has both p-values from the exchange, "t" and "wilcoxon" have
+    uncorrected ones from the distribution.
 
     Of time generalization within one data set, which has two hypotheses to reject (see
     :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" take the larger

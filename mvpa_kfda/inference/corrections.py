@@ -557,7 +557,8 @@ def corrected_p_values(
               \mathrm{null}_{(j)} \ge s_{(k)}\}}{1 + P}\right)
 
     Clusters and TFCE work on standardised scores, because raw scores have a chance
-    level and a spread of their own at each position: z = (score - mean) / sd, with the
+    level and a spread of their own at each position (t over subjects, which has not,
+    is taken as it is): z = (score - mean) / sd, with the
     mean and sd of that position over the observed and all permuted scores. As the
     observed row takes part like every other row, rows stay exchangeable. The threshold
     p-level becomes the normal quantile z, for two-sided tests that of half the level.

@@ -430,8 +430,8 @@ def summarize_null(
     Raises
     ------
     ValueError
-        If there are no permutations, or if the scores, the adjacency or the threshold
-        are not valid.
+        If there are no permutations, or if the scores, the adjacency, the threshold or
+        the exempt positions are not valid.
 
     Examples
     --------
@@ -441,6 +441,7 @@ def summarize_null(
     >>> summary.exceedances
     array([56,  0,  0])
     """
+    exempt = _check_exempt(exempt, np.shape(observed))
     null = FullNull(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
@@ -505,6 +506,19 @@ def check_finite_scores(scores):
         raise ValueError(
             "Scores must be finite; observed or null holds NaN or infinite values."
         )
+
+
+def _check_exempt(exempt, shape):
+    """Return which positions (positions...) are exempt from a test, or None."""
+    if exempt is None:
+        return None
+    mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
+    if mask is None or mask.dtype != bool or mask.shape != shape:
+        raise ValueError(
+            f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array of "
+            f"bool of the shape of observed, {shape}."
+        )
+    return mask
 
 
 def level_of_side(threshold, alternative):

@@ -7,6 +7,7 @@ import numpy as np
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
 from ..utils.checks import check_option, counted
+from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
     correction_sentence,
@@ -300,10 +301,10 @@ def comparison_paragraphs(result, asked):
     correction, alpha = _chosen(result, asked)
     scores = np.asarray(result.scores)
     p = np.asarray(result.pvalues(correction))
-    noun = f"difference in {_metric(result)}, first minus second,"
+    noun = f"difference in {_metric(result)}, {' minus '.join(_two(result))},"
     return _joined(
         [
-            [*_compared(result), *_two_models(result.parameters)],
+            [*_compared(result), *_two_models(result)],
             [*_comparison_test(result), *_corrected(result, correction, alpha)],
             found(
                 result.places, scores, p, noun, correction, alpha, result.alternative
@@ -313,29 +314,47 @@ def comparison_paragraphs(result, asked):
     )
 
 
+def _has_names(result):
+    """Tell whether the two results were given names of their own."""
+    return tuple(result.labels) != DEFAULT_RESULTS
+
+
+def _two(result):
+    """Return what the two analyses are called."""
+    return [*map(name, result.labels)] if _has_names(result) else ["first", "second"]
+
+
+def _analyses(result):
+    """Return the same as parts of a sentence."""
+    words = "{} analysis" if not _has_names(result) else "analysis “{}”"
+    return [f"the {words.format(each)}" for each in _two(result)]
+
+
 def _compared(result):
     """Say what was compared, and where."""
     where = f" at {positions_of(result)}" if result.axes else ""
     trials = result.parameters.get("trials")
     of = f" ({trials})" if trials else ""
+    named = f", {' and '.join(_two(result))}," if _has_names(result) else ""
     return [
-        f"Two analyses of the same trials{of} were compared in "
+        f"Two analyses{named} of the same trials{of} were compared in "
         f"{_metric(result)}{where}."
     ]
 
 
-def _two_models(p):
+def _two_models(result):
     """Say what two analyses have in common, and in what they differ."""
+    p = result.parameters
     a, b = p.get("a") or {}, p.get("b") or {}
     of_a, of_b = (
         [*_of_channels(each), *model_of(each), *_folds(each)] for each in (a, b)
     )
     shared = [sentence for sentence in of_a if sentence in of_b]
     sentences = list(shared)
-    for which, of in (("first", of_a), ("second", of_b)):
+    for which, of in zip(_analyses(result), (of_a, of_b), strict=True):
         own = [sentence for sentence in of if sentence not in shared]
         if own:
-            sentences.append(f"In the {which} analysis: {' '.join(own)}")
+            sentences.append(f"In {which}: {' '.join(own)}")
     return sentences
 
 
@@ -363,9 +382,10 @@ def _comparison_test(result):
         permutations=counted(n, "permutation", ","),
         flips=counted(n_flips, "sign flip", ","),
     )
+    first, second = _analyses(result)
     sides = {
-        "higher": "higher scores in the first analysis",
-        "lower": "higher scores in the second analysis",
+        "higher": f"higher scores in {first}",
+        "lower": f"higher scores in {second}",
     }
     draws = "sign flips" if result.method == "sign-flip" else "permutations"
     if result.method == "both":
@@ -414,12 +434,14 @@ def _latency_of(result):
         return [
             f"Onset and peak of the mean time course of {metric} of {n} were located."
         ]
-    kind = "two groups of subjects"
+    kind, of = "two groups of subjects", ""
     if result.parameters.get("paired"):
         kind = "two conditions of the same subjects"
+    if tuple(result.labels) != DEFAULT_NAMES:
+        of = f", {' and '.join(map(name, result.labels))}"
     return [
         f"Onset and peak of the mean time courses of {metric} were located and "
-        f"compared between {kind} ({n} in all)."
+        f"compared between {kind}{of} ({n} in all)."
     ]
 
 
@@ -471,7 +493,10 @@ def _latencies(result):
         if np.isnan(time):
             sentences.append(f"There was no {which}.")
             continue
-        of = f"The difference in {which} was" if result.parts else f"The {which} was at"
+        of = f"The {which} was at"
+        if result.parts:
+            order = " minus ".join(map(name, result.labels))
+            of = f"The difference in {which}, {order}, was"
         words = f"{of} {number(time)} s"
         if np.isfinite(interval).all():
             low, high = map(number, interval)

@@ -20,6 +20,7 @@ from ..inference.corrections import (
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
+from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
@@ -571,7 +572,7 @@ class GroupResult(TestedMap):
     other_subjects: NDArray | None = None
     other_scores: NDArray | None = None
     paired: bool = False
-    labels: tuple[str, str] = ("first", "second")
+    labels: tuple[str, str] = DEFAULT_NAMES
     subject_warnings: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -845,11 +846,6 @@ class GroupResult(TestedMap):
         return self.other_scores is not None
 
     @property
-    def _compared(self):
-        """The names of what a difference is between."""
-        return self.labels
-
-    @property
     def _statistic_label(self):
         """What was tested, with places for the labels of score and difference."""
         return GROUP_TESTS[self.method].statistic
@@ -905,6 +901,8 @@ class ComparisonResult(TestedMap):
     scores_a, scores_b : float or array, shape (positions...)
         The scores that are compared. `scores` is their difference, a minus b; the
         coordinates of the map are attributes named as in the results, e.g. `times`.
+    labels : tuple of two str
+        Names of the two results, for figures and texts.
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
@@ -949,13 +947,14 @@ class ComparisonResult(TestedMap):
 
     made_by: ClassVar[str] = "compare"
     _is_difference: ClassVar[bool] = True
-    _compared: ClassVar[tuple[str, str]] = ("a", "b")
 
     scores_a: NDArray
     scores_b: NDArray
+    labels: tuple[str, str] = DEFAULT_RESULTS
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
+        self._convert(lambda labels: tuple(map(str, labels)), "labels")
         super().__post_init__()
         for name in ("scores_a", "scores_b"):
             value = np.asarray(getattr(self, name), dtype=float)

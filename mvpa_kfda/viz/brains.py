@@ -49,6 +49,9 @@ _BRAINS = (0.01, 0.12, 0.87, 0.76)
 #: Where the colorbar is in a figure of brains: left, bottom, width, height.
 _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 
+#: Where its label ends at the latest.
+_RIGHTMOST = 0.985
+
 
 def plot_volume(
     result,
@@ -217,6 +220,7 @@ def _finish_brains(figure, result, picture, outlined):
     colors = ScalarMappable(picture.norm, picture.cmap)
     cax = figure.add_axes(_COLORBAR)
     handles = add_colorbar(figure, colors, picture, cax=cax)
+    _fit_colorbar(figure, cax)
     if picture.marked is not None:
         style, label = {"ls": ""}, picture.label
         if picture.marked.any() and outlined:
@@ -229,6 +233,13 @@ def _finish_brains(figure, result, picture, outlined):
     width = int(TITLE_DENSITY * figure.get_figwidth())
     title = textwrap.fill(describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
+
+
+def _fit_colorbar(figure, cax):
+    """Move the colorbar to the left until its label is in the figure."""
+    right = cax.get_tightbbox().x1 / figure.bbox.width
+    left, *rest = _COLORBAR
+    cax.set_position((left - max(0.0, right - _RIGHTMOST), *rest))
 
 
 # --------------------------------------------------------------------------- in volumes

@@ -26,6 +26,7 @@ from .common import (
     draw_chance,
     find_marked,
     finish,
+    fit_label,
     label_of,
     level_of,
     marking,
@@ -535,7 +536,8 @@ def draw_onset(draw_line, edges, label=True):
 
 def add_colorbar(figure, colors, picture, **where):
     """Add the scale of the colors, with chance on it; return what its legend shows."""
-    bar = figure.colorbar(colors, label=picture.name, extend=picture.extend, **where)
+    label = fit_label(picture.name, 0.9 * figure.get_figheight())
+    bar = figure.colorbar(colors, label=label, extend=picture.extend, **where)
     if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
         draw_chance(bar.ax, picture.chance, level=picture.level)
     return bar.ax.get_legend_handles_labels()[0]
