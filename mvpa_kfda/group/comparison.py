@@ -112,7 +112,7 @@ def compare(
         described in `mvpa_kfda.inference.corrections`. The first is the default of the
         result.
     labels : sequence of two str, or None
-        Names of the two results, for figures and texts. None is ("a", "b").
+        Names of the two that are compared, for figures and texts.
     metric : str or None
         Name of the metric; None takes the first. "permutation" takes that of
         `result_a`; "sign-flip" and "both" compare accuracies and take no other.

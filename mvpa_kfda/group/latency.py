@@ -239,7 +239,8 @@ def bootstrap_latency(
         The second list is of the same subjects in the same order, who are then drawn
         together. False: other subjects, drawn by themselves.
     labels : sequence of two str, or None
-        Names of the two lists, for figures and texts. None is ("first", "second").
+        Names of the two that are compared, for figures and texts. None is ("first",
+        "second").
     metric : str or None
         Name of the metric; None takes the first.
     criterion : "peak-fraction" | "t"

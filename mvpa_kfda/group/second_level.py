@@ -166,7 +166,7 @@ def group_inference(
         Whether `other` has the same subjects in the same order. Where names say that
         two groups share people, they are refused.
     labels : sequence of two str, or None
-        Names of the two groups or conditions, for the figures. None is ("first",
+        Names of the two that are compared, for figures and texts. None is ("first",
         "second").
     metric : str or None
         Name of the metric; None takes the first.

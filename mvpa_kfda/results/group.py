@@ -902,7 +902,7 @@ class ComparisonResult(TestedMap):
         The scores that are compared. `scores` is their difference, a minus b; the
         coordinates of the map are attributes named as in the results, e.g. `times`.
     labels : tuple of two str
-        Names of the two results, for figures and texts.
+        Names of the two results, for figures and texts; ("a", "b") unless given.
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
