@@ -342,6 +342,21 @@ def test_no_pooled_variance_counts_as_less():
     assert_array_equal(exchange.alike, [True] + 5 * [False])
 
 
+def test_the_least_variance_is_that_of_each_flipped_map():
+    """However the data came to be flipped, all maps together are the same ones."""
+    values, signs = alike(5), draw_signs(5, 31)
+
+    def all_maps(values):
+        flips = SignFlips(values, signs)
+        maps = np.concatenate([flips.observed[np.newaxis], flips[0:31]])
+        return maps[np.lexsort(maps.T)]
+
+    expected = all_maps(values)
+    for row in signs[::5]:
+        found = all_maps(row[:, np.newaxis] * values)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
 def test_scores_in_steps_do_not_rule_the_maximum():
     """Six subjects with a clear effect, and a place where all are one trial off."""
     values = np.array([[1, -1, 1, 1, -1, 1], [9, 6, 8, 7, 5, 9]]).T / 20
