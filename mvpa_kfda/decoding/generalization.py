@@ -38,7 +38,7 @@ from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..metrics.names import Scoring
-from ..results.epochs import GeneralizationResult
+from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.kinds import keeps_warnings
 from ..results.patterns import pack_info
 from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
@@ -63,6 +63,8 @@ class GeneralizationPositions(Positions):
     test: WindowPositions
     #: The labels to be predicted; None: those trained with, (n_test,).
     true: np.ndarray | None = None
+    #: The cells that are tested against one null only (n_train_times, n_test_times).
+    exempt: np.ndarray | None = None
 
     fewer = WindowPositions.fewer
 
@@ -268,21 +270,20 @@ def generalize(
     data, data_test = _average_both(analysis, data, data_test, kernel)
     if kernel.shift_free:
         _centre(data, data_test)
+    mode = _mode(analysis, data_test is data)
+    times = windows.times, windows_test.times
     return decode(
         GeneralizationPositions(
             window_positions(data, windows, window_mode, kernel, reg),
             window_positions(data_test, windows_test, window_mode, kernel, reg),
             analysis.true,
+            exempt_cells(mode, *times),
         ),
         analysis,
         GeneralizationResult,
-        parameters={
-            "n_trained": analysis.n_trained,
-            "mode": _mode(analysis, data_test is data),
-            **parameters,
-        },
-        train_times=windows.times,
-        test_times=windows_test.times,
+        parameters={"n_trained": analysis.n_trained, "mode": mode, **parameters},
+        train_times=times[0],
+        test_times=times[1],
         y_test=analysis.tested,
         **options,
     )

@@ -33,6 +33,7 @@ from .model import folds_of, model_of, sample_noun
 from .words import (
     OF_ONE_CLASS,
     SCHEME_WORDS,
+    SECOND_TEST,
     enumerated,
     metric_words,
     number,
@@ -506,8 +507,4 @@ def _second_test(result):
     but = ""
     if result.parameters.get("mode") == "plain":
         but = ", but for equal training and test times, where the first test decides"
-    return [
-        "Scores were tested twice, with the labels permuted in training and testing "
-        "alike and in one of them alone, and the larger *p*-value counts "
-        f"[@Berger1982]{but}."
-    ]
+    return [f"{SECOND_TEST}{but}."]

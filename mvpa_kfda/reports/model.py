@@ -59,7 +59,7 @@ def _steps(p):
     sentences, of, tested = [], "the training trials of every fold", "its test trials"
     if str(p.get("cv", "")).startswith("none:"):
         of, tested = "the training trials", "the test trials"
-    if p.get("n_confounds"):
+    if np.any(p.get("n_confounds") or 0):
         sentences.append(
             f"The {_confounds(p)} removed from the features by linear regression, with "
             f"coefficients from {of} [@Snoek2019]."
@@ -76,9 +76,10 @@ def _steps(p):
 
 def _confounds(p):
     """Word the confounds: by name and how they were taken, where they had names."""
-    each = p.get("confounds") or [{"name": None}]
-    if None in [one["name"] for one in each]:
-        return f"effect of {counted(p['n_confounds'], 'confound regressor')} was"
+    each = p.get("confounds")  # groups know how many, of each subject
+    if not isinstance(each, list) or None in [one["name"] for one in each]:
+        n = ranged(np.atleast_1d(p["n_confounds"]), "confound regressor")
+        return f"effect of {n} was"
     kinds = {"a number": "linear"}
     words = [
         f"{one['name']} ({kinds.get(one['taken_as'], one['taken_as'])})" for one in each
