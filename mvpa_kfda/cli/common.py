@@ -412,7 +412,7 @@ REWORDED = (
     (r" For labels give one for each of the \d+ epochs\.", ""),
     (r" Give GroupKFold, [^;]*; with average=k", " With --average K"),
     (r" Give a number of folds, [^;]*; with", " Give --cv, a number of folds; with"),
-    (r" \(cv=StratifiedKFold\(\d+\)\)", ""),
+    (r" \(cv=5\), random ones \(cv=KFold\([^()]*\)\)", ""),
     (r"\baverage=k\b", "--average K"),
     (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),

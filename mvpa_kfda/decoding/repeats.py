@@ -9,19 +9,27 @@ repeats, and the whole procedure runs on what comes out of it, all regroupings i
   classes. Labels move within test sets and groups, so that every labelling has the same
   number of averages of each class there; only who is averaged differs.
 - :class:`Reshuffled`: a splitter draws other folds in every repeat. One that looks at
-  labels is shown the permuted ones, as it was shown the observed ones.
+  labels is shown the permuted ones, as it was shown the observed ones, be it for one
+  repeat only.
 """
 
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from numbers import Integral
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold
 
+from ..inference.permutation import BLIND, find_price
 from ..kfda.direct import Plan, prepare_all
-from ..kfda.folds import Folds, left_out_folds, make_folds
+from ..kfda.folds import (
+    DEFAULT_FOLDS,
+    Folds,
+    find_cut_groups,
+    left_out_folds,
+    make_folds,
+    may_see_labels,
+)
 from ..kfda.kernels import KernelChoice
 from ..kfda.models import Stack
 from ..utils.checks import check_count, check_flag
@@ -37,6 +45,7 @@ from .averaging import (
 )
 from .positions import GramPositions
 from .run import Task, models_of, score_models
+from .splitters import Shown, seeded_splitters
 
 #: Repeats that are enough for a mean score.
 _ENOUGH = 100
@@ -272,14 +281,12 @@ class Reshuffled:
 
     Attributes
     ----------
-    splitters : tuple
-        One with a seed of its own for every repeat.
+    draws : tuple of callable
+        ``draw(labels)``: the folds for labels (n,), one of these for every repeat.
     labels : ndarray of int, shape (P + 1, n)
         The classes of the trials, observed and permuted.
     groups : ndarray, shape (n,) | None
         What the splitters are given as groups.
-    classes : ndarray, shape (c,)
-        The labels of the classes.
     singles : tuple of Task
         The task of every repeat, with all labels, or if splitters look at the labels
         with the observed ones only.
@@ -287,24 +294,28 @@ class Reshuffled:
         ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
-    splitters: tuple
+    draws: tuple
     labels: np.ndarray
     groups: np.ndarray | None
-    classes: np.ndarray
     singles: tuple = ()
     inner: object = None
 
     @cached_property
     def folds(self):
         """The folds of every repeat, of the observed labels."""
-        codes = self.labels[0]
-        return [make_folds(s, codes, self.groups, self.classes) for s in self.splitters]
+        return [draw(self.labels[0]) for draw in self.draws]
+
+    @property
+    def sees_labels(self):
+        """Whether other labels have other folds."""
+        alike = [getattr(draw, "are_alike", False) for draw in self.draws]
+        sees = [folds.sees_labels is not False for folds in self.folds]
+        return bool((np.array(sees) & ~np.array(alike)).any())
 
     @property
     def sampled(self):
         """Labels (., n), folds, classes and groups of the trials in a repeat."""
-        sees = any(folds.sees_labels is not False for folds in self.folds)
-        labels = self.labels[:1] if sees else self.labels
+        labels = self.labels[:1] if self.sees_labels else self.labels
         return labels, self.folds[0], self.labels[0], self.groups
 
     def tasks(self, single, inner):
@@ -313,9 +324,11 @@ class Reshuffled:
         for folds in self.folds:
             within = inner(self.labels[0], self.groups, folds)
             singles.append(replace(single, folds=folds, inner=within))
+        samples = Samples(self.labels[0], self.groups, self.folds[0])
         r = len(self.folds)
-        groups = None if self.groups is None else [self.groups] * r
-        samples = join_samples([self.labels[0]] * r, groups, self.folds)
+        if r > 1:
+            groups = None if self.groups is None else [self.groups] * r
+            samples = join_samples([self.labels[0]] * r, groups, self.folds)
         repeats = replace(self, singles=tuple(singles), inner=inner)
         return _repeated(repeats, single, self.labels, samples), samples
 
@@ -323,7 +336,8 @@ class Reshuffled:
         """Decode the positions of one block; return its part, with whole nulls."""
         second = None if task.second is None else self.labels[:1]
         singles = [replace(single, second=second) for single in self.singles]
-        part = _mean_of([single.run_block(positions, block) for single in singles])
+        parts = [single.run_block(positions, block) for single in singles]
+        part = parts[0] if len(parts) == 1 else _mean_of(parts)
         if len(singles[0].labels) == len(self.labels):
             return part
         labelled = range(1, len(self.labels))
@@ -336,9 +350,9 @@ class Reshuffled:
     def _scores(self, singles, b, positions, block):
         """Return a list of mean scores (cells,) over repeats, of permuted labels."""
         found = []
-        for splitter, single in zip(self.splitters, singles, strict=True):
+        for draw, single in zip(self.draws, singles, strict=True):
             labels = self.labels[b]
-            folds = make_folds(splitter, labels, self.groups)
+            folds = draw(labels)
             within = self.inner(labels, self.groups, folds)
             task = replace(single, labels=labels[None], folds=folds, inner=within)
             found.append(_of_repeats(list(models_of(positions, block, task)), task))
@@ -459,6 +473,48 @@ class Repeating:
     average_test: bool = True
     #: Whether folds have training sets of their own.
     own_folds: bool = False
+    #: Whether the splitter is shown permuted labels, as it was shown the observed ones.
+    shows: bool = False
+
+    def splitter(self, cv, groups, n_test=None, train_on=None):
+        """Return `cv`, for a number of folds that are drawn anew a splitter."""
+        once = self.n_repeats == 1 or self.average is not None
+        if once or n_test is not None or train_on is not None:
+            return cv
+        if cv is None and groups is None:
+            cv = DEFAULT_FOLDS
+        if not isinstance(cv, Integral):
+            return cv
+        leak = find_cut_groups(cv, groups)
+        if leak:
+            leak.warn()
+        n_folds = check_count("cv", cv, minimum=2)
+        return KFold(n_folds, shuffle=True, random_state=0)
+
+    def showing(self, cv, folds, permute, y_test):
+        """Return the same for a splitter that may look at the labels, or refuse it.
+
+        Of repeats with other folds each is shown the permuted labels anyway.
+        """
+        kept = permute == "within_folds" or not may_see_labels(cv)
+        if kept or folds is None or folds.sees_labels is False:
+            return self
+        if self.n_repeats > 1 and self.average is None:
+            return self
+        given = None if self.average is None else f"average={self.average!r}"
+        if folds.chosen is not None:
+            given = "train_on"
+        if y_test is not None:
+            given = "y_test, a second label for each trial"
+        if given is not None:
+            looks = "looks" if folds.sees_labels else "may look"
+            raise ValueError(
+                f"{folds.name} {looks} at the labels, so that permuted labels would "
+                f"have other folds, which cannot be combined with {given}. Use a "
+                f"splitter that does not look at the labels ({BLIND}), or "
+                "n_permutations=0."
+            )
+        return replace(self, shows=True)
 
     def checked(self, folds, y_test, kernel):
         """Return the same for folds, None for tests on other trials; or refuse it."""
@@ -525,12 +581,16 @@ class Repeating:
     @property
     def is_repeated(self):
         """Whether labels of trials are permuted, and the procedure runs on them."""
-        return self.n_repeats > 1 or self.two_sided
+        return self.n_repeats > 1 or self.two_sided or self.shows
 
     @property
     def redraws_folds(self):
-        """Whether every repeat has folds of its own."""
+        """Whether every repeat, or every permutation, has folds of its own."""
         return self.is_repeated and self.average is None
+
+    def kept_folds(self, folds):
+        """Return the folds that all permutations share, None where there are none."""
+        return None if self.redraws_folds else folds
 
     def check_kernel(self, kernel):
         """Refuse a choice among kernels of which no single matrix can be averaged."""
@@ -575,7 +635,7 @@ class Repeating:
                 self.average, folds, codes, groups, seed, classes, **options
             )
         if self.redraws_folds:
-            return _splitters(cv, folds, groups, self.n_repeats, seed)
+            return self._draws(cv, folds, groups, seed, classes)
         check_disjoint(self.average, folds)
         options["average_test"] = self.average_test
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
@@ -584,17 +644,32 @@ class Repeating:
                 "Trials that are grouped anew (n_repeats, average_test=False) have "
                 "their labels permuted within test sets and groups, and none of these "
                 "holds trials of two classes. Leave n_repeats and average_test out, or "
-                "use n_permutations=0."
+                "use n_permutations=0. Where rows are sorted by class, "
+                "cv=KFold(5, shuffle=True, random_state=0) mixes them."
             )
         left_out = find_left_out(cells, folds, groups, classes)
         if left_out:
             left_out.warn()
         return cells
 
+    def _draws(self, cv, folds, groups, seed, classes):
+        """Return what draws the folds of each repeat for some labels."""
+        if self.n_repeats > 1:
+            splitters = seeded_splitters(cv, folds, groups, self.n_repeats, seed)
+            options = {"groups": groups, "classes": classes}
+            return tuple(partial(make_folds, each, **options) for each in splitters)
+        return (Shown(cv, folds, groups, classes),)
+
     def plan(self, prepared, folds, labels, groups, seed, classes):
         """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""
+        if self.shows:
+            (each,) = prepared
+            shown = Reshuffled((each.shown(labels),), labels, groups)
+            if shown.sees_labels:
+                find_price(folds).warn()
+            return shown
         if self.redraws_folds:
-            return Reshuffled(prepared, labels, groups, classes)
+            return Reshuffled(prepared, labels, groups)
         cells = prepared
         return Regrouped(
             self.n_repeats, cells, labels, seed, folds, groups, self.average_test
@@ -612,27 +687,3 @@ class Repeating:
 
 #: Nothing is averaged or repeated.
 ONCE = Repeating()
-
-
-def _splitters(cv, folds, groups, n_repeats, seed):
-    """Return a splitter with a seed of its own for every repeat."""
-    if cv is None and groups is None:
-        cv = 10
-    if isinstance(cv, Integral):
-        cv = StratifiedKFold(cv)
-    if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
-        advice = "Give a number of folds, KFold, StratifiedKFold or ShuffleSplit"
-        if groups is not None:  # a number of folds would part them
-            advice = "Give GroupKFold, StratifiedGroupKFold or GroupShuffleSplit"
-        raise ValueError(
-            f"n_repeats={n_repeats} draws other folds in every repeat, and "
-            f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
-            "average=k trials are grouped anew within the same folds."
-        )
-    seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
-    splitters = [copy(cv) for _ in seeds]
-    for splitter, each in zip(splitters, seeds, strict=True):
-        splitter.random_state = int(each)
-        if hasattr(splitter, "shuffle"):
-            splitter.shuffle = True
-    return tuple(splitters)
