@@ -38,6 +38,7 @@ from mvpa_kfda.reports.html import (
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS, word_answer, word_question
 from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.utils.rounding import percent
 from mvpa_kfda.viz.common import draw_apart
 
 pytestmark = [
@@ -308,7 +309,9 @@ def test_recall_is_worded_for_those_who_do_not_see_it():
     best = result.scores.argmax()
     recall = recall_score(result.y, result.predicted[best], average=None)
     confusion, over_time = images_in(read(page_of("TimeResult"), "Confusion"))[1]
-    assert f"Recall: ant {recall[0]:.2f}, bee {recall[1]:.2f}." in confusion
+    assert confusion.startswith("Confusion matrix at time ")
+    shares = [percent(share) for share in recall]
+    assert f"Recall: ant {shares[0]}, bee {shares[1]}." in confusion
     assert "Recall of every class over time" in over_time
 
 

@@ -10,6 +10,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..utils.rounding import nearest, rounded
+
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
 _DPI = 144
 
@@ -153,7 +155,7 @@ def _cell(name, value):
     if name == "p" or str(name).startswith("p_"):
         return word_p(value)
     if name in SCORES and np.isfinite(value):
-        return f"{value:.3f}"
+        return rounded(value)
     return worded(value)
 
 
@@ -163,7 +165,7 @@ def word_p(p):
         return _NONE
     if p < 0.00005:
         return "< 0.0001"
-    return f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+    return rounded(p, 4 if p < 0.01 else 3)
 
 
 def equal_p(p):
@@ -181,7 +183,7 @@ def worded(value):
     if isinstance(value, Integral):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, Real):
-        return f"{round(float(value), 3):g}" if abs(value) >= 0.001 else f"{value:.3g}"
+        return f"{nearest(value):g}" if abs(value) >= 0.001 else f"{value:.3g}"
     if isinstance(value, dict):
         return ", ".join(f"{name}: {worded(of)}" for name, of in value.items())
     if isinstance(value, np.ndarray):

@@ -18,6 +18,7 @@ from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.checks import plural
+from ..utils.rounding import percent
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.common import (
     BOUND,
@@ -178,10 +179,11 @@ def _confusion(result):
         return ""
     found = find_confusion(result)
     shares = (
-        f"{name} {share:.2f}"
+        f"{name} {percent(share)}"
         for name, share in zip(result.classes, found.recall, strict=True)
     )
-    words = f"Confusion matrix, {found.where}. Recall: {', '.join(shares)}."
+    where = f" {found.where[:1].lower()}{found.where[1:]}" if found.where else ""
+    words = f"Confusion matrix{where}. Recall: {', '.join(shares)}."
     html = _draw(plot_confusion, words, result=result)
     if [*result.axes] == ["times"]:
         html += _draw(plot_recall, "Recall of every class over time.", result=result)

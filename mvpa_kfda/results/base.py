@@ -36,6 +36,7 @@ from ..inference.null import (
 )
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
+from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
 from .clusters import ClusterMaps, cluster_table, refuse_single
@@ -305,9 +306,9 @@ class ScoreMap(Result):
             return "none"
         sizes = np.abs(scores) if self._is_difference else scores
         best = int(np.nanargmax(sizes))
-        words = f"{scores[best]:+.3f}" if self._is_difference else f"{scores[best]:.3f}"
+        words = rounded(scores[best], sign="+" if self._is_difference else "")
         if np.isfinite(chance) and not self._is_difference:
-            words += f" (chance {chance:.3f})"
+            words += f" (chance {rounded(chance)})"
         return f"{words} at {Places.of(self).word(best)}" if self.axes else words
 
     def _worded_place(self, position):
@@ -794,7 +795,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         name = self.scoring[0]
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
         if np.isfinite(self.chance):
-            parts[0] += f" (chance {self.chance:.3f})"
+            parts[0] += f" (chance {rounded(self.chance)})"
         parts += self._worded_positions()
         tested = ", ".join(self._worded_folds())
         if self.parameters.get("mode") == "other_trials":
@@ -937,14 +938,14 @@ def _unless_lost(null):
 def _peak(scores):
     """Word the highest score; positions without one are NaN."""
     if np.ndim(scores) == 0:
-        return f"{scores:.3f}"
+        return rounded(scores)
     scores = scores[~np.isnan(scores)]
-    return f"peak {np.max(scores):.3f}" if np.size(scores) else "without positions"
+    return f"peak {rounded(np.max(scores))}" if np.size(scores) else "without positions"
 
 
 def _worded(coordinate):
     """Word a coordinate: a name, or a number with three decimals."""
-    return coordinate if isinstance(coordinate, str) else f"{coordinate:.3f}"
+    return coordinate if isinstance(coordinate, str) else rounded(coordinate)
 
 
 def plain(value):

@@ -19,6 +19,7 @@ from ..inference.corrections import (
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
+from ..utils.rounding import rounded
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
@@ -453,13 +454,13 @@ class TestedMap(ScoreMap):
         scores = np.asarray(self.scores)
         best = np.nanmax(scores) if np.isfinite(scores).any() else np.nan
         peak = "peak " if self.axes else ""
-        return f"{self.metric} {peak}{best:.3f}"
+        return f"{self.metric} {peak}{rounded(best)}"
 
     def _worded_difference(self, what):
         """Word the largest difference, of either sign."""
         scores = np.ravel(self.scores)
         best = scores[np.nanargmax(np.abs(scores))]
-        return f"{what} {'peak ' if self.axes else ''}{best:+.3f}"
+        return f"{what} {'peak ' if self.axes else ''}{rounded(best, sign='+')}"
 
 
 def _unpacked(places):

@@ -16,6 +16,7 @@ import numpy as np
 from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
 from ..utils.checks import quoted
+from ..utils.rounding import percent
 from .common import (
     COLORS,
     CURVE,
@@ -507,7 +508,7 @@ def _write(ax, confusion, top):
     for (i, j), rate in np.ndenumerate(rates):
         if np.isnan(rate):
             continue
-        words = f"{100 * rate:.0f} %\n{confusion.counts[i, j]}" if rate else "0"
+        words = f"{percent(rate)}\n{confusion.counts[i, j]}" if rate else "0"
         color = "white" if rate > 0.6 * top else "black" if rate else "0.6"
         style = {"color": color, "fontsize": 9 if c <= 5 else 8 if c <= 8 else 7}
         style["fontweight"] = "bold" if i == j else "normal"
@@ -529,9 +530,7 @@ def _name_classes(ax, result, confusion):
     ax.spines[:].set_visible(False)
     totals = confusion.counts.sum(axis=1)
     words = [
-        f"{100 * confusion.recall[k]:.0f} % of {totals[k]}"
-        if totals[k]
-        else "not tested"
+        f"{percent(confusion.recall[k])} of {totals[k]}" if totals[k] else "not tested"
         for k in shown
     ]
     beside = ax.secondary_yaxis("right")

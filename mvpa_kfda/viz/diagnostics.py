@@ -11,6 +11,7 @@ import numpy as np
 
 from ..kfda.penalties import CRITERIA
 from ..metrics.roc import make_roc
+from ..utils.rounding import rounded
 from .common import (
     COLORS,
     SCORE_COLOR,
@@ -220,7 +221,7 @@ def plot_predictions(result, *, ax: Axes | None = None, show: bool = False) -> A
         ms=4,
         alpha=0.6,
         mew=0,
-        label=f"trials, correlation {_correlation(observed, predictions):.2f}",
+        label=f"trials, correlation {rounded(_correlation(observed, predictions), 2)}",
     )
     ax.set(xlabel="Observed", ylabel="Predicted")
     ax.set_aspect("equal", adjustable="datalim")
@@ -294,7 +295,7 @@ def plot_roc(
             lw=1.8,
             zorder=3,
             clip_on=False,
-            label=f"{_word_class(roc.positive)}, AUC = {roc.auc:.3f}",
+            label=f"{_word_class(roc.positive)}, AUC = {rounded(roc.auc)}",
         )
     ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")

@@ -16,6 +16,7 @@ import numpy as np
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.checks import check_numbers
+from ..utils.rounding import nearest
 from .common import (
     BOUND,
     NO_BOUND,
@@ -663,7 +664,7 @@ def draw_topomaps(axes, result, picture, samples, info):
             marked = np.array([picture.marked[rows, i].any() for rows in members])
         values = [np.fmax.reduce(picture.values[rows, i]) for rows in members]
         draw(ax, np.array(values), info, marked, picture)
-        ax.set_title(f"{round(result.times[i], 3):g} s", fontsize="small")
+        ax.set_title(f"{nearest(result.times[i]):g} s", fontsize="small")
 
 
 def explain_topomaps(ax, result, picture, samples):

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.rounding import nearest
 from .common import (
     SCORE_COLOR,
     add_figure_legend,
@@ -145,7 +146,7 @@ def plot_sources(
     for i, view in enumerate(_VIEWS):
         below = figure.add_subplot(grid[1, i])
         _draw_view(below, points, picture, sample, view)
-        below.set_title(f"{view.name}, {round(times[sample], 3):g} s", fontsize="small")
+        below.set_title(f"{view.name}, {nearest(times[sample]):g} s", fontsize="small")
     if picture.marked is not None and picture.marked[:, sample].any():
         ax.plot([], [], "o", mfc="none", mec="black", label="significant at that time")
     handles = ax.get_legend_handles_labels()[0]

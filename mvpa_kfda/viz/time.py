@@ -14,6 +14,7 @@ from scipy import stats
 from ..inference.corrections import CorrectionName
 from ..inference.null import ALTERNATIVES, Alternative
 from ..utils.checks import check_flag, check_option, check_text, counted
+from ..utils.rounding import rounded
 from .common import (
     ALTERNATIVE_LABELS,
     BOUND,
@@ -248,7 +249,7 @@ def plot_null(
     draw_chance(ax, result.chances[metric], metric, upright=True)
     side = ALTERNATIVE_LABELS.get(alternative)
     words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
-    named = f"{label or 'observed'}, {observed:.3f} ({words})"
+    named = f"{label or 'observed'}, {rounded(observed)} ({words})"
     ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
     if single is not None:
         _draw_ticks(ax, single, color)
@@ -259,7 +260,7 @@ def plot_null(
 def _draw_ticks(ax, single, color):
     """Draw the score of every repeat (r,) as a short line on the axis below."""
     low, high = single.min(), single.max()
-    label = f"{_word_repeats(single)}, {low:.3f} to {high:.3f}"
+    label = f"{_word_repeats(single)}, {rounded(low)} to {rounded(high)}"
     # Equal scores lie on each other, and more of them are darker.
     style = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
     ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **style)
@@ -460,9 +461,9 @@ def draw_dots(ax, result):
         mean, low, high = mean_interval(scores)
         # Outside of the lines between pairs.
         x = column + (-_BESIDE if paired and column == 0 else _BESIDE)
-        label = f"{name}, {mean:.3f}"
+        label = f"{name}, {rounded(mean)}"
         if len(scores) > 1:
-            label += f" (95 % t interval {low:.3f} to {high:.3f})"
+            label += f" (95 % t interval {rounded(low)} to {rounded(high)})"
         ends = np.clip([low, high], *limits_of(result))
         ax.vlines(x, *ends, color=color, lw=2.2, zorder=3)
         ax.plot(x, mean, "s", color=color, ms=7, zorder=3, label=label)
@@ -498,7 +499,7 @@ def draw_two_dots(ax, result):
     heights = [float(scores) for scores, *_ in pair]
     ax.plot([0, 1], heights, color=SUBJECT_COLOR, lw=1.2, zorder=1)
     for column, (_, color, name) in enumerate(pair):
-        label = f"{name}, {heights[column]:.3f}"
+        label = f"{name}, {rounded(heights[column])}"
         ax.plot(column, heights[column], "o", color=color, ms=8, label=label)
     draw_level(ax, result)
     ax.set_xticks([0, 1], [name for *_, name in pair])
