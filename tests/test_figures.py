@@ -247,7 +247,7 @@ def test_notebooks_say_the_largest_difference_and_the_p_of_its_test():
     best = np.abs(result.scores).argmax()
     facts = facts_in(result._repr_html_())
     expected = f"{result.scores[best]:+.3f} at time {result.times[best]:g} s"
-    assert facts["Largest accuracy_difference"] == expected
+    assert facts["Largest accuracy difference"] == expected
     smallest = f"{result.pvalues('fdr').min():.2g} (FDR correction)"
     assert facts["Smallest p"] == smallest
 

@@ -17,6 +17,7 @@ from sklearn.metrics import recall_score
 
 import build
 from mvpa_kfda import (
+    compare,
     decode_arrays,
     decode_epochs,
     generalize_arrays,
@@ -267,6 +268,17 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     assert n
     expected = f"and significant clusters hold {n} of 3 times (p ≤ 0.05, cluster"
     assert expected in word_answer(group)
+
+
+def test_metrics_keep_their_capitals_within_sentences():
+    group = group_inference(build.subjects(n=5, scoring="roc_auc"), "sign-flip")
+    assert word_question(group).startswith("Is mean ROC AUC over the population above")
+    assert word_answer(group).startswith("Mean ROC AUC is highest with ")
+    options = {"n_permutations": 39, "scoring": "kappa"}
+    compared = compare(*(build.result(reg=reg, **options) for reg in (0.3, 30.0)))
+    assert word_answer(compared).startswith("The difference in Cohen's kappa is ")
+    assert word_question(compared).startswith("Does Cohen's kappa differ between a ")
+    assert "Largest Cohen's kappa difference" in compared._facts()
 
 
 def test_questions_of_two_lists_name_both():

@@ -9,12 +9,13 @@ from functools import singledispatch
 import numpy as np
 
 from ..inference.corrections import smallest_p_value
+from ..metrics.names import metric_in_text
 from ..results.base import SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
 from ..results.latency import Latency
 from ..results.places import Places
 from ..utils.checks import counted
-from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_label
+from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_in_text
 from .html import equal_p
 from .words import capital, enumerated
 
@@ -92,7 +93,7 @@ def _(result: SubjectResult):
 
 @word_question.register
 def _(result: GroupResult):
-    label, details = score_label(result).lower(), ", ".join(result._title())
+    label, details = score_in_text(result), ", ".join(result._title())
     if result._is_difference:
         first, second = names_of_two(result)
         verb = {"greater": "higher in", "less": "lower in"}.get(result.alternative)
@@ -110,7 +111,7 @@ def _(result: GroupResult):
 
 @word_question.register
 def _(result: ComparisonResult):
-    label, details = score_label(result).lower(), ", ".join(result._title())
+    label, details = score_in_text(result), ", ".join(result._title())
     a, b = result._compared
     verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
     what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
@@ -120,7 +121,7 @@ def _(result: ComparisonResult):
 
 @word_question.register
 def _(result: Latency):
-    label, n = metric_label(result.metric).lower(), result.n_subjects
+    label, n = metric_in_text(result.metric), result.n_subjects
     if result.parts:
         return (
             f"By how much do onset and peak of mean {label} differ between the first "
@@ -153,10 +154,10 @@ def _(result: SubjectResult):
 
 @word_answer.register
 def _(result: TestedMap):
-    label, metric = score_label(result), result.metric
-    what = f"Mean {label.lower()} is" if result._has_subjects else f"{label} is"
+    label, metric = score_in_text(result), result.metric
+    what = f"Mean {label} is" if result._has_subjects else f"{capital(label)} is"
     if result._is_difference:
-        what = f"The difference in {label.lower()} is"
+        what = f"The difference in {label} is"
     words = f"{what} {_found(result, metric, 'significant')}"
     return f"{words}{_bound(result)}."
 

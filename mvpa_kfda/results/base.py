@@ -34,6 +34,7 @@ from ..inference.null import (
     NullSummary,
     least_extreme,
 )
+from ..metrics.names import metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
 from ..utils.rounding import rounded
@@ -293,7 +294,9 @@ class ScoreMap(Result):
         """Return what a notebook's table shows: name -> words."""
         numbers = [name for name in self.scoring if self._is_scalar(name)]
         best = "Largest" if self._is_difference else "Best"
-        facts = {f"{best} {x}": self._worded_peak(x) for x in numbers[:1]}
+        facts = {
+            f"{best} {metric_in_text(x)}": self._worded_peak(x) for x in numbers[:1]
+        }
         if numbers and self._has_p and self._is_small:
             facts |= self._worded_smallest_p(numbers[0])
         facts["Positions"] = Places.of(self).describe()

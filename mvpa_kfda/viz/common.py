@@ -13,7 +13,7 @@ import numpy as np
 
 from ..inference.corrections import CORRECTIONS, smallest_p_value
 from ..inference.null import ALTERNATIVES, check_level
-from ..metrics.names import find_metric, metric_limits
+from ..metrics.names import metric_in_text, metric_limits
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def metric_label(metric):
     >>> metric_label("balanced_accuracy")
     'Balanced accuracy'
     """
-    known = find_metric(metric)
-    return known.label if known else metric.replace("_", " ").capitalize()
+    words = metric_in_text(metric)
+    return words[:1].upper() + words[1:]
 
 
 #: Characters of a name that figures show.
@@ -135,7 +135,17 @@ def label_of(result, metric):
 
 def score_label(result):
     """Return the name of the scores, also where the result is of differences."""
-    return metric_label(result.metric.removesuffix("_difference"))
+    return metric_label(_metric_of_scores(result))
+
+
+def score_in_text(result):
+    """Do as `score_label` for the middle of a sentence."""
+    return metric_in_text(_metric_of_scores(result))
+
+
+def _metric_of_scores(result):
+    """Return the metric of the scores, also where the result is of differences."""
+    return result.metric.removesuffix("_difference")
 
 
 def difference_label(result):

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
+from ..metrics.names import metric_in_text
 from ..utils.checks import quoted
 from ..utils.rounding import percent
 from .common import (
@@ -26,7 +27,6 @@ from .common import (
     finish,
     label_times,
     maybe_show,
-    metric_label,
     sample_edges,
     set_title,
     short_name,
@@ -345,8 +345,7 @@ def _peak(result):
     if not np.isfinite(scores).any():
         raise ValueError("This result has no scores, so no peak.")
     place = int(np.nanargmax(scores))
-    label = metric_label(result.scoring[0])
-    label = label if label[:2].isupper() else label[:1].lower() + label[1:]
+    label = metric_in_text(result.scoring[0])
     return place, f"At {result._worded_place(place)}, where {label} is highest"
 
 
