@@ -14,6 +14,7 @@ from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.names import metric_in_text
 from mvpa_kfda.viz.common import (
     CORRECTION_LABELS,
+    NULL_BAND,
     histogram_edges,
     metric_label,
     significant_spans,
@@ -80,7 +81,7 @@ def test_the_curve_the_band_and_chance(metric):
     assert_array_equal(line.get_xdata(), TIMES)
     assert_array_equal(line.get_ydata(), result.metrics[metric])
     assert set(artist(ax, "chance").get_ydata()) == {result.chances[metric]}
-    band = artist(ax, "95 % of the permutations (2.5 to 97.5 %)")
+    band = artist(ax, NULL_BAND)
     corners = band.get_paths()[0].vertices
     for t in range(len(TIMES)):
         here = corners[np.isclose(corners[:, 0], TIMES[t], rtol=0, atol=1e-9), 1]
@@ -98,7 +99,7 @@ def test_everything_is_named():
     assert legend(ax) == [
         "Accuracy",
         "chance (0.5)",
-        "95 % of the permutations (2.5 to 97.5 %)",
+        NULL_BAND,
         "p ≤ 0.05 (max-statistic correction)",
         "onset (0 s)",
     ]

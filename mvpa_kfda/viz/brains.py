@@ -65,6 +65,7 @@ def plot_volume(
     bg_img: Any = None,
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     show: bool = False,
 ) -> Figure:
     """Plot the scores in the brain, or as bars.
@@ -109,6 +110,8 @@ def plot_volume(
         chance.
     cmap : str or None
         A color map of matplotlib.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -131,7 +134,7 @@ def plot_volume(
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
     picture = _make_picture(result, metric, correction, alpha, options)
     if kind == "bar":
-        figure = _plot_bars(result, picture)
+        figure = _plot_bars(result, picture, legend)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
@@ -144,7 +147,8 @@ def plot_volume(
                     f"views={views!r}, cut_coords={cut_coords!r} and bg_img={bg_img!r}"
                     f": {error}"
                 ) from error
-        _finish_brains(figure, result, picture, outlined=kind != "glass_brain")
+        handles = _colors_and_marks(figure, picture, kind != "glass_brain")
+        _finish_brains(figure, result, handles if legend else [])
     return maybe_show(figure, show)
 
 
@@ -209,8 +213,8 @@ def _make_picture(result, metric, correction, alpha, options):
     return make_picture(result, metric, correction, alpha, position=noun, **options)
 
 
-def _finish_brains(figure, result, picture, outlined):
-    """Add the colorbar, the title, and the legend of an outline or of what is shown."""
+def _colors_and_marks(figure, picture, outlined):
+    """Add the colorbar; return what the legend shows: an outline or what is shown."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.lines import Line2D
 
@@ -224,6 +228,11 @@ def _finish_brains(figure, result, picture, outlined):
         elif picture.marked.any():
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **style))
+    return handles
+
+
+def _finish_brains(figure, result, handles):
+    """Add the title, and the legend of handles."""
     if handles:
         add_figure_legend(figure, handles, "lower center")
     width = int(TITLE_DENSITY * figure.get_figwidth())
@@ -522,7 +531,7 @@ def _shading(surface, part, bg_img):
 MOST_BARS = 40
 
 
-def _plot_bars(result, picture):
+def _plot_bars(result, picture, legend):
     """Draw one line per position, or a curve of many, with the permutations behind."""
     many = len(picture.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
@@ -535,7 +544,8 @@ def _plot_bars(result, picture):
     figure.draw_without_rendering()  # lays out the names, so that the title fits
     set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
-    add_figure_legend(figure)
+    if legend:
+        add_figure_legend(figure)
     return figure
 
 

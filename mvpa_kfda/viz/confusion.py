@@ -31,12 +31,12 @@ from .common import (
     set_title,
     short_name,
 )
-from .diagnostics import STYLES
+from .diagnostics import MOST_CURVES, STYLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Classes whose cells hold numbers, and which have curves of their own.
+#: Classes whose cells hold numbers, at most.
 _WRITTEN = 14
 #: Inches of a cell, by the number of classes from which on it is so small.
 _CELLS = ((0, 0.85), (4, 0.72), (6, 0.6), (9, 0.5), (15, 0.22), (31, 0.12))
@@ -194,7 +194,9 @@ def plot_confusion(
     return maybe_show(ax, show)
 
 
-def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
+def plot_recall(
+    result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot over time which share of every class is recognised.
 
     Accuracy may come from one class alone: here each has a curve, its recall. Each
@@ -204,6 +206,8 @@ def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     ----------
     result : TimeResult
         The result to draw.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -248,13 +252,13 @@ def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
     label_times(ax, times)
     ax.set_ylabel("Recall")
-    return finish(ax, result, show, columns=3)
+    return finish(ax, result, show, columns=3, legend=legend)
 
 
 def _draw_recall(ax, times, recall, classes):
     """Draw the recall (n_times, c) of every class; of many without their names."""
     style = {"zorder": 3, "marker": "o" if len(times) == 1 else None}
-    if len(classes) > _WRITTEN:
+    if len(classes) > MOST_CURVES:
         thin = {"color": "0.6", "lw": 0.8, "alpha": 0.6, "marker": style["marker"]}
         ax.plot(times, recall, **thin)
         ax.plot([], [], label=f"each of {len(classes)} classes", **thin)

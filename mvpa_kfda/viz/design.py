@@ -39,7 +39,7 @@ _TRIAL, _FEW_TRIALS = 0.3, 2.5
 _ROW, _LOWEST, _HIGHEST = 0.19, 0.9, 6.0
 
 
-def plot_design(design, *, show: bool = False) -> Figure:
+def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
     """Plot which trials are of which class, tested in which fold, and exchanged.
 
     Left, the trials of every group in their order, colored by class. In the middle,
@@ -51,6 +51,8 @@ def plot_design(design, *, show: bool = False) -> Figure:
     ----------
     design : Design
         The design to draw.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -90,7 +92,7 @@ def plot_design(design, *, show: bool = False) -> Figure:
         ax.set_ylim(len(lines), 0)
     _label_lines(axes, lines)
     _add_words(figure, design)
-    if handles:
+    if handles and legend:
         columns = max(1, int(figure.get_figwidth() / 1.7))
         style = {"frameon": False, "fontsize": "small", "ncols": columns}
         figure.legend(handles=handles, loc="outside lower center", **style)

@@ -110,13 +110,14 @@ def plot_group(
     show : bool
         Show the figure at once.
     **options
-        What else the figures of such maps take. ``ax`` (Axes to draw into): single
-        numbers, time, time generalization and time-frequency; over time, only the
-        scores are drawn then, without a second panel, and several results can share
-        Axes. ``color`` (of the curve and its bars) and ``label`` (of the curve in the
-        legend): time, where there is one curve. ``vlim`` and ``cmap``: maps and
-        brains. ``times`` of the topomaps: sensors. ``kind``, ``views``,
-        ``cut_coords``, ``bg_img`` and ``min_score``: as in `VolumeResult.plot`.
+        What else the figures of such maps take. ``legend`` (whether it is drawn): all
+        of them. ``ax`` (Axes to draw into): single numbers, time, time generalization
+        and time-frequency; over time, only the scores are drawn then, without a second
+        panel, and several results can share Axes. ``color`` (of the curve and its bars)
+        and ``label`` (of the curve in the legend): time, where there is one curve.
+        ``vlim`` and ``cmap``: maps and brains. ``times`` of the topomaps: sensors.
+        ``kind``, ``views``, ``cut_coords``, ``bg_img`` and ``min_score``: as in
+        `VolumeResult.plot`.
 
     Returns
     -------
@@ -186,6 +187,7 @@ def _plot_time(
     alpha,
     color=None,
     label=None,
+    legend=True,
     ax=None,
     show=False,
 ):
@@ -202,15 +204,15 @@ def _plot_time(
             "group_inference labels=, or plot another map, e.g. metric='statistic'."
         )
     if two_panels:
-        return _plot_pair(result, marks, show)
+        return _plot_pair(result, marks, show, legend)
     first = map_color(result, metric)
     if ax is None and is_score and BOUND in result.metrics:
-        return _plot_with_bound(result, marks, color or first, label, show)
+        return _plot_with_bound(result, marks, color or first, label, show, legend)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
     color = choose_color(ax, color, first)
     _draw_time(ax, result, metric, marks, color, label)
     finish_times([ax], result.times)
-    return finish(ax, result, show, name=label)
+    return finish(ax, result, show, name=label, legend=legend)
 
 
 def _draw_time(ax, result, metric, marks, color, label):
@@ -230,15 +232,15 @@ def _draw_time(ax, result, metric, marks, color, label):
     draw_bars(ax, result.times, *marks, color, label)
 
 
-def _plot_with_bound(result, marks, color, label, show):
+def _plot_with_bound(result, marks, color, label, show, legend):
     """Plot the scores above the prevalence bound."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
     _draw_time(upper, result, result.metric, marks, color, label)
     draw_bound(lower, result, color)
-    return _finish_panels(figure, result, show, label)
+    return _finish_panels(figure, result, show, legend, label)
 
 
-def _plot_pair(result, marks, show):
+def _plot_pair(result, marks, show, legend):
     """Plot the time courses of two lists or results above their difference."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
     upper.set_ylabel(score_label(result))
@@ -250,7 +252,7 @@ def _plot_pair(result, marks, show):
         draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
     lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
     draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
-    return _finish_panels(figure, result, show)
+    return _finish_panels(figure, result, show, legend)
 
 
 def _two_panels(figsize, heights):
@@ -259,18 +261,21 @@ def _two_panels(figsize, heights):
     return figure, figure.subplots(2, sharex=True, height_ratios=heights)
 
 
-def _finish_panels(figure, result, show, name=None):
+def _finish_panels(figure, result, show, legend, name=None):
     """Add the title, the axis of times, and one legend of both panels."""
     finish_times(figure.axes, result.times)
     set_title(figure.axes[0], result, name=name)
-    add_figure_legend(figure)
+    if legend:
+        add_figure_legend(figure)
     return maybe_show(figure, show)
 
 
 # ----------------------------------------------------------------------- single numbers
 
 
-def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
+def _plot_single(
+    result, *, metric, correction, alpha, legend=True, ax=None, show=False
+):
     """Plot the scores of the subjects at the only position there is."""
     metric, correction = check_request(result, metric, correction, alpha)
     if metric != result.metric:
@@ -285,7 +290,7 @@ def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
         bound = float(result.metrics[BOUND])
         words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
         ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
-    return finish(ax, result, show, columns=1)
+    return finish(ax, result, show, columns=1, legend=legend)
 
 
 def _worded_p(result, correction):
@@ -315,7 +320,12 @@ _DRAW = {
 
 
 def plot_null_max(
-    result, *, ax: Axes | None = None, show: bool = False, alpha: float | None = None
+    result,
+    *,
+    legend: bool = True,
+    ax: Axes | None = None,
+    show: bool = False,
+    alpha: float | None = None,
 ) -> Axes:
     """Plot the largest statistic on the histogram of that of the permutations.
 
@@ -327,6 +337,8 @@ def plot_null_max(
     ----------
     result : GroupResult or ComparisonResult
         The result to draw.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -389,8 +401,7 @@ def plot_null_max(
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
     ax.set(xlabel=f"{label}{over}", ylabel=draws.capitalize())
-    ax.yaxis.set_major_formatter("{x:,.0f}")
-    return finish(ax, result, show)
+    return finish(ax, result, show, legend=legend)
 
 
 def _p_of_maximum(result):
@@ -427,7 +438,9 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
-def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes:
+def plot_latency(
+    latency, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot a mean over subjects, with the intervals of onset and peak as bands.
 
     Onset and peak are marked on the course. Times outside of the window that was
@@ -438,6 +451,8 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
     ----------
     latency : Latency
         What `bootstrap_latency` returns.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -469,7 +484,8 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
     what = "Difference: " if latency.parts else ""
     ax.set_title(what + ", ".join(latency._worded()), fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    add_legend(ax)
+    if legend:
+        add_legend(ax)
     return maybe_show(ax, show)
 
 

@@ -59,6 +59,7 @@ def plot_generalization(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -89,6 +90,8 @@ def plot_generalization(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. A figure of your own without a layout gets
         "constrained", which makes room for the colorbar and the legend.
@@ -143,7 +146,7 @@ def plot_generalization(
         ylabel="Training time (s)",
         aspect="equal" if same_span else "auto",
     )
-    return _finish(ax, mesh, picture, result, show)
+    return _finish(ax, mesh, picture, result, show, legend)
 
 
 def plot_time_frequency(
@@ -156,6 +159,7 @@ def plot_time_frequency(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -186,6 +190,8 @@ def plot_time_frequency(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. A figure of your own without a layout gets
         "constrained", which makes room for the colorbar and the legend.
@@ -225,7 +231,7 @@ def plot_time_frequency(
     mesh = draw_map(ax, across, up, picture)
     draw_onset(ax.axvline, across)
     ax.set(xlabel="Time (s)", ylabel="Frequency (Hz)")
-    return _finish(ax, mesh, picture, result, show)
+    return _finish(ax, mesh, picture, result, show, legend)
 
 
 #: Above so many channels only some of the names fit.
@@ -243,6 +249,7 @@ def plot_sensors(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     show: bool = False,
 ) -> Figure:
     """Plot decoding scores over sensors and times.
@@ -279,6 +286,8 @@ def plot_sensors(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -327,7 +336,8 @@ def plot_sensors(
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    add_figure_legend(figure, handles)
+    if legend:
+        add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
 
@@ -343,14 +353,14 @@ def _draw_sensor_rows(ax, result, picture):
     return mesh
 
 
-def _finish(ax, mesh, picture, result, show):
+def _finish(ax, mesh, picture, result, show, legend):
     """Add the colorbar, the title and the legend."""
     # An inset: as high as the map, whatever the shape of the figure.
     chance = add_colorbar(
         ax.figure, mesh, picture, cax=ax.inset_axes([1.03, 0, 0.035, 1])
     )
     handles = ax.get_legend_handles_labels()[0]
-    return finish(ax, result, show, handles=handles + chance)
+    return finish(ax, result, show, handles=handles + chance, legend=legend)
 
 
 # ---------------------------------------------------------------------- a map in colors

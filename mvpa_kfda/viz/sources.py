@@ -64,6 +64,7 @@ def plot_sources(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     show: bool = False,
 ) -> Figure:
     """Plot decoding scores over sources and times.
@@ -98,6 +99,8 @@ def plot_sources(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -152,7 +155,8 @@ def plot_sources(
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    add_figure_legend(figure, handles)
+    if legend:
+        add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
 

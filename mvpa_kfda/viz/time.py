@@ -70,6 +70,7 @@ def plot_time(
     repeats: bool = False,
     color: ColorType | None = None,
     label: str | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -99,6 +100,8 @@ def plot_time(
         Color of the curve and its bars; None takes one that the Axes do not have yet.
     label : str or None
         What the legend calls the curve; None takes the name of the metric.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. Axes may hold several results: each has a
         color of its own, and bars in this color. A figure of your own without a layout
@@ -148,7 +151,7 @@ def plot_time(
     draw_bars(ax, times, marked, words, color, label)
     label_times(ax, times)
     add_ylabel(ax, shown)
-    return finish(ax, result, show, name=label)
+    return finish(ax, result, show, name=label, legend=legend)
 
 
 def repeats_of(result, metric):
@@ -187,6 +190,7 @@ def plot_null(
     repeats: bool = False,
     color: ColorType | None = None,
     label: str | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -206,6 +210,8 @@ def plot_null(
         Color of the line of the score; None takes one that the Axes do not have yet.
     label : str or None
         What the legend calls the score; None takes "observed".
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. Axes may hold several results.
     show : bool
@@ -254,7 +260,7 @@ def plot_null(
     if single is not None:
         _draw_ticks(ax, single, color)
     ax.set(xlabel=metric_label(metric), ylabel="Permutations")
-    return finish(ax, result, show, name=label)
+    return finish(ax, result, show, name=label, legend=legend)
 
 
 def _draw_ticks(ax, single, color):
