@@ -17,7 +17,7 @@ from matplotlib.legend import Legend
 
 import build
 from mvpa_kfda import DecodingResult, TimeResult
-from mvpa_kfda.viz.common import short_name
+from mvpa_kfda.viz.common import short_name, short_names
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [
@@ -175,6 +175,16 @@ def test_counts_have_each_number_once_on_their_axis(n_permutations):
 )
 def test_long_names_keep_their_ends(name, short):
     assert short_name(name) == short
+
+
+def test_short_names_are_told_apart():
+    names = ["words, high frequency", "words, low frequency", "words"]
+    assert len(set(short_names(names, 11))) == 3
+    assert short_names(names, 11)[2] == "words"
+    assert max(map(len, short_names(["a" * 50, "b" * 50], 11))) == 11
+    same_ends = ["a" * 20 + x + "b" * 20 for x in "xyz"]
+    assert len(set(short_names(same_ends, 11))) == 3
+    assert short_names(["a" * 30] * 2) == [short_name("a" * 30)] * 2
 
 
 MISTAKES = [

@@ -106,17 +106,28 @@ def metric_label(metric):
     return words[:1].upper() + words[1:]
 
 
-#: Characters of a name that figures show, and how many of them are its end.
-_LONGEST_NAME, _END_OF_NAME = 22, 9
+#: Characters of a name that figures show, and the share of them that is its end.
+_LONGEST_NAME, _END_OF_NAME = 22, 0.42
 
 
-def short_name(name):
+def short_name(name, longest=_LONGEST_NAME):
     """Return a name that is not too long, and that matplotlib takes as it is."""
     name = str(name)
-    if len(name) > _LONGEST_NAME:  # names often differ at their ends: "object 12"
-        start = name[: _LONGEST_NAME - _END_OF_NAME - 1].rstrip()
-        name = f"{start}…{name[-_END_OF_NAME:].lstrip()}"
+    if len(name) > longest:  # names often differ at their ends: "object 12"
+        end = int(_END_OF_NAME * longest)
+        name = f"{name[: longest - end - 1].rstrip()}…{name[-end:].lstrip()}"
     return name.replace("$", r"\$")
+
+
+def short_names(names, longest=_LONGEST_NAME):
+    """Return names that are not too long, but long enough to be told apart."""
+    names = list(map(str, names))
+    most = max(map(len, names), default=0)
+    for length in range(longest, max(longest, most) + 1):
+        short = [short_name(name, length) for name in names]
+        if len(set(short)) == len(set(names)):
+            break
+    return short
 
 
 def label_of(result, metric):
@@ -547,8 +558,9 @@ def add_legend(ax, handles=None, columns=2):
     for handle in sorted(handles, key=lambda handle: handle not in curves):
         entries.setdefault(handle.get_label(), []).append(handle)
     style = _legend_style(ax)
-    room = min(0.9 * figure.get_figwidth(), 1.3 * _width(ax))
-    columns = columns if _width(ax) / word_scale(ax) > TWO_COLUMNS else 1
+    width = inches_of(ax)[0]
+    room = min(0.9 * figure.get_figwidth(), 1.3 * width)
+    columns = columns if width / word_scale(ax) > TWO_COLUMNS else 1
     # Below the Axes, where it hides nothing, and below the axis label: the distance is
     # in units of the font size.
     style["borderaxespad"] = _TO_LEGEND / style["fontsize"]
@@ -570,9 +582,7 @@ def add_figure_legend(figure, handles=None, loc="outside lower center"):
 
 def word_scale(ax):
     """Return how large words are in Axes, 1 or in small ones less."""
-    width, height = _width(ax), _height(ax)
-    scale = min(width / _ROOMY[0], height / _ROOMY[1])
-    return float(np.clip(scale, _SMALLEST, 1))
+    return float(np.clip((inches_of(ax) / _ROOMY).min(), _SMALLEST, 1))
 
 
 def _legend_style(ax):
@@ -624,34 +634,28 @@ def set_title(ax, result, note="", name=None):
     scale = word_scale(ax)
     width = max(30, int(TITLE_DENSITY * _drawn_width(ax) / scale))
     lines = textwrap.wrap(glued, width, break_on_hyphens=False)
-    title = "\n".join([*lines, note]).replace("\xa0", " ").strip()
+    lines += textwrap.wrap(note, width, break_on_hyphens=False)
+    title = "\n".join(lines).replace("\xa0", " ")
     before = ax.get_title(loc="left")
     if title not in before:
         title = f"{before}\n{title}".strip()
         ax.set_title(title, loc="left", fontsize=scale * _font_size("medium"))
 
 
-def _width(ax):
-    """Return the width of an Axes in inches, before room is made for words."""
-    return _box(ax).width * ax.figure.bbox.width / ax.figure.dpi
+def inches_of(ax):
+    """Return width and height of Axes in inches, before room is made for words."""
+    figure, cell = ax.figure, ax.get_subplotspec()
+    # What they are given, whatever they make of it.
+    box = ax.get_position() if cell is None else cell.get_position(figure)
+    return np.array([box.width, box.height]) * figure.bbox.size / figure.dpi
 
 
 def _drawn_width(ax):
-    """Return the width of an Axes in inches that may have to be a square."""
+    """Return the width in inches of Axes that may have to be a square."""
+    width, height = inches_of(ax)
     if ax.get_aspect() == "auto" or ax.get_adjustable() != "box":
-        return _width(ax)
-    return min(_width(ax), _height(ax) / (ax.get_aspect() * ax.get_data_ratio()))
-
-
-def _height(ax):
-    """Return the height of an Axes in inches, before room is made for words."""
-    return _box(ax).height * ax.figure.bbox.height / ax.figure.dpi
-
-
-def _box(ax):
-    """Return the part of the figure that Axes are given, whatever they make of it."""
-    cell = ax.get_subplotspec()
-    return ax.get_position() if cell is None else cell.get_position(ax.figure)
+        return width
+    return min(width, height / (ax.get_aspect() * ax.get_data_ratio()))
 
 
 def maybe_show(drawn, show):

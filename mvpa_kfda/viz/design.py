@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import COLORS, maybe_show, new_figure, short_name
+from .common import COLORS, maybe_show, new_figure, short_name, short_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -153,8 +153,7 @@ def _draw_trials(ax, design, lines):
     _number_columns(ax, values.shape[1], first=1)
     handles = _mark_chosen(ax, design, lines)
     if 0 < c <= _NAMED:
-        names = [short_name(name) for name in design.classes]
-        pairs = zip(colors, names, strict=True)
+        pairs = zip(colors, short_names(design.classes), strict=True)
         return [Patch(color=color, label=name) for color, name in pairs] + handles
     _add_bar(ax, mesh, design)
     return handles
@@ -180,7 +179,7 @@ def _add_bar(ax, mesh, design):
     c = len(design.classes)
     if c:
         shown = np.unique(np.linspace(0, c - 1, 5).astype(int))
-        bar.set_ticks(shown, labels=[short_name(design.classes[k])[:12] for k in shown])
+        bar.set_ticks(shown, labels=short_names(design.classes[shown], 12))
         bar.ax.minorticks_off()
 
 

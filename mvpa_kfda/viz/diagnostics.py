@@ -19,7 +19,7 @@ from .common import (
     finish,
     label_times,
     maybe_show,
-    short_name,
+    short_names,
 )
 
 if TYPE_CHECKING:
@@ -309,7 +309,10 @@ def plot_roc(
     curves = [make_roc(result, label) for label in wanted]
     own = ax is None
     ax = axes_or_new(ax, figsize=(4.6, 5.0))
-    (_draw_curves if len(curves) <= MOST_CURVES else _draw_many_curves)(ax, curves)
+    if len(curves) > MOST_CURVES:
+        _draw_many_curves(ax, curves)
+    else:
+        _draw_curves(ax, curves)
     ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
@@ -328,7 +331,8 @@ def plot_roc(
 
 def _draw_curves(ax, curves):
     """Draw ROC curves, each in a color or style of its own."""
-    for i, roc in enumerate(curves):
+    names = short_names([_word_class(roc.positive) for roc in curves])
+    for i, (roc, name) in enumerate(zip(curves, names, strict=True)):
         ax.plot(
             roc.fpr,
             roc.tpr,
@@ -337,7 +341,7 @@ def _draw_curves(ax, curves):
             lw=1.8,
             zorder=3,
             clip_on=False,
-            label=f"{_word_class(roc.positive)}, AUC = {rounded(roc.auc)}",
+            label=f"{name}, AUC = {rounded(roc.auc)}",
         )
 
 
@@ -353,4 +357,4 @@ def _draw_many_curves(ax, curves):
 
 def _word_class(label):
     """Word a class: by its name, or as class 7."""
-    return short_name(label) if isinstance(label, str) else f"class {label}"
+    return label if isinstance(label, str) else f"class {label}"
