@@ -8,6 +8,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
+import mne
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,7 +28,12 @@ from mvpa_kfda import (
     simulate_epochs,
 )
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.reports.figures import best_place, plot_map_null, quantile_of
+from mvpa_kfda.reports.figures import (
+    best_place,
+    plot_channel_patterns,
+    plot_map_null,
+    quantile_of,
+)
 from mvpa_kfda.reports.html import (
     MOST_ROWS,
     column_label,
@@ -425,6 +431,33 @@ def test_many_channels_and_classes_have_patterns():
     (_, (alternative,)) = images_in(read_section(result, "Activation patterns"))
     assert "Activation pattern" in alternative
     assert best_place(result) == (result.scores.argmax(),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [
+        ("eeg", "EEG (µV)"),
+        ("mag", "Magnetometers (fT)"),
+        ("grad", "Gradiometers (fT/cm)"),
+        ("seeg", "sEEG (mV)"),
+    ],
+)
+def test_patterns_name_their_channels_and_units(kind, label):
+    X, codes = build.trials((10, 10), 5, 3)
+    result = decode_epochs(build.epochs(X, codes, kind), "word", cv=4)
+    labels = {ax.get_ylabel() for ax in plot_channel_patterns(result).axes}
+    assert label in labels
+    places = {
+        ch["ch_name"]: [0.07 * np.cos(i), 0.07 * np.sin(i), 0.06]
+        for i, ch in enumerate(result.info["chs"])
+    }
+    if kind == "eeg":  # on a part of the head
+        epochs = build.epochs(X, codes, kind)
+        epochs.set_montage(mne.channels.make_dig_montage(places))
+        figure = plot_channel_patterns(decode_epochs(epochs, "word", cv=4))
+        (bar,) = (ax for ax in figure.axes if ax.get_label() == "<colorbar>")
+        assert bar.get_ylabel() == label
+        assert all(len(ax.images) == 1 for ax in figure.axes if ax is not bar)
 
 
 # ------------------------------------------------------------- the null of a whole map

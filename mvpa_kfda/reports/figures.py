@@ -3,22 +3,32 @@
 import numpy as np
 
 from ..inference.null import NullSummary
+from ..utils.checks import plural
 from ..viz.common import (
     COLORS,
     NULL_COLOR,
     SCORE_COLOR,
     SIGNIFICANT_COLOR,
+    channel_label,
     draw_histogram,
     finish,
     metric_label,
     new_figure,
 )
-from ..viz.maps import why_no_topomaps
+from ..viz.maps import draw_topomap, why_no_topomaps
 from .html import equal_p
 from .summary import smallest_p
+from .words import capital
 
 #: Channel type -> what its unit is divided by, and what is then called.
-_UNITS = {"eeg": (1e-6, "µV"), "mag": (1e-15, "fT"), "grad": (1e-13, "fT/cm")}
+_UNITS = {
+    **dict.fromkeys(("eeg", "eog", "ecog"), (1e-6, "µV")),
+    "seeg": (1e-3, "mV"),
+    "mag": (1e-15, "fT"),
+    "grad": (1e-13, "fT/cm"),
+    "csd": (1e-3, "mV/m²"),
+    **dict.fromkeys(("hbo", "hbr"), (1e-6, "µM")),
+}
 
 #: Patterns of so many classes are drawn at most.
 _MOST_PATTERNS = 8
@@ -85,6 +95,7 @@ def plot_channel_patterns(result):
 def _draw_type(figure, axes, averages, kind, place):
     """Draw the patterns of one type of channels."""
     import mne
+    from matplotlib.colors import Normalize
 
     average = next(iter(averages.values()))
     types = np.array(average.info.get_channel_types())
@@ -96,13 +107,16 @@ def _draw_type(figure, axes, averages, kind, place):
     over_time = place if why_no_topomaps(info) == "" else place[:-1]
     values = [_at(each.data[rows], over_time) / scale for each in averages.values()]
     largest = max(np.abs(value).max() for value in values) or 1.0
-    label = f"{kind}{f' ({unit})' if unit else ''}"
+    label = channel_label(kind)
+    if label.endswith("meter"):
+        label = capital(plural(label))
+    label += f" ({unit})" if unit else ""
     if len(over_time) < len(place):
         _draw_courses(axes, average.times, values, largest, label)
         return
+    colors = {"norm": Normalize(-largest, largest), "cmap": "RdBu_r"}
     for ax, value in zip(axes, values, strict=True):
-        limits = {"vlim": (-largest, largest), "contours": 0, "cmap": "RdBu_r"}
-        image, _ = mne.viz.plot_topomap(value, info, axes=ax, show=False, **limits)
+        image = draw_topomap(ax, value, info, **colors)
     figure.colorbar(image, ax=axes, shrink=0.7, label=label)
 
 

@@ -130,6 +130,25 @@ def short_names(names, longest=_LONGEST_NAME):
     return short
 
 
+#: Types of channels -> what the field calls them; other abbreviations are capitals.
+_CHANNELS = {
+    "mag": "magnetometer",
+    "grad": "gradiometer",
+    "misc": "misc",
+    "bio": "bio",
+    "ecog": "ECoG",
+    "seeg": "sEEG",
+    "hbo": "HbO",
+    "hbr": "HbR",
+    "ref_meg": "reference MEG",
+}
+
+
+def channel_label(kind):
+    """Return what a type of channels of MNE-Python is called within a sentence."""
+    return _CHANNELS.get(kind, kind.upper().replace("_", " "))
+
+
 def label_of(result, metric):
     """Return the name of a result's map as an axis shows it."""
     if metric == BOUND:
