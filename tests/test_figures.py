@@ -27,6 +27,7 @@ FIGURES = [
     ],
     *[("RegressionResult", name) for name in ("plot", "plot_predictions")],
     *[("TimeResult", name) for name in ("plot", "plot_tuning", "plot_recall")],
+    *[(kind, "plot_null") for kind in ("DecodingResult", "TimeResult", "regions")],
     ("TimeResult", "plot_confusion"),
     ("regions", "plot_confusion"),
     ("TimeRegressionResult", "plot"),

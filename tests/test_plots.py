@@ -19,7 +19,8 @@ from mvpa_kfda.viz.common import (
     metric_label,
     significant_spans,
 )
-from mvpa_kfda.viz.time import plot_null, plot_time
+from mvpa_kfda.viz.null import plot_null
+from mvpa_kfda.viz.time import plot_time
 
 N = 40
 TIMES = np.linspace(-0.1, 0.3, 9)

@@ -31,8 +31,6 @@ from mvpa_kfda.cli.main import main
 from mvpa_kfda.reports.figures import (
     best_place,
     plot_channel_patterns,
-    plot_map_null,
-    quantile_of,
 )
 from mvpa_kfda.reports.html import (
     MOST_ROWS,
@@ -45,8 +43,9 @@ from mvpa_kfda.reports.html import (
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS, word_answer, word_question
 from mvpa_kfda.results.kinds import RESULTS
-from mvpa_kfda.utils.rounding import percent
+from mvpa_kfda.utils.rounding import percent, rounded
 from mvpa_kfda.viz.common import draw_apart
+from mvpa_kfda.viz.null import plot_map_null, quantile_of
 
 pytestmark = [
     # The latency of so few subjects of noise is not found in all resamples.
@@ -463,6 +462,33 @@ def test_patterns_name_their_channels_and_units(kind, label):
 # ------------------------------------------------------------- the null of a whole map
 
 
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+def test_every_result_of_a_subject_has_its_null(null):
+    volume = build.result("VolumeResult", 0, 39, null=null)
+    maxima = volume.null_max
+    ax = volume.plot_null(alpha=0.1)
+    labels = ax.get_legend_handles_labels()[1]
+    p = np.nanmin(volume.pvalues("max"))
+    assert f"observed, {rounded(np.nanmax(volume.scores))} (p = {p:.2g})" in labels
+    assert f"p ≤ 0.1 above {rounded(np.sort(maxima)[-4])}" in labels
+    heights = [patch.get_height() for patch in ax.patches]
+    assert sum(heights) == len(maxima) == 39
+
+
+def test_the_null_of_a_single_number_and_of_another_metric():
+    result = build.result(scoring=["accuracy", "roc_auc"], n_permutations=39)
+    assert result.plot_null(metric="roc_auc").get_xlabel() == (
+        "ROC AUC, maximum over positions"
+    )
+    single = result_of("DecodingResult")
+    assert single.plot_null().get_xlabel() == "Accuracy"
+    for kind in ("DecodingResult", "TimeResult"):
+        with pytest.raises(ValueError, match="n_permutations"):
+            result_of(kind, 0).plot_null()
+    with pytest.raises(ValueError, match="'alpha': 2"):
+        single.plot_null(alpha=2)
+
+
 @settings(derandomize=True, deadline=None, max_examples=100, database=None)
 @given(
     null=st.lists(st.integers(0, 12), min_size=1, max_size=60),
@@ -479,7 +505,7 @@ def test_what_is_above_the_line_is_significant(null, alpha):
 
 def test_null_of_a_map_is_of_the_largest_scores():
     result = result_of("TimeResult")
-    figure = draw_apart(plot_map_null, result, 0.05)
+    figure = draw_apart(plot_map_null, result)
     (ax,) = figure.axes
     counts = [patch.get_height() for patch in ax.patches]
     edges = [patch.get_x() for patch in ax.patches]
@@ -496,7 +522,7 @@ def test_null_of_a_map_is_of_the_largest_scores():
 
 
 def test_both_nulls_of_a_map_of_generalization_are_drawn():
-    ax = draw_apart(plot_map_null, result_of("GeneralizationResult"), 0.05).axes[0]
+    ax = draw_apart(plot_map_null, result_of("GeneralizationResult")).axes[0]
     labels = ax.get_legend_handles_labels()[1]
     assert "permuted labels" in labels
     assert "permuted labels of the training trials alone" in labels

@@ -1,23 +1,15 @@
-"""Figures that pages alone have: the null of the whole map, patterns on the head."""
+"""Figures that pages alone have: patterns on the head."""
 
 import numpy as np
 
-from ..inference.null import NullSummary
 from ..utils.checks import plural
 from ..viz.common import (
-    COLORS,
     NULL_COLOR,
     SCORE_COLOR,
-    SIGNIFICANT_COLOR,
     channel_label,
-    draw_histogram,
-    finish,
-    metric_label,
     new_figure,
 )
 from ..viz.maps import draw_topomap, why_no_topomaps
-from .html import equal_p
-from .summary import smallest_p
 from .words import capital
 
 #: Channel type -> what its unit is divided by, and what is then called.
@@ -32,47 +24,6 @@ _UNITS = {
 
 #: Patterns of so many classes are drawn at most.
 _MOST_PATTERNS = 8
-
-
-# --------------------------------------------------------------------- null hypotheses
-
-
-def plot_map_null(result, alpha):
-    """Plot the highest score of a map on the histogram of that of permuted maps."""
-    metric = result._scalars[0]
-    observed = np.nanmax(result.metrics[metric])
-    ax = new_figure((6.0, 4.0), "constrained").add_subplot()
-    permuted = "permuted labels" if len(result.classes) else "permuted values"
-    names = [permuted, "permuted labels of the training trials alone"]
-    maxima = [_largest(kept) for kept in result._kept_nulls(metric)]
-    for null, name, color in zip(maxima, names, (SCORE_COLOR, COLORS[4]), strict=False):
-        draw_histogram(ax, null, name, color)
-        bound = quantile_of(null, alpha)
-        if bound is not None:
-            style = {"lw": 1.4, "ls": "--", "color": SIGNIFICANT_COLOR}
-            ax.axvline(bound, label=f"p ≤ {alpha:g} above {bound:.3f}", **style)
-    label = f"observed, {observed:.3f}"
-    p = smallest_p(result, metric, "max")
-    label += "" if p is None else f" ({equal_p(p)})"
-    ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
-    ax.set(xlabel=f"{metric_label(metric)}, maximum over positions")
-    ax.set_ylabel("Permutations")
-    return finish(ax, result, False)
-
-
-def _largest(null):
-    """Return the largest score of every permuted map, (P,)."""
-    if isinstance(null, NullSummary):
-        return null.maximum
-    # Ignores NaN as np.nanmax does, but needs no copy of the null.
-    return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
-
-
-def quantile_of(null, alpha):
-    """Return what a score must surpass for p <= alpha; None if that is out of reach."""
-    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
-    return None if b < 0 else float(np.sort(null)[::-1][b])
 
 
 # ---------------------------------------------------------------------------- patterns

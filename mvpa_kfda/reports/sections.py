@@ -29,7 +29,7 @@ from ..viz.common import (
 )
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.patterns import part_to_draw
-from .figures import plot_channel_patterns, plot_map_null
+from .figures import plot_channel_patterns
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
@@ -138,11 +138,12 @@ def _null(result):
         return _draw(result.plot_null, _NULL_WORDS.format("the tested statistic"))
     if not result.axes or not result._scalars:
         return ""  # a single number is drawn on its null already
+    metric = result._scalars[0]
     return _draw(
-        plot_map_null,
-        _NULL_WORDS.format(f"{label_of(result, result._scalars[0])}"),
+        result.plot_null,
+        _NULL_WORDS.format(label_of(result, metric)),
         "Every permutation counts with the highest score of its map.",
-        result=result,
+        metric=metric,
         alpha=level(result),
     )
 

@@ -40,8 +40,9 @@ from ..utils.files import same_content, write_result_file
 from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
+from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
-from .kinds import record
+from .kinds import figure_method, record
 from .places import Places
 from .tables import make_dataset
 
@@ -792,6 +793,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """
         metric = self._scalar_metric(metric)
         return self._peak_of(metric, check_correction(correction))
+
+    plot_null = figure_method(plot_map_null)
 
     def _words(self):
         """Return parts of a line: best score, positions, trials, folds, draws."""
