@@ -53,6 +53,20 @@ def test_writes_result_table_and_figures(files, tmp_path, capsys):
     assert "_null.png" in text
 
 
+def test_every_correction_has_a_figure_and_a_line(files, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--method", "sign-flip", "--correction", "max", "cluster", "none"]
+    assert run("group", *files, *options, "--out", out) == 0
+    stem = "group_sign-flip"
+    endings = (".h5", ".csv", ".png", "_cluster.png", "_none.png", "_null.png")
+    assert {path.name for path in out.iterdir()} == {f"{stem}{e}" for e in endings}
+    images = [(out / f"{stem}{e}").read_bytes() for e in endings[2:5]]
+    assert len(set(images)) == 3
+    text = capsys.readouterr().out
+    for name in options[3:]:
+        assert f"correction {name!r}" in text
+
+
 def test_pattern_that_the_shell_left_alone(files, tmp_path):
     out = tmp_path / "out"
     pattern = tmp_path / "sub-*" / "result.h5"

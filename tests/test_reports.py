@@ -5,6 +5,7 @@ import io
 import re
 from dataclasses import replace
 from functools import cache
+from html import escape
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
@@ -41,10 +42,15 @@ from mvpa_kfda.reports.html import (
     worded,
 )
 from mvpa_kfda.reports.sections import SECTIONS
-from mvpa_kfda.reports.summary import HEADINGS, word_answer, word_question
+from mvpa_kfda.reports.summary import (
+    HEADINGS,
+    corrections_of,
+    word_answer,
+    word_question,
+)
 from mvpa_kfda.results.kinds import RESULTS
 from mvpa_kfda.utils.rounding import percent, rounded
-from mvpa_kfda.viz.common import draw_apart
+from mvpa_kfda.viz.common import CORRECTION_LABELS, draw_apart
 from mvpa_kfda.viz.null import plot_map_null, quantile_of
 
 pytestmark = [
@@ -152,7 +158,7 @@ def read(page, title=None):
 def read_section(result, title):
     """Read one section about a result."""
     (section,) = (each for each in SECTIONS if each.title == title)
-    return Reader(section.make(result))
+    return Reader(section.html(result, corrections_of(result)))
 
 
 def images_in(reader):
@@ -273,6 +279,49 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     assert n
     expected = f"and significant clusters hold {n} of 3 times (p ≤ 0.05, cluster"
     assert expected in word_answer(group)
+
+
+@pytest.mark.parametrize("kind", ["TimeResult", "GeneralizationResult", "regions"])
+def test_every_correction_has_a_figure_a_table_and_its_words(kind):
+    result = result_of(kind)
+    page = report(result, correction=["fdr", "max"])
+    (_, alternatives) = images_in(read(page, "Scores"))
+    n_views = len(alternatives) // 2
+    assert n_views == (3 if kind == "regions" else 1)
+    labels = ["FDR correction"] * n_views + ["max-statistic correction"] * n_views
+    for text, label in zip(alternatives, labels, strict=True):
+        assert label in text
+    assert alternatives[0] != alternatives[-1]
+    for label in labels:
+        assert f"({label})" in read(page, "Peaks").text
+    assert "FDR correction" in read(page, "In short").text
+    assert "max-statistic" not in read(page, "In short").text
+    assert "Benjamini" in read(page, "Methods").text
+    one = report(result, correction="fdr")
+    assert len(images_in(read(one, "Scores"))[1]) == n_views
+    several = report({"a": result, "b": result}, correction="fdr")
+    p = word_p(np.nanmin(result.pvalues("fdr")))
+    assert [row[3] for row in read(several, "All results").rows[1:]] == [p, p]
+
+
+def test_groups_have_a_figure_for_every_correction():
+    group = build.group(correction=["max", "fdr", "cluster"])
+    page = report(group, correction="tfce")  # which is of subjects
+    (_, alternatives) = images_in(read(page, "Scores"))
+    for text, name in zip(alternatives, group.correction, strict=True):
+        assert CORRECTION_LABELS[name] in text
+    pixels = images_in(read(page, "Scores"))[0]
+    assert not np.array_equal(pixels[0], pixels[1])
+
+
+def test_unknown_corrections_are_refused_before_anything_is_drawn(tmp_path):
+    for wrong, error in (("maximum", ValueError), (["max", 3], ValueError)):
+        with pytest.raises(error, match="'correction'"):
+            report(result_of("TimeResult"), tmp_path / "a.html", correction=wrong)
+    assert not [*tmp_path.iterdir()]
+    kept_too_little = {"mine": build.result("VolumeResult", null="max")}
+    with pytest.raises(ValueError, match="mine: .*'cluster' needs the whole null"):
+        report(kept_too_little, correction="cluster")
 
 
 def test_metrics_keep_their_capitals_within_sentences():
@@ -761,6 +810,16 @@ def test_command_writes_a_page_beside_a_result(saved, capsys):
     assert main(["report", "latency.h5"]) == 2
     assert "pass --overwrite to replace it" in capsys.readouterr().err
     assert main(["report", "latency.h5", "--overwrite"]) == 0
+
+
+def test_command_shows_the_corrections_that_it_is_given(saved):
+    result_of("TimeResult").save("time.h5")
+    assert main(["report", "time.h5", "--correction", "fdr", "max"]) == 0
+    text = (saved / "time.html").read_text("utf-8")
+    expected = report(result_of("TimeResult"), correction=["fdr", "max"])
+    alternatives = images_in(read(expected, "Scores"))[1]
+    assert len(alternatives) == 2
+    assert all(escape(each) in text for each in alternatives)
 
 
 def test_command_takes_patterns_and_names_results_by_their_files(saved, capsys):

@@ -10,6 +10,7 @@ import mne
 import numpy as np
 
 from ..group.second_level import group_inference
+from ..inference.corrections import CORRECTIONS
 from ..results.load import load_result
 from ..utils.checks import quoted
 from .analyses import ANALYSES
@@ -23,6 +24,7 @@ from .write import (
     describe_dataset,
     entity_value,
     in_place,
+    read_json,
     space_entities,
     stem_of,
 )
@@ -214,12 +216,20 @@ def _write_config(folder, level, desc, config):
     in_place(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
+def _corrections_of(path):
+    """Return the corrections that were asked for, which stand beside a result."""
+    record = read_json(path.with_suffix(".json")) or {}
+    asked = record.get("Options", {}).get("correction", ())
+    return [name for name in asked if name in CORRECTIONS] or None  # or of the group
+
+
 def _write_page(paths, page, title):
     """Write the page of some results."""
     from ..reports.page import report  # draws
 
     named = {_word_entities(path): load_result(path) for path in paths}
-    in_place(page, lambda draft: report(named, draft, title))
+    correction = _corrections_of(paths[0])
+    in_place(page, lambda draft: report(named, draft, title, correction=correction))
     return "done", str(page)
 
 

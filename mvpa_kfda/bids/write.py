@@ -116,7 +116,7 @@ def check_output(folder, *inputs):
         raise ValueError(f"OUTPUT_DIR {folder} is a file. Give a folder.")
     described = target / "dataset_description.json"
     if described.is_file():
-        content = _read_json(described)
+        content = read_json(described)
         makers = content.get("GeneratedBy") if isinstance(content, dict) else None
         makers = makers if isinstance(makers, list) else []
         names = [each.get("Name") for each in makers if isinstance(each, dict)]
@@ -164,7 +164,7 @@ def _relative(path, folder):
     ).as_posix()
 
 
-def _read_json(path):
+def read_json(path):
     """Return what a JSON file holds, None if it is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -229,7 +229,7 @@ class Output:
         self.result_path = folder / f"{stem}_decoding.h5"
         self.record_path = folder / f"{stem}_decoding.json"
         self.checkpoint = folder / f".{stem}_{self.digest}.checkpoint"
-        self._old = _read_json(self.record_path) or {}
+        self._old = read_json(self.record_path) or {}
 
     def check(self):
         """Refuse to replace a result that is not known to be of this command."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
 from ..results.kinds import RESULTS
-from ..results.latency import Latency
 from ..utils.checks import check_path
 from ..utils.files import check_folder
 from .html import STYLE, paragraph, table_html
 from .sections import SECTIONS
-from .summary import heading, smallest_p, word_answer
+from .summary import corrections_of, heading, smallest_p, word_answer
 
 if TYPE_CHECKING:
     import mne
@@ -32,6 +32,7 @@ def report(
     fname: str | PathLike[str] | None = None,
     title: str | None = None,
     *,
+    correction: CorrectionNames | None = None,
     overwrite: bool = False,
 ) -> mne.Report:
     """Make a page about one or several results, which can be sent to anyone.
@@ -51,6 +52,11 @@ def report(
         The file to write, which ends in .html; None writes none.
     title : str or None
         The title of the page; None takes what the analysis is called.
+    correction : str, sequence of str, or None
+        Corrections of the p-values in figures, tables and words about the maps of
+        single subjects, as in their `pvalues`: several have a figure and a table each,
+        the first one is in the words. None takes "max". Groups and comparisons are
+        shown with all that they were tested with.
     overwrite : bool
         Replace an existing file.
 
@@ -64,7 +70,9 @@ def report(
     TypeError
         If something is not a result, or the title no text.
     ValueError
-        If there are no results, or if the name of the file does not end in .html.
+        If there are no results, if a correction is not known or needs more of the
+        permutations than a result has kept, or if the name of the file does not end in
+        .html.
     FileExistsError
         If the file exists and `overwrite` is false.
     FileNotFoundError
@@ -80,15 +88,20 @@ def report(
     """
     named = _by_name(results)
     title = _check_title(title, named)
+    if correction is not None:
+        correction = _check_correction(correction, named)
     if fname is not None:
         check_page(check_path(fname, "fname"), overwrite)
     page = _new_page(title)
     if len(named) > 1:
-        html = paragraph(f"{len(named)} results.") + table_html(_overview(named))
+        html = paragraph(f"{len(named)} results.") + table_html(
+            _overview(named, correction)
+        )
         _add(page, html, "All results", "summary")
     for name, result in named.items():
+        corrections = corrections_of(result, correction)
         for section in SECTIONS:
-            html = section.make(result)
+            html = section.html(result, corrections)
             if html:
                 own = None if len(named) == 1 else _identifier(name)
                 _add(page, html, section.title, section.tag, own)
@@ -139,6 +152,18 @@ def _check_title(title, named):
     return title
 
 
+def _check_correction(correction, named):
+    """Return the corrections that are asked for, which all results must have."""
+    correction = tuple(known_corrections(correction, "correction"))
+    for name, result in named.items():
+        for each in corrections_of(result, correction):
+            try:
+                result._p_for_plot(each, result._scalars[0])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return correction
+
+
 def check_page(path, overwrite):
     """Refuse a file that cannot be written, before anything is drawn."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
@@ -173,15 +198,15 @@ def _identifier(name):
     return f"Result {name}" if re.match(r"[^A-Za-z]", name) else name
 
 
-def _overview(named):
+def _overview(named, asked):
     """Return a table with a row for every result."""
     rows = []
     for name, result in named.items():
-        p = np.nan
-        if not isinstance(result, Latency) and result._has_p:
-            correction = result._usual_correction if result.axes else "none"
-            p = smallest_p(result, result._scalars[0], correction)
+        p, corrections = np.nan, corrections_of(result, asked)
+        if corrections:
+            p = smallest_p(result, result._scalars[0], corrections[0])
         row = {"result": name, "analysis": heading(result)}
-        row |= {"what was found": word_answer(result), "p": np.nan if p is None else p}
+        row["what was found"] = word_answer(result, *corrections[:1])
+        row["p"] = np.nan if p is None else p
         rows.append(row | {"warnings": len(result.warnings)})
     return pd.DataFrame(rows)

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,7 +49,15 @@ class Section:
     #: What it is filtered by, a word.
     tag: str
     #: Result -> HTML, "" without anything to show.
-    make: Callable[[Any], str]
+    make: Callable[..., str]
+    #: Whether that also takes the corrections whose p-values are shown, a tuple.
+    by_correction: bool = False
+
+    def html(self, result, corrections):
+        """Return what the section has of a result."""
+        return (
+            self.make(result, corrections) if self.by_correction else self.make(result)
+        )
 
 
 def _draw(plot, alternative, caption="", **options):
@@ -68,9 +75,10 @@ def _draw(plot, alternative, caption="", **options):
 # ------------------------------------------------------------- what was asked, found
 
 
-def _summary(result):
+def _summary(result, corrections):
     """Return what was asked and what was found."""
-    return paragraph(word_question(result)) + paragraph(word_answer(result), "lead")
+    answer = word_answer(result, *corrections[:1])
+    return paragraph(word_question(result)) + paragraph(answer, "lead")
 
 
 def _warnings(result):
@@ -81,23 +89,24 @@ def _warnings(result):
 # ----------------------------------------------------------------------------- figures
 
 
-def _scores(result):
-    """Return the figures of the scores."""
+def _scores(result, corrections):
+    """Return the figures of the scores, for every correction."""
     if not isinstance(result, Latency):
         if not has_scores(result) or not (result.axes or result._has_p):
             return ""  # or a number without permutations: there is nothing to draw
-    answer = word_answer(result)
     views = {None: ""}
     if getattr(result, "geometry", None) is not None:
         views = _brain_views(result)
-    return "".join(
-        _draw(
-            result.plot,
-            f"{heading(result)}{view and f', {view}'}. {answer}",
-            **({} if kind is None else {"kind": kind}),
-        )
-        for kind, view in views.items()
-    )
+    found = []
+    for name in corrections or (None,):
+        answer, options = word_answer(result, name), {}
+        if name is not None and result.axes:
+            options["correction"] = name
+        for kind, view in views.items():
+            options |= {} if kind is None else {"kind": kind}
+            alternative = f"{heading(result)}{view and f', {view}'}. {answer}"
+            found.append(_draw(result.plot, alternative, **options))
+    return "".join(found)
 
 
 def _brain_views(result):
@@ -235,7 +244,7 @@ def _penalty(result):
 # ------------------------------------------------------------------------------ tables
 
 
-def _peaks(result):
+def _peaks(result, corrections):
     """Return the highest scores, and the peaks or clusters of what is significant."""
     if isinstance(result, Latency):
         names = {"low": "from (s)", "high": "to (s)", "without": "resamples without"}
@@ -245,27 +254,33 @@ def _peaks(result):
     if not has_scores(result):
         return ""
     kind = "largest difference" if result._is_difference else "highest score"
-    html = paragraph(f"The {kind} of the map.") + table_html(_best_of_metrics(result))
-    if not result._has_p:
-        return html
+    html = [paragraph(f"The {kind} of the map.")]
+    html.append(table_html(_best_of_metrics(result, *corrections[:1])))
+    html += [_tested(result, correction) for correction in corrections]
+    return "".join(html)
+
+
+def _tested(result, correction):
+    """Return the peaks or clusters of what is significant under a correction."""
     try:
-        table, what = _significant(result)
+        table, what = _significant(result, correction)
     except ValueError as error:  # a score of the permutations is NaN, for example
-        return html + paragraph(f"Nothing was tested: {error}", "warning")
+        return paragraph(f"Nothing was tested: {error}", "warning")
+    test = CORRECTION_LABELS[correction]
     if table.empty:
-        return html + paragraph(f"No {position_noun(result)} is significant.")
-    test = CORRECTION_LABELS[result._usual_correction]
-    return html + paragraph(f"{what} ({test}).") + table_html(table)
+        return paragraph(f"No {position_noun(result)} is significant ({test}).")
+    return paragraph(f"{what} ({test}).") + table_html(table)
 
 
-def _best_of_metrics(result):
+def _best_of_metrics(result, correction=None):
     """Return a table with the highest score of every metric, and where it is."""
+    correction = correction or result._usual_correction
     of_one = isinstance(result, TestedMap)
     rows = []
     for name in [result.metric] if of_one else result._scalars:
-        correction, chance = result._usual_correction, result.chances[name]
-        options = {"correction": correction} if of_one else {"metric": name}
-        peak = result.peak(**options)
+        chance = result.chances[name]
+        options = {} if of_one else {"metric": name}
+        peak = result.peak(correction, **options)
         place = {key: value for key, value in peak.items() if not _is_value(key, name)}
         p = {key: value for key, value in peak.items() if _is_p(key)}
         best = {"metric": label_of(result, name), "score": peak[name], "chance": chance}
@@ -285,9 +300,9 @@ def _is_value(column, metric):
     return _is_p(column) or column == metric
 
 
-def _significant(result):
+def _significant(result, correction):
     """Return the table of peaks in a brain, or else of clusters, and what it is of."""
-    correction, alpha = result._usual_correction, level(result)
+    alpha = level(result)
     if hasattr(result, "peaks") and result.geometry is not None:
         noun = plural(position_noun(result))
         what = f"Peaks of the {noun} with p ≤ {alpha:g}"
@@ -340,11 +355,16 @@ def _design(result):
     )
 
 
-def _methods(result):
+def _methods(result, corrections):
     """Return the paragraphs for a paper, and what they cite."""
-    text, _, references = methods_text(result).partition("\n\nReferences\n\n")
+    options = {}
+    if corrections and result.axes:
+        options["correction"] = corrections[0]
+    text, _, references = methods_text(result, **options).partition(
+        "\n\nReferences\n\n"
+    )
     cited = folded("References", _paragraphs(references))
-    bibtex = f"<pre>{escape(methods_text(result, style='bibtex'))}</pre>"
+    bibtex = f"<pre>{escape(methods_text(result, style='bibtex', **options))}</pre>"
     return _paragraphs(text) + cited + folded("BibTeX", bibtex)
 
 
@@ -375,18 +395,18 @@ def _flat(parameters, before=""):
 
 #: The sections of a page, in their order.
 SECTIONS = (
-    Section("In short", "summary", _summary),
+    Section("In short", "summary", _summary, by_correction=True),
     Section("Warnings of the run", "warnings", _warnings),
-    Section("Scores", "scores", _scores),
+    Section("Scores", "scores", _scores, by_correction=True),
     Section("Statistic", "scores", _maps),
     Section("Null distribution", "inference", _null),
-    Section("Peaks", "inference", _peaks),
+    Section("Peaks", "inference", _peaks, by_correction=True),
     Section("Subjects", "scores", _subjects),
     Section("Predictions", "predictions", _trials),
     Section("Confusion", "predictions", _confusion),
     Section("Activation patterns", "patterns", _patterns),
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
-    Section("Methods", "methods", _methods),
+    Section("Methods", "methods", _methods, by_correction=True),
     Section("Parameters and versions", "methods", _details),
 )

@@ -68,6 +68,19 @@ def level(result):
     return getattr(result, "alpha", ALPHA)
 
 
+def corrections_of(result, asked=None):
+    """Return the corrections whose p-values are shown of a result, the first one first.
+
+    Those that a group was tested with; of a subject those that are asked for, a list,
+    and none of a result without p-values.
+    """
+    if not getattr(result, "_has_p", False):
+        return ()
+    if not result.axes:
+        return ("none",)
+    return getattr(result, "correction", None) or asked or (result._usual_correction,)
+
+
 # ------------------------------------------------------------------ what was asked
 
 
@@ -136,34 +149,34 @@ def _(result: Latency):
 
 
 @singledispatch
-def word_answer(result):
-    """Word what an analysis found."""
+def word_answer(result, correction=None):
+    """Word what an analysis found, with p-values under a correction."""
     raise TypeError(f"There is no answer for a {type(result).__name__}.")
 
 
 @word_answer.register
-def _(result: SubjectResult):
+def _(result: SubjectResult, correction=None):
     if not result._scalars:
         return "The metrics are tables, which have no highest value and no p-value."
     if not has_scores(result):
         return "Nothing could be decoded."
     metric = result._scalars[0]
     what = f"{metric_label(metric)} is"
-    return f"{what} {_found(result, metric, _above(result))}."
+    return f"{what} {_found(result, metric, _above(result), correction)}."
 
 
 @word_answer.register
-def _(result: TestedMap):
+def _(result: TestedMap, correction=None):
     label, metric = score_in_text(result), result.metric
     what = f"Mean {label} is" if result._has_subjects else f"{capital(label)} is"
     if result._is_difference:
         what = f"The difference in {label} is"
-    words = f"{what} {_found(result, metric, 'significant')}"
+    words = f"{what} {_found(result, metric, 'significant', correction)}"
     return f"{words}{_bound(result)}."
 
 
 @word_answer.register
-def _(result: Latency):
+def _(result: Latency, correction=None):
     words = []
     for which in ("onset", "peak"):
         time, (low, high) = getattr(result, which), getattr(result, f"{which}_interval")
@@ -177,21 +190,22 @@ def _(result: Latency):
     return f"{capital(' and '.join(words))}."
 
 
-def _found(result, metric, significant):
+def _found(result, metric, significant, correction):
     """Word the highest score of a map, and where it is significant."""
     best = result._worded_peak(metric)
     if not result.axes:
         p = result._has_p and smallest_p(result, metric, "none")
         return f"{best}, {equal_p(p)}" if result._has_p and p is not None else best
     most = "largest" if result._is_difference else "highest"
-    return f"{most} with {best}, {_where_significant(result, metric, significant)}"
+    where = _where_significant(result, metric, significant, correction)
+    return f"{most} with {best}, {where}"
 
 
-def _where_significant(result, metric, significant):
+def _where_significant(result, metric, significant, correction):
     """Word at how many positions a map is significant, and the smallest p-value."""
     if not result._has_p:
         return "and was not tested, as there are no permutations"
-    correction, alpha = result._usual_correction, level(result)
+    correction, alpha = correction or result._usual_correction, level(result)
     try:
         p = np.asarray(result._p_for_plot(correction, metric))
     except ValueError:  # a score of the permutations is NaN, for example
