@@ -239,7 +239,7 @@ def test_colors_are_white_at_chance_and_their_scale_is_said(c, separation):
     assert shade(ax, 0)[2] > shade(ax, 0)[0]  # blue
     bar = ax.images[0].colorbar.ax
     assert bar.get_ylabel().startswith("Share of the true class")
-    assert f"chance ({1 / c:.3g})" in bar.get_ylabel()
+    assert f"chance, {1 / c:.3g}" in bar.get_ylabel()
     (chance,) = (x for x in bar.lines if x.get_label().startswith("chance"))
     assert_allclose(chance.get_ydata(), 1 / c, rtol=1e-12)
 

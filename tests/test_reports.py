@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import webbrowser
 from dataclasses import replace
 from functools import cache
 from html import escape
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import recall_score
 
 import build
+import mvpa_kfda
 from mvpa_kfda import (
     compare,
     decode_arrays,
@@ -281,7 +283,7 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     assert expected in word_answer(group)
 
 
-@pytest.mark.parametrize("kind", ["TimeResult", "GeneralizationResult", "regions"])
+@pytest.mark.parametrize("kind", ["TimeResult", "regions"])
 def test_every_correction_has_a_figure_a_table_and_its_words(kind):
     result = result_of(kind)
     page = report(result, correction=["fdr", "max"])
@@ -320,7 +322,7 @@ def test_unknown_corrections_are_refused_before_anything_is_drawn(tmp_path):
             report(result_of("TimeResult"), tmp_path / "a.html", correction=wrong)
     assert not [*tmp_path.iterdir()]
     kept_too_little = {"mine": build.result("VolumeResult", null="max")}
-    with pytest.raises(ValueError, match="mine: .*'cluster' needs the whole null"):
+    with pytest.raises(ValueError, match=r"mine: .*'cluster' needs the whole null"):
         report(kept_too_little, correction="cluster")
 
 
@@ -621,6 +623,9 @@ def test_columns_are_named():
         "p_majority_max": "p (majority, max)",
         "cluster_size_mm3": "Cluster size (mm³)",
         "train_time": "Training time (s)",
+        "kappa": "Cohen's kappa",
+        "f1_macro": "F1 (macro)",
+        "mcc": "MCC",
     }
     assert {name: column_label(name) for name in names} == names
 
@@ -658,6 +663,28 @@ def test_page_asks_no_host_for_anything(kind, tmp_path):
 
 
 HOSTILE = ["<b>x</b>", '"&<script>alert(1)</script>', "$\\frac$"]
+
+
+def test_pages_say_who_made_them(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open_new_tab", opened.append)
+    page = report(result_of("TimeResult"), tmp_path / "page.html")
+    assert isinstance(page, mne.Report)
+    page.add_html("<footer>mine</footer> stays", title="Added")
+    page.save(tmp_path / "again.html")
+    assert opened == [(tmp_path / "again.html").resolve().as_uri()]
+    for name in ("page.html", "again.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert not re.search(r'alt="MNE"|mne\.tools|class="[^"]*fixed-bottom', text)
+        *_, foot = text.split("<footer")
+        assert f"mvpa_kfda {mvpa_kfda.__version__}" in foot
+        assert foot.rstrip().endswith("</html>")
+        reader = Reader(text)
+        assert reader.texts.count("MNE-Python") == 0
+        assert reader.inside == []  # all that was opened is closed
+    assert "<footer>mine</footer> stays" in text
+    page.save(tmp_path / "page.html", overwrite=True, open_browser=False)
+    assert len(opened) == 1
 
 
 def test_names_from_data_are_text():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import build
-from mvpa_kfda import TimeResult, cross_validate
+from mvpa_kfda import TimeResult, cross_validate, methods_text
 from mvpa_kfda.reports.html import SCORES, table_html, worded
 from mvpa_kfda.reports.summary import word_answer
 from mvpa_kfda.reports.words import number, p_words
@@ -62,6 +62,21 @@ def test_all_that_shows_a_score_rounds_it_alike():
     assert any(label.startswith("observed, 0.813") for label in labels)
     over_time = {"times": np.arange(2.0), "scores": np.full(2, 13 / 16)}
     assert "peak 0.813" in repr(thirteen_of_16(TimeResult, **over_time))
+
+
+def test_papers_round_scores_alike():
+    result = cross_validate(*sixteen(), cv=4, n_permutations=19, random_state=0)
+    assert result.scores == 13 / 16
+    text = methods_text(result)
+    assert "The accuracy was 0.813 " in text
+
+
+def sixteen():
+    """Return data of 16 trials, of which 13 are predicted rightly."""
+    y = np.tile(["a", "b"], 8)
+    X = np.where(y == "a", 1.0, -1.0)
+    X[:3] *= -1
+    return X[:, np.newaxis], y
 
 
 def test_tables_and_methods_round_alike():

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from ..utils.rounding import nearest, rounded
+from ..viz.common import metric_label
 
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
 _DPI = 144
@@ -65,6 +66,9 @@ STYLE = """
 .mvpa summary { cursor: pointer; margin-bottom: .5rem; }
 .accordion-header .badge { display: none; }
 #top-bar .fs-3 { overflow-wrap: anywhere; }
+#container { padding-bottom: 1rem; }
+footer.mvpa-foot { margin: .75rem 0 1rem 16.67%; padding: 0 1rem; color: #555;
+  font-size: .85rem; }
 @media (max-width: 767px) {
   #toc, #filter-by-tags-dropdown-menu { display: none; }
   #content { width: 100%; margin-left: 0; padding: 0; }
@@ -73,6 +77,7 @@ STYLE = """
   .accordion-body { padding: .75rem .5rem; }
   .mvpa tbody th { white-space: normal; }
   .mvpa td.long { min-width: 15rem; }
+  footer.mvpa-foot { margin-left: 0; }
 }
 """
 
@@ -146,8 +151,7 @@ def column_label(name):
     if name.startswith("p_"):
         words = name.removeprefix("p_").replace("majority_", "majority, ")
         return f"p ({words.replace('_', '-')})"
-    words = name.replace("_", " ")
-    return _COLUMNS.get(name, words[:1].upper() + words[1:])
+    return _COLUMNS.get(name) or metric_label(name)  # other names are words, too
 
 
 def _cell(name, value):

@@ -16,15 +16,12 @@ from ..results.base import Result
 from ..results.kinds import RESULTS
 from ..utils.checks import check_path
 from ..utils.files import check_folder
-from .html import STYLE, paragraph, table_html
+from .html import paragraph, table_html
 from .sections import SECTIONS
 from .summary import corrections_of, heading, smallest_p, word_answer
 
 if TYPE_CHECKING:
     import mne
-
-#: What lets phones show a page at their own width.
-_FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=1">'
 
 
 def report(
@@ -92,7 +89,9 @@ def report(
         correction = _check_correction(correction, named)
     if fname is not None:
         check_page(check_path(fname, "fname"), overwrite)
-    page = _new_page(title)
+    from .frame import Page  # MNE-Python is slow to import
+
+    page = Page(title)
     if len(named) > 1:
         html = paragraph(f"{len(named)} results.") + table_html(
             _overview(named, correction)
@@ -174,16 +173,6 @@ def check_page(path, overwrite):
             f"{path} exists already; pass overwrite=True to replace it, or choose "
             "another name."
         )
-
-
-def _new_page(title):
-    """Return an empty page."""
-    from mne import Report
-
-    page = Report(title=title, image_format="png", verbose="error")
-    page.include += _FOR_PHONES
-    page.add_custom_css(STYLE)
-    return page
 
 
 def _add(page, html, title, tag, section=None):

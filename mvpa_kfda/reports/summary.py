@@ -74,7 +74,7 @@ def corrections_of(result, asked=None):
     Those that a group was tested with; of a subject those that are asked for, a list,
     and none of a result without p-values.
     """
-    if not getattr(result, "_has_p", False):
+    if not getattr(result, "_has_p", False) or not result._scalars:
         return ()
     if not result.axes:
         return ("none",)

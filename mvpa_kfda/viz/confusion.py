@@ -557,7 +557,7 @@ def _add_scale(ax, image, chance):
     label = "Share of the true class"
     if low <= chance <= high:
         draw_chance(bar.ax, chance)
-        label += f"\n(dashed: {bar.ax.get_legend_handles_labels()[1][0]})"
+        label += f"\n(dashed: chance, {chance:.3g})"
     bar.set_label(label, fontsize=10 * scale)
     bar.ax.tick_params(labelsize=10 * scale)
     bar.outline.set_visible(False)
