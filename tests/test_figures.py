@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 import build
-from mvpa_kfda import DecodingResult, TimeResult
+from mvpa_kfda import DecodingResult, TimeResult, check_design
 from mvpa_kfda.viz.common import short_name, short_names
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
@@ -148,6 +148,18 @@ def test_one_of_four_axes_is_a_figure_and_not_a_legend(kind, name):
             assert legend.get_window_extent().height < 0.3 * cell
             assert figure.bbox.padded(1).containsx(legend.get_window_extent().x0)
             assert figure.bbox.padded(1).containsx(legend.get_window_extent().x1)
+
+
+def test_designs_of_many_classes_with_long_names_fit():
+    y = [f"the category of objects {k}" for k in range(12)] * 5
+    design = check_design(y, np.repeat(np.arange(5), 12))
+    figure = design.plot()
+    figure.draw_without_rendering()
+    (drawn,) = legends(figure)
+    box = drawn.get_window_extent()
+    assert figure.bbox.padded(1).fully_containsx(box.x1)
+    assert all(ax.bbox.y0 > box.y1 and ax.bbox.height > 40 for ax in figure.axes)
+    assert not legends(design.plot(legend=False))
 
 
 @pytest.mark.parametrize("n_permutations", [1, 2, 4, 8, 2000])

@@ -587,7 +587,7 @@ def add_legend(ax, handles=None, columns=2):
     _fit_legend(ax.legend, entries, room, columns, **below, **style)
 
 
-def add_figure_legend(figure, handles=None, loc="outside lower center"):
+def add_figure_legend(figure, handles=None, loc="outside lower center", columns=2):
     """Add one legend of all Axes, or of handles, below them."""
     if handles is None:
         handles = [
@@ -596,7 +596,8 @@ def add_figure_legend(figure, handles=None, loc="outside lower center"):
     entries = {}
     for handle in handles:  # the onset, for example, is in several Axes
         entries.setdefault(handle.get_label(), [handle])
-    _fit_legend(figure.legend, entries, 0.95 * figure.get_figwidth(), loc=loc, **LEGEND)
+    room = 0.95 * figure.get_figwidth()
+    _fit_legend(figure.legend, entries, room, columns, loc=loc, **LEGEND)
 
 
 def word_scale(ax):

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import COLORS, maybe_show, new_figure, short_name, short_names
+from .common import (
+    COLORS,
+    add_figure_legend,
+    maybe_show,
+    new_figure,
+    short_name,
+    short_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +44,8 @@ _DENSITY = 11.5
 _TRIALS, _COLUMN, _NARROWEST, _WIDEST = 5.0, 0.15, 0.75, 2.2
 _TRIAL, _FEW_TRIALS = 0.3, 2.5
 _ROW, _LOWEST, _HIGHEST = 0.19, 0.9, 6.0
+#: Inches of a legend that there are in any case.
+_LEGEND = 0.5
 
 
 def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
@@ -94,8 +103,11 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
     _add_words(figure, design)
     if handles and legend:
         columns = max(1, int(figure.get_figwidth() / 1.7))
-        style = {"frameon": False, "fontsize": "small", "ncols": columns}
-        figure.legend(handles=handles, loc="outside lower center", **style)
+        add_figure_legend(figure, handles, columns=columns)
+        (drawn,) = figure.legends
+        lines = drawn.get_window_extent().height / figure.dpi - _LEGEND
+        if lines > 0:  # of many classes, or of long names
+            figure.set_figheight(figure.get_figheight() + lines)
     return maybe_show(figure, show)
 
 
