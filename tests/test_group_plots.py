@@ -666,7 +666,7 @@ def test_brains_are_cut_at_the_best_of_equal_bounds():
     bound[[3, 40]], bound[50] = 0.4, 0.2
     result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
     drawn = SimpleNamespace(metric="gamma_0", values=bound, marked=None)
-    found = brains._cuts(result, drawn, "ortho", None)
+    found = brains.choose_cuts(result, drawn, "ortho", None)
     assert_allclose(found, space.points[40], rtol=0, atol=0)
 
 

@@ -317,7 +317,7 @@ def test_surface_without_significance_has_no_outline():
 
 
 def test_folds_are_darker_than_crowns():
-    shade = brains._shading(surface_space(), "left", None)
+    shade = brains.shading_of(surface_space(), "left", None)
     height = surface_space().coordinates["left"][:, 0]
     inner = np.zeros((9, 8), bool)
     inner[1:-1, 1:-1] = True
@@ -331,9 +331,9 @@ def test_folds_are_darker_than_crowns():
         {"left": np.ones(fsaverage.n_vertices)},
     )
     depth = datasets.load_fsaverage_data("fsaverage5", data_type="sulcal")
-    shade = brains._shading(mesh, "left", None)
+    shade = brains.shading_of(mesh, "left", None)
     assert np.corrcoef(shade, depth.data.parts["left"].ravel())[0, 1] > 0.3
-    assert_array_equal(brains._shading(mesh, "left", depth), depth.data.parts["left"])
+    assert_array_equal(brains.shading_of(mesh, "left", depth), depth.data.parts["left"])
 
 
 # ------------------------------------------------------------------ regions, features

@@ -8,7 +8,7 @@ from pathlib import Path
 import mne
 
 from .. import __version__
-from .html import STYLE
+from .html import SCRIPT, STYLE
 
 #: What lets phones show a page at their own width.
 _FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -33,6 +33,7 @@ class Page(mne.Report):
         super().__init__(title=title, image_format="png", verbose="error")
         self.include += _FOR_PHONES
         self.add_custom_css(STYLE)
+        self.add_custom_js(SCRIPT)
 
     def save(
         self, fname=None, open_browser=True, overwrite=False, sort_content=False, **more
@@ -50,11 +51,9 @@ class Page(mne.Report):
 
 def framed(html):
     """Return a page of MNE-Python with our own head and foot."""
-    head, body, rest = html.partition("<body")
-    rest = _LOGO.sub("", rest, count=1)
-    content, _, foot = rest.rpartition("<footer>")
+    content, _, foot = _LOGO.sub("", html, count=1).rpartition("<footer>")
     end = foot.partition("</footer>")[2]
     made = f"Made on {time.strftime('%Y-%m-%d %H:%M')} with mvpa_kfda {__version__}."
     words = f"{made} Page layout by MNE-Python {mne.__version__}."
     foot = f'<footer class="mvpa-foot">{words}</footer>'
-    return f"{head}{body}{content}{foot}{end}"
+    return f"{content}{foot}{end}"

@@ -23,6 +23,9 @@ from .summary import corrections_of, heading, smallest_p, word_answer
 if TYPE_CHECKING:
     import mne
 
+#: Results whose interactive views a page has, at most.
+_MOST_LARGE = 4
+
 
 def report(
     results: Result | Sequence[Result] | Mapping[str, Result],
@@ -92,14 +95,20 @@ def report(
     from .frame import Page  # MNE-Python is slow to import
 
     page = Page(title)
+    sections = [x for x in SECTIONS if len(named) <= _MOST_LARGE or not x.is_large]
     if len(named) > 1:
-        html = paragraph(f"{len(named)} results.") + table_html(
-            _overview(named, correction)
-        )
+        words = f"{len(named)} results."
+        in_brains = (getattr(x, "geometry", None) is not None for x in named.values())
+        if len(sections) < len(SECTIONS) and any(in_brains):
+            words += (
+                f" Interactive views are left out of pages about more than "
+                f"{_MOST_LARGE} results; result.view() makes them."
+            )
+        html = paragraph(words) + table_html(_overview(named, correction))
         _add(page, html, "All results", "summary")
     for name, result in named.items():
         corrections = corrections_of(result, correction)
-        for section in SECTIONS:
+        for section in sections:
             html = section.html(result, corrections)
             if html:
                 own = None if len(named) == 1 else _identifier(name)

@@ -27,9 +27,10 @@ from ..viz.common import (
     names_of_two,
 )
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
+from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
 from .figures import plot_channel_patterns
-from .html import facts_html, figure_html, folded, paragraph, table_html
+from .html import facts_html, figure_html, folded, paragraph, table_html, view_html
 from .methods import methods_text
 from .summary import (
     has_scores,
@@ -52,6 +53,8 @@ class Section:
     make: Callable[..., str]
     #: Whether that also takes the corrections whose p-values are shown, a tuple.
     by_correction: bool = False
+    #: Whether it is left out of pages about many results.
+    is_large: bool = False
 
     def html(self, result, corrections):
         """Return what the section has of a result."""
@@ -107,6 +110,21 @@ def _scores(result, corrections):
             alternative = f"{heading(result)}{view and f', {view}'}. {answer}"
             found.append(_draw(result.plot, alternative, **options))
     return "".join(found)
+
+
+def _view(result):
+    """Return an interactive view of the scores in a brain, if there is one."""
+    space = getattr(result, "geometry", None)
+    if space is None or not views_of(space) or not has_scores(result):
+        return ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of many views in one process
+            return view_html(result.view())
+    except ImportError as error:  # of plotly
+        return paragraph(f"{error}")
+    except Exception as error:  # of nilearn: all else is worth showing
+        return paragraph(f"There is no interactive view: {error}", "warning")
 
 
 def _brain_views(result):
@@ -398,6 +416,7 @@ SECTIONS = (
     Section("In short", "summary", _summary, by_correction=True),
     Section("Warnings of the run", "warnings", _warnings),
     Section("Scores", "scores", _scores, by_correction=True),
+    Section("Interactive view", "scores", _view, is_large=True),
     Section("Statistic", "scores", _maps),
     Section("Null distribution", "inference", _null),
     Section("Peaks", "inference", _peaks, by_correction=True),

@@ -138,7 +138,7 @@ def plot_volume(
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
-            drawn = _on_part(result, picture, kind)
+            drawn = on_part(result, picture, kind)
             try:
                 figure = BRAINS[kind](*drawn, views, cut_coords, bg_img)
             except (TypeError, RecursionError) as error:  # of what nilearn was given
@@ -184,7 +184,7 @@ class _Part:
         return self.scores.shape
 
 
-def _on_part(result, picture, kind):
+def on_part(result, picture, kind):
     """Return the surfaces or the voxels of a CIFTI file, and what is drawn there."""
     space = result.geometry
     if space.base.kind != "grayordinates":
@@ -257,7 +257,9 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     if views is None:
         views = flat or "ortho"
     if cut_coords is None:
-        cut_coords = _cuts(result, picture, views, volume if views == flat else None)
+        cut_coords = choose_cuts(
+            result, picture, views, volume if views == flat else None
+        )
     row = views in ("x", "y", "z") and not flat
     figure = new_figure((8.5, 2.6 if row else 3.8))
     display = plot_anat(
@@ -330,7 +332,7 @@ def _overlay(display, space, picture, values, fade=True):
         threshold=nothing / 2,
         vmin=low - zero,
         vmax=high - zero,
-        cmap=_fading(picture) if fade else picture.cmap,
+        cmap=fading(picture) if fade else picture.cmap,
         resampling_interpolation="nearest",
     )
 
@@ -339,7 +341,7 @@ def _overlay(display, space, picture, values, fade=True):
 _OPAQUE = 0.5
 
 
-def _fading(picture):
+def fading(picture):
     """Return the colors, the more transparent the closer they are to chance."""
     from matplotlib.colors import ListedColormap
 
@@ -359,7 +361,7 @@ def flat_axis(volume):
     return None
 
 
-def _cuts(result, picture, views, flat_volume):
+def choose_cuts(result, picture, views, flat_volume):
     """Return where to cut: at the only slice, or through the highest scores."""
     from nilearn.plotting import find_cut_slices
 
@@ -444,7 +446,7 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     marks = np.zeros(result.shape) if picture.marked is None else picture.marked
     marks = space.to_img(marks.astype(np.int32), dtype=np.int32).data.parts
     colors = {"vmin": picture.norm.vmin, "vmax": picture.norm.vmax}
-    colors["cmap"] = _fading(picture)
+    colors["cmap"] = fading(picture)
     figure = new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
     left, bottom, width, height = _BRAINS
     width, height = width / len(parts), height / len(views)
@@ -479,7 +481,7 @@ def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
     plot_surf(
         mesh,
         values,
-        bg_map=_shading(surface, part, bg_img),
+        bg_map=shading_of(surface, part, bg_img),
         hemi=part,
         view=view,
         colorbar=False,
@@ -504,7 +506,7 @@ def _outline_vertices(ax, mesh, part, marks):
         )
 
 
-def _shading(surface, part, bg_img):
+def shading_of(surface, part, bg_img):
     """Return the gray behind the scores, (n_vertices,): folds, or what was given."""
     if bg_img is not None:
         return bg_img.data.parts[part]
