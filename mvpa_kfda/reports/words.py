@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from ..utils.checks import counted
-from ..utils.rounding import nearest, rounded, significant
+from ..utils.rounding import nearest, rounded, to_digits
 from .citations import name
 
 _CALL = re.compile(r"(?s)(\w+)\((.*)\)(?:\.repeated\(\d+\))?")
@@ -57,7 +57,7 @@ def capital(text):
 def number(value, digits=3):
     """Word a number with some significant digits, and never as 1e-05."""
     value = float(value)
-    value = significant(value, digits) if abs(value) < 10**digits else value
+    value = to_digits(value, digits) if abs(value) < 10**digits else value
     if value and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
         return f"{float(mantissa):g} \N{MULTIPLICATION SIGN} 10^{int(power)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -22,22 +21,21 @@ from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
 from ..utils.rounding import rounded
 from ..viz.group import plot_group, plot_null_max
-from ..viz.interactive import view_map
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
 from .sources import make_source_estimate
+from .views import ViewMixin
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
     from mne import Info
     from pandas import DataFrame
 
 
 @record
-class TestedMap(ScoreMap):
+class TestedMap(ViewMixin, ScoreMap):
     """A map of scores and of their p-values, which no longer needs a null.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
@@ -400,63 +398,6 @@ class TestedMap(ScoreMap):
             return name, self.metrics[name]
         p = np.asarray(self.pvalues(correction, **options))
         return name, map_of_p(name, p, self.n_permutations)
-
-    def view(
-        self,
-        name: str | None = None,
-        *,
-        correction: CorrectionName | None = None,
-        alpha: float | None = None,
-        min_score: float | None = None,
-        kind: Literal["stat_map", "surface"] | None = None,
-        hemi: Literal["left", "right", "both"] = "both",
-        cut_coords: Sequence[float] | None = None,
-        bg_img: Any = None,
-        vlim: tuple[float, float] | None = None,
-        cmap: str | Colormap | None = None,
-        **options: Any,
-    ) -> Any:
-        """View a map in the brain interactively.
-
-        Parameters
-        ----------
-        name : str or None
-            What is shown, as in `to_img`; None: the scores.
-        correction : str or None
-            Correction of the p-values, as in `pvalues`.
-        alpha : float or None
-            Show positions with p <= alpha only; None shows all of them.
-        min_score : float or None
-            Show positions that score at least as much, in place of p <= alpha.
-        kind, hemi, cut_coords, bg_img, vlim, cmap
-            As in `VolumeResult.view`.
-        **options
-            What else `pvalues` takes, for a map of p-values: of a prevalence test its
-            `null`.
-
-        Returns
-        -------
-        view : nilearn.plotting.html_stat_map.StatMapView or SurfaceView
-            It shows itself in a notebook; ``.open_in_browser()`` opens it, and
-            ``.save_as_html("view.html")`` writes a page that needs no network.
-
-        Raises
-        ------
-        ValueError
-            As `to_img`, and if an argument is not valid.
-        ImportError
-            Of a surface, if plotly is not installed.
-        """
-        if self.geometry is None:
-            raise ValueError(
-                f"There is no view of {self.places.describe()}. Views are for results "
-                "of searchlights and regions; use plot()."
-            )
-        name, values = self._map_of(name, correction, options)
-        tested = {"correction": self._correction(correction), "alpha": alpha}
-        look = {"kind": kind, "hemi": hemi, "cut_coords": cut_coords}
-        look |= {"bg_img": bg_img, "vlim": vlim, "cmap": cmap, "min_score": min_score}
-        return view_map(self, name, values, metric=self.metric, **tested, **look)
 
     def to_stc(
         self,

@@ -54,12 +54,12 @@ def nearest(value, decimals=3):
     return float(rounded(value, decimals))
 
 
-def significant(value, digits=3):
+def to_digits(value, digits=3):
     """Return a number that is rounded to so many significant digits, as a float.
 
     Examples
     --------
-    >>> significant(13 / 16), significant(0.00012345, 2)
+    >>> to_digits(13 / 16), to_digits(0.00012345, 2)
     (0.813, 0.00012)
     """
     value = float(value)

@@ -534,7 +534,7 @@ TWO_COLUMNS = 3.0
 
 #: Inches of width and height from which on Axes have words of the usual size, and how
 #: small these are at least in smaller Axes, such as one of four.
-_ROOMY, _SMALLEST = (3.4, 2.6), 0.7
+_ROOMY, _SMALLEST = (3.4, 1.6), 0.7
 
 #: Points from the Axes to their legend: room for the labels of the axis between them.
 _TO_LEGEND = 37.0

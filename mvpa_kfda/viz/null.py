@@ -192,11 +192,12 @@ def plot_map_null(
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     names = [permuted, "permuted labels of the training trials alone"]
     maxima = [_largest(kept) for kept in result._kept_nulls(metric)]
-    for null, name, color in zip(maxima, names, (SCORE_COLOR, COLORS[4]), strict=False):
+    shades = (SCORE_COLOR, SIGNIFICANT_COLOR), (COLORS[4], COLORS[4])
+    for null, name, (color, line) in zip(maxima, names, shades, strict=False):
         draw_histogram(ax, null, name, color)
         bound = quantile_of(null, alpha)
         if bound is not None:
-            style = {"lw": 1.4, "ls": "--", "color": SIGNIFICANT_COLOR}
+            style = {"lw": 1.4, "ls": "--", "color": line}
             ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **style)
     label = f"observed, {rounded(observed)} (p = {np.nanmin(p):.2g})"
     ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
