@@ -29,8 +29,9 @@ from .patterns import RegionPatternsMixin
 from .places import Places
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
     from pandas import DataFrame
+
+    from ..viz.interactive import Colormap
 
 
 @result_kind

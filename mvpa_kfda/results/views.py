@@ -10,7 +10,7 @@ from ..viz.interactive import view_map
 from .kinds import record
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
+    from ..viz.interactive import Colormap
 
 
 @record

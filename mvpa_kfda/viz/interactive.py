@@ -10,7 +10,7 @@ import re
 import warnings
 from dataclasses import replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from .brains import (
 )
 from .common import BOUND, CORRECTION_LABELS, label_of, metric_label
 from .maps import Picture, colors_for
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap as Colormap
 
 #: Names of maps that are of p-values -> their words; the test follows in brackets.
 _OF_P = {"p": "p", "neglog10p": "-log10 p", "z": "z"}
