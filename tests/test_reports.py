@@ -279,8 +279,12 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     group = build.group(correction="cluster", n=8)
     n = (group.pvalues("cluster") <= 0.05).sum()
     assert n
-    expected = f"and significant clusters hold {n} of 3 times (p ≤ 0.05, cluster"
+    expected = f"and significant clusters cover {n} of 3 times (p ≤ 0.05, cluster"
     assert expected in word_answer(group)
+    single = result_of("TimeResult")
+    n = (single.pvalues("cluster") <= 0.05).sum()
+    expected = f"and significant clusters cover {n} of 3 times (p ≤ 0.05, cluster"
+    assert expected in word_answer(single, "cluster")
 
 
 @pytest.mark.parametrize("kind", ["TimeResult", "regions"])

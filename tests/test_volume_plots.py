@@ -223,6 +223,16 @@ def test_slices_in_a_row_hold_the_best_voxel(monkeypatch):
     assert make().coordinates[503, 2] in np.asarray(seen["cut_coords"])
 
 
+def test_slices_in_a_row_stay_in_the_brain(monkeypatch):
+    space = volume_space()
+    along = space.points[:, 2]
+    top = int(along.argmax())
+    found = cuts(monkeypatch, make(space, good=(top,)), views="z")["cut_coords"]
+    assert along.max() in found
+    assert ((along.min() <= found) & (found <= along.max())).all()
+    assert len(np.unique(found)) == len(found)
+
+
 def test_one_slice_is_drawn_as_one(monkeypatch, overlays):
     result = make(slab())
     seen = cuts(monkeypatch, result)

@@ -8,6 +8,7 @@ from ..viz.common import (
     SCORE_COLOR,
     channel_label,
     new_figure,
+    short_names,
 )
 from ..viz.maps import draw_topomap, why_no_topomaps
 from .words import capital
@@ -38,8 +39,8 @@ def plot_channel_patterns(result):
     place = best_place(result)
     for row, kind in zip(axes, types, strict=True):
         _draw_type(figure, row, averages, kind, place)
-    for ax, name in zip(axes[0], averages, strict=True):
-        ax.set_title(name, fontsize="medium", parse_math=False)
+    for ax, name in zip(axes[0], short_names(averages), strict=True):
+        ax.set_title(name, fontsize="medium")
     return figure
 
 

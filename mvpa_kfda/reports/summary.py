@@ -217,7 +217,7 @@ def _where_significant(result, metric, significant, correction):
     of_all = f"{n:,} of {counted(p.size, noun, ',')}"
     where = f"{significant} at {of_all}" if n else f"{significant} at no {noun}"
     if n and correction.startswith("cluster"):  # p is of a cluster as a whole
-        where = f"{significant} clusters hold {of_all}"
+        where = f"significant clusters cover {of_all}"
     test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
     words = f"and {where} ({test}; smallest {equal_p(p.min())})"
     n_drawn = result.n_permutations

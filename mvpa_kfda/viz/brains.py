@@ -252,7 +252,7 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     from nilearn.plotting import plot_anat
 
     space = result.geometry
-    volume = space.base if space.kind == "regions" else space
+    volume = volume_of(space)
     flat = flat_axis(volume)
     if views is None:
         views = flat or "ortho"
@@ -381,7 +381,15 @@ def choose_cuts(result, picture, views, flat_volume):
         return None  # nilearn spreads them
     lowest = np.nanmin(result.scores if picture.metric == BOUND else picture.values)
     above = np.nan_to_num(values - lowest)
-    return find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
+    cuts = find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
+    # nilearn spreads those of a small area until they leave the brain.
+    along = volume_of(result.geometry).points[:, "xyz".index(views)]
+    return np.unique(np.clip(cuts, along.min(), along.max()))
+
+
+def volume_of(space):
+    """Return the voxels of a space, or of its regions."""
+    return space.base if space.kind == "regions" else space
 
 
 def _place(space, position):

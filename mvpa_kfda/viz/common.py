@@ -671,8 +671,10 @@ def inches_of(ax):
 
 
 def _drawn_width(ax):
-    """Return the width in inches of Axes that may have to be a square."""
+    """Return the width in inches of Axes, as far as their layout is known."""
     width, height = inches_of(ax)
+    laid_out = ax.get_position().width * ax.figure.bbox.width / ax.figure.dpi
+    width = min(width, laid_out)
     if ax.get_aspect() == "auto" or ax.get_adjustable() != "box":
         return width
     return min(width, height / (ax.get_aspect() * ax.get_data_ratio()))

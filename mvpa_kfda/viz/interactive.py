@@ -24,6 +24,7 @@ from .brains import (
     kinds_of,
     on_part,
     shading_of,
+    volume_of,
 )
 from .common import BOUND, CORRECTION_LABELS, label_of, metric_label
 from .maps import Picture, colors_for
@@ -191,7 +192,7 @@ def _view_volume(result, picture, hemi, cut_coords, bg_img):
     if hemi != "both":
         raise ValueError("hemi chooses a side of a surface, and these are voxels.")
     space = result.geometry
-    volume = space.base if space.kind == "regions" else space
+    volume = volume_of(space)
     flat = flat_axis(volume)
     if cut_coords is None:
         # Where there is most to see: of p-values, where they are smallest.

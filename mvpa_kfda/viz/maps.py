@@ -769,7 +769,7 @@ def draw_topomap(ax, values, info, marked=None, dots=False, *, norm, cmap):
         values,
         info,
         mask=marked,
-        mask_params=MARKED,
+        mask_params=MARKED | ({"markersize": 2.5} if extent == "local" else {}),
         contours=0,
         cmap=cmap,
         cnorm=norm,
