@@ -9,7 +9,7 @@ from mvpa_kfda.reports.html import SCORES, table_html, worded
 from mvpa_kfda.reports.summary import word_answer
 from mvpa_kfda.reports.words import number, p_words
 from mvpa_kfda.results.decoding import DecodingResult
-from mvpa_kfda.utils.rounding import percent, rounded
+from mvpa_kfda.utils.rounding import percent, rounded, rounded_down
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,13 @@ def test_shares_are_rounded_as_fractions():
             # In whole numbers: half a unit more, rounded down.
             assert percent(k / n) == f"{(200 * k + n) // (2 * n)} %"
             assert rounded(k / n) == f"{(2000 * k + n) // (2 * n) / 1000:.3f}"
+
+
+@pytest.mark.parametrize("bound", [0.5999, 0.6, 0.29, 0.1 + 0.2, 1.0, 0.004])
+def test_bounds_are_never_rounded_up(bound):
+    shown = float(rounded_down(bound))
+    assert shown <= bound + 1e-12
+    assert bound - shown < 0.01
 
 
 def test_signs_and_decimals():

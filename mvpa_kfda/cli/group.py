@@ -202,11 +202,13 @@ def _word_prevalence(bound, largest):
     import numpy as np
 
     from ..utils.checks import counted
+    from ..utils.rounding import rounded_down
 
     if not np.isfinite(bound).any():
         return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
+    shown, most = rounded_down(np.nanmax(bound)), rounded_down(largest)
     return (
-        f"Prevalence: more than {np.nanmax(bound):.2f} of the population have an "
-        f"effect somewhere (no data could show more than {largest:.2f}), and the "
-        f"majority at {counted(np.count_nonzero(bound >= 0.5), 'position')}"
+        f"Prevalence: more than {shown} of the population have an effect somewhere (no "
+        f"data could show more than {most}), and the majority at "
+        f"{counted(np.count_nonzero(bound >= 0.5), 'position')}"
     )

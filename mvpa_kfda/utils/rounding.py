@@ -4,7 +4,7 @@ Python rounds 82.5 to 82, to the even number, and 0.7625, which in binary is a l
 less, to 0.762. Whoever works out 33 of 40 by hand expects 83 %, and 61 of 80 as 0.763.
 """
 
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 import numpy as np
 
@@ -41,6 +41,18 @@ def rounded(value, decimals=3, sign=""):
     meant = Decimal(f"{value:.{_SURE}g}")
     words = meant.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP)
     return f"{abs(words) if words == 0 else words:{sign}f}"
+
+
+def rounded_down(value, decimals=2):
+    """Word a bound with so many decimals, never as more than it is.
+
+    Examples
+    --------
+    >>> rounded_down(0.599), rounded_down(0.3)
+    ('0.59', '0.30')
+    """
+    meant = Decimal(f"{float(value):.{_SURE}g}")
+    return f"{meant.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR):f}"
 
 
 def nearest(value, decimals=3):

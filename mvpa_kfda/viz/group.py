@@ -14,6 +14,7 @@ import numpy as np
 from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
 from ..utils.checks import counted, plural
+from ..utils.rounding import rounded_down
 from .brains import plot_volume
 from .common import (
     BOUND,
@@ -288,7 +289,7 @@ def _plot_single(
     ax.plot([], [], " ", label=_worded_p(result, correction))
     if BOUND in result.metrics:
         bound = float(result.metrics[BOUND])
-        words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
+        words = f"none ({NO_BOUND})" if np.isnan(bound) else rounded_down(bound)
         ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
     return finish(ax, result, show, columns=1, legend=legend)
 
