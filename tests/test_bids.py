@@ -39,6 +39,7 @@ from mvpa_kfda.bids.write import COLUMNS, Output, describe_dataset
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import LEVELS
 from mvpa_kfda.cli.bids import _options_of as options_of
+from mvpa_kfda.utils.rounding import rounded
 
 STIMULI = "trial_type != 'button'"
 FEW = ["--permutations", "5"]
@@ -646,7 +647,13 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     text = (out / "sub-02_desc-time_report.html").read_text()
     result = the_result(out, "sub-02")
     assert "Subject 02" in text
-    assert f"{result.scores.max():.3f}" in text
+    assert rounded(result.scores.max()) in text
+    assert "FDR correction" not in text
+    corrected = [*given, "--correction", "fdr", "max"]
+    assert run(root, out, "participant", *FEW, *corrected) == 0
+    text = (out / "sub-02_desc-time_report.html").read_text()
+    for name in ("FDR", "max-statistic"):
+        assert re.search(f'<img alt="[^"]*{name} correction', text)
 
     def fail(*_):
         raise ValueError("no paper")

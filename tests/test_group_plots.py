@@ -667,7 +667,7 @@ def test_brains_are_cut_at_the_best_of_equal_bounds():
     result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
     drawn = {"metric": "gamma_0", "values": bound, "favour": bound, "marked": None}
     drawn = SimpleNamespace(**drawn)
-    found = brains._cuts(result, drawn, "ortho", None)
+    found = brains.choose_cuts(result, drawn, "ortho", None)
     assert_allclose(found, space.points[40], rtol=0, atol=0)
 
 

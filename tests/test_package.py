@@ -39,7 +39,7 @@ CORE = ("inference", "kfda", "metrics")
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5py"}
 PUBLIC = sorted(mvpa_kfda.__all__)
 #: Extras for users; those for tests and pages are for developers.
-EXTRAS = ("bids", "dask", "xarray")
+EXTRAS = ("bids", "dask", "plotly", "xarray")
 
 #: Parameters by which these functions mean something of their own. All others are
 #: described in the same words in every function of a room that has them.

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
+from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..results.load import load_result
 from ..utils.checks import counted
@@ -49,7 +50,7 @@ def write_page(paths, page, title):
 
     named = {_word_entities(path): path for path in paths}
     results = {name: load_result(path) for name, path in named.items()}
-    made = report(results, None, title)
+    made = report(results, None, title, correction=_corrections_of(paths[0]))
     for name, path in named.items():
         if facts := _facts_of(path):
             heading = "How trials were made" + (f": {name}" if len(named) > 1 else "")
@@ -60,6 +61,13 @@ def write_page(paths, page, title):
         made.save(draft, open_browser=False, overwrite=True, verbose="error")
 
     in_place(page, write)
+
+
+def _corrections_of(path):
+    """Return the corrections that were asked for, which stand beside a result."""
+    record = read_json(path.with_suffix(".json")) or {}
+    asked = record.get("Options", {}).get("correction", ())
+    return [name for name in asked if name in CORRECTIONS] or None  # or of the group
 
 
 def _facts_of(path):

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 from .common import Option, add_options, add_out, check_out, given
@@ -26,8 +27,7 @@ GROUP_OPTIONS = (
         "--correction",
         "correction",
         CORRECTIONS,
-        "corrections for testing many positions; the figures have the first (default: "
-        "max)",
+        "corrections for testing many positions, a figure each (default: max)",
         several=True,
     ),
     Option(
@@ -141,6 +141,8 @@ def _write(result, folder, stem):
     result.to_dataframe().to_csv(f"{name}.csv", index=False)
     written = [Path(f"{name}.h5"), Path(f"{name}.csv")]
     figures = {"": result.plot}
+    for other in result.correction[1:] if result.axes else ():
+        figures[f"_{other}"] = partial(result.plot, correction=other)
     if len(result.null_max):
         figures["_null"] = result.plot_null
     for ending, plot in figures.items():
@@ -178,19 +180,20 @@ def _word(result):
     from .output import word_spans
 
     yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
-    p, correction = np.asarray(result.pvalues()), result.correction[0]
-    significant = p <= result.alpha
-    n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
-    words = f"{n} of {counted(n_counted, 'position')}"
-    if [*result.axes] == ["times"]:
-        words = word_spans(result.times, significant)
-    yield (
-        f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "
-        f"smallest p = {np.nanmin(p):.4g})"
-    )
+    for correction in result.correction if result.axes else result.correction[:1]:
+        p = np.asarray(result.pvalues(correction))
+        significant = p <= result.alpha
+        n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
+        words = f"{n} of {counted(n_counted, 'position')}"
+        if [*result.axes] == ["times"]:
+            words = word_spans(result.times, significant)
+        yield (
+            f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "
+            f"smallest p = {np.nanmin(p):.4g})"
+        )
     if result.method == "prevalence":
         yield _word_prevalence(np.asarray(result.gamma_0), result.largest_gamma_0)
-    if _in_brain(result) and n:
+    if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(_MOST).to_string(index=False)
 
 
@@ -199,11 +202,13 @@ def _word_prevalence(bound, largest):
     import numpy as np
 
     from ..utils.checks import counted
+    from ..utils.rounding import rounded_down
 
     if not np.isfinite(bound).any():
         return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
+    shown, most = rounded_down(np.nanmax(bound)), rounded_down(largest)
     return (
-        f"Prevalence: more than {np.nanmax(bound):.2f} of the population have an "
-        f"effect somewhere (no data could show more than {largest:.2f}), and the "
-        f"majority at {counted(np.count_nonzero(bound >= 0.5), 'position')}"
+        f"Prevalence: more than {shown} of the population have an effect somewhere (no "
+        f"data could show more than {most}), and the majority at "
+        f"{counted(np.count_nonzero(bound >= 0.5), 'position')}"
     )

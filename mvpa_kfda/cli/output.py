@@ -15,6 +15,7 @@ import numpy as np
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
+from ..utils.rounding import percent, rounded
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
@@ -226,9 +227,9 @@ def _word_predicted(result):
 
 def _word_best(result, position, place):
     """Word the best score, where it is, and the chance level, if there is one."""
-    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
+    chance = f" (chance {rounded(result.chance)})" if np.isfinite(result.chance) else ""
     score = result.scores[position]
-    return f"Best {result.scoring[0]}: {score:.3f} at {place}{chance}"
+    return f"Best {result.scoring[0]}: {rounded(score)} at {place}{chance}"
 
 
 def _word_significant(result, correction, what):
@@ -254,7 +255,7 @@ def _word_where(result, correction):
         return OUT_OF_REACH
     significant = result.pvalues(correction) <= ALPHA
     if significant.ndim > 1:
-        return f"{significant.mean():.1%} of the map"
+        return f"{percent(significant.mean(), 1)} of the map"
     return word_spans(result.times, significant)
 
 

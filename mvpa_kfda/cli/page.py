@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .common import check_there
+from .common import CORRECTIONS, check_there
 
 
 def add_report(commands):
@@ -31,6 +31,15 @@ def add_report(commands):
         "--title", metavar="T", help="title of the page; else what was analysed"
     )
     parser.add_argument(
+        "--correction",
+        nargs="+",
+        choices=CORRECTIONS,
+        metavar="C",
+        help="corrections of the p-values of single subjects, a figure and a table "
+        f"each, of {', '.join(CORRECTIONS)} (default: max); groups have all that "
+        "they were tested with",
+    )
+    parser.add_argument(
         "--overwrite", action="store_true", help="replace the page of an earlier run"
     )
     parser.set_defaults(run=_run_report)
@@ -48,6 +57,7 @@ def _run_report(arguments):
     if output is None:
         output = paths[0].with_suffix(".html") if len(paths) == 1 else "report.html"
     options = {"title": arguments.title, "overwrite": arguments.overwrite}
+    options["correction"] = arguments.correction
     check_page(output, arguments.overwrite)  # before large files are read
     results = {
         name: load_result(path) for name, path in zip(_names(paths), paths, strict=True)

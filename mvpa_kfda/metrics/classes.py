@@ -221,7 +221,7 @@ class Metric:
     score: Callable
     #: ``f(proportions (c,)) -> float``, see `chance_level`.
     chance: Callable
-    #: How to name it on an axis.
+    #: How to name it within a sentence; axes begin it with a capital letter.
     label: str
     #: The lowest and the highest value that is possible.
     lowest: float = 0.0
@@ -235,8 +235,8 @@ class Metric:
 
 #: The metrics of classification known by name.
 METRICS = {
-    "accuracy": Metric(_accuracy, _chance_class, "Accuracy"),
-    "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "Balanced accuracy"),
+    "accuracy": Metric(_accuracy, _chance_class, "accuracy"),
+    "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "balanced accuracy"),
     "roc_auc": Metric(
         _roc_auc,
         lambda p: 0.5,
@@ -244,17 +244,17 @@ METRICS = {
         needs_class_scores=True,
         needs_two_classes=True,
     ),
-    "recall": Metric(_binary_or_macro(_recall), _chance_class, "Recall"),
-    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "Precision"),
+    "recall": Metric(_binary_or_macro(_recall), _chance_class, "recall"),
+    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "precision"),
     "f1": Metric(_binary_or_macro(_f1), _chance_f1, "F1"),
-    "recall_macro": Metric(_macro(_recall), _chance_class, "Recall (macro)"),
-    "precision_macro": Metric(_macro(_precision), np.mean, "Precision (macro)"),
+    "recall_macro": Metric(_macro(_recall), _chance_class, "recall (macro)"),
+    "precision_macro": Metric(_macro(_precision), np.mean, "precision (macro)"),
     "f1_macro": Metric(_macro(_f1), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
     "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0),
     "confusion_matrix": Metric(
         lambda tested: tested.confusion,
         lambda p: np.nan,
-        "Confusion matrix",
+        "confusion matrix",
         highest=np.inf,
         scalar=False,
     ),

@@ -10,6 +10,7 @@ from ..inference.corrections import check_correction
 from ..inference.null import ALTERNATIVES
 from ..results.places import Places
 from ..utils.checks import check_option, counted, plural
+from ..utils.rounding import rounded
 from .citations import name
 from .words import (
     COMMON_WORDS,
@@ -247,7 +248,7 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
     sign = "+" if signed else ""
     if scores.ndim == 0:
         beside = "" if p is None else f" ({p_words(float(p))})"
-        return [f"The {noun} was {float(scores):{sign}.3f}{beside}."]
+        return [f"The {noun} was {rounded(scores, sign=sign)}{beside}."]
     flat = np.ravel(scores)
     if not np.isfinite(flat).any():
         return []
@@ -256,7 +257,7 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
     place = word_place(row_of(places, best))
     beside = "" if p is None else f" ({p_words(np.ravel(p)[best])}, {tag})"
     which = names[signed].format(noun=noun)
-    peak = f"The {which} was {flat[best]:{sign}.3f}, {place}{beside}."
+    peak = f"The {which} was {rounded(flat[best], sign=sign)}, {place}{beside}."
     if p is None:
         return [peak]
     return [peak, significant(places, np.ravel(p), correction, alpha)]

@@ -19,6 +19,7 @@ from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted
+from ..viz.common import channel_label
 from .citations import STYLES, name, render
 from .findings import (
     Asked,
@@ -297,9 +298,8 @@ def _channel_types(result):
 
 def _of_type(n, kind):
     """Word channels of one type as MNE-Python names it."""
-    noun = {"mag": "magnetometer", "grad": "gradiometer"}.get(kind)
-    written = {"ecog": "ECoG", "seeg": "sEEG", "hbo": "HbO", "hbr": "HbR"}
-    return counted(n, noun or f"{written.get(kind, kind.upper())} channel")
+    name = channel_label(kind)
+    return counted(n, name if name.endswith("meter") else f"{name} channel")
 
 
 def _windows(p):

@@ -20,14 +20,16 @@ from ..inference.corrections import (
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
+from ..utils.rounding import rounded
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
-from .images import image_of_p, map_of_p, peak_table
+from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
 from .sources import make_source_estimate
+from .views import ViewMixin
 
 if TYPE_CHECKING:
     from mne import Info
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @record
-class TestedMap(ScoreMap):
+class TestedMap(ViewMixin, ScoreMap):
     """A map of scores and of their p-values, which no longer needs a null.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
@@ -388,12 +390,19 @@ class TestedMap(ScoreMap):
                 f"There is no image of {self.places.describe()}. Images are for "
                 "results of searchlights and regions; use to_dataframe() or plot()."
             )
+        name, values = self._map_of(name, correction, options)
+        if name in self.metrics:
+            return self.geometry.to_img(values, name=name)
+        return make_image_of(self.geometry, name, values)
+
+    def _map_of(self, name, correction, options):
+        """Return the name and the values of a map, or of p-values."""
         name = self.metric if name is None else name
         check_option("name", name, (*self.metrics, "p", "neglog10p", "z"))
         if name in self.metrics:
-            return self.geometry.to_img(self.metrics[name], name=name)
+            return name, self.metrics[name]
         p = np.asarray(self.pvalues(correction, **options))
-        return image_of_p(self.geometry, name, p, self.n_permutations)
+        return name, map_of_p(name, p, self.n_permutations)
 
     def to_stc(
         self,
@@ -468,7 +477,7 @@ class TestedMap(ScoreMap):
         if np.isfinite(scores).any():
             best = scores[self._best(self.metric)]
         words = "lowest " if self.alternative == "less" else "peak "
-        return f"{what} {words if self.axes else ''}{best:{sign}.3f}"
+        return f"{what} {words if self.axes else ''}{rounded(best, sign=sign)}"
 
 
 def _unpacked(places):

@@ -15,7 +15,7 @@ REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "mne", "nibabel", "nilearn", "joblib", "h5py"),
     *("lazy_loader", "matplotlib", "pandas", "threadpoolctl", "tqdm"),
 )
-OPTIONAL = ("dask", "distributed", "mne-bids", "xarray")
+OPTIONAL = ("dask", "distributed", "mne-bids", "plotly", "xarray")
 
 
 def sys_info() -> None:
