@@ -270,15 +270,15 @@ def _upper(n):
     return ~np.tri(n, dtype=bool)
 
 
-def scatter_moments(X, n_features=None):
+def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
-    Xc = _centre(X)
+    Xc = X if centred else _centre(X)
     moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
     _check_scale(moments.scale, 0.0)
     return Xc, moments
 
 
-def hat_from_features(X, reg, n_features=None):
+def hat_from_features(X, reg, n_features=None, centred=False):
     """Return the low-rank hat of a linear kernel, the primal route.
 
     Parameters
@@ -290,6 +290,8 @@ def hat_from_features(X, reg, n_features=None):
     n_features : int | None
         The number of features of a linear kernel; None where X only stands for
         another kernel.
+    centred : bool, default=False
+        X is centred already.
 
     Returns
     -------
@@ -302,7 +304,7 @@ def hat_from_features(X, reg, n_features=None):
         If the trials do not differ, or lambda is too small.
     """
     n, p = X.shape
-    Xc, moments = scatter_moments(X, n_features)
+    Xc, moments = scatter_moments(X, n_features, centred)
     scatter, scale = moments.matrix, moments.scale
     lam = resolve_penalty(reg, moments)
     scatter.flat[:: p + 1] += lam
@@ -336,7 +338,7 @@ def make_hat(X, kernel, reg):
     """
     kind, values, n_features = primal_or_dual(X, kernel)
     if kind == "primal":
-        return hat_from_features(values, reg, n_features)
+        return hat_from_features(values, reg, n_features, centred=kernel.is_linear)
     centred = isinstance(kernel, Linear)
     return hat_from_gram(values, reg, centred=centred, n_features=n_features)
 
@@ -429,9 +431,9 @@ def spectrum_of_gram(K, n_features=None):
     return Spectrum(vectors, values, replace(moments, known=np.sort(known)), False)
 
 
-def spectrum_of_features(X, n_features=None):
+def spectrum_of_features(X, n_features=None, centred=False):
     """Decompose features (n, p) by their scatter matrix."""
-    Xc, moments = scatter_moments(X, n_features)
+    Xc, moments = scatter_moments(X, n_features, centred)
     values, vectors = eigh(moments.matrix, check_finite=False)
     values = np.maximum(values, 0.0)
     return Spectrum(Xc @ vectors, values, replace(moments, known=values), True)
@@ -455,5 +457,5 @@ def spectrum_of(X, kernel):
     """
     kind, values, n_features = primal_or_dual(X, kernel)
     if kind == "primal":
-        return spectrum_of_features(values, n_features)
+        return spectrum_of_features(values, n_features, centred=kernel.is_linear)
     return spectrum_of_gram(values, n_features)

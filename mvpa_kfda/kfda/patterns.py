@@ -37,6 +37,7 @@ References
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -124,28 +125,19 @@ def _weights(plan, codes, n_classes):
     So all folds together take one product with the signal.
     """
     full, parts = plan.plain(codes, n_classes)
-    targets, regression, fitted = _fit(full, codes, n_classes)
-    trials = _Trials(
-        (targets.codes == np.arange(n_classes)).astype(float),
-        _SMALLEST[plan.dtype.name],
-    )
-    nobody = np.empty((1, 0), int)
-    _, class_maps, counts = trials.fit(fitted[None].copy(), nobody)
+    targets, regression, fitted = fit = _fit(full, codes, n_classes)
+    trials = _trials(targets.codes, n_classes, plan)
+    everybody = np.ones((1, len(codes)))
+    _, class_maps, counts = trials.fit(fitted[None].copy(), everybody)
     A = regression.A[:, :, 0, 0].astype(float)
     axes = discriminant_axes(A, counts[0], contrasts(n_classes))
-    forward, _, _ = trials.fit((axes.T @ fitted)[None], nobody)
+    forward, _, _ = trials.fit((axes.T @ fitted)[None], everybody)
     weights = {"class": class_maps[0], "class_folds": class_maps[0]}
     weights["discriminant"] = forward[0]
     if plan.batches:
-        total, times = 0.0, 0
-        for part in parts:
-            if part is not full:
-                targets, regression, fitted = _fit(part, codes, n_classes)
-            for scores, tests in _fold_scores(part, targets, regression, fitted):
-                _, class_maps, counts = trials.fit(scores, tests)
-                total += class_maps.sum(axis=0)
-                times += (counts > 0).sum(axis=0)
-        weights["class_folds"] = _mean_over(total, times)
+        fits = ((p, fit if p is full else _fit(p, codes, n_classes)) for p in parts)
+        found = (each for part, of in fits for each in _fold_scores(part, *of))
+        weights["class_folds"] = trials.mean_maps(found)
     back = np.argsort(plan.order)
     return {kind: W[:, back] for kind, W in weights.items()}
 
@@ -157,21 +149,9 @@ def _foldwise_weights(plan, codes, n_classes):
     for kind, W in _weights(of_all, codes[rows], n_classes).items():
         weights[kind] = np.zeros((len(W), len(codes)))
         weights[kind][:, rows] = W
-    total, times = np.zeros((n_classes, len(codes))), 0
-    nobody = np.empty((1, 0), int)
-    for train, scores in plan.fitted(codes, n_classes):
-        member = (codes[train][:, None] == np.arange(n_classes)).astype(float)
-        trials = _Trials(member, _SMALLEST[plan.dtype.name])
-        _, class_maps, counts = trials.fit(scores[None].astype(float), nobody)
-        total[:, train] += class_maps[0]
-        times += counts[0] > 0
-    return weights | {"class_folds": _mean_over(total, times)}
-
-
-def _mean_over(total, times):
-    """Return the mean weights (c, n) of classes that so many folds (c,) train on."""
-    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: a class that no fold trains on
-        return total / times[:, None]
+    found = _own_scores(plan, codes, n_classes)
+    maps = _trials(codes[:, None], n_classes, plan).mean_maps(found)
+    return weights | {"class_folds": maps}
 
 
 def _fit(plan, codes, n_classes):
@@ -190,24 +170,44 @@ class _Trials:
     #: The smallest share of variance that is not rounding error.
     smallest: float
 
-    def fit(self, scores, tests):
+    def fit(self, scores, trained):
         """Return weights of A' (k, q, n), of class patterns (k, c, n), and counts.
 
-        Of k models with scores (k, q, n), which are used up; those of the test trials
-        (k, m), which a model was not trained on, do not matter. The weights of a class
-        without any training trial are zero. The counts (k, c) are of training trials.
+        Of k models with scores (k, q, n), which are used up. Of trials that a model was
+        not trained on, 0 in `trained` (k, n) and not 1, they do not matter. The weights
+        of a class without any training trial are zero. The counts (k, c) are of
+        training trials.
         """
-        left_out = tests[:, None]
-        np.put_along_axis(scores, left_out, 0, axis=2)
-        n_train = scores.shape[2] - tests.shape[1]
-        scores -= scores.sum(axis=2, keepdims=True) / n_train
-        np.put_along_axis(scores, left_out, 0, axis=2)
+        among, n_train = trained[:, None], trained.sum(axis=1)
+        scores *= among
+        scores -= scores.sum(axis=2, keepdims=True) / n_train[:, None, None]
+        scores *= among
         covariance = scores @ scores.transpose(0, 2, 1)
         inverse = _inverse(covariance, self.smallest)
-        counts = self.member.sum(axis=0) - self.member[tests].sum(axis=1)
+        counts = trained @ self.member
         means = (scores @ self.member) / np.maximum(counts, 1)[:, None]  # (k, q, c)
         of_classes = (means.transpose(0, 2, 1) @ inverse) @ scores
         return inverse @ scores, of_classes, counts
+
+    def mean_maps(self, found):
+        """Return the weights of class patterns (c, n), the mean over models.
+
+        Of some models' scores and training trials at a time, see `fit`; models that
+        were not trained on a class are left out of its mean.
+        """
+        total, times = 0.0, 0
+        for scores, trained in found:
+            _, class_maps, counts = self.fit(scores, trained)
+            total += class_maps.sum(axis=0)
+            times += (counts > 0).sum(axis=0)
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: no model knows the class
+            return total / times[:, None]
+
+
+def _trials(codes, n_classes, plan):
+    """Return the `_Trials` of class codes (n, 1)."""
+    member = (codes == np.arange(n_classes)).astype(float)
+    return _Trials(member, _SMALLEST[plan.dtype.name])
 
 
 def _inverse(covariance, smallest):
@@ -228,10 +228,10 @@ def _inverse(covariance, smallest):
 
 
 def _fold_scores(plan, targets, regression, fitted):
-    """Yield the scores (k, q, n) and test trials (k, m) of some folds at a time.
+    """Yield the scores (k, q, n) of some folds at a time, and 1 for what they train on.
 
     I - G is held, not G; off the diagonal the one is the negative of the other. Scores
-    of test trials are not to be used.
+    of test trials, 0 in the second (k, n), are not to be used.
     """
     residual, factor = plan.hat.residual, plan.hat.factor
     q, n = fitted.shape
@@ -241,9 +241,23 @@ def _fold_scores(plan, targets, regression, fitted):
         for start in range(0, batch.k, step):
             te = tests[start : start + step]
             E = model.residuals[:, start : start + step, :, 0].transpose(1, 0, 2)
+            trained = np.ones((len(te), n))
+            np.put_along_axis(trained, te, 0, axis=1)
             if residual is None:
                 # One product of large matrices instead of one for each fold.
                 weights = (E @ factor[te]).reshape(-1, factor.shape[1])
-                yield fitted - (weights @ factor.T).reshape(-1, q, n), te
+                yield fitted - (weights @ factor.T).reshape(-1, q, n), trained
             else:
-                yield fitted + E @ residual[te], te
+                yield fitted + E @ residual[te], trained
+
+
+def _own_scores(plan, codes, n_classes):
+    """Do as `_fold_scores` of folds with matrices of their own, in order of trials."""
+    folds = plan.fitted(codes, n_classes)
+    step = max(1, _CACHE_BYTES // (8 * len(codes) * n_classes))
+    while some := list(islice(folds, step)):
+        scores = np.zeros((len(some), n_classes - 1, len(codes)))
+        trained = np.zeros((len(some), len(codes)))
+        for i, (train, values) in enumerate(some):
+            scores[i][:, train], trained[i, train] = values, 1
+        yield scores, trained
