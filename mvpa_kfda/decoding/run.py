@@ -98,13 +98,12 @@ class Task:
         return 0 if self.folds is None else len(self.folds.tests)
 
     @property
-    def stacks_folds(self):
-        """Whether positions with matrices of every fold are stacked to share labels.
+    def stacks(self):
+        """Whether positions are stacked, to share what depends on labels only.
 
         Numbers are of single positions, and tuning takes long by itself.
         """
-        alone = self.inner is not None or self.n_classes is None
-        return self.is_foldwise and not alone
+        return self.inner is None and self.n_classes is not None
 
     @property
     def settings(self):

@@ -156,7 +156,7 @@ class MapMaker:
         kernel, shift = self.kernel, 0.0
         if needs_gram(kernel):
             K, K_te = self.X[np.ix_(train, train)], self.X[np.ix_(test, train)]
-            return self._dual(train, K, K_te, None)
+            return self._dual(train, K, K_te, count_features(kernel, len(train)))
         Z, n = transform(self.X[np.concatenate([train, test])]), len(train)
         n_features = count_features(kernel, Z.shape[1])
         if kernel.shift_free:

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from .kernels import Linear, gram_of
+from .kernels import InnerProducts, Linear, gram_of, needs_gram
 from .penalties import Moments, resolve_penalty
 
 
@@ -148,19 +148,20 @@ SINGULAR_SCATTER = (
 )
 
 
-def _check_scale(scale, magnitude):
+def _check_scales(scales, magnitudes):
     """Refuse trials that do not differ beyond rounding, and negative kernels."""
-    if not np.isfinite(scale):
+    if not np.isfinite(scales).all():
         raise ValueError(
             "The kernel matrix overflows double precision. Rescale the features."
         )
-    if scale < -1e-13 * magnitude:
+    negative = scales < -1e-13 * magnitudes
+    if negative.any():
         raise ValueError(
-            f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
-            "Give similarities, which are largest between a trial and itself, and not "
-            "distances."
+            "The kernel is not positive semi-definite: trace(K_c)/n = "
+            f"{scales[negative][0]:.3g}. Give similarities, which are largest between "
+            "a trial and itself, and not distances."
         )
-    if not scale > _SMALLEST_SPREAD * magnitude:
+    if not (scales > _SMALLEST_SPREAD * magnitudes).all():
         raise ValueError(_ALL_ALIKE)
 
 
@@ -168,11 +169,11 @@ def _centre(X):
     """Return centred features; refuse those of which nothing but rounding is left.
 
     Squared differences are compared: an offset costs half as many digits before
-    squaring as it would in a kernel matrix.
+    squaring as it would in a kernel matrix. Of X (n, p) or of several, (S, n, p).
     """
-    Xc = X - X.mean(axis=0)
-    size, spread = np.einsum("np,np->", X, X), np.einsum("np,np->", Xc, Xc)
-    if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
+    Xc = X - X.mean(axis=-2, keepdims=True)
+    size, spread = (np.einsum("...np,...np->...", each, each) for each in (X, Xc))
+    if (np.isfinite(size) & ~(spread > _SMALLEST_SPREAD**2 * size)).any():
         raise ValueError(_ALL_ALIKE)
     return Xc
 
@@ -202,19 +203,29 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
     ValueError
         If the trials do not differ, or the kernel is not positive semi-definite.
     """
-    Kc, moments = centre_gram(K, centred, n_features)
-    n, scale = moments.n, moments.scale
-    lam = resolve_penalty(reg, moments)
+    return _hats_from_grams(K[None], reg, centred, n_features)[0]
+
+
+def _hats_from_grams(K, reg, centred, n_features):
+    """Return the dense hats of kernel matrices (S, n, n), see :func:`hat_from_gram`."""
+    Kc, moments = _centre_grams(K, centred, n_features)
+    lams = np.array([resolve_penalty(reg, each) for each in moments])
+    scales, n = np.array([each.scale for each in moments]), K.shape[1]
     # Kc has the constant vector as a null direction. Lifting it by `scale` keeps the
     # inverse of ordinary size there, so that lam * inverse loses no digits to it.
-    Kc += scale / n
-    Kc.flat[:: n + 1] += lam
-    residual = invert_positive(Kc)
-    if residual is None:
-        raise ValueError(NOT_POSITIVE.format(lam))
-    residual *= lam
-    residual -= lam / (lam + scale) / n
-    return Hat(residual, None, lam, scale)
+    Kc += (scales / n)[:, None, None]
+    np.einsum("snn->sn", Kc)[...] += lams[:, None]
+    for number, each in enumerate(Kc):
+        inverse = invert_positive(each)
+        if inverse is None:
+            raise ValueError(NOT_POSITIVE.format(lams[number]))
+        Kc[number] = inverse
+    Kc *= lams[:, None, None]
+    Kc -= (lams / (lams + scales) / n)[:, None, None]
+    return [
+        Hat(residual, None, lam, scale)
+        for residual, lam, scale in zip(Kc, lams, scales, strict=True)
+    ]
 
 
 def centre_gram(K, centred=False, n_features=None):
@@ -222,12 +233,23 @@ def centre_gram(K, centred=False, n_features=None):
 
     Moments read the matrix only when they are asked; do not change it before.
     """
+    Kc, moments = _centre_grams(K[None], centred, n_features)
+    return Kc[0], moments[0]
+
+
+def _centre_grams(K, centred, n_features):
+    """Do as :func:`centre_gram` with several matrices (S, n, n)."""
     Kc = K
     if not centred:
-        means = K.mean(axis=0)
-        Kc = K - means[:, None] - means[None, :] + means.mean()
-    moments = Moments(Kc, np.diag(Kc).copy(), n_features)
-    _check_scale(moments.scale, np.abs(np.diag(K)).mean())
+        means = K.mean(axis=1)
+        Kc = K - means[:, :, None] - means[:, None] + means.mean(axis=1)[:, None, None]
+    before, diagonals = (np.einsum("snn->sn", each) for each in (K, Kc))
+    moments = [
+        Moments(matrix, diagonal, n_features)
+        for matrix, diagonal in zip(Kc, diagonals.copy(), strict=True)
+    ]
+    scales = np.array([each.scale for each in moments])
+    _check_scales(scales, np.abs(before).mean(axis=1))
     return Kc, moments
 
 
@@ -274,7 +296,7 @@ def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
     Xc = X if centred else _centre(X)
     moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
-    _check_scale(moments.scale, 0.0)
+    _check_scales(np.array([moments.scale]), 0.0)
     return Xc, moments
 
 
@@ -343,6 +365,20 @@ def make_hat(X, kernel, reg):
     return hat_from_gram(values, reg, centred=centred, n_features=n_features)
 
 
+def make_hats(X, kernel, reg):
+    """Return the hats of as many sets of features, X (S, n, p), or kernel matrices.
+
+    See :func:`make_hat`. Small matrices take half the time together.
+    """
+    if needs_gram(kernel):
+        n_features = count_features(kernel, X.shape[2])
+        return _hats_from_grams(X, reg, False, n_features)
+    if not isinstance(kernel, Linear) or prefers_features(*X.shape[1:]):
+        return [make_hat(each, kernel, reg) for each in X]
+    X = _centre(X)
+    return _hats_from_grams(X @ X.swapaxes(1, 2), reg, True, X.shape[2])
+
+
 def prefers_features(n, p):
     """Tell whether n trials are cheaper as p features than as a kernel matrix."""
     return 2 * (p + 1) < n
@@ -352,6 +388,8 @@ def count_features(kernel, p):
     """Return p where a kernel of p features is linear, or stands for one; else None."""
     while kernel.low_rank:
         kernel = kernel.kernel
+    if isinstance(kernel, InnerProducts):
+        return kernel.n_features
     return p if kernel.is_linear else None
 
 

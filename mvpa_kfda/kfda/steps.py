@@ -298,6 +298,8 @@ def fit_steps(steps, X):
 def _fit(step, X):
     """Return a step that has learned from rows X; word what goes wrong."""
     try:
+        if isinstance(step, RemoveConfounds):
+            return step.fit(X)  # made for these rows
         if type(step) is StandardScaler and step.with_mean and step.with_std:
             return ZScores.of(X)
         return _components(step, X) if _by_covariance(step, X) else clone(step).fit(X)
