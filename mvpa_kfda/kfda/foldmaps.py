@@ -37,7 +37,7 @@ from .hat import (
     count_features,
     scatter_moments,
 )
-from .kernels import gram_of, needs_gram
+from .kernels import Linear, gram_of, needs_gram
 from .penalties import resolve_penalty
 
 #: How nearly features must be affine in the data, relative to their size.
@@ -193,7 +193,7 @@ class MapMaker:
 
     def _primal(self, train, test, F, weights, n_features):
         """Return the map of features F (n_train + m, r), with a function of weights."""
-        n, centred = len(train), self.kernel.is_linear
+        n, centred = len(train), isinstance(self.kernel, Linear)
         offset = 0.0 if centred else F[:n].mean(axis=0)
         Fc, moments = scatter_moments(F[:n], n_features, centred)
         lam, scatter = resolve_penalty(self.reg, moments), moments.matrix.copy()

@@ -359,9 +359,9 @@ def make_hat(X, kernel, reg):
         are of low rank.
     """
     kind, values, n_features = primal_or_dual(X, kernel)
-    if kind == "primal":
-        return hat_from_features(values, reg, n_features, centred=kernel.is_linear)
     centred = isinstance(kernel, Linear)
+    if kind == "primal":
+        return hat_from_features(values, reg, n_features, centred=centred)
     return hat_from_gram(values, reg, centred=centred, n_features=n_features)
 
 
@@ -495,5 +495,7 @@ def spectrum_of(X, kernel):
     """
     kind, values, n_features = primal_or_dual(X, kernel)
     if kind == "primal":
-        return spectrum_of_features(values, n_features, centred=kernel.is_linear)
+        return spectrum_of_features(
+            values, n_features, centred=isinstance(kernel, Linear)
+        )
     return spectrum_of_gram(values, n_features)
