@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn import config_context
 
-from ..kfda.hat import make_hat, make_hats
+from ..kfda.hat import make_hat
 from ..kfda.kernels import InnerProducts, KernelChoice, Precomputed, gram_of, needs_gram
 from ..kfda.models import plan_of_features
 from .averaging import average
@@ -118,8 +118,8 @@ class BlockHats:
         hats = []
         for X, kernel in self.samples:
             if needs_gram(kernel):
-                data = np.stack([average(average(X, e), e, axis=1) for e in members])
+                data = (average(average(X, each), each, axis=1) for each in members)
             else:
                 data = average(X, members.reshape(r * m, k)).reshape(r, m, -1)
-            hats.append(make_hats(data, kernel, self.reg))
+            hats.append([make_hat(each, kernel, self.reg) for each in data])
         return [hat for of_grouping in zip(*hats, strict=True) for hat in of_grouping]

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from .kernels import InnerProducts, Linear, gram_of, needs_gram
+from .kernels import InnerProducts, Linear, gram_of
 from .penalties import Moments, resolve_penalty
 
 
@@ -148,20 +148,19 @@ SINGULAR_SCATTER = (
 )
 
 
-def _check_scales(scales, magnitudes):
+def _check_scale(scale, magnitude):
     """Refuse trials that do not differ beyond rounding, and negative kernels."""
-    if not np.isfinite(scales).all():
+    if not np.isfinite(scale):
         raise ValueError(
             "The kernel matrix overflows double precision. Rescale the features."
         )
-    negative = scales < -1e-13 * magnitudes
-    if negative.any():
+    if scale < -1e-13 * magnitude:
         raise ValueError(
-            "The kernel is not positive semi-definite: trace(K_c)/n = "
-            f"{scales[negative][0]:.3g}. Give similarities, which are largest between "
-            "a trial and itself, and not distances."
+            f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
+            "Give similarities, which are largest between a trial and itself, and not "
+            "distances."
         )
-    if not (scales > _SMALLEST_SPREAD * magnitudes).all():
+    if not scale > _SMALLEST_SPREAD * magnitude:
         raise ValueError(_ALL_ALIKE)
 
 
@@ -169,11 +168,11 @@ def _centre(X):
     """Return centred features; refuse those of which nothing but rounding is left.
 
     Squared differences are compared: an offset costs half as many digits before
-    squaring as it would in a kernel matrix. Of X (n, p) or of several, (S, n, p).
+    squaring as it would in a kernel matrix.
     """
-    Xc = X - X.mean(axis=-2, keepdims=True)
-    size, spread = (np.einsum("...np,...np->...", each, each) for each in (X, Xc))
-    if (np.isfinite(size) & ~(spread > _SMALLEST_SPREAD**2 * size)).any():
+    Xc = X - X.mean(axis=0)
+    size, spread = np.vdot(X, X), np.vdot(Xc, Xc)
+    if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc
 
@@ -203,29 +202,19 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
     ValueError
         If the trials do not differ, or the kernel is not positive semi-definite.
     """
-    return _hats_from_grams(K[None], reg, centred, n_features)[0]
-
-
-def _hats_from_grams(K, reg, centred, n_features):
-    """Return the dense hats of kernel matrices (S, n, n), see :func:`hat_from_gram`."""
-    Kc, moments = _centre_grams(K, centred, n_features)
-    lams = np.array([resolve_penalty(reg, each) for each in moments])
-    scales, n = np.array([each.scale for each in moments]), K.shape[1]
+    Kc, moments = centre_gram(K, centred, n_features)
+    n, scale = moments.n, moments.scale
+    lam = resolve_penalty(reg, moments)
     # Kc has the constant vector as a null direction. Lifting it by `scale` keeps the
     # inverse of ordinary size there, so that lam * inverse loses no digits to it.
-    Kc += (scales / n)[:, None, None]
-    np.einsum("snn->sn", Kc)[...] += lams[:, None]
-    for number, each in enumerate(Kc):
-        inverse = invert_positive(each)
-        if inverse is None:
-            raise ValueError(NOT_POSITIVE.format(lams[number]))
-        Kc[number] = inverse
-    Kc *= lams[:, None, None]
-    Kc -= (lams / (lams + scales) / n)[:, None, None]
-    return [
-        Hat(residual, None, lam, scale)
-        for residual, lam, scale in zip(Kc, lams, scales, strict=True)
-    ]
+    Kc += scale / n
+    np.einsum("nn->n", Kc)[...] += lam
+    residual = invert_positive(Kc)
+    if residual is None:
+        raise ValueError(NOT_POSITIVE.format(lam))
+    residual *= lam
+    residual -= lam / (lam + scale) / n
+    return Hat(residual, None, lam, scale)
 
 
 def centre_gram(K, centred=False, n_features=None):
@@ -233,23 +222,12 @@ def centre_gram(K, centred=False, n_features=None):
 
     Moments read the matrix only when they are asked; do not change it before.
     """
-    Kc, moments = _centre_grams(K[None], centred, n_features)
-    return Kc[0], moments[0]
-
-
-def _centre_grams(K, centred, n_features):
-    """Do as :func:`centre_gram` with several matrices (S, n, n)."""
     Kc = K
     if not centred:
-        means = K.mean(axis=1)
-        Kc = K - means[:, :, None] - means[:, None] + means.mean(axis=1)[:, None, None]
-    before, diagonals = (np.einsum("snn->sn", each) for each in (K, Kc))
-    moments = [
-        Moments(matrix, diagonal, n_features)
-        for matrix, diagonal in zip(Kc, diagonals.copy(), strict=True)
-    ]
-    scales = np.array([each.scale for each in moments])
-    _check_scales(scales, np.abs(before).mean(axis=1))
+        means = K.mean(axis=0)
+        Kc = K - means[:, None] - means[None, :] + means.mean()
+    moments = Moments(Kc, Kc.diagonal().copy(), n_features)
+    _check_scale(moments.scale, np.abs(K.diagonal()).sum() / len(K))
     return Kc, moments
 
 
@@ -296,7 +274,7 @@ def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
     Xc = X if centred else _centre(X)
     moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
-    _check_scales(np.array([moments.scale]), 0.0)
+    _check_scale(moments.scale, 0.0)
     return Xc, moments
 
 
@@ -363,20 +341,6 @@ def make_hat(X, kernel, reg):
     if kind == "primal":
         return hat_from_features(values, reg, n_features, centred=centred)
     return hat_from_gram(values, reg, centred=centred, n_features=n_features)
-
-
-def make_hats(X, kernel, reg):
-    """Return the hats of as many sets of features, X (S, n, p), or kernel matrices.
-
-    See :func:`make_hat`. Small matrices take half the time together.
-    """
-    if needs_gram(kernel):
-        n_features = count_features(kernel, X.shape[2])
-        return _hats_from_grams(X, reg, False, n_features)
-    if not isinstance(kernel, Linear) or prefers_features(*X.shape[1:]):
-        return [make_hat(each, kernel, reg) for each in X]
-    X = _centre(X)
-    return _hats_from_grams(X @ X.swapaxes(1, 2), reg, True, X.shape[2])
 
 
 def prefers_features(n, p):
