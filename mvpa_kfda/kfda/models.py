@@ -227,7 +227,7 @@ class Stack(LayoutMixin):
         )
         true = None
         if targets.n_labels == 1 and isinstance(first, Plan):
-            made = apply_targets(_JointPlan(self.plans), targets, want_scores)
+            made = apply_targets(JointPlan(self.plans), targets, want_scores)
             yield _with_axis(made, made.true[:, None], -1)
             return
         for plan in self.plans:
@@ -246,8 +246,8 @@ def _with_axis(predictions, true, axis):
 
 
 @dataclass(frozen=True)
-class _JointPlan(LayoutMixin, RegressionMixin):
-    """What `apply_targets` needs of a plan, for S plans at once.
+class JointPlan(LayoutMixin, RegressionMixin):
+    """What a plan is asked about a single label vector, of S plans at once.
 
     Arrays that end with the label vectors, B, end with the positions here.
     """
@@ -256,10 +256,12 @@ class _JointPlan(LayoutMixin, RegressionMixin):
 
     @property
     def layout(self):
+        """The layout of the folds."""
         return self.plans[0].layout
 
     @property
     def dtype(self):
+        """The precision in which labels are processed."""
         return self.plans[0].dtype
 
     def residuals(self, T):
