@@ -59,22 +59,34 @@ def labels_of(root, subject, task):
     return [t["trial_type"][t["trial_type"] != "button"].to_numpy() for t in tables]
 
 
-def write_epochs(root, subjects=("01", "02"), task="faces"):
+#: Channels along the midline, whose positions are nowhere, and others in a plane.
+MIDLINE = ("Fz", "Cz", "Pz", "Oz")
+PLANE = {"Fz": (0, 1), "C3": (-1, 0), "Cz": (0, 0), "C4": (1, 0), "Pz": (0, -1)}
+
+
+def write_epochs(root, subjects=("01", "02"), task="faces", places=None):
     """Write epochs as MNE-BIDS-Pipeline does, all runs of a subject in one file."""
     rng = np.random.default_rng(1)
     describe(root, "mne-bids-pipeline")
+    names = MIDLINE if places is None else tuple(places)
     for subject in subjects:
         codes = rng.permutation(np.repeat([1, 2], 12))
-        data = rng.normal(0, 1e-6, (24, 4, 20)) + 0.6e-6 * (codes - 1)[:, None, None]
+        noise = rng.normal(0, 1e-6, (24, len(names), 20))
+        data = noise + 0.6e-6 * (codes - 1)[:, None, None]
         events = np.column_stack([np.arange(24) * 100, np.zeros(24, int), codes])
         epochs = mne.EpochsArray(
             data,
-            mne.create_info(["Fz", "Cz", "Pz", "Oz"], 50.0, "eeg"),
+            mne.create_info(list(names), 50.0, "eeg"),
             events,
             event_id={"face": 1, "house": 2},
             metadata=pd.DataFrame({"rt": rng.random(24), "run": np.arange(24) // 8}),
             verbose="error",
         )
+        if places is not None:
+            points = {n: (0.05 * x, 0.05 * y, 0.08) for n, (x, y) in places.items()}
+            epochs.set_montage(
+                mne.channels.make_dig_montage(points, coord_frame="head")
+            )
         folder = root / f"sub-{subject}" / "eeg"
         folder.mkdir(parents=True)
         stem = f"sub-{subject}_task-{task}"
@@ -142,6 +154,24 @@ def write_fmri(raw, derived, subjects=("01", "02"), n_runs=3, spaces=(SPACE,), s
             )
             (folder / f"{stem}_desc-confounds_timeseries.json").write_text("{}")
     return derived
+
+
+def add_confounds(derived, seed=0):
+    """Add components, cosines and measures of motion to the confounds of all runs."""
+    rng = np.random.default_rng(seed)
+    for path in sorted(derived.rglob("*confounds_timeseries.tsv")):
+        table = pd.read_csv(path, sep="\t")
+        n = len(table)
+        for k in range(3):
+            table[f"a_comp_cor_0{k}"] = rng.normal(size=n)
+        # The one that is slower than 128 s, as fMRIPrep has them.
+        table["cosine00"] = np.cos(np.pi * (np.arange(n) + 0.5) / n)
+        table["framewise_displacement"] = np.where(np.arange(n) % 20 == 9, 0.4, 0.1)
+        table["std_dvars"] = np.where(np.arange(n) % 30 == 5, 1.4, 1.0)
+        table.to_csv(path, sep="\t", index=False, na_rep="n/a")
+        of_all = {"Method": "aCompCor", "Mask": "combined", "Retained": True}
+        meta = {f"a_comp_cor_0{k}": of_all for k in range(3)}
+        path.with_suffix(".json").write_text(json.dumps(meta))
 
 
 def _write_bold(folder, stem, data, t_r):

@@ -1,6 +1,7 @@
 """Single trials of BOLD runs: equal to nilearn's models, refused where senseless."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ NAN = float("nan")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Generation of a mask has been requested"),
     pytest.mark.filterwarnings("ignore:nilearn says"),
+    pytest.mark.filterwarnings("ignore:slice_time_ref is not given"),
 ]
 
 
@@ -562,6 +564,17 @@ def test_runs_without_trials_of_interest():
     tables = [EVENTS[0], EVENTS[1].assign(trial_type="q")]
     with pytest.raises(ValueError, match="run 2 holds no trials of interest"):
         single_trial_betas(RUNS, tables, t_r=T_R, conditions=ABC, mask_img=MASK)
+
+
+def test_drifts_of_fmriprep_are_no_second_model():
+    cosines = pd.DataFrame(
+        {f"cosine0{k}": np.cos(np.pi * (k + 1) * np.arange(75) / 75) for k in (0, 1)}
+    )
+    with pytest.warns(RuntimeWarning, match="twice: confounds hold 'cosine00', 'cos"):
+        of_first(confounds=cosines)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of_first(confounds=cosines, drift_model=None, slice_time_ref=0.0)
 
 
 def test_singular_designs():

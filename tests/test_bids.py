@@ -32,7 +32,7 @@ from mvpa_kfda import (
     searchlight,
     single_trial_betas,
 )
-from mvpa_kfda.bids import app, read
+from mvpa_kfda.bids import app, trials
 from mvpa_kfda.bids.config import read_config
 from mvpa_kfda.bids.find import _recordings
 from mvpa_kfda.bids.write import COLUMNS, Output, describe_dataset
@@ -590,7 +590,7 @@ def test_what_fails_late_is_finished_without_decoding_again(
     before = states(out)
     with monkeypatch.context() as patch:
         patch.setattr(app.Output, "finish", None)
-        assert run(root, out, "participant", "--permutations", "8") == 1
+        assert run(root, out, "participant", "--permutations", "8") == 2
     after = states(out)
     assert all(after[path] > before[path] for path in before)
     assert not list(out.rglob("*.tsv"))
@@ -599,7 +599,7 @@ def test_what_fails_late_is_finished_without_decoding_again(
     assert states(out) == after
     # What cannot be decoded anew does not cost what is there.
     capsys.readouterr()
-    assert run(root, out, "participant", "--permutations", "8", "--cv", "99") == 1
+    assert run(root, out, "participant", "--permutations", "8", "--cv", "99") == 2
     assert "sub-01 task-faces: " in capsys.readouterr().err
     assert states(out) == after
 
@@ -639,6 +639,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     assert "there already" in capsys.readouterr().out
     assert run(root, out, "group", "--method", "t") == 0
     assert {path.name for path in out.glob("*.html")} == {
+        "index.html",
         "sub-02_desc-time_report.html",
         "group_task-faces_desc-time_report.html",
     }
@@ -768,7 +769,7 @@ def test_mistakes_are_said_before_anything_is_done(
 )
 def test_mistakes_of_every_subject_are_said(eeg, tmp_path, capsys, given, message):
     given = [*given, "--participant-label", "01", "--task", "faces", *FEW]
-    assert run(eeg[0], tmp_path / "out", "participant", *given) == 1
+    assert run(eeg[0], tmp_path / "out", "participant", *given) == 2
     lines = capsys.readouterr().err.splitlines()
     (line,) = [line for line in lines if "error" in line]
     assert line.startswith("mvpa-kfda: error: sub-01 task-faces: ")
@@ -791,7 +792,7 @@ def test_two_spaces_must_be_chosen_from(tmp_path, capsys):
     ):
         assert run(root, out, "participant", *given, "--space", space) == 0
         assert len(list(out.rglob(f"*_{part}_desc-searchlight_decoding.h5"))) == 2
-    assert run(root, out, "group", "--space", "T1w") == 1
+    assert run(root, out, "group", "--space", "T1w") == 2
     assert "each subject's own brain" in capsys.readouterr().err
 
 
@@ -832,17 +833,17 @@ def test_what_is_missing_in_a_dataset_is_said(tmp_path, capsys):
     assert run(root, out, "participant") == 2
     assert "Give its output with --derivatives" in capsys.readouterr().err
     given = ["--derivatives", derived, "--confounds", "scrub", *FEW]
-    assert run(root, out, "participant", *given) == 1
+    assert run(root, out, "participant", *given) == 2
     said = capsys.readouterr().err
-    assert "finds no confounds 'scrub' of fMRIPrep ('framewise_displacement')" in said
+    assert "have no column 'framewise_displacement', which --confounds scrub" in said
     for path in derived.rglob("*confounds*"):
         path.unlink()
-    assert run(root, out, "participant", "--derivatives", derived, *FEW) == 1
+    assert run(root, out, "participant", "--derivatives", derived, *FEW) == 2
     assert "finds no confounds 'motion' of fMRIPrep" in capsys.readouterr().err
     for path in root.rglob("*events.tsv"):
         path.unlink()
     given = ["--derivatives", derived, "--confounds", "none", *FEW]
-    assert run(root, out, "participant", *given) == 1
+    assert run(root, out, "participant", *given) == 2
     assert "has no events: there is no events.tsv" in capsys.readouterr().err
     for path in derived.rglob("*_desc-preproc_bold.nii.gz"):
         old = path.name.replace("_desc-preproc_bold", "_bold_preproc")
@@ -855,13 +856,17 @@ def test_raw_data_without_mne_bids_name_what_to_install(
     eeg, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "mne_bids", None)
-    assert run(eeg[0], tmp_path / "out", "participant", "--task", "faces", *FEW) == 1
-    assert 'pip install "mvpa-kfda[bids]"' in capsys.readouterr().err
+    given = ["--task", "faces", *FEW]
+    assert run(eeg[0], tmp_path / "out", "participant", *given) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 'pip install "mvpa-kfda[bids]"' in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_option_is_in_the_page_about_it():
     page = Path(__file__).parents[1] / "doc" / "bids.rst"
-    named = set(re.findall(r"--[a-z][a-z-]+", page.read_text()))
+    text = re.sub(r"(?s)\$ docker run .*?\$ head", "", page.read_text())  # fMRIPrep's
+    named = set(re.findall(r"--[a-z][a-z-]+", text))
     flags = {o.flag for name in LEVELS for o in options_of(name).values()}
     assert flags | {"--config"} <= named
     assert named <= flags | {"--config", "--help"}
@@ -884,9 +889,9 @@ def test_marks_of_bad_stretches_are_no_events(tmp_path, monkeypatch):
     table.assign(trial_type=names).to_csv(
         tmp_path / "events.tsv", sep="\t", index=False, na_rep="n/a"
     )
-    monkeypatch.setattr(read, "find_beside", lambda *given: tmp_path / "events.tsv")
+    monkeypatch.setattr(trials, "find_beside", lambda *given: tmp_path / "events.tsv")
     unit = SimpleNamespace(runs=("1",), recordings=(None,))
     options = {"bids_dir": tmp_path, "by": "trial_type", "where": None}
-    events = read._events_of_runs(unit, options)
+    events = trials.events_of_runs(unit, options)
     assert events["trial_type"].tolist() == ["cat", "dog"]
     assert events["onset"].tolist() == [1, 3]

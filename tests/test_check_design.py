@@ -24,6 +24,7 @@ from mvpa_kfda.decoding.design import design_of
 from mvpa_kfda.decoding.problems import measure_confounds
 
 RUNS = np.repeat(np.arange(6), 20)
+FIRST_HALF = np.arange(24) < 12
 
 
 def mixed(seed=0, n_groups=6, n=20, n_classes=2):
@@ -149,6 +150,15 @@ def test_too_few_arrangements_are_counted(n, count, severity):
     assert f"no p-value can be below 1/{count}" in few.text
     fewer = check_design(y, groups, permute="within_groups", n_permutations=count - 2)
     assert "few" not in names(fewer)
+
+
+def test_trials_to_train_with_that_leave_no_folds_are_a_problem():
+    design = check_design(["a", "b"] * 12, np.arange(24) // 6, train_on=FIRST_HALF)
+    (problem,) = design.problems
+    assert (problem.name, problem.severity) == ("folds", "error")
+    assert "train_on leaves no trial to test in fold 0" in problem.text
+    assert design.folds is None
+    assert "trained with 12, the others tested" in str(design)
 
 
 def test_confounds_that_follow_classes_are_found():

@@ -10,6 +10,7 @@ from nibabel import Nifti1Image
 from nilearn.interfaces.fmriprep import load_confounds
 from numpy.testing import assert_allclose, assert_array_equal
 
+import bids_data
 from mvpa_kfda import load_result, single_trial_betas
 from mvpa_kfda.cli.main import main
 
@@ -134,6 +135,78 @@ def test_confounds_of_fmriprep(inside, tmp_path):
     (path,) = tmp_path.glob("*_betas.nii.gz")
     found = nibabel.load(path).get_fdata()
     assert_allclose(found, betas.imgs.get_fdata(), rtol=0, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def preprocessed(tmp_path_factory):
+    """Two runs of fMRIPrep with components, cosines and measures of motion."""
+    root = tmp_path_factory.mktemp("prep")
+    bids_data.write_fmri(root / "raw", root / "prep", ("01",), 2)
+    bids_data.add_confounds(root / "prep")
+    bold = sorted((root / "prep").rglob("*_bold.nii.gz"))
+    events = sorted((root / "raw").rglob("*_events.tsv"))
+    masks = sorted((root / "prep").rglob("*_mask.nii.gz"))
+    return ["betas", *bold, "--events", *events, "--mask", masks[0]], bold, events
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy", "tuned", "drifts"),
+    [
+        ("compcor", ("compcor", "high_pass"), {}, None),
+        ("compcor --n-compcor 1", ("compcor", "high_pass"), {"n_compcor": 1}, None),
+        ("scrub --fd-threshold 0.3", ("scrub",), {"fd_threshold": 0.3}, "cosine"),
+    ],
+)
+def test_drifts_of_fmriprep_take_the_place_of_others(
+    preprocessed, tmp_path, capsys, given, strategy, tuned, drifts
+):
+    command, bold, events = preprocessed
+    command = [*command, "--fmriprep", *given.split(" "), "--out", tmp_path]
+    assert main([*map(str, command)]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert ("no model of drifts but confounds" in told.out) == (drifts is None)
+    confounds, kept = load_confounds([*map(str, bold)], strategy=strategy, **tuned)
+    betas = single_trial_betas(
+        bold,
+        events,
+        confounds=confounds,
+        sample_masks=kept,
+        drift_model=drifts,
+        mask_img=command[command.index("--mask") + 1],
+    )
+    (path,) = tmp_path.glob("*_betas.nii.gz")
+    expected = betas.imgs.get_fdata()
+    assert_allclose(nibabel.load(path).get_fdata(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            ["--fmriprep", "compcor", "--drift-model", "cosine"],
+            "and --drift-model woul",
+        ),
+        (["--fmriprep", "high_pass", "--high-pass", "0.01"], "and --high-pass would a"),
+        (["--fmriprep", "motion", "--n-compcor", "3"], "--n-compcor 3 is for --fmripr"),
+        (["--fd-threshold", "0.3"], "--fd-threshold tunes confounds of fMRIPrep. Add"),
+        (
+            ["--fmriprep", "scrub", "--fd-threshold", "0"],
+            "Invalid value for --fd-thres",
+        ),
+        (["--fmriprep", "scrub", "--fd-threshold", "0.01"], "leaves no scan. Raise"),
+        (["--fmriprep", "wm_csf"], "bold.nii.gz: nilearn finds no confounds 'wm_csf'"),
+    ],
+    ids=str,
+)
+def test_confounds_of_fmriprep_that_cannot_be(
+    preprocessed, tmp_path, capsys, options, line
+):
+    command = [*preprocessed[0], *options, "--out", tmp_path]
+    assert main([*map(str, command)]) == 2
+    *_, said = capsys.readouterr().err.splitlines()  # nilearn may warn before
+    assert said.startswith("mvpa-kfda: error: ")
+    assert line in said
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from scipy.stats import norm
 import mvpa_kfda
 from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda.cli import output
-from mvpa_kfda.cli.main import main
+from mvpa_kfda.cli.common import reword
+from mvpa_kfda.cli.main import _make_parser, main
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.parallel import WorkersLostError
 
@@ -805,6 +806,49 @@ def test_folder_that_takes_no_files_is_named(inside, tmp_path, capsys, monkeypat
     )
 
 
+CHOSEN = [*BOLD[:4], "--groups", "run", "--classes"]
+
+
+@pytest.mark.parametrize(
+    ("given", "classes"),
+    [
+        (["rest", "face,house"], None),
+        (["rest", "face"], ["rest", "face"]),
+        (["any=face,house", "none=rest"], {"any": ["face", "house"], "none": "rest"}),
+    ],
+)
+def test_classes_are_chosen_after_z_scores(
+    inside, tmp_path, no_figures, given, classes
+):
+    options = {"mask_img": "mask.nii.gz", "radius": 3.0, "random_state": 0}
+    command = [*CHOSEN, *given, "--mask", "mask.nii.gz", "--radius", "3"]
+    files = run(tmp_path, command, "--permutations", 0)
+    bold, table = nibabel.load("bold.nii.gz"), inside / "labels.tsv"
+    expected = searchlight(
+        bold, (table, "label"), groups="run", classes=classes, **options
+    )
+    result = load_result(files[".h5"])
+    assert_allclose(result.scores, expected.scores, rtol=1e-12)
+    assert result.parameters["n_images"] == 32
+
+
+def test_classes_that_are_numbers_are_written_as_in_the_table(
+    inside, tmp_path, no_figures
+):
+    command = [*BOLD, "--label-column", "run", "--classes", "early=1,2", "late=4"]
+    command += ["--cv", "4"]
+    files = run(tmp_path, command, "--mask", "mask.nii.gz", "--permutations", 0)
+    result = load_result(files[".h5"])
+    assert result.classes.tolist() == ["early", "late"]
+    assert result.parameters["classes"] == {"early": ["1", "2"], "late": ["4"]}
+
+
+def test_unknown_classes_are_named(inside, tmp_path, capsys):
+    assert main([*CHOSEN, "face", "horse", "--out", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert "classes names 'horse', which is no label in y. The labels are: " in message
+
+
 def test_advice_names_options(inside, tmp_path, capsys):
     # In each run one class only.
     table = pd.DataFrame({"label": np.repeat([1, 2], 16), "run": np.repeat([1, 2], 16)})
@@ -853,13 +897,22 @@ def test_advice_names_options(inside, tmp_path, capsys):
         ("math_img('img > 0', img=mask_img)", "math_img('img > 0', img=mask_img)"),
     ],
 )
-def test_arguments_are_worded_as_options(tmp_path, monkeypatch, capsys, text, expected):
-    def fail(*args, **kwargs):
-        raise ValueError(text)
+def test_arguments_are_worded_as_options(text, expected):
+    assert reword(text, _make_parser().options()) == expected
 
-    monkeypatch.setattr(mvpa_kfda, "simulate_epochs", fail)
-    assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"mvpa-kfda: error: {expected}\n"
+
+def test_messages_name_options_of_the_command(monkeypatch, capsys):
+    """Of others where they may help, and of others not where they cannot."""
+
+    def fail(*_):
+        raise ValueError("n_jobs=3 and t_r=2.0")
+
+    monkeypatch.setattr("mvpa_kfda.cli.group._expand", fail)
+    monkeypatch.setattr("mvpa_kfda.cli.bids._settle", fail)
+    assert main(["group", "a.h5"]) == 2
+    assert "error: --jobs 3 and --t-r 2.0\n" in capsys.readouterr().err
+    assert main(["bids", "a", "b", "group"]) == 2
+    assert "error: --n-jobs 3 and t_r=2.0\n" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------- stopped and continued

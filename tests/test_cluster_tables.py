@@ -6,10 +6,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage, stats
 
 import build
+import islands
 from entries import everywhere
 from mvpa_kfda import compare, group_inference, searchlight
 from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
-from mvpa_kfda.inference.null import least_extreme
+from mvpa_kfda.inference.corrections import nearest_to_zero
+from mvpa_kfda.inference.null import FullNull
 from mvpa_kfda.results.decoding import TimeRegressionResult
 from mvpa_kfda.results.epochs import (
     GeneralizationResult,
@@ -156,7 +158,8 @@ def rows_of(sides, are_neighbours, z, p, whole):
     for inside in sides:
         for members in sets_of(inside, are_neighbours):
             mass, of_members = sum(z[m] for m in members), [p[m] for m in members]
-            value = max(of_members) if whole else min(of_members)
+            value = min(of_members)
+            assert not whole or value == max(of_members)  # a p of all of it
             rows.append((value, round(mass, 6), len(members)))
     return sorted(rows)
 
@@ -258,8 +261,13 @@ def test_a_course_has_seconds():
 
 
 def test_two_tests_that_find_opposite_effects_find_nothing():
-    z = least_extreme([3.0, 3.0, -2.0, 2.0], [-2.5, 1.0, -4.0, -9.0], [0, 0, 0, 1])
-    assert_array_equal(z, [0, 1, -2, 2])
+    observed = np.array([[3.0, 3.0, -2.0, 2.0], [-2.5, 1.0, -4.0, -9.0]])
+    exempt = None, np.array([False, False, False, True])
+    nulls = [
+        FullNull(each, np.zeros((9, 4)), height=1.0, exempt=mask)
+        for each, mask in zip(observed, exempt, strict=True)
+    ]
+    assert_array_equal(nearest_to_zero(nulls), [0, 1, -2, 2])
 
 
 def test_bands_sensors_and_pairs_of_times_are_named():
@@ -417,18 +425,28 @@ def test_clusters_of_recombined_maps_are_standardised(kind, method):
     statistic = {"prevalence": "min", "bootstrap": "mean"}[method]
     scores = np.array([one.scores for one in subjects]).reshape(4, -1)
 
-    def z_against(nulls):
-        nulls = [null.reshape(P, -1) for null in nulls]
-        drawn = RecombinedNull(scores, nulls, draws, statistic)
-        return standardised(drawn.observed, drawn[:])
+    def drawn(nulls):
+        null = RecombinedNull(
+            scores, [one.reshape(P, -1) for one in nulls], draws, statistic
+        )
+        maps = np.concatenate([null.observed[np.newaxis], null[:]])
+        return maps.reshape(-1, *group.statistic.shape)
 
-    z = z_against([one.null for one in subjects])
+    rows = drawn([one.null for one in subjects])
+    z, tests = standardised(rows[0], rows[1:]), [islands.Test(rows[0], rows[1:])]
     if "map" in kind:
-        other = z_against([one.second_nulls["accuracy"] for one in subjects])
+        rows = drawn([one.second_nulls["accuracy"] for one in subjects])
+        exempt = np.zeros(z.shape, bool)
+        np.fill_diagonal(exempt, kind == "map")
+        cells = map(tuple, np.argwhere(exempt).tolist())
+        tests.append(islands.Test(rows[0], rows[1:], cells))
+        other = standardised(rows[0], rows[1:])
         nearer = np.where(np.abs(z) < np.abs(other), z, other)
         nearer[np.sign(z) != np.sign(other)] = 0
-        z = np.where(subjects[0]._exempt().ravel(), z, nearer)
-    z = z.reshape(group.statistic.shape)
+        z = np.where(exempt, z, nearer)
+        for name in ("cluster", "tfce"):
+            expected = islands.p_values(tests, name, "greater", 0.2)
+            assert_allclose(group.pvalues(name), expected, rtol=1e-12, atol=0)
     rows = group_rows(group, "cluster", z, stats.norm.isf(0.2), neighbours(subjects[0]))
     assert_rows(group.clusters(), rows)
     assert len(rows) > 0

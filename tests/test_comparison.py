@@ -10,20 +10,28 @@ from nibabel import Nifti1Image
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+import islands
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     generalize_arrays,
+    load_result,
+    methods_text,
     searchlight,
 )
 from mvpa_kfda.group.comparison import (
     Differences,
     compare,
 )
+from mvpa_kfda.group.statistics import draw_signs
+from mvpa_kfda.reports.summary import word_question
 from mvpa_kfda.viz.common import describe
 
 #: Given on purpose; its own test sees it.
 pytestmark = pytest.mark.filterwarnings("ignore:method='sign-flip' finds")
+
+#: Corrections by what several tests have in common, see `islands`.
+ISLANDS = ["cluster", "cluster-size", "tfce"]
 
 SEEDED = {"n_permutations": 99, "random_state": 0, "cv": 5}
 
@@ -126,10 +134,14 @@ def test_ties_of_counts_stay_ties_in_single_precision():
 def test_generalization_passes_both_tests(data):
     X, y, _ = data
     maps = [generalize_arrays(X[:, k], y, **SEEDED) for k in (slice(3), slice(3, 6))]
-    result = compare(*maps, correction=["none", "max", "fdr"])
-    p = []
-    for nulls in ("nulls", "second_nulls"):
-        null = np.subtract(*(getattr(each, nulls)["accuracy"] for each in maps))
+    options = {"threshold": 0.3}
+    names = ["none", "max", "fdr", *ISLANDS]
+    result = compare(*maps, correction=names, **options)
+    p, tests, cells = [], [], [(), [(k, k) for k in range(5)]]
+    for nulls, exempt in zip(("nulls", "second_nulls"), cells, strict=True):
+        pairs = [getattr(each, nulls)["accuracy"].astype(float) for each in maps]
+        null = np.rint(60 * np.subtract(*pairs)) / 60
+        tests.append(islands.Test(maps[0].scores - maps[1].scores, null, exempt))
         rows = np.concatenate([(maps[0].scores - maps[1].scores)[np.newaxis], null])
         rows = np.abs(rows - rows.mean(axis=0))
         p.append(np.mean(rows >= rows[0] - 1e-6, axis=0))
@@ -138,6 +150,10 @@ def test_generalization_passes_both_tests(data):
     assert_allclose(result.pvalues("none"), np.maximum(*p), rtol=1e-12)
     adjusted = stats.false_discovery_control(np.maximum(*p).ravel()).reshape(5, 5)
     assert_allclose(result.pvalues("fdr"), adjusted, rtol=1e-12)
+    for name in ISLANDS:
+        expected = islands.p_values(tests, name, "two-sided", 0.3)
+        assert_allclose(result.pvalues(name), expected, rtol=1e-12, err_msg=name)
+        assert 0 < (expected < 1).sum() < 25
     times = [decode_arrays(X[:, k], y, **SEEDED) for k in (slice(3), slice(3, 6))]
     on_time = compare(*times, correction="none").pvalues()
     assert_allclose(np.diag(result.pvalues("none")), on_time, rtol=1e-12)
@@ -350,6 +366,21 @@ def ramps(high=1.2, low=0.9):
     return [decode_arrays(X[:, k : k + 3], y, **SEEDED) for k in (0, 3)]
 
 
+def difference_of(a, b):
+    """Return the test of a difference under permuted labels, for plain loops."""
+    return islands.Test(a.scores - b.scores, a.null - b.null)
+
+
+def flips_of(a, b, n_flips, seed):
+    """Return the test of a difference with flipped signs, for plain loops."""
+    right = [(each.predicted == each.y).astype(int) for each in (a, b)]
+    d = np.subtract(*right).T  # (trials, times)
+    d = d[d.any(axis=1)]
+    signs = np.concatenate([np.ones((1, len(d))), draw_signs(len(d), n_flips, seed)])
+    z = signs @ d / np.sqrt(np.square(d).sum(axis=0)).clip(min=1)
+    return islands.Test(z[0], z[1:], standardise=False)
+
+
 @pytest.mark.parametrize("alternative", ["greater", "less"])
 def test_both_has_the_larger_p_value(alternative):
     maps = ramps()
@@ -362,9 +393,13 @@ def test_both_has_the_larger_p_value(alternative):
     p, q = permuted.pvalues("none"), flipped.pvalues("none")
     assert (p > q).any()  # or one of them would not be seen
     assert (q > p).any()
-    for name in [*NAMES, "bonferroni"]:
+    for name in {*NAMES, "bonferroni"} - {*ISLANDS}:
         larger = np.maximum(permuted.pvalues(name), flipped.pvalues(name))
         assert_allclose(result.pvalues(name), larger, rtol=1e-12)
+    tests = [difference_of(*maps), flips_of(*maps, 150, 1)]
+    for name in ISLANDS:
+        expected = islands.p_values(tests, name, alternative, 0.3)
+        assert_allclose(result.pvalues(name), expected, rtol=1e-12, err_msg=name)
     adjusted = stats.false_discovery_control(np.maximum(p, q))
     assert_allclose(result.pvalues("fdr"), adjusted, rtol=1e-12)
     assert_array_equal(result.statistic, permuted.statistic)
@@ -589,3 +624,31 @@ def test_result_says_what_it_is(pair):
     }
     assert_array_equal(result.times, pair[0].times)
     assert result.parameters["a"] == pair[0].parameters
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def test_names_of_two_results(pair, tmp_path):
+    names = ("linear", "RBF")
+    result = compare(*pair, labels=names)
+    assert result.labels == names
+    assert compare(*pair).labels == ("a", "b")
+    result.save(tmp_path / "result.h5")
+    assert load_result(tmp_path / "result.h5") == result
+    figure = result.plot()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend[:2] == ["linear", "RBF"]
+    assert figure.axes[1].get_ylabel() == "Accuracy\nlinear - RBF"
+    assert "Accuracy of RBF" in result.plot(metric="accuracy_b").get_ylabel()
+    assert "accuracy differ between linear and RBF" in word_question(result)
+    text = methods_text(result)
+    assert "Two analyses, linear and RBF, of the same trials" in text
+    assert "difference in accuracy, linear minus RBF, was" in text
+    less = methods_text(compare(*pair, labels=names, alternative="less"))
+    assert "one-sided, for higher scores in the analysis “RBF”" in less
+    assert "In the analysis “" not in methods_text(compare(*pair))
+    assert list(result.to_dataframe())[2:4] == ["accuracy_a", "accuracy_b"]
+    for labels in (("linear",), ("linear", "linear"), "ab", 3):
+        with pytest.raises(ValueError, match="Invalid value for 'labels'"):
+            compare(*pair, labels=labels)

@@ -907,6 +907,18 @@ REFUSED = [
     ("y", np.array(["ant", 1] * 18, dtype=object), "of type int, str"),
     ("y", lambda entry: np.ma.masked_equal(CODES, 2), "y is masked"),
     ("groups", np.arange(N - 1), "groups must hold one value per trial"),
+    ("groups", np.ma.masked_equal(np.arange(N) % 4, 2), "groups is masked for 9 of 36"),
+    ("confounds", np.ma.masked_less(SPEED, 0.0), r"confounds is masked for \d+ of 36"),
+    (
+        "confounds",
+        [np.ma.masked_equal([k, k % 5], 3) for k in range(N)],
+        "confounds is masked for 7 of 36",
+    ),
+    (
+        "train_on",
+        np.ma.masked_array(np.arange(N) % 2 == 0, mask=np.arange(N) == 3),
+        "train_on is masked for 1 of 36|cannot be combined with test_epochs",
+    ),
     ("groups", np.where(CODES, 1, np.nan), "groups is missing"),
     ("kernel", "foo", "'kernel': 'foo'"),
     ("kernel", None, "'kernel': None"),
@@ -935,6 +947,11 @@ REFUSED = [
     ("cv", 100, "cv"),
     ("cv", [], "cv.*no folds"),
     ("cv", [(np.arange(9), np.arange(9))], "cv"),
+    (
+        "cv",
+        [(np.arange(9), np.ma.masked_equal(np.arange(9, 18), 12))],
+        "The test set of fold 0 .* has masked values",
+    ),
     ("scoring", "foo", "'scoring': 'foo'"),
     ("scoring", [], r"'scoring': \[\]"),
     ("scoring", None, "'scoring': None"),
@@ -961,6 +978,11 @@ REFUSED = [
     ("n_components", 3, "'n_components': 3.*one less than the 3 classes"),
     ("n_components", 1.5, r"'n_components': 1\.5"),
     ("average", 0, "'average': 0"),
+    ("average", 2**70, "'average': 118.*at most 9,2"),
+    ("n_permutations", 2**70, "'n_permutations': 118.*at most 9,2"),
+    ("n_repeats", 2**70, "'n_repeats': 118.*at most 9,2"),
+    ("batch_size", 2**70, "'batch_size': 118.*at most 9,2"),
+    ("cv", 2**70, "'cv': 118.*at most 9,2"),
     ("average", 5, "average=5 leaves class 'ant' without samples"),
     ("average", 1.5, r"'average': 1\.5"),
     ("approx", "nystrom", "'approx': 'nystrom'"),
@@ -984,6 +1006,7 @@ REFUSED = [
     ("adjacency", np.eye(3), "adjacency"),
     ("mask_img", build.mask(np.ones((2, 2, 2))), "mask_img"),
     ("labels_img", np.zeros(P), "labels_img"),
+    ("labels_img", np.ma.masked_equal(entries.REGIONS, 2), "labels_img"),
     ("threshold", 0, "'threshold': 0"),
     ("threshold", 0.5, "threshold is for maps of probabilities"),
     ("y_test", OTHER_NAMES[:-1], "y_test must hold one value per trial"),
@@ -1087,6 +1110,24 @@ def test_what_outgrows_the_memory_is_refused(entry, monkeypatch):
     options = {"null": "full"} if entry.has("null") else {}
     with pytest.raises(WRONG, match=r"needs .*kB.* memory"):
         entry(n_permutations=1000, random_state=0, **options)
+
+
+def swapped(values):
+    """Return values with their bytes in the other order, as .mat and FITS files do."""
+    values = np.asarray(values)
+    return values.astype(values.dtype.newbyteorder())
+
+
+@everywhere
+def test_the_order_of_bytes_does_not_matter(entry):
+    given = {"groups": build.groups_of(N), "confounds": SPEED}
+    given |= {"cv": None} if entry.has("groups") and not entry.tests_others else {}
+    given = {name: value for name, value in given.items() if entry.has(name)}
+    options = {"n_permutations": 3, "random_state": SEED}
+    expected = entry(**given, **options)
+    given = {k: v if v is None else swapped(v) for k, v in given.items()}
+    result = entry(swapped(DATA), swapped(entry.y), **given, **options)
+    assert_equal_results(result, expected)
 
 
 # ------------------------------------------------------ images with slabs of nothing

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import false_discovery_control, norm
 
+import islands
 from mvpa_kfda import generalize_arrays
 from mvpa_kfda.cli import common as command_line
 from mvpa_kfda.inference import clusters as _clusters
@@ -17,9 +18,10 @@ from mvpa_kfda.inference.corrections import (
     correct,
     corrected_p_values,
     p_values,
+    p_values_of_kept,
     smallest_p_value,
 )
-from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
+from mvpa_kfda.inference.null import ALTERNATIVES, FullNull, summarize_null
 from mvpa_kfda.viz.common import CORRECTION_LABELS, check_request
 
 corrections = pytest.mark.parametrize("correction", CORRECTIONS)
@@ -445,7 +447,7 @@ def test_p_values_of_time_generalization_are_those_of_both_tests(result, alterna
     diagonal = np.eye(5, dtype=bool)
     options = {"threshold": 0.3, "alternative": alternative}
     both = {}
-    for name in CORRECTIONS:
+    for name in set(CORRECTIONS) - {*ISLANDS}:
         p = [
             corrected_p_values(result.scores, null, name, **options)
             for null in (result.null, second)
@@ -454,9 +456,113 @@ def test_p_values_of_time_generalization_are_those_of_both_tests(result, alterna
     flat = both["none"].ravel()
     both["fdr"] = false_discovery_control(flat).reshape(5, 5)
     both["fdr-by"] = false_discovery_control(flat, method="by").reshape(5, 5)
+    cells = {(k, k) for k in range(5)}
+    tests = [
+        islands.Test(result.scores, null, exempt)
+        for null, exempt in ((result.null, ()), (second, cells))
+    ]
+    for name in ISLANDS:
+        both[name] = islands.p_values(tests, name, alternative, 0.3)
     for name, expected in both.items():
         p = result.pvalues(name, **options)
         assert_allclose(p, expected, rtol=1e-12, atol=0)
+
+
+# ------------------------------------------- clusters that several tests have in common
+
+ISLANDS = ["cluster", "cluster-size", "tfce"]
+
+
+def several(shape, seed, n_tests, n_permutations=24):
+    """Return observed maps and nulls of tests, smooth, with effects in common."""
+    rng = np.random.default_rng(seed)
+    effect = np.linspace(-2.5, 2.5, int(np.prod(shape))).reshape(shape)
+    kept = []
+    for _ in range(n_tests):
+        rows = rng.normal(size=(n_permutations + 1, *shape))
+        for axis in range(1, rows.ndim):
+            rows = rows + np.roll(rows, 1, axis)
+        rows[0] += effect
+        kept.append((rows[0], rows[1:]))
+    return kept
+
+
+def masks_of(shape, n_tests):
+    """Return who is exempt from each test: nobody, the diagonal, and a corner."""
+    diagonal, corner = np.zeros((2, *shape), dtype=bool)
+    np.fill_diagonal(diagonal, True)
+    corner[:2, -2:] = True
+    return [None, diagonal, corner][:n_tests]
+
+
+@alternatives
+@pytest.mark.parametrize("n_tests", [1, 2, 3])
+@pytest.mark.parametrize("height", [None, 1.5])
+def test_islands_are_those_of_plain_loops(n_tests, alternative, height):
+    shape, found = (5, 6), 0
+    for seed in range(6):
+        kept, masks = several(shape, seed, n_tests), masks_of(shape, n_tests)
+        pairs = [*zip(kept, masks, strict=True)]
+        nulls = [
+            FullNull(*maps, None, 0.3, alternative, height=height, exempt=mask)
+            for maps, mask in pairs
+        ]
+        plain = [
+            islands.Test(
+                *maps,
+                () if mask is None else map(tuple, np.argwhere(mask).tolist()),
+                standardise=height is None,
+            )
+            for maps, mask in pairs
+        ]
+        for name in ISLANDS:
+            p = correct(nulls, name)
+            expected = islands.p_values(plain, name, alternative, 0.3, height=height)
+            assert_allclose(p, expected, rtol=1e-12, atol=0, err_msg=name)
+            found += len(np.unique(p))
+    assert found > 15
+
+
+def test_islands_on_a_graph_and_in_summaries():
+    shape, pairs = (12,), np.array([[0, 1, 2, 4, 5, 6, 9], [3, 5, 4, 8, 7, 9, 11]])
+    graph = np.zeros((12, 12), dtype=bool)
+    graph[tuple(pairs)] = graph[tuple(pairs[::-1])] = True
+    near = {(i,): [(int(j),) for j in np.flatnonzero(graph[i])] for i in range(12)}
+    exempt = np.isin(np.arange(12), [4, 9])
+    for seed in range(4):
+        kept = several(shape, seed, 2)
+        observed = kept[0][0]
+        pairs = [(observed, null) for _, null in kept]
+        masks = [None, exempt]
+        tests = [
+            islands.Test(*maps, () if mask is None else [(4,), (9,)])
+            for maps, mask in zip(pairs, masks, strict=True)
+        ]
+        how = {"adjacency": graph, "threshold": 0.3}
+        summaries = [
+            summarize_null(*maps, with_clusters=True, exempt=mask, **how)
+            for maps, mask in zip(pairs, masks, strict=True)
+        ]
+        for name in ISLANDS:
+            expected = islands.p_values(tests, name, "greater", 0.3, near)
+            for each in ([null for _, null in pairs], summaries):
+                if each is summaries and name == "cluster-size":
+                    continue
+                p = p_values_of_kept(observed, each, name, exempt=masks, **how)
+                assert_allclose(p, expected, rtol=1e-12, atol=0)
+
+
+def test_a_cell_far_from_an_island_lends_it_no_mass():
+    """What one test finds, and the other does not, carries no cell along."""
+    z = np.zeros((2, 3, 7))
+    z[0, 1], z[1, 1] = [3, 3, 3, 3, 3, 0, 3], [3, 0, 0, 0, 3, 0, 3]
+    rng = np.random.default_rng(0)
+    nulls = [FullNull(each, rng.normal(size=(99, 3, 7)), height=1.6) for each in z]
+    p = correct(nulls, "cluster")
+    alone = [correct(null, "cluster") for null in nulls]
+    assert alone[0][1, 0] == alone[0][1, 4] < alone[0][1, 6]
+    assert p[1, 0] == p[1, 4] == p[1, 6] > 5 * alone[0][1, 0]
+    assert (p[1, 1:4] == 1).all()
 
 
 def test_a_diagonal_with_the_larger_of_two_scores_has_one_side(data):

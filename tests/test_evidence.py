@@ -1,9 +1,19 @@
 """Scores of single folds and trials, and metrics that users bring along."""
 
+from fractions import Fraction
+
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import accuracy_score, make_scorer, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    hinge_loss,
+    make_scorer,
+    matthews_corrcoef,
+    roc_auc_score,
+    top_k_accuracy_score,
+)
 from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit
 
 import build
@@ -147,6 +157,72 @@ def accuracy(true, predicted, scores):
     return np.mean(true == predicted)
 
 
+def returns(value):
+    """Return a function that returns this for all labels."""
+
+    def returns(true, predicted, scores):
+        return value
+
+    return returns
+
+
+#: What is no score, and how messages word it.
+RETURNED = [
+    (None, "returned None"),
+    ({}, r"returned \{\}"),
+    ("0.5", r"returned '0\.5'"),
+    (1j, "returned 1j"),
+    ([0.5], r"returned \[0\.5\]"),
+    ([[1], [2, 3]], r"returned \[\[1\]"),
+    (np.ma.masked, "returned masked"),
+    (np.datetime64("2020-01-01"), "returned .*2020"),
+    (pd.NA, "returned <NA>"),
+    (np.inf, "returned inf"),
+]
+
+
+@pytest.mark.parametrize(
+    "value", [1, True, np.float32(0.5), np.array(0.5), np.bool_(False), Fraction(1, 2)]
+)
+def test_any_single_number_is_a_score(value):
+    result = cross_validate(X, Y, scoring=returns(value))
+    assert result.scores == float(value)
+
+
+def spoils(which):
+    """Return a function that changes one of the arrays it is given in place."""
+
+    def spoils(*arrays):
+        arrays[which][...] = arrays[which][::-1]
+        return 0.0
+
+    return spoils
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("function", [cross_validate, decode_arrays, regress])
+def test_functions_cannot_change_what_is_scored(function, which):
+    data, y = DATA if function is decode_arrays else X, Y
+    if function is regress:
+        y, which = np.arange(len(Y)) / 3, which % 2  # there are no class scores
+    with pytest.raises(ValueError, match=r"'spoils'.*read-only.*Change a copy"):
+        function(data, y, scoring=spoils(which))
+
+
+def test_functions_of_scikit_learn_take_what_is_read_only():
+    def several(true, predicted, scores):
+        hinge = hinge_loss(true, scores[:, 1] - scores[:, 0])
+        mean = top_k_accuracy_score(true, scores[:, 1], k=1)
+        return (
+            auc(true, predicted, scores)
+            + matthews_corrcoef(true, predicted)
+            + (mean - hinge)
+        )
+
+    result = cross_validate(X, Y, cv=3, scoring=several, n_permutations=3)
+    assert np.isfinite(result.null).all()
+
+
 @pytest.mark.parametrize(
     ("scoring", "error", "message"),
     [
@@ -154,6 +230,14 @@ def accuracy(true, predicted, scores):
         (make_scorer(accuracy_score), TypeError, "a function of .y_true"),
         (none_of_it, ValueError, "'none_of_it', called with y_true='.*returned nan"),
         (lambda t, p, s: s, ValueError, "(?s)'custom'.*one finite number"),
+        *[
+            (
+                returns(value),
+                ValueError,
+                f"'returns', called.*{said}.*one finite number",
+            )
+            for value, said in RETURNED
+        ],
         (fails, ValueError, "'fails'.*failed: 'nothing here'"),
         (accuracy, ValueError, "named 'accuracy', which is the name of another"),
         ([auc, "accuracy", auc], ValueError, "named 'auc'"),

@@ -366,8 +366,12 @@ def test_columns_of_metadata_are_confounds():
     result = decode_epochs(epochs, codes, confounds=["speed", "block"], **options)
     columns = np.column_stack([speed, block == "late"]).astype(float)
     same = decode_epochs(epochs, codes, confounds=columns, **options)
-    assert_array_equal(result.class_scores, same.class_scores)
+    assert_allclose(result.class_scores, same.class_scores, rtol=0, atol=1e-12)
     assert result.parameters["n_confounds"] == 2
+    named = [("speed", "a number"), ("block", "2 categories")]
+    assert result.parameters["confounds"] == [
+        {"name": name, "taken_as": taken_as} for name, taken_as in named
+    ]
     other = decode_epochs(epochs, codes, confounds="speed", **options)
     assert (other.class_scores != result.class_scores).any()
     for wrong, message in (
@@ -413,7 +417,7 @@ def test_columns_of_the_table_of_labels_are_confounds(tmp_path):
 
 
 def test_numbers_beside_texts_are_numbers():
-    text = np.where(CODES, "a", "b")
+    text = np.where(np.arange(N) % 3, "a", "b")
     mixed = [[float(number), name] for number, name in zip(NUMBERS, text, strict=True)]
     frame = pd.DataFrame({"number": NUMBERS, "text": text})
     columns = np.column_stack([NUMBERS, text == "b"]).astype(float)
@@ -427,6 +431,16 @@ def test_numbers_beside_texts_are_numbers():
         result = cross_validate(X, CODES, cv=4, confounds=given)
         assert result.parameters["n_confounds"] == 2
         assert_allclose(result.class_scores, expected.class_scores, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [2**40, 2**127])
+def test_steps_that_draw_take_any_seed(seed):
+    step = PCA(2, svd_solver="randomized")
+    one, two = (
+        cross_validate(X, CODES, cv=4, preprocess=step, random_state=each)
+        for each in (seed, seed % 2**32)
+    )
+    assert_array_equal(one.class_scores, two.class_scores)
 
 
 def test_features_that_confounds_explain_are_left_out():

@@ -15,6 +15,7 @@ from mvpa_kfda import (
     simulate_epochs,
 )
 from mvpa_kfda.inference.corrections import corrected_p_values, p_values
+from mvpa_kfda.inference.null import FullNull
 from mvpa_kfda.utils import memory
 
 
@@ -39,7 +40,7 @@ def other_labels():
     return generalize_arrays(X, y, y_test=y_test, n_permutations=60, random_state=0)
 
 
-@pytest.mark.parametrize("correction", ["none", "max", "bonferroni", "cluster", "tfce"])
+@pytest.mark.parametrize("correction", ["none", "max", "max-step-down", "bonferroni"])
 def test_the_larger_p_value_counts_but_for_the_diagonal(plain, correction):
     first, second = (
         corrected_p_values(plain.scores, nulls["accuracy"], correction)
@@ -200,3 +201,23 @@ def test_a_binomial_p_value_is_not_what_the_second_null_gives(plain):
     spread = plain.second_nulls["accuracy"][:, :2, 2:].std()
     assert spread > 1.2 * np.sqrt(0.25 / 40)
     assert (p_values(plain.scores, plain.nulls["accuracy"])[2:, 2:] <= 0.05).all()
+
+
+def test_the_diagonal_counts_in_no_cluster_that_is_kept_of_the_second_null():
+    X, y = make_arrays()
+    options = {"n_permutations": 40, "random_state": 0}
+    full, stream = (
+        generalize_arrays(X, y, null=null, **options) for null in ("full", "stream")
+    )
+    null, differ = full.second_nulls["accuracy"], 0
+    kept = stream.second_summaries["accuracy"]
+    for name in ("cluster_maximum", "tfce_maximum"):
+        of_all = getattr(FullNull(full.scores, null), name)
+        beside = getattr(
+            FullNull(full.scores, null, exempt=np.eye(5, dtype=bool)), name
+        )
+        assert_allclose(kept[name], beside, rtol=1e-6, atol=0)
+        differ += not np.allclose(of_all, beside)
+    assert differ == 2
+    for name in ("cluster", "tfce"):
+        assert_array_equal(stream.pvalues(name), full.pvalues(name))

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from mvpa_kfda import group_inference
+
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
-N_SINGLE, N_GROUPS, N_POWER, N_VOXELS, N_OTHER = 600, 120, 30, 40, 150
+N_SINGLE, N_GROUPS, N_POWER, N_VOXELS, N_OTHER, N_MAPS = 600, 120, 30, 40, 150, 200
 
 #: How often a calibrated test is outside of its bounds. With some two hundred of them
 #: a correct package fails in less than one of ten thousand choices of the seeds.
@@ -153,10 +155,41 @@ def test_comparisons_within_subjects(studies):
         assert np.mean(rates["max"]) > 0.1
 
 
+def test_maps_of_noise_that_lasts(studies):
+    """Whatever is found wholly without an effect is an error, of either hypothesis."""
+    found = studies.generalization(N_MAPS)
+    for words in studies.MAPS:
+        for name, rates in found[words].items():
+            assert name == "none" or np.mean(rates) <= most(N_MAPS), (words, name)
+    assert np.mean(found["noise"]["max"]) >= least(N_MAPS, 0.05)
+    for name, rates in found["silent training, found"].items():
+        assert np.mean(rates) > (0.2 if name == "max" else 0.6), name
+    check_exact(found["noise"]["none"])
+
+
+def test_groups_of_maps_of_noise_that_lasts(studies):
+    found = {"bootstrap": studies.new()["x"], "prevalence": studies.new()["x"]}
+    names = ("max", "cluster", "cluster-size", "tfce")
+    options = {"n_permutations": 199, "random_state": 0}
+    for first in range(0, 6 * N_GROUPS, 6):
+        results = [studies.map_of(23, first + i, "noise") for i in range(6)]
+        for method, rates in found.items():
+            more = ("cluster-fdr",) if method == "bootstrap" else ()
+            group = group_inference(
+                results, method, [*names, *more], threshold=0.05, **options
+            )
+            for name in (*names, *more):
+                rates[name].append((group.pvalues(name) <= 0.05 + 1e-9).any())
+    for method, rates in found.items():
+        for name, each in rates.items():
+            assert np.mean(each) <= most(N_GROUPS), (method, name)
+    assert np.mean(found["bootstrap"]["max"]) > 0
+
+
 def test_intervals_of_latencies_hold_the_latency(studies):
     for _, hits in studies.latency_coverage(N_OTHER).values():
-        # Of 12 subjects they are somewhat too narrow, as documented.
-        assert np.mean(hits) >= least(N_OTHER, 0.92)
+        # Of 12 subjects they are too narrow where latencies differ, as documented.
+        assert np.mean(hits) >= least(N_OTHER, 0.87)
 
 
 def test_free_shuffling_over_stratified_folds(studies):

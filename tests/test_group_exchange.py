@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+import build
+from mvpa_kfda import group_inference, methods_text
+from mvpa_kfda.group.latency import Rule, locate
 from mvpa_kfda.group.statistics import (
     LEAST_REST,
     STATISTICS,
@@ -288,3 +292,129 @@ def test_constant_differences_give_a_p_value_and_no_warning(statistic, alternati
     assert ((p > 0) & (p <= 1)).all()
     p = parametric_p(differences, differences[:4], statistic, alternative)
     assert_array_equal(p, 1)
+
+
+# ------------------------------------------------------------ subjects that score alike
+
+
+def t_of(values, others=None):
+    """t of each column, whose variance is a thousandth of the largest at least."""
+    if others is None:
+        variance = values.var(axis=0, ddof=1)
+        mean, n = values.mean(axis=0), 1 / len(values)
+    else:
+        sizes = len(values), len(others)
+        squares = sum(
+            n * x.var(axis=0) for n, x in zip(sizes, (values, others), strict=True)
+        )
+        variance, n = squares / (sum(sizes) - 2), sum(1 / size for size in sizes)
+        mean = values.mean(axis=0) - others.mean(axis=0)
+    return mean / np.sqrt(np.maximum(variance, variance.max() / 1000) * n)
+
+
+def alike(n_subjects, n_positions=6, seed=0):
+    """Differences of which the first are equal, and the second so but for the sign."""
+    values = real(n_subjects, n_positions, seed)
+    values[:, :2] = 0.25
+    values[1, 1] = -0.25
+    return values
+
+
+def test_no_variance_counts_as_less_than_a_thousandth_of_the_largest():
+    values, signs = alike(4), draw_signs(4, 15)
+    flips = SignFlips(values, signs)
+    expected = [t_of(row[:, np.newaxis] * values) for row in signs]
+    assert_allclose(flips[0:15], expected, rtol=1e-9, atol=1e-11)
+    assert_allclose(flips.observed, t_of(values), rtol=1e-9, atol=1e-11)
+    assert_array_equal(flips.alike, [True] + 5 * [False])
+    assert flips.observed[0] < 50 < math.sqrt(3 / LEAST_REST)
+    p = parametric_p(values)
+    assert_allclose(p, stats.t.sf(t_of(values), 3), rtol=1e-9, atol=0)
+
+
+def test_no_pooled_variance_counts_as_less():
+    values, labels = alike(5), draw_labels(2, 3, 100)
+    values[:2, 0] += 1.0
+    exchange = LabelExchange(values, labels)
+    expected = [t_of(values[row], values[~row]) for row in labels]
+    assert_allclose(exchange[0 : len(labels)], expected, rtol=1e-9, atol=1e-11)
+    assert_allclose(exchange.observed, t_of(values[:2], values[2:]), rtol=1e-9, atol=0)
+    assert_array_equal(exchange.alike, [True] + 5 * [False])
+
+
+def test_the_least_variance_is_that_of_each_flipped_map():
+    """However the data came to be flipped, all maps together are the same ones."""
+    values, signs = alike(5), draw_signs(5, 31)
+
+    def all_maps(values):
+        flips = SignFlips(values, signs)
+        maps = np.concatenate([flips.observed[np.newaxis], flips[0:31]])
+        return maps[np.lexsort(maps.T)]
+
+    expected = all_maps(values)
+    for row in signs[::5]:
+        found = all_maps(row[:, np.newaxis] * values)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_scores_in_steps_do_not_rule_the_maximum():
+    """Six subjects with a clear effect, and a place where all are one trial off."""
+    values = np.array([[1, -1, 1, 1, -1, 1], [9, 6, 8, 7, 5, 9]]).T / 20
+    values = np.column_stack([values, accuracies(6, 10, 1, 20) - 0.1])
+    flips = SignFlips(values, draw_signs(6, 63))
+    assert (flips[0:63].max(axis=1) >= flips.observed[1] - 1e-9).sum() == 0
+
+
+def test_few_subjects_of_noise_have_no_tiny_p_values():
+    rng = np.random.default_rng(0)
+    noise = rng.binomial(40, 0.5, (200, 3, 50)) / 40 - 0.5
+    p = np.concatenate([parametric_p(values) for values in noise])
+    assert 0.04 < (p <= 0.05).mean() < 0.06
+    assert (p <= 1e-4).mean() < 1e-3
+
+
+def scoring(*scores):
+    """Results over time of subjects with these accuracies (S, 3)."""
+    kept = [build.result("TimeResult", seed) for seed in range(len(scores))]
+    return [
+        replace(one, metrics={"accuracy": np.array(each)})
+        for one, each in zip(kept, scores, strict=True)
+    ]
+
+
+def test_a_group_tells_where_its_subjects_score_alike():
+    results = scoring([0.6, 0.5, 0.7], [0.6, 0.7, 0.4], [0.6, 0.4, 0.5])
+    options = {"random_state": 0, "alpha": 0.3}
+    for method in ("sign-flip", "t"):
+        group = group_inference(results, method, **options)
+        assert group.parameters["n_alike"] == 1
+        differences = group.subject_scores - 0.5
+        assert_allclose(group.statistic, t_of(differences), rtol=1e-9, atol=0)
+        sentence = "largest one, here at 1 time point, were raised to that (Ridgway"
+        assert sentence in methods_text(group)
+    differing = scoring([0.6, 0.5, 0.7], [0.7, 0.7, 0.4], [0.6, 0.4, 0.5])
+    for method in ("sign-flip", "wilcoxon", "prevalence"):
+        group = group_inference(differing, method, **options)
+        assert group.parameters["n_alike"] == 0
+        assert "Ridgway" not in methods_text(group)
+
+
+def test_t_needs_a_variance():
+    equal = scoring([0.6, 0.5, 0.7], [0.6, 0.5, 0.7], [0.6, 0.5, 0.7])
+    with pytest.raises(ValueError, match="All 3 subjects have the same scores, which"):
+        group_inference(equal, "t")
+    others = scoring(*[[0.5, 0.5, 0.6]] * 5)[3:]
+    with pytest.raises(ValueError, match="All 5 subjects have the same scores, which"):
+        group_inference(equal, "t", other=others)
+    group = group_inference(equal, "sign-flip", random_state=0, alpha=0.3)
+    assert_allclose(group.pvalues("none"), [1 / 8, 1, 1 / 8], rtol=1e-12, atol=0)
+
+
+def test_an_onset_by_t_takes_no_equal_scores_for_evidence():
+    times = np.arange(10) / 10
+    scores = np.random.default_rng(0).normal(0.5, 0.1, (6, 10))
+    scores[:, 5:] += 0.4
+    scores[:, 2:5] = 0.501
+    rule = Rule("t", 0.5, 0.05, 0.3, None, None)
+    onset = locate(times, scores, 0.5, np.ones((1, 6), int), rule)[0]
+    assert 0.4 < onset[0] <= 0.5

@@ -665,7 +665,8 @@ def test_brains_are_cut_at_the_best_of_equal_bounds():
     bound = np.full(space.n_positions, np.nan)
     bound[[3, 40]], bound[50] = 0.4, 0.2
     result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
-    drawn = SimpleNamespace(metric="gamma_0", values=bound, marked=None)
+    drawn = {"metric": "gamma_0", "values": bound, "favour": bound, "marked": None}
+    drawn = SimpleNamespace(**drawn)
     found = brains._cuts(result, drawn, "ortho", None)
     assert_allclose(found, space.points[40], rtol=0, atol=0)
 
@@ -888,3 +889,31 @@ def test_titles_break_at_commas_only():
     first, second = title.split("\n")
     assert first == "Permutation test of a difference, 160 trials in 8 runs,"
     assert second == "123,456 permutations"
+
+
+# --------------------------------------------------------------- labels within figures
+
+LONG = ("healthy controls of all ages", "patients with a lesion on the left")
+
+
+def slices():
+    return brain(volume_space())
+
+
+@pytest.mark.filterwarnings("default")  # nilearn's, of its own defaults
+@pytest.mark.parametrize("make", [time, generalization, time_frequency, slices])
+@pytest.mark.parametrize("labels", [("a", "b"), LONG], ids=["short", "long"])
+def test_labels_end_within_the_figure(make, labels):
+    options = {"others": S, "method": "t", "labels": labels, "metric": "recall_macro"}
+    result = group(make(), **options)
+    result.other_scores[...] = result.subject_scores + 0.02  # ticks of many digits
+    figure = plot_group(result).figure
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        for text in (ax.xaxis.label, ax.yaxis.label):
+            box = text.get_window_extent()
+            if text.get_text() and ax.get_visible():
+                assert box.x0 >= 0, text.get_text()
+                assert box.y0 >= 0, text.get_text()
+                assert box.x1 <= figure.bbox.width, text.get_text()
+                assert box.y1 <= figure.bbox.height, text.get_text()

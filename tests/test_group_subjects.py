@@ -302,6 +302,7 @@ DEFINING = {
     "step": 0.02,
     "window_mode": "flatten",
     "sfreq": 250.0,
+    "preprocess": ["StandardScaler()"],
 }
 
 
@@ -310,14 +311,24 @@ def test_another_analysis_warns(name):
     results = differing({}, {}, {name: DEFINING[name]})
     before = results[0].parameters[name]
     words = f"{before:.6g}" if isinstance(before, float) else str(before)
+    after = re.escape(str(DEFINING[name])).replace(r"250\.0", "250")
     match = (
         rf"^Subject 3 was analysed differently from the first: {name} "
-        rf"\({DEFINING[name]} instead of {re.escape(words)}\)\. If this is not on pu"
+        rf"\({after} instead of {re.escape(words)}\)\. If this is not on pu"
     )
-    match = match.replace("250.0", "250")
     with pytest.warns(RuntimeWarning, match=match) as caught:
         gather_subjects(results)
     assert len(caught) == 1
+
+
+def test_other_kinds_of_folds_and_confounds_in_some_warn():
+    folds = {"cv": "LeaveOneGroupOut()", "n_confounds": 3}
+    match = (
+        r"cv \(LeaveOneGroupOut\(\) instead of StratifiedKFold\(shuffle=False\)\), "
+        r"confounds \(True instead of False\)\."
+    )
+    with pytest.warns(RuntimeWarning, match=match):
+        gather_subjects(differing({}, folds))
 
 
 def test_other_radii_and_classes_warn():
@@ -349,10 +360,15 @@ def test_one_warning_names_three_subjects():
 
 def test_analyses_that_are_the_same_do_not_warn():
     function = "<function f at 0x7f00aa>"
+    cv = "StratifiedKFold(n_splits=5, random_state=1, shuffle=True)"
+    others = "StratifiedKFold(n_splits=6, random_state=Generator(PCG64), shuffle=True)"
+    seeded = {"random_state": 1, "n_confounds": 3, "cv": cv}
     gather_subjects(
         differing(
-            {"sfreq": 100.0, "random_state": 1, "n_folds": 5, "kernel": function},
+            {"sfreq": 100.0, "n_folds": 5, "kernel": function, **seeded},
             {
+                "cv": others,
+                "n_confounds": 4,
                 "sfreq": 100.0 + 1e-9,
                 "random_state": 2,
                 "n_folds": 6,

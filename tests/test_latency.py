@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import build
-from mvpa_kfda import TimeResult, bootstrap_latency, group_inference
+from mvpa_kfda import TimeResult, bootstrap_latency, group_inference, methods_text
 from mvpa_kfda.group.latency import Rule, draw_subjects, locate
+from mvpa_kfda.reports.summary import word_question
 
 TIMES = np.arange(-0.1, 0.5, 0.01)
 RULE = {
@@ -555,7 +556,46 @@ def test_figure_of_a_difference():
     ax = latency.plot()
     courses = [line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()) > 2]
     assert_array_equal(courses, [part.mean for part in latency.parts])
-    for part, name in zip(latency.parts, ("first", "second"), strict=True):
-        (band,) = bands(ax, f"{name}: onset")
-        assert_allclose(band, part.onset_interval, rtol=0, atol=1e-9)
-    assert ax.get_title(loc="left").startswith("Difference: onset ")
+    assert ax.get_title(loc="left").startswith("first minus second\nonset ")
+    assert "first, mean of 8 subjects" in ax.get_legend_handles_labels()[1]
+
+
+def test_intervals_of_two_lists_are_rows_of_their_own():
+    options = {"n_bootstraps": 100, "labels": ("words", "pictures"), "random_state": 0}
+    latency = bootstrap_latency(subjects(), other=subjects(seed=1), **options)
+    ax = latency.plot()
+    ax.figure.draw_without_rendering()
+    across = ax.get_xaxis_transform()
+    bars = [line for line in ax.lines if line.get_linewidth() == 6]
+    bars = [line for line in bars if len(line.get_xdata())]
+    assert all(line.get_transform() == across for line in bars)
+    expected = [
+        interval
+        for part in latency.parts
+        for interval in (part.onset_interval, part.peak_interval)
+    ]
+    assert_allclose([bar.get_xdata() for bar in bars], expected, rtol=0, atol=1e-12)
+    first, _, second, _ = colors = [bar.get_color() for bar in bars]
+    assert colors == [first, first, second, second]
+    assert first != second
+    heights = [bar.get_ydata()[0] for bar in bars]
+    assert len(set(heights)) == 4
+    lowest = min(part.mean.min() for part in latency.parts)
+    top = across.transform((0, max(heights)))[1]
+    assert top < ax.transData.transform((0, lowest))[1]  # no curve crosses them
+    assert [text.get_text() for text in ax.texts] == ["onset", "peak"]
+    assert "pictures, mean of 8 subjects" in ax.get_legend_handles_labels()[1]
+
+
+def test_names_of_two_lists():
+    options = {"n_bootstraps": 100, "labels": ("words", "pictures"), "random_state": 0}
+    both = bootstrap_latency(subjects(), other=subjects(seed=1), **options)
+    assert both.labels == ("words", "pictures")
+    assert both.plot().get_title(loc="left").startswith("words minus pictures\n")
+    assert "differ between words and pictures?" in word_question(both)
+    assert "difference in onset, words minus pictures, was" in methods_text(both)
+    for labels in (("words",), ("words", "words"), "ab", ("words", " ")):
+        with pytest.raises(ValueError, match="Invalid value for 'labels'"):
+            bootstrap_latency(subjects(), other=subjects(seed=1), labels=labels)
+    with pytest.raises(ValueError, match=r"labels name results and other; give other="):
+        bootstrap_latency(subjects(), labels=("words", "pictures"))

@@ -5,6 +5,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.model_selection as ms
 from sklearn.feature_selection import VarianceThreshold
@@ -64,6 +65,7 @@ from mvpa_kfda.reports.words import (
     p_words,
     read_call,
     splitter_words,
+    tuning_words,
 )
 from mvpa_kfda.results.kinds import RESULTS
 
@@ -405,6 +407,7 @@ def test_numbers_of_trials_classes_and_folds():
     assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
 
 
+NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 #: What is asked -> what the text says then, and what it does not say.
 FACTS = {
     "plain": ({}, ["discriminant analysis", "closed form"], ["ridge regression"]),
@@ -417,6 +420,16 @@ FACTS = {
         {"confounds": np.arange(20.0)},
         ["The effect of 1 confound regressor was removed"],
         ["closed form"],
+    ),
+    "named confounds": (
+        {"confounds": NAMED},
+        ["The effects of rt (linear) and hand (2 categories) were removed from"],
+        ["regressor"],
+    ),
+    "one named confound": (
+        {"confounds": NAMED[["hand"]]},
+        ["The effect of hand (2 categories) was removed from"],
+        ["regressor"],
     ),
     "equal": (
         {"average": 1, "cv": 2, "equalize": True},
@@ -749,6 +762,21 @@ def test_splitters_of_scikit_learn_have_words():
         assert "=" not in words
 
 
+def test_numbers_of_folds_are_one_several_or_unknown():
+    inner = repr(Tuned(cv=ms.KFold(5)))
+    assert "in 5-fold cross-validation was taken" in tuning_words(inner, None, False)
+    for splitter, numbers, words in (
+        (ms.KFold(), [4, 6], "4- to 6-fold cross-validation"),
+        (ms.KFold(7), None, "7-fold cross-validation"),
+        (ms.LeaveOneGroupOut(), None, "leave-one-group-out cross-validation"),
+        (ms.RepeatedKFold(n_repeats=2), [8, 10], "4- to 5-fold cross-validation, rep"),
+        (ms.GroupShuffleSplit(), [3, 4], "3 to 4 random splits of groups"),
+    ):
+        assert splitter_words(repr(splitter), numbers).startswith(words)
+    assert splitter_words("KFold()") == "k-fold cross-validation"
+    assert splitter_words("ShuffleSplit()") == "random splits"
+
+
 def test_what_a_splitter_shuffles_is_named():
     how = {"shuffle": True, "random_state": 0}
     for splitter, end in (
@@ -896,3 +924,25 @@ def test_bad_input():
         methods_text(build.comparison(), threshold=0.01)
     with pytest.raises(ValueError, match="no label permutations"):
         methods_text(one(n_permutations=0), correction="max")
+
+
+def test_clusters_of_several_tests_are_told():
+    both = "Clusters were formed where all tests exceeded the threshold, and their "
+    map_of = build.result("GeneralizationResult")
+    assert f"{both}mass was compared in" in methods_text(map_of, correction="cluster")
+    text = methods_text(map_of, correction="cluster-size")
+    assert f"{both}size was compared in each test." in text
+    assert "over which all tests exceeded" in methods_text(map_of, correction="tfce")
+    assert "all tests" not in methods_text(map_of)
+    assert "all tests" not in methods_text(build.result(), correction="cluster")
+    names = ["cluster-fdr", "cluster"]
+    group = build.group("GeneralizationResult", 5, "bootstrap", correction=names)
+    assert group.parameters["n_tests"] == 2
+    text = methods_text(group)
+    assert f"{both}size was compared" in text
+    assert "Scores were tested twice" in text
+    flips = build.group("GeneralizationResult", 5, correction="cluster")
+    assert "all tests" not in methods_text(flips)
+    assert "tested twice" not in methods_text(flips)
+    two = build.comparison(method="both", correction="cluster")
+    assert f"{both}mass was compared in each test." in methods_text(two)

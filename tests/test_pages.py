@@ -4,6 +4,7 @@ import ast
 import doctest
 import inspect
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,17 @@ def test_pitfalls_are_as_the_page_says():
     failed, tried = doctest.testfile(
         str(DOC / "pitfalls.rst"), module_relative=False, verbose=False
     )
+    assert (failed, tried > 40) == (0, True)
+
+
+def test_recipes_are_as_the_page_says():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is done wrong on purpose
+        failed, tried = doctest.testfile(
+            str(DOC / "recipes.rst"),
+            module_relative=False,
+            optionflags=doctest.NORMALIZE_WHITESPACE,
+        )
     assert (failed, tried > 40) == (0, True)
 
 

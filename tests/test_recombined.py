@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import false_discovery_control
 
+import islands
 from mvpa_kfda.group import recombined
 from mvpa_kfda.group.recombined import (
     RecombinedNull,
@@ -78,7 +79,7 @@ def line(n_positions):
 @pytest.mark.parametrize("threshold", [0.01, 0.05])
 def test_equals_a_loop_on_a_line(threshold, trials, dtype):
     null = group(12, effect=(2, 3, 4, 9), trials=trials, dtype=dtype)
-    found = cluster_size_p(null, threshold)
+    found = cluster_size_p([null], threshold)
     p_values, sizes, cluster_p, n_null = plain_stelzer(null, threshold, line(12))
     assert max(sizes) >= 3
     assert_allclose(found.p_values, p_values, rtol=1e-12, atol=0)
@@ -109,8 +110,8 @@ def test_grid_and_graph_agree_with_the_loop():
     marks = np.ones(len(pairs), dtype=bool)
     adjacency = sparse.csr_array((marks, tuple(zip(*pairs, strict=True))), (20, 20))
     p_values, sizes, cluster_p, n_null = plain_stelzer(null, 0.05, neighbours)
-    lattice = cluster_size_p(null, 0.05, shape=shape)
-    graph = cluster_size_p(null, 0.05, adjacency)
+    lattice = cluster_size_p([null], 0.05, shape=shape)
+    graph = cluster_size_p([null], 0.05, adjacency)
     for found in (lattice, graph):
         assert_allclose(found.p_values, p_values, rtol=1e-12, atol=0)
         assert sorted(found.sizes) == sorted(sizes)
@@ -118,19 +119,19 @@ def test_grid_and_graph_agree_with_the_loop():
             np.sort(found.cluster_p), np.sort(cluster_p), rtol=1e-12, atol=0
         )
         assert found.n_null_clusters == n_null
-    assert (lattice.p_values != cluster_size_p(null, 0.05).p_values).any()
+    assert (lattice.p_values != cluster_size_p([null], 0.05).p_values).any()
 
 
 def test_no_position_passes_in_more_maps_than_allowed():
     # Eleven distinct scores among 1000 maps: many ties at every height.
-    found = cluster_size_p(group(6, 999, trials=2), 0.001)
+    found = cluster_size_p([group(6, 999, trials=2)], 0.001)
     assert found.n_null_clusters <= 6
 
 
 def test_nothing_observed():
     null = group(8, seed=1)
     null.observed[:] = 0
-    found = cluster_size_p(null, 0.01)
+    found = cluster_size_p([null], 0.01)
     assert_array_equal(found.p_values, np.ones(8))
     assert len(found.sizes) == len(found.cluster_p) == 0
     assert found.n_null_clusters > 0
@@ -139,37 +140,37 @@ def test_nothing_observed():
 
 def test_a_single_position_is_a_line():
     null = group(1, effect=(0,))
-    found = cluster_size_p(null, 0.05, shape=())
-    assert_array_equal(found.p_values, cluster_size_p(null, 0.05).p_values)
+    found = cluster_size_p([null], 0.05, shape=())
+    assert_array_equal(found.p_values, cluster_size_p([null], 0.05).p_values)
     assert_array_equal(found.sizes, [1])
 
 
 def test_batches_do_not_matter(monkeypatch):
     null = group(12, effect=(2, 3, 4))
-    whole = cluster_size_p(null, 0.02)
+    whole = cluster_size_p([null], 0.02)
     monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 450)
-    parts = cluster_size_p(null, 0.02)
+    parts = cluster_size_p([null], 0.02)
     assert_array_equal(parts.p_values, whole.p_values)
     assert parts.n_null_clusters == whole.n_null_clusters
 
 
 def test_too_few_maps_for_the_threshold():
     with pytest.raises(ValueError, match=r"0.001 with 199 .*n_permutations=999 or mor"):
-        cluster_size_p(group(5), 0.001)
-    cluster_size_p(group(5, 999), 0.001)  # one map of a thousand may pass
+        cluster_size_p([group(5)], 0.001)
+    cluster_size_p([group(5, 999)], 0.001)  # one map of a thousand may pass
 
 
 def test_share_of_maps_is_not_cut_by_rounding():
     null = group(12, 99)
     assert 0.29 * 100 < 29
-    found, same = (cluster_size_p(null, level) for level in (0.29, 0.2901))
+    found, same = (cluster_size_p([null], level) for level in (0.29, 0.2901))
     assert found.n_null_clusters == same.n_null_clusters
     assert_array_equal(found.p_values, same.p_values)
 
 
 def test_threshold_is_checked():
     with pytest.raises(ValueError, match=r"'threshold': 0\.7. Allowed: a p-level"):
-        cluster_size_p(group(5), 0.7)
+        cluster_size_p([group(5)], 0.7)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -177,7 +178,7 @@ def test_scores_must_be_finite(bad):
     null = group(5)
     null.observed[2] = bad
     with pytest.raises(ValueError, match="Scores must be finite"):
-        cluster_size_p(null, 0.05)
+        cluster_size_p([null], 0.05)
 
 
 # ------------------------------------------------------- minima by ranks of the scores
@@ -240,3 +241,77 @@ def test_minima_must_be_finite():
     null = RecombinedNull(*minima("not finite"), "min")
     with pytest.raises(ValueError, match="must be finite"):
         FullNull(null.observed, null)
+
+
+# ----------------------------------------------------------- clusters of two tests
+
+
+def plain_fdr(tests, heights, masks, shape):
+    """Return p-values of islands by size and false discovery rate, by plain loops."""
+    near = islands.lattice(shape)
+
+    def sets(which):
+        return islands.components(which, near)
+
+    def above(maps, height, mask):
+        return {c for c in np.ndindex(shape) if maps[c] > height[c] or c in mask}
+
+    found, pools = [], []
+    for rows, height, mask in zip(tests, heights, masks, strict=True):
+        sizes = [len(set(s) - mask) for m in rows for s in sets(above(m, height, mask))]
+        pools.append([size for size in sizes if size])
+    triples = [*zip(tests, heights, masks, strict=True)]
+    common = set.intersection(*(above(rows[0], h, mask) for rows, h, mask in triples))
+    for members in sets(common):
+        p = []
+        for pool, mask in zip(pools, masks, strict=True):
+            if size := len(set(members) - mask):
+                p.append(np.mean(np.array(pool) >= size))
+        found.append((members, max(p)))
+    p = np.ones(shape)
+    adjusted = false_discovery_control([each for _, each in found]) if found else []
+    for (members, _), value in zip(found, adjusted, strict=True):
+        for cell in members:
+            p[cell] = value
+    return p
+
+
+@pytest.mark.parametrize("exempt", [False, True])
+def test_clusters_of_two_tests_are_those_of_plain_loops(exempt):
+    shape, n, found = (5, 6), 40, set()
+    mask = np.zeros(shape, bool)
+    np.fill_diagonal(mask, exempt)
+    cells = set(), set(map(tuple, np.argwhere(mask).tolist()))
+    for seed in range(6):
+        rng, tests = np.random.default_rng(seed), []
+        effect = 2.0 * rng.normal(size=shape)
+        effect = effect + np.roll(effect, 1, 0) + np.roll(effect, 1, 1)
+        for _ in range(2):
+            rows = rng.normal(size=(n, *shape))
+            rows = rows + np.roll(rows, 1, 1) + np.roll(rows, 1, 2)
+            rows[0] += effect
+            tests.append(rows)
+        heights = [np.sort(rows, axis=0)[n - 1 - 12] for rows in tests]
+        expected = plain_fdr(tests, heights, cells, shape)
+        nulls = [Rows(rows.reshape(n, -1)) for rows in tests]
+        masks = None, mask.ravel()
+        p = cluster_size_p(nulls, 0.3, shape=shape, exempt=masks).p_values
+        assert_allclose(p.reshape(shape), expected, rtol=1e-12, atol=0)
+        found |= set(p)
+    assert len(found) > 4
+
+
+class Rows:
+    """Group maps as a null of them is read, the observed one first."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, rows):
+        self.observed, self._null = rows[0], rows[1:]
+        self.shape = self._null.shape
+
+    def __len__(self):
+        return len(self._null)
+
+    def __getitem__(self, key):
+        return self._null[key]

@@ -711,8 +711,8 @@ MASKS = {
     "texts": (NAMES, TypeError, r"must hold booleans"),
     "missing": (
         pd.array([None, *CHOSEN[1:]], dtype="boolean"),
-        TypeError,
-        r"must hold booleans.* dtype object\.",
+        ValueError,
+        r"^train_on is masked for 1 of 72 trials; drop these trials first\.",
     ),
     "ragged": ([[True], [True, False]], ValueError, r"^train_on is no array"),
     "text": ("run == 1", ValueError, r"^train_on='run == 1' asks a table .* a mask"),

@@ -77,8 +77,9 @@ result.plot(correction="cluster")
 
 # %%
 # There are two squares. Different dipoles make them, so each has a code of its own.
-# ``"cluster"`` outlines where significant clusters of both tests overlap. With
-# ``"max"`` one may point at single cells. It finds fewer of them. The map is a
+# ``"cluster"`` outlines areas in which both of two tests, see below, exceed the
+# threshold, and which both of them find significant as a whole. With ``"max"`` one
+# may point at single cells. It finds fewer of them. The map is a
 # :class:`~mvpa_kfda.GeneralizationResult`.
 
 result.plot(correction="max")

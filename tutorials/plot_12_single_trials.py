@@ -87,9 +87,11 @@ print(events[0].head().round(1).to_string())
 # ``single_trial_betas`` takes runs and events as nilearn's ``FirstLevelModel`` does:
 # images, DataFrames, or the paths of both. Drifts, responses and maskers are nilearn's,
 # and arguments have its names. With ``confounds=`` there are more regressors, such as
-# those of ``nilearn.interfaces.fmriprep.load_confounds``.
+# those of ``nilearn.interfaces.fmriprep.load_confounds``. Scans were simulated as of
+# their first moment; of files that fMRIPrep wrote, the time of slices is read.
 
-options = {"t_r": t_r, "hrf_model": "spm", "mask_img": mask_img, "verbose": False}
+options = {"t_r": t_r, "slice_time_ref": 0.0, "hrf_model": "spm"}
+options |= {"mask_img": mask_img, "verbose": False}
 betas = single_trial_betas(runs, events, **options)
 print(betas)
 print(betas.imgs.shape)

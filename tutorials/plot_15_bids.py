@@ -2,7 +2,7 @@
 A BIDS dataset: from the recordings to the group in two commands
 ================================================================
 
-Simulated EEG in a BIDS dataset. About 10 seconds.
+Simulated EEG in a BIDS dataset. About 15 seconds.
 
 Data in the Brain Imaging Data Structure say by the names of files and by tables beside
 them what they are. So one command can decode every subject, and a second one can test
@@ -79,7 +79,8 @@ main(["bids", str(dataset), str(output), "participant", *options])
 
 # %%
 # The output is a dataset, too, of the kind called derivative. Its names tell the
-# subject, the task and the analysis.
+# subject, the task and the analysis. ``index.html`` is an overview, which links the
+# pages of all subjects.
 
 print_dir_tree(output, max_depth=1)
 for path in sorted((output / "sub-01" / "eeg").iterdir()):
@@ -107,6 +108,19 @@ print(config.read_text())
 main(["bids", str(dataset), str(output), "participant", "--config", str(config)])
 
 # %%
+# Other settings, side by side
+# ----------------------------
+#
+# Another name, by ``--desc``, keeps what is there. Here two participants are decoded
+# once more, in windows of 80 ms and at half the sampling rate, each channel divided by
+# its own standard deviation. The overview has a column for each name.
+
+more = ["--desc", "windows", "--resample", "25", "--scale", "channel"]
+more += ["--window", "0.08", "--step", "0.04", "--participant-label", "01", "02"]
+main(["bids", str(dataset), str(output), "participant", *options, *more])
+print(*sorted(path.name for path in output.glob("*.html"))[:4], sep="\n")
+
+# %%
 # The group
 # ---------
 #
@@ -116,7 +130,7 @@ main(["bids", str(dataset), str(output), "participant", "--config", str(config)]
 
 main(
     [
-        *("bids", str(dataset), str(output), "group"),
+        *("bids", str(dataset), str(output), "group", "--desc", "time"),
         *("--method", "t", "--correction", "fdr"),
     ]
 )
@@ -126,7 +140,8 @@ result.plot()
 # %%
 # For every subject and for the group there is a page with figures, tables and the
 # paragraph of methods, to be opened in a browser: ``sub-01_desc-time_report.html`` and
-# ``group_task-pictures_desc-time_report.html``. What was used, for the list of
-# references, is in ``CITATION.bib``.
+# ``group_task-pictures_desc-time_report.html``. ``index.html`` links them all. What was
+# used, for the list of references, is in ``CITATION.bib``. The page on BIDS datasets
+# shows :doc:`fMRI from fMRIPrep to the group </bids>`.
 
 print("\n".join((output / "CITATION.bib").read_text().splitlines()[:9]))

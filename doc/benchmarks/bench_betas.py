@@ -69,7 +69,7 @@ def by_nilearn(run, mask, events, method, noise_model, trials):
 def measure(table, box):
     """Time all cases and compare the estimates."""
     run, mask, events = make_run(box)
-    options = {"t_r": T_R, "mask_img": mask, "verbose": False}
+    options = {"t_r": T_R, "slice_time_ref": 0.0, "mask_img": mask, "verbose": False}
     for method, noise_model in CASES:
         start = time.perf_counter()
         betas = single_trial_betas(
@@ -101,7 +101,8 @@ def measure(table, box):
 def quick_cases():
     """Return what --check compares: LSS, as LSA is one fit on both sides."""
     run, mask, events = make_run(BOX)
-    options = {"t_r": T_R, "mask_img": mask, "noise_model": "ols", "verbose": False}
+    options = {"t_r": T_R, "slice_time_ref": 0.0, "mask_img": mask}
+    options |= {"noise_model": "ols", "verbose": False}
     n_fitted = 3
     return [
         Case(

@@ -1,6 +1,6 @@
 """Calibration and power of all tests, and why labels are shuffled within folds.
 
-Run ``python doc/benchmarks/bench_calibration.py``; it takes about 15 minutes with one
+Run ``python doc/benchmarks/bench_calibration.py``; it takes about 20 minutes with one
 thread and rewrites ``results_calibration.rst`` beside it, which the documentation
 includes. ``--quick`` takes few data sets, ``--out`` says where to write. What is
 simulated and tested is in ``calibration_studies.py``. There is no ``--check``: what few
@@ -36,10 +36,11 @@ class Sizes:
     latencies: int  # groups with an onset
     shuffled: int  # groups for ways to shuffle
     foldwise: int  # subjects decoded with what folds learn
+    maps: int  # maps of time generalization
 
 
-FULL = Sizes(1000, 200, 80, 80, 300, 300, 300, 1000)
-QUICK = Sizes(4, 1, 1, 1, 1, 2, 1, 2)
+FULL = Sizes(1000, 200, 80, 80, 300, 300, 300, 1000, 600)
+QUICK = Sizes(4, 1, 1, 1, 1, 2, 1, 2, 2)
 
 
 def interval(n, rate=ALPHA):
@@ -146,6 +147,7 @@ def run(sizes):
     done("equal", studies.comparisons(sizes.compared, equal))
     done("different", studies.comparisons(sizes.compared, different))
     done("foldwise", studies.foldwise(sizes.foldwise))
+    done("maps", studies.generalization(sizes.maps))
     done("latencies", studies.latency_coverage(sizes.latencies))
     done("shuffled", studies.shuffling(sizes.shuffled))
     return found
@@ -225,6 +227,7 @@ def write(path, found, sizes):
         "",
         *table(found["different"], marked=False),
         *_foldwise(found["foldwise"], sizes.foldwise),
+        *_maps(found["maps"], sizes.maps),
         *_latencies(found["latencies"], sizes.latencies),
         *_shuffles(found["shuffled"], sizes.shuffled),
     ]
@@ -253,6 +256,36 @@ def _foldwise(found, n):
     ]
 
 
+def _maps(found, n):
+    """Return the lines on time generalization."""
+    rates = {words: found[words] for words in studies.MAPS}
+    beside = {
+        f"{words}, {what}": found[f"{words}, {what}"]
+        for words in [*studies.MAPS][1:]
+        for what in ("in part", "found")
+    }
+    return [
+        "Time generalization",
+        "~~~~~~~~~~~~~~~~~~~",
+        "",
+        "Maps of 12 by 12 times, area under the ROC curve, noise that lasts over times "
+        f"(autocorrelation {studies.LASTING_LONG:g} from one to the next). Two tests "
+        "have to reject; of clusters, both exceed the threshold, and the larger of the "
+        "two p-values counts. No effect at all; an effect in the second half of the "
+        "times only, so that at silent training times the tested labels tell something "
+        "and models nothing; and effects in both halves, in another code each. How "
+        "often something is found that lies wholly in cells without an effect "
+        f"({within(n)}):",
+        "",
+        *table(rates),
+        "A cluster is significant as a whole, and may reach beyond the effect. How "
+        "often cells without an effect are marked in part of what is found, and which "
+        "share of the cells in the second half is found, in per cent:",
+        "",
+        *table(beside, marked=False),
+    ]
+
+
 def _latencies(found, n):
     """Return the lines on latencies."""
     return [
@@ -260,9 +293,11 @@ def _latencies(found, n):
         "~~~~~~~~~",
         "",
         f"``bootstrap_latency`` of {studies.N_SUBJECTS} subjects with an effect of "
-        "different height and latency; how many of its intervals hold the latency of "
-        f"the population, in per cent. {100 * COVERED:g} % would be "
-        f"{within(n, COVERED)}.",
+        "different height and latency (standard deviation in the first column); how "
+        "many of its intervals hold the latency of the population, in per cent. "
+        f"{100 * COVERED:g} % would be {within(n, COVERED)}. Intervals of percentiles "
+        "take the spread of the few subjects there are for that of the population, and "
+        "that of the onset is too narrow where latencies differ much.",
         "",
         *latency_table(found),
     ]

@@ -30,9 +30,11 @@ from mvpa_kfda import (
     compare,
     cross_validate,
     decode_arrays,
+    generalize_arrays,
     group_inference,
     searchlight,
 )
+from mvpa_kfda.inference.clusters import find_clusters
 from mvpa_kfda.inference.corrections import CORRECTIONS
 
 ALPHA = 0.05
@@ -208,6 +210,77 @@ def voxel_noise(n):
     return found
 
 
+#: Maps of time generalization: how much the classes differ in the first and in the
+#: second half of the times, in a pattern of its own each.
+MAPS = {
+    "noise": (0.0, 0.0),
+    "silent training": (0.0, STRONG),
+    "another code": (STRONG, STRONG),
+}
+HALF = N_TIMES // 2
+OF_MAPS = ("none", "max", "cluster", "cluster-size", "tfce")
+#: Noise of these maps lasts longer, as that of filtered signals does.
+LASTING_LONG = 0.9
+
+
+def draw_map(study, number, early, late):
+    """Draw trials (40, sensors, times) with effects in either half of the times."""
+    rng = np.random.default_rng((study, number))
+    X = rng.standard_normal((len(Y), N_SIDE, N_TIMES))
+    X[..., 1:] *= np.sqrt(1 - LASTING_LONG**2)
+    X = lfilter([1], [1, -LASTING_LONG], X)
+    patterns = rng.standard_normal((2, N_SIDE))
+    patterns /= np.linalg.norm(patterns, axis=1, keepdims=True)
+    for pattern, size, half in zip(
+        patterns, (early, late), (slice(HALF), slice(HALF, None)), strict=True
+    ):
+        X[..., half] += size * np.multiply.outer(Y, pattern)[..., np.newaxis]
+    return X
+
+
+def silent_cells(words):
+    """Return the cells of a map that have no effect."""
+    # What is learned in one half of the times says nothing of the other.
+    silent = np.ones((N_TIMES, N_TIMES), dtype=bool)
+    early, late = MAPS[words]
+    silent[:HALF, :HALF] = early == 0
+    silent[HALF:, HALF:] = late == 0
+    return silent
+
+
+def map_of(study, number, words):
+    """Decode one map of time generalization."""
+    options = {"cv": 4, "scoring": "roc_auc", "random_state": number, "verbose": False}
+    X = draw_map(study, number, *MAPS[words])
+    return generalize_arrays(X, Y, n_permutations=N_PERMUTATIONS, **options)
+
+
+def generalization(n):
+    """Test maps: what is found without an effect, wholly or in part, and with one."""
+    found = new()
+    for study, words in enumerate(MAPS, start=10):
+        silent = silent_cells(words)
+        for number in range(n):
+            result = map_of(study, number, words)
+            for name in OF_MAPS:
+                marks = result.pvalues(name) <= ALPHA + 1e-9
+                rates = {words: wholly(marks, silent)}
+                if name == "none":
+                    rates = {words: marks[silent].mean()}
+                if not silent.all():
+                    rates[f"{words}, in part"] = (marks & silent).any()
+                    rates[f"{words}, found"] = marks[HALF:, HALF:].mean()
+                for column, rate in rates.items():
+                    found[column][name].append(float(rate))
+    return found
+
+
+def wholly(marks, silent):
+    """Tell whether some connected marks are all in cells without an effect."""
+    labels, sizes = find_clusters(marks[np.newaxis], 0.5)
+    return any(silent[labels[0] == k + 1].all() for k in range(len(sizes)))
+
+
 #: What two results of a subject have to tell apart: effects in front and back sensors.
 PAIRS = {
     "neither decodes": (0.0, 0.0),
@@ -234,13 +307,26 @@ def comparisons(n, pairs):
     return found
 
 
+#: Standard deviations of the subjects' latencies, in seconds.
+SPREADS = (0.02, 0.06)
+
+
 def latency_coverage(n):
     """Return how often the intervals of onset and peak hold those of the population."""
+    found = {}
+    for spread in SPREADS:
+        for name, values in _coverage(n, spread).items():
+            found[f"{name}, SD {spread:g} s"] = values
+    return found
+
+
+def _coverage(n, spread):
+    """Return the latencies of a population, and how often intervals hold them."""
     times = np.arange(-0.1, 0.5, 0.025)
     results = []
     for number in range(n * N_SUBJECTS):
         rng = np.random.default_rng((8, number))
-        late, high = 0.2 + 0.02 * rng.standard_normal(), rng.uniform(1, 3)
+        late, high = 0.2 + spread * rng.standard_normal(), rng.uniform(1, 3)
         X = rng.standard_normal((len(Y), N_SIDE, len(times)))
         pattern = rng.standard_normal(N_SIDE)
         course = high * np.exp(-0.5 * np.square((times - late) / 0.06))

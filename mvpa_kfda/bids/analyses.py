@@ -18,11 +18,17 @@ from .read import LABEL
 _OF_CLUSTERS = ("cluster", "tfce")
 _OF_ALL_MAPS = ("cluster-size", "max-step-down")
 
-#: Options that only some analyses have a use for.
+#: Options that only some analyses have a use for; some mean one thing to EEG and
+#: another to fMRI, and are in neither list.
 _EPOCHS = (
-    *("low_pass", "tmin", "tmax", "baseline", "reject", "picks", "window", "step"),
+    *("low_pass", "tmin", "tmax", "baseline", "reject", "resample", "picks", "scale"),
+    *("window", "step", "window_mode"),
 )
-_IMAGES = ("estimate", "confounds", "delay", "smoothing_fwhm", "mask_img")
+#: Options of all that makes images of trials.
+_IMAGES = (
+    *("estimate", "delay", "block_gap", "slice_time_ref", "smoothing_fwhm"),
+    *("fd_threshold", "std_dvars_threshold", "n_compcor", "mask_img", "keep_betas"),
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,10 @@ class NamedAnalysis:
     images: bool  #: of images, else of epochs
     own: tuple  #: options that not all analyses have a use for
     maps: bool = False  #: whether its positions are voxels, in maps
+
+    def desc(self, name, options):
+        """Return what the analysis is called in the names of files."""
+        return "sensors" if "sensors" in self.own and options["sensors"] else name
 
     def unused(self):
         """Return the options that are for other analyses only."""
@@ -68,12 +78,12 @@ def _of_epochs(trials, options, method):
     picks = options["picks"]
     if picks is not None:
         picks = [name.strip() for item in picks for name in item.split(",")]
+    same = ("train_on", "confounds", "window", "step", "window_mode")
     return {
         "groups": trials.groups,
-        "train_on": options["train_on"],
         "picks": picks,
-        "window": options["window"],
-        "step": options["step"],
+        "scale": None if options["scale"] == "none" else options["scale"],
+        **{name: options[name] for name in same},
         **method,
     }
 
@@ -81,7 +91,8 @@ def _of_epochs(trials, options, method):
 def _decode_times(trials, options, method, checkpoint):
     """Decode at every time."""
     arguments = _of_epochs(trials, options, method)
-    return decode_epochs(trials.data, _labels(trials), **arguments)
+    sensors = "adjacency" if options["sensors"] else None
+    return decode_epochs(trials.data, _labels(trials), sensors=sensors, **arguments)
 
 
 def _generalize(trials, options, method, checkpoint):
@@ -125,9 +136,7 @@ def _decode_spheres(trials, options, method, checkpoint):
 
 
 def _decode_atlas(trials, options, method, checkpoint):
-    """Decode in every region of an atlas."""
-    if options["labels_img"] is None:
-        raise ValueError("--analysis regions needs an atlas. Add --atlas ATLAS.")
+    """Decode in every region of an atlas, or in the whole mask."""
     arguments = _of_images(trials, options, method, 1)
     return decode_regions(
         trials.data,
@@ -141,7 +150,7 @@ def _decode_atlas(trials, options, method, checkpoint):
 
 #: The analyses by name; the first of each kind of data is the default.
 ANALYSES = {
-    "time": NamedAnalysis(_decode_times, False, _EPOCHS),
+    "time": NamedAnalysis(_decode_times, False, (*_EPOCHS, "sensors")),
     "generalization": NamedAnalysis(_generalize, False, _EPOCHS),
     "searchlight": NamedAnalysis(
         _decode_spheres, True, (*_IMAGES, "radius"), maps=True

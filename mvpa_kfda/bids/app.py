@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -10,14 +10,20 @@ import mne
 import numpy as np
 
 from ..group.second_level import group_inference
-from ..results.load import load_result
-from ..utils.checks import quoted
+from ..reports.html import equal_p
+from ..reports.summary import smallest_p
+from ..results.kinds import keeps_warnings
+from ..utils.checks import counted, quoted
 from .analyses import ANALYSES
+from .bold import check_estimate, unused_by
 from .config import word_config
 from .find import HEAD, check_dataset, entities_of, find_units
-from .read import files_of, read_trials
+from .kept import KeptTrials
+from .pages import write_overview, write_page
+from .read import check_readers, files_of, read_trials
 from .write import (
     Output,
+    about_files,
     add_citations,
     check_output,
     describe_dataset,
@@ -31,6 +37,7 @@ from .write import (
 _NOT_OF_RESULTS = (
     *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
     *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
+    *("name", "keep_betas"),
 )
 #: Options that are files: their content counts, not where they are.
 _FILES = ("mask_img", "labels_img", "lut")
@@ -52,12 +59,18 @@ class Step:
         What came out, or why it failed.
     warnings : tuple of str
         What was warned of.
+    subject : str or None
+        The subject, if it is of one.
+    images : bool
+        Whether images were decoded, else epochs.
     """
 
     name: str
     state: str
     words: str
     warnings: tuple = ()
+    subject: str | None = None
+    images: bool = False
 
 
 def participants(options, method, config):
@@ -88,43 +101,68 @@ def participants(options, method, config):
         check_dataset(options["derivatives"], "--derivatives")
     check_output(options["output_dir"], options["bids_dir"], options["derivatives"])
     units, missing = find_units(options)
+    check_readers(units)
     for unit_name, reason in missing.items():
-        yield Step(unit_name, "failed", reason)
+        subject = unit_name.partition(" ")[0].removeprefix("sub-")
+        yield Step(unit_name, "failed", reason, subject=subject)
     if not units:
         return
-    name = options["analysis"]
-    if name is None:
-        name = "time" if units[0].datatype in HEAD else "searchlight"
-    options = options | {"analysis": name}
-    ANALYSES[name].check(name, units[0], config)
-    unused = ANALYSES[name].unused()
-    desc = entity_value(options["desc"] or name)
+    options, desc = _name_analysis(units[0], options, config)
     links = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
     describe_dataset(options["output_dir"], links)
     keys = {name: key for name, (key, *_) in config.items()}
+    unused = _unused(options)
     used = {key: value for key, value in config.items() if key not in unused}
-    used["analysis"] = "analysis", name, True
+    used["analysis"] = "analysis", options["analysis"], True
     _write_config(options["output_dir"], "participant", desc, used)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         states = []
         for unit in of_subject:
-            step = _attempt(unit.name, _decode_unit, unit, options, method, desc, keys)
+            given = unit, options, method, desc, keys
+            step = _attempt(unit.name, subject, _decode_unit, *given)
             states.append(step.state)
+            yield replace(step, images=unit.datatype not in HEAD)
+        step = _page_of_subject(options["output_dir"], subject, desc, states)
+        if step.state == "failed":
             yield step
-        page = options["output_dir"] / f"sub-{subject}_desc-{desc}_report.html"
-        if "done" in states or ("there" in states and not page.exists()):
-            title = f"Subject {subject}"
-            paths = sorted(
-                (options["output_dir"] / f"sub-{subject}").rglob(
-                    f"sub-{subject}_*desc-{desc}_decoding.h5"
-                )
-            )
-            step = _attempt(f"sub-{subject} page", _write_page, paths, page, title)
-            if step.state == "failed":
-                yield step
+        write_overview(options["output_dir"], options["bids_dir"])
 
 
-def _attempt(name, function, *arguments):
+def _name_analysis(unit, options, config):
+    """Return options with an analysis that suits them, and what files are called."""
+    name = options["analysis"]
+    if name is None:
+        name = "time" if unit.datatype in HEAD else "searchlight"
+    analysis = ANALYSES[name]
+    analysis.check(name, unit, config)
+    if analysis.images:
+        given = {name: key for name, (key, _, explicit) in config.items() if explicit}
+        check_estimate(options, given)
+    desc = entity_value(options["desc"] or analysis.desc(name, options))
+    return options | {"analysis": name}, desc
+
+
+def _unused(options):
+    """Return the options that the analysis has no use for."""
+    analysis = ANALYSES[options["analysis"]]
+    more = unused_by(options["estimate"]) if analysis.images else set()
+    return analysis.unused() | more
+
+
+def _page_of_subject(folder, subject, desc, states):
+    """Write the page of a subject, unless it is there and nothing is new."""
+    name, page = (
+        f"sub-{subject} page",
+        folder / f"sub-{subject}_desc-{desc}_report.html",
+    )
+    if "done" not in states and not ("there" in states and not page.exists()):
+        return Step(name, "there", "", subject=subject)
+    pattern = f"sub-{subject}_*desc-{desc}_decoding.h5"
+    paths = sorted((folder / f"sub-{subject}").rglob(pattern))
+    return _attempt(name, subject, _write_page, paths, page, f"Subject {subject}")
+
+
+def _attempt(name, subject, function, *arguments):
     """Return what became of a function, also if it fails."""
     with warnings.catch_warnings(record=True) as given, mne.use_log_level("error"):
         try:
@@ -133,52 +171,108 @@ def _attempt(name, function, *arguments):
             kind = "" if type(error) in (ValueError, OSError) else type(error).__name__
             state, words = "failed", f"{kind}{': ' if kind else ''}{error}"
     said = [" ".join(str(each.message).split()) for each in given]
-    return Step(name, state, " ".join(words.split()), tuple(dict.fromkeys(said)))
+    words = " ".join(words.split())
+    return Step(name, state, words, tuple(dict.fromkeys(said)), subject)
 
 
 def _decode_unit(unit, options, method, desc, keys):
     """Decode one subject in one task, or see that it is done."""
     start = time.perf_counter()
-    analysis = ANALYSES[options["analysis"]]
-    entities = {"ses": unit.session, "task": unit.task}
-    stem = stem_of(
-        f"sub-{unit.subject}", entities | space_entities(unit.space) | {"desc": desc}
-    )
+    analysis, corrections = ANALYSES[options["analysis"]], options["correction"]
+    output, kept = _outputs_of(unit, options, desc)
+    output.check()
+    places = _places(options)
+    sources = [_uri(each.path, places) for each in unit.recordings]
+    to_keep = options["keep_betas"] and unit.kind == "bold" and kept.trials is None
+    if output.result_is_there and to_keep:
+        kept.write(read_trials(unit, options), about_files(sources))
+    if output.is_complete:
+        if to_keep:
+            return "done", "there already, images of trials kept"
+        return "there", "there already"
+    changes, notes = output.changes(keys), ()
+    if output.result_is_there:
+        result = output.load()
+    else:
+        output.folder.mkdir(parents=True, exist_ok=True)
+        result, trials = _decode_trials(unit, options, method, kept, output.checkpoint)
+        notes = trials.notes
+        output.clear()  # not before: what was there stays if this fails
+        output.save(result, sources, trials.about)
+        if to_keep:
+            kept.write(trials, about_files(sources))
+    add_citations(options["output_dir"], result, corrections)
+    summary = _summarize(result, corrections[0])
+    output.finish(result, sources, corrections, analysis.maps, summary)
+    words = [summary["Found"], *notes]
+    return "done", _with_changes(words, result, changes, start)
+
+
+def _outputs_of(unit, options, desc):
+    """Return the files of the result of a unit, and those of its trials."""
     folder = options["output_dir"] / f"sub-{unit.subject}"
     if unit.session is not None:
         folder /= f"ses-{unit.session}"
     folder /= unit.datatype
-    files = files_of(unit, options)
+    entities = {"ses": unit.session, "task": unit.task} | space_entities(unit.space)
+    stem = stem_of(f"sub-{unit.subject}", entities | {"desc": desc})
+    places = _places(options)
+    given = {name: options[name] for name in _FILES if options[name] is not None}
+    of_trials = [*files_of(unit, options)]
+    if "mask_img" in given:
+        of_trials.append(given.pop("mask_img"))
+    states = {_uri(path, places): _state_of(path) for path in of_trials}
+    others = {_uri(path, places): _state_of(path) for path in given.values()}
+    of_results = _of_results(options, _unused(options))
+    return (
+        Output(folder, stem, states | others, of_results),
+        KeptTrials(folder, stem, states, of_results),
+    )
+
+
+def _places(options):
+    """Return the folders of the datasets by the names that links give them."""
     places = {"raw": options["bids_dir"]}
     if options["derivatives"]:
         places["preprocessed"] = options["derivatives"]
-    given = [options[n] for n in _FILES if options[n] is not None]
-    inputs = {_uri(path, places): _state_of(path) for path in (*files, *given)}
-    output = Output(folder, stem, inputs, _of_results(options, analysis.unused()))
-    output.check()
-    if output.is_complete:
-        return "there", "there already"
-    sources = [_uri(each.path, places) for each in unit.recordings]
-    changes = output.changes(keys)
-    if output.result_is_there:
-        result = output.load()
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        trials = read_trials(unit, options)
-        result = analysis.decode(trials, options, method, output.checkpoint)
-        output.clear()  # not before: what was there stays if this fails
-        output.save(result, sources)
-    add_citations(options["output_dir"], result, options["correction"])
-    output.finish(result, sources, options["correction"], analysis.maps)
-    return "done", _word_done(result, changes, start)
+    return places
 
 
-def _word_done(result, changes, start):
-    """Word what came out, and how long it took."""
-    words = f"{result.scoring[0]} {result._worded_peak(result.scoring[0])}"
+def _decode_trials(unit, options, method, kept, checkpoint):
+    """Return the result of a unit, which keeps all warnings, and its trials."""
+    found = []
+
+    @keeps_warnings
+    def decode():
+        trials = kept.trials if unit.kind == "bold" else None
+        found.append(read_trials(unit, options) if trials is None else trials)
+        analysis = ANALYSES[options["analysis"]]
+        return analysis.decode(found[0], options, method, checkpoint)
+
+    return decode(), found[0]
+
+
+def _summarize(result, correction):
+    """Return what the overview says of a result of a subject."""
+    (metric,) = result._scalars[:1] or (None,)
+    summary = {"Found": "a table, which has no highest value"}
+    if metric is not None:
+        summary["Found"] = f"{metric} {result._worded_peak(metric)}"
+        p = smallest_p(result, metric, correction) if result._has_p else None
+        if p is not None:
+            summary["SmallestP"] = f"{equal_p(p)} ({correction})"
+    return summary | {"Warnings": len(result.warnings)}
+
+
+def _with_changes(words, result, changes, start, flag="--desc"):
+    """Join words to a line, with what changed and the number of warnings."""
+    if n := len(result.warnings):
+        words.append(counted(n, "warning"))
     if changes:
-        words += f"; replaces an earlier result, as these changed: {changes}"
-    return f"{words}; {time.perf_counter() - start:.1f} s"
+        words.append(f"replaces an earlier result, as these changed: {changes}")
+        if "--" in changes:
+            words.append(f"another {flag} would have kept both")
+    return "; ".join([*words, f"{time.perf_counter() - start:.1f} s"])
 
 
 def _of_results(options, unused=()):
@@ -216,19 +310,8 @@ def _write_config(folder, level, desc, config):
 
 def _write_page(paths, page, title):
     """Write the page of some results."""
-    from ..reports.page import report  # draws
-
-    named = {_word_entities(path): load_result(path) for path in paths}
-    in_place(page, lambda draft: report(named, draft, title))
+    write_page(paths, page, title)
     return "done", str(page)
-
-
-def _word_entities(path):
-    """Return what a result is called among those of a subject or group."""
-    entities = entities_of(path)
-    del entities["suffix"]
-    words = [f"{key}-{value}" for key, value in entities.items() if key != "sub"]
-    return " ".join(words)
 
 
 # ------------------------------------------------------------------------------- group
@@ -262,13 +345,15 @@ def group(options, method, config):
     check_output(folder, options["bids_dir"], options["derivatives"])
     tests = _find_results(folder, options)
     keys = {name: key for name, (key, *_) in config.items()}
+    if options["name"] is not None:
+        tests = {_with_name(key, options["name"]): each for key, each in tests.items()}
     descs = {dict(key).get("desc") for key in tests}
     for desc in sorted(descs):
         _write_config(folder, "group", desc, config)
     for key, files in tests.items():
         entities = dict(key)
         name = " ".join(["group", *(f"{k}-{v}" for k, v in entities.items())])
-        step = _attempt(name, _test, entities, files, options, method, keys)
+        step = _attempt(name, None, _test, entities, files, options, method, keys)
         yield step
         if step.state == "failed":
             continue
@@ -276,9 +361,18 @@ def group(options, method, config):
         page = folder / f"{stem}_report.html"
         if step.state == "done" or not page.exists():
             paths = [folder / "group" / f"{stem}_decoding.h5"]
-            step = _attempt(f"{name} page", _write_page, paths, page, name)
+            step = _attempt(f"{name} page", None, _write_page, paths, page, name)
             if step.state == "failed":
                 yield step
+        write_overview(folder, options["bids_dir"])
+
+
+def _with_name(key, name):
+    """Return entities with the name of a test behind that of the analysis."""
+    return tuple(
+        (entity, entity_value(f"{value} {name}") if entity == "desc" else value)
+        for entity, value in key
+    )
 
 
 def _find_results(folder, options):
@@ -345,16 +439,10 @@ def _test(entities, files, options, method, keys):
         output.save(result, sources)
     maps = result.geometry is not None and result.geometry.kind == "volume"
     add_citations(options["output_dir"], result, options["correction"])
-    output.finish(result, sources, options["correction"], maps)
     words = [f"{len(files)} subjects", *_word_group(result)]
-    return "done", _with_changes(words, changes, start)
-
-
-def _with_changes(words, changes, start):
-    """Join words to a line."""
-    if changes:
-        words.append(f"replaces an earlier result, as these changed: {changes}")
-    return "; ".join([*words, f"{time.perf_counter() - start:.1f} s"])
+    summary = {"Found": "; ".join(words), "Warnings": len(result.warnings)}
+    output.finish(result, sources, options["correction"], maps, summary)
+    return "done", _with_changes(words, result, changes, start, "--name")
 
 
 def _word_group(result):

@@ -4,7 +4,7 @@ Names of files are taken apart here, and not by nilearn or MNE-BIDS: the former 
 subjects without sessions where others have some, the latter refuses derivatives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..utils.checks import counted, quoted
@@ -17,13 +17,18 @@ _RAW = (
     *(".mefd", ".nwb"),
 )
 HEAD = ("eeg", "meg", "ieeg")
-#: Endings of images that hold one volume per trial, for ``--estimate images``.
-_IMAGES = tuple(f"_{name}.nii.gz" for name in ("betaseries", "betas", "statmap"))
+#: Endings of runs as fMRIPrep preprocesses them.
+_BOLD = ("_desc-preproc_bold.nii.gz", "_desc-preproc_bold.nii")
+#: Names of images that hold one volume per trial, for ``--estimate images``; the first
+#: of which there are any are taken, lest maps of results count as trials.
+_SERIES = ("betaseries", "betas", "statmap")
 
 #: The subject of MEG recordings without anybody.
 _NOBODY = "emptyroom"
 #: Entities that tell runs apart.
 _OF_RUNS = ("ses", "acq", "ce", "rec", "dir", "run")
+#: Entities whose values are numbers, so that 1 and 01 are the same; others are labels.
+INDICES = ("chunk", "echo", "flip", "inv", "run", "split")
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,23 @@ def entities_of(path):
     }
 
 
+def stem_of_file(path):
+    """Return the name of a file without its endings, such as .nii.gz."""
+    return path.name.partition(".")[0]
+
+
+def same_value(entity, value, other):
+    """Tell whether two values of an entity are the same: run-1 is run-01."""
+    if value == other:
+        return True
+    numbers = [str(each) for each in (value, other)]
+    return (
+        entity in INDICES
+        and all(map(str.isdecimal, numbers))
+        and (int(numbers[0]) == int(numbers[1]))
+    )
+
+
 def check_dataset(folder, what):
     """Refuse a folder that is no dataset."""
     if not folder.is_dir():
@@ -101,25 +123,23 @@ def _plain(labels, prefix):
     )
 
 
-def _same_run(run, wanted):
-    """Tell whether runs are the same: 1 is 01."""
-    return run in wanted or any(
-        str(run).isdecimal() and each.isdecimal() and int(run) == int(each)
-        for each in wanted
-    )
-
-
 def find_units(options):
     """Return the units to decode, and what is missing: names of units -> reasons."""
     root = options["derivatives"] or options["bids_dir"]
     found = _recordings(root, options)
     datatype, kind, found = _choose_kind(found, root, options)
+    if options["derivatives"]:
+        found = _with_raw_names(found, options["bids_dir"])
     found = _select(found, "session", "ses", options["session"], root)
     tasks = options["task"]
     found = _select(found, "task", "task", tasks, root)
     if options["run_label"] is not None:
         wanted = _plain(options["run_label"], "run")
-        having = [r for r in found if _same_run(r.entities.get("run"), wanted)]
+        having = [
+            r
+            for r in found
+            if any(same_value("run", r.entities.get("run"), each) for each in wanted)
+        ]
         if not having:
             _refuse("run", wanted[0], {r.entities.get("run") for r in found}, root)
         found = having
@@ -141,6 +161,34 @@ def find_units(options):
             elif tasks is not None or not own:
                 missing[unit.name] = _word_missing(unit, root)
     return units, missing
+
+
+def _with_raw_names(recordings, raw):
+    """Return recordings with runs numbered as in the raw dataset: 01, not 1."""
+    written = {}
+    for subject in sorted({each.entities["sub"] for each in recordings}):
+        for path in sorted((raw / f"sub-{subject}").rglob("*_*.*")):
+            entities = entities_of(path)
+            for key, value in _indices(entities):
+                written.setdefault(_place(entities, key, value), value)
+    renamed = []
+    for each in recordings:
+        names = {
+            key: written.get(_place(each.entities, key, value), value)
+            for key, value in _indices(each.entities)
+        }
+        renamed.append(replace(each, entities=each.entities | names))
+    return renamed
+
+
+def _indices(entities):
+    """Return the entities that are numbers, with their values."""
+    return [(k, v) for k, v in entities.items() if k in INDICES and v.isdecimal()]
+
+
+def _place(entities, key, value):
+    """Return what an index has to share with another to be named like that."""
+    return *(entities.get(name) for name in ("sub", "ses", "task")), key, int(value)
 
 
 def _word_missing(unit, root):
@@ -166,11 +214,9 @@ def _recordings(root, options):
             continue
         recording = Recording(path, root, entities)
         found.setdefault((folder, kind), []).append(recording)
+    choose = {"epochs": _cleaned, "images": _series}
     for key, recordings in found.items():
-        if key[1] == "epochs":
-            found[key] = _cleaned(recordings)
-        recordings = found[key]
-        recordings.sort(key=_order)
+        found[key] = sorted(choose.get(key[1], list)(recordings), key=_order)
     return found
 
 
@@ -194,9 +240,18 @@ def _kind_of(path, folder, estimate):
         return "raw" if is_raw and "_task-" in name else None
     if folder == "func":
         if estimate == "images":
-            return "images" if name.endswith(_IMAGES) else None
-        return "bold" if name.endswith("_desc-preproc_bold.nii.gz") else None
+            is_series = entities_of(path)["suffix"] in _SERIES
+            is_image = name.endswith((".nii", ".nii.gz"))
+            return "images" if is_series and is_image else None
+        return "bold" if name.endswith(_BOLD) else None
     return None
+
+
+def _series(recordings):
+    """Return images of the first name for single trials that is there."""
+    suffixes = [each.entities["suffix"] for each in recordings]
+    first = next(name for name in _SERIES if name in suffixes)
+    return [each for each in recordings if each.entities["suffix"] == first]
 
 
 def _cleaned(recordings):
@@ -253,12 +308,12 @@ def _word_nothing(root, datatype, estimate):
     if estimate == "images" and datatype in (None, "func"):
         return (
             f"{root} has no images of single trials. Their names end in "
-            f"{', '.join(_IMAGES)}."
+            f"{', '.join(f'_{name}.nii.gz' for name in _SERIES)}."
         )
     if next(root.glob("sub-*/**/func/*_bold.nii*"), None) is not None:
         return (
             f"{root} has BOLD runs, but none that fMRIPrep has preprocessed "
-            "(*_desc-preproc_bold.nii.gz). Give its output with --derivatives."
+            "(*_desc-preproc_bold.nii.gz or .nii). Give its output with --derivatives."
         )
     of_type = "" if datatype is None else f" of datatype {datatype!r}"
     return (
@@ -350,16 +405,24 @@ def find_beside(recording, root, suffix, also=()):
     """Return the file of a recording with another suffix, in a dataset; None for none.
 
     By BIDS' rule of inheritance: in the folder of the recording or above, the name has
-    no entity that differs. `also` are entities that the name must have.
+    no entity that differs. `suffix` has the ending, or is a tuple of several; `also`
+    are entities that the name must have.
     """
     where = recording.path.parent.relative_to(recording.root)
-    own = recording.entities
+    suffixes = (suffix,) if isinstance(suffix, str) else suffix
     for folder in (where, *where.parents):
-        for path in sorted((root / folder).glob(f"*_{suffix}")):
-            entities = entities_of(path)
-            extra = {key: entities.pop(key, None) for key, _ in also}
-            entities.pop("suffix")
-            of_it = all(own.get(key) == value for key, value in entities.items())
-            if of_it and extra == dict(also):
-                return path
+        for each in suffixes:
+            for path in sorted((root / folder).glob(f"*_{each}")):
+                if _is_of(path, recording.entities, dict(also)):
+                    return path
     return None
+
+
+def _is_of(path, own, also):
+    """Tell whether the name of a file says that it is of a recording."""
+    entities = entities_of(path)
+    extra = {key: entities.pop(key, None) for key in also}
+    entities.pop("suffix")
+    return extra == also and all(
+        same_value(key, own.get(key), value) for key, value in entities.items()
+    )

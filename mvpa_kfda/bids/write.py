@@ -19,8 +19,11 @@ from ..utils.checks import quoted
 
 NAME = "mvpa_kfda"
 BIDS_VERSION = "1.10.0"
-#: What validators are to leave alone.
-_IGNORED = ("*.h5", "*.html", "*.toml", "*.bib", "*.checkpoint*", "*_peaks.*", "group/")
+#: What BIDS has no names for, by patterns as of .gitignore.
+_IGNORED = (
+    *("*.h5", "*.html", "*.toml", "*.bib", "*.checkpoint*", "group", "group/**"),
+    *("*_decoding.*", "*_peaks.*", "*_statmap.*", "*_betaseries*"),
+)
 
 #: Columns of the tables -> what they are.
 COLUMNS = {
@@ -116,7 +119,7 @@ def check_output(folder, *inputs):
         raise ValueError(f"OUTPUT_DIR {folder} is a file. Give a folder.")
     described = target / "dataset_description.json"
     if described.is_file():
-        content = _read_json(described)
+        content = read_json(described)
         makers = content.get("GeneratedBy") if isinstance(content, dict) else None
         makers = makers if isinstance(makers, list) else []
         names = [each.get("Name") for each in makers if isinstance(each, dict)]
@@ -131,6 +134,24 @@ def check_output(folder, *inputs):
             f"OUTPUT_DIR {folder} holds files, but is no dataset of {NAME}: it has no "
             "dataset_description.json. Give a new folder, or an empty one."
         )
+
+
+_README = f"""# Decoding results of mvpa_kfda
+
+Results of `mvpa-kfda bids`, version {__version__}: multivariate pattern analyses by
+kernel Fisher discriminants, cross-validated exactly, with label permutations.
+
+* `index.html`: an overview of all results, with links to a page for each subject and
+  each test of the group.
+* `sub-*/`: for each subject results (`*_decoding.h5`, read by
+  `mvpa_kfda.load_result`), tables (`*_decoding.tsv`, `*_peaks.tsv`) and maps
+  (`*_statmap.nii.gz`), with a JSON file for each that says how it was made.
+* `group/`: the same for tests across subjects.
+* `*_config.toml`: the options of the last run; `CITATION.bib`: what to cite.
+
+`dataset_description.json` names the datasets that the results are of. Files that BIDS
+has no names for are listed in `.bidsignore`.
+"""
 
 
 def describe_dataset(folder, links):
@@ -155,6 +176,9 @@ def describe_dataset(folder, links):
     write_json(folder / "dataset_description.json", content)
     lines = "".join(f"{line}\n" for line in _IGNORED)
     in_place(folder / ".bidsignore", lambda draft: draft.write_text(lines))
+    readme = folder / "README.md"
+    if not readme.exists():  # others may have said more
+        in_place(readme, lambda draft: draft.write_text(_README, encoding="utf-8"))
 
 
 def _relative(path, folder):
@@ -164,7 +188,7 @@ def _relative(path, folder):
     ).as_posix()
 
 
-def _read_json(path):
+def read_json(path):
     """Return what a JSON file holds, None if it is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -211,6 +235,20 @@ def in_place(path, write):
         draft.unlink(missing_ok=True)
 
 
+def write_table(table, path):
+    """Write a table as BIDS has them."""
+
+    def write(draft):
+        table.to_csv(draft, sep="\t", index=False, na_rep="n/a")
+
+    in_place(path, write)
+
+
+def about_files(sources):
+    """Return what JSON files say of who made something, and from which files."""
+    return {"Sources": sources, "GeneratedBy": {"Name": NAME, "Version": __version__}}
+
+
 # --------------------------------------------------------------------------- one result
 
 
@@ -229,7 +267,8 @@ class Output:
         self.result_path = folder / f"{stem}_decoding.h5"
         self.record_path = folder / f"{stem}_decoding.json"
         self.checkpoint = folder / f".{stem}_{self.digest}.checkpoint"
-        self._old = _read_json(self.record_path) or {}
+        self._old = read_json(self.record_path) or {}
+        self._trials = self._old.get("Trials")
 
     def check(self):
         """Refuse to replace a result that is not known to be of this command."""
@@ -279,9 +318,10 @@ class Output:
             if not path.name.startswith(self.checkpoint.name):
                 path.unlink()
 
-    def save(self, result, sources):
-        """Write a result, after the record of it."""
+    def save(self, result, sources, trials=None):
+        """Write a result, after the record of it; `trials` says how they were made."""
         self.result_path.unlink(missing_ok=True)
+        self._trials = trials
         self._record(result, sources, [])  # without files: there is more to write
         result.save(self.result_path)
         self.checkpoint.unlink(missing_ok=True)
@@ -290,7 +330,7 @@ class Output:
         """Return the result that is there."""
         return load_result(self.result_path)
 
-    def finish(self, result, sources, corrections, maps):
+    def finish(self, result, sources, corrections, maps, summary):
         """Write tables and maps, and last the record of all files."""
         names = [self.result_path.name, self.record_path.name]
         names += self._write_tables(result, corrections, maps, sources)
@@ -303,9 +343,9 @@ class Output:
                 result, result.to_dataframe(*_few(result, corrections))
             )
         )
-        self._record(result, sources, names, columns)
+        self._record(result, sources, names, {"Summary": summary} | columns)
 
-    def _record(self, result, sources, files, columns=None):
+    def _record(self, result, sources, files, more=None):
         """Write the record."""
         content = {
             "Description": "Result of mvpa_kfda, read by mvpa_kfda.load_result",
@@ -313,15 +353,15 @@ class Output:
             "Digest": self.digest,
             "Inputs": self.inputs,
             "Files": files,
-            **(columns or {}),
+            **(more or {}),
         }
         write_json(self.record_path, content)
 
     def _about(self, result, sources):
         """Return what every JSON file says."""
         return {
-            "Sources": sources,
-            "GeneratedBy": {"Name": NAME, "Version": __version__},
+            **about_files(sources),
+            **({} if self._trials is None else {"Trials": self._trials}),
             "Options": self.options,
             "Parameters": _as_json(result.parameters),
             "Versions": _as_json(result.versions),
@@ -332,13 +372,13 @@ class Output:
         few = _few(result, corrections)
         if not maps:
             table, name = result.to_dataframe(*few), f"{self.stem}_decoding.tsv"
-            self._write_table(table, name)
+            write_table(table, self.folder / name)
             return [name]
         if not result._has_p:
             return []
         table = result.peaks(*corrections[:1]) if few else result.peaks()
         name = f"{self.stem}_peaks.tsv"
-        self._write_table(table.round(dict.fromkeys("xyz", 3)), name)
+        write_table(table.round(dict.fromkeys("xyz", 3)), self.folder / name)
         about = {
             "Description": "Peaks of the positions with p <= 0.05, with the correction "
             f"{corrections[0]!r}",
@@ -347,14 +387,6 @@ class Output:
         }
         write_json(self.folder / f"{self.stem}_peaks.json", about)
         return [name, f"{self.stem}_peaks.json"]
-
-    def _write_table(self, table, name):
-        """Write a table as BIDS has them."""
-
-        def write(draft):
-            table.to_csv(draft, sep="\t", index=False, na_rep="n/a")
-
-        in_place(self.folder / name, write)
 
     def _write_maps(self, result, corrections, sources):
         """Write maps of scores and p-values."""

@@ -18,6 +18,64 @@ HRF_MODELS = tuple(
     for name in ("glover", "spm")
     for ending in ("", " + derivative", " + derivative + dispersion")
 )
+#: When the slices of a scan were taken.
+SLICE_TIME_REF = Option(
+    "--slice-time-ref",
+    "slice_time_ref",
+    "SHARE",
+    "when in a scan its slices are, from 0 to 1; else StartTime in the .json file of "
+    "each run, as fMRIPrep writes it, and 0 where there is none",
+    float,
+)
+#: Slow drifts; what is not given is as the functions have it.
+DRIFT_OPTIONS = (
+    Option(
+        "--drift-model",
+        "drift_model",
+        ("cosine", "polynomial", "none"),
+        "slow drifts (default: cosine; none where --fmriprep models them)",
+    ),
+    Option(
+        "--high-pass",
+        "high_pass",
+        "HZ",
+        "drifts are slower than this (default: 0.01)",
+        float,
+    ),
+    Option(
+        "--drift-order",
+        "drift_order",
+        "N",
+        "order of polynomial drifts (default: 1)",
+        int,
+    ),
+)
+#: How confounds of fMRIPrep are tuned, as nilearn's load_confounds calls it.
+TUNING_OPTIONS = (
+    Option(
+        "--fd-threshold",
+        "fd_threshold",
+        "MM",
+        "with scrub: framewise displacement above which scans are left out (default: "
+        "that of nilearn, 0.5)",
+        float,
+    ),
+    Option(
+        "--std-dvars-threshold",
+        "std_dvars_threshold",
+        "D",
+        "with scrub: standardised DVARS above which scans are left out (default: that "
+        "of nilearn, 1.5)",
+        float,
+    ),
+    Option(
+        "--n-compcor",
+        "n_compcor",
+        "N",
+        "with compcor: number of components (default: all that fMRIPrep kept)",
+        int,
+    ),
+)
 BETAS_OPTIONS = (
     Option(
         "--method", "method", METHODS, "a model per trial, or one of all", str, "lss"
@@ -36,30 +94,18 @@ BETAS_OPTIONS = (
         "trial types that are estimated; else all. Others have one regressor each",
         several=True,
     ),
-    Option("--t-r", "t_r", "S", "seconds from scan to scan; else from headers", float),
     Option(
-        "--slice-time-ref",
-        "slice_time_ref",
-        "SHARE",
-        "when in a scan its slices are, from 0 to 1",
+        "--t-r",
+        "t_r",
+        "S",
+        "seconds from scan to scan; else RepetitionTime in the .json file beside each "
+        "image, or what headers tell",
         float,
-        0.0,
     ),
+    SLICE_TIME_REF,
     Option(
         "--hrf-model", "hrf_model", HRF_MODELS, "haemodynamic response", str, "glover"
     ),
-    Option(
-        "--drift-model",
-        "drift_model",
-        ("cosine", "polynomial", "none"),
-        "slow drifts",
-        str,
-        "cosine",
-    ),
-    Option(
-        "--high-pass", "high_pass", "HZ", "drifts are slower than this", float, 0.01
-    ),
-    Option("--drift-order", "drift_order", "N", "order of polynomial drifts", int, 1),
     Option(
         "--mask", "mask_img", "MASK", "voxels to estimate; else found by nilearn", Path
     ),
@@ -109,9 +155,11 @@ RUNS_OPTIONS = (
         "strategy",
         "STRATEGY",
         "instead of --confounds, those of fMRIPrep beside the images, e.g. motion "
-        "wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds",
+        "wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds. compcor and "
+        "high_pass bring fMRIPrep's drifts in the place of --drift-model",
         several=True,
     ),
+    *TUNING_OPTIONS,
 )
 
 
@@ -122,18 +170,18 @@ def add_betas(commands):
         help="estimate one image per trial from BOLD runs",
         usage="%(prog)s BOLD [BOLD ...] --events TABLE [TABLE ...] [options]",
         description="Estimate the response to every single trial of BOLD runs by "
-        "nilearn's models, and write one image per trial (.nii.gz), their table (.tsv) "
-        "and the mask, their names beginning with BOLD_betas. They are what the "
-        "commands searchlight and regions take.",
+        "nilearn's models, and write one image per trial (.nii.gz; of CIFTI files "
+        ".dscalar.nii), their table (.tsv) and the mask, their names beginning with "
+        "BOLD_betas. They are what the commands searchlight and regions take.",
     )
     parser.add_argument(
         "images",
         metavar="BOLD",
         type=Path,
         nargs="+",
-        help="4D images on one grid, one for each run",
+        help="4D images on one grid, or .dtseries.nii files, one for each run",
     )
-    add_options(parser, (*RUNS_OPTIONS, *BETAS_OPTIONS))
+    add_options(parser, (*RUNS_OPTIONS, *BETAS_OPTIONS, *DRIFT_OPTIONS))
     parser.add_argument(
         "--raw-units",
         dest="signal_scaling",
@@ -155,9 +203,7 @@ def _run_betas(arguments):
     from .. import single_trial_betas
     from ..utils.checks import counted
 
-    options = given(arguments, BETAS_OPTIONS)
-    if options["drift_model"] == "none":
-        options["drift_model"] = None
+    options = given(arguments, BETAS_OPTIONS) | _drifts(arguments)
     confounds, sample_masks = _confounds(arguments)
     betas = single_trial_betas(
         arguments.images,
@@ -167,21 +213,75 @@ def _run_betas(arguments):
         signal_scaling=arguments.signal_scaling,
         **options,
     )
-    stem = output_of(arguments)
-    files = [stem.with_name(stem.name + e) for e in (".nii.gz", ".tsv", "_mask.nii.gz")]
-    betas.imgs.to_filename(files[0])
-    betas.table.to_csv(files[1], sep="\t", index=False, na_rep="n/a")
-    betas.mask_img.to_filename(files[2])
+    files, advice = _write(betas, output_of(arguments))
     types = betas.table["trial_type"].value_counts().sort_index().items()
-    image, table, mask = files
+    timing = betas.parameters
     print(
         f"Estimated {counted(len(betas.table), 'trial')} of "
         f"{counted(len(arguments.images), 'run')} by {arguments.method}: "
         f"{', '.join(f'{name} {n}' for name, n in types)}\n"
+        f"Scans are {timing['t_r']:g} s apart, slices at {timing['slice_time_ref']:g} "
+        f"of a scan ({timing['slice_time_ref_from']}); {_word_drifts(timing)}\n"
         f"Wrote {', '.join(map(str, files))}\n"
-        f"Decode them: mvpa-kfda searchlight {image} --labels {table} --label-column "
-        f"trial_type --groups run --mask {mask}\n"
+        f"Decode them: {advice}\n"
         f"Took {time.perf_counter() - start:.1f} s"
+    )
+
+
+def _drifts(arguments):
+    """Return the model of drifts, none where confounds of fMRIPrep model them."""
+    options = {
+        name: value
+        for name, value in given(arguments, DRIFT_OPTIONS).items()
+        if value is not None
+    }
+    from ..data.fmriprep import models_drifts
+
+    if arguments.strategy and models_drifts(arguments.strategy):
+        flags = [
+            option.flag
+            for option in DRIFT_OPTIONS
+            if options.get(option.argument, "none") != "none"
+        ]
+        if flags:
+            raise ValueError(
+                f"--fmriprep {' '.join(arguments.strategy)} takes fMRIPrep's model of "
+                f"drifts, and {' and '.join(flags)} would add another. Leave one of "
+                "them out."
+            )
+        options["drift_model"] = "none"
+    none = options.get("drift_model") == "none"
+    return options | ({"drift_model": None} if none else {})
+
+
+def _word_drifts(parameters):
+    """Word the model of drifts."""
+    model = parameters["drift_model"]
+    if model == "cosine":
+        return f"drifts slower than {parameters['high_pass']:g} Hz"
+    return "no model of drifts but confounds" if model is None else f"{model} drifts"
+
+
+def _write(betas, stem):
+    """Write images, their table and the mask; return files, and how to decode them."""
+    from nibabel.cifti2 import Cifti2Image, ParcelsAxis
+
+    ending, more = ".nii.gz", ""
+    if isinstance(betas.imgs, Cifti2Image):
+        parcels = isinstance(betas.imgs.header.get_axis(1), ParcelsAxis)
+        ending = ".pscalar.nii" if parcels else ".dscalar.nii"
+    image, table = (stem.with_name(stem.name + e) for e in (ending, ".tsv"))
+    betas.imgs.to_filename(image)
+    betas.table.to_csv(table, sep="\t", index=False, na_rep="n/a")
+    files = [image, table]
+    if betas.mask_img is not None:
+        files.append(stem.with_name(f"{stem.name}_mask{ending}"))
+        betas.mask_img.to_filename(files[-1])
+        more = f" --mask {files[-1]}"
+    command = "regions" if ending == ".pscalar.nii" else "searchlight"
+    return files, (
+        f"mvpa-kfda {command} {image} --labels {table} --label-column trial_type "
+        f"--groups run{more}"
     )
 
 
@@ -194,10 +294,17 @@ def _confounds(arguments):
                 "Give either --fmriprep or --confounds, not both: each says which "
                 "regressors of no interest there are."
             )
-        from nilearn.interfaces.fmriprep import load_confounds
+        from ..data.fmriprep import read_fmriprep
 
-        names = [str(path) for path in arguments.images]
-        return load_confounds(names, strategy=arguments.strategy)
+        tuned = given(arguments, TUNING_OPTIONS)
+        strategy = arguments.strategy
+        return read_fmriprep(arguments.images, strategy, tuned, "--fmriprep")
+    for option in TUNING_OPTIONS:
+        if getattr(arguments, option.argument) is not None:
+            raise ValueError(
+                f"{option.flag} tunes confounds of fMRIPrep. Add --fmriprep STRATEGY, "
+                "or leave it out."
+            )
     if columns is None:
         return paths, None
     if paths is None:

@@ -5,8 +5,10 @@ not given are looked up in the file of --config, and last in the tables.
 """
 
 import argparse
+import re
 from pathlib import Path
 
+from .betas import SLICE_TIME_REF, TUNING_OPTIONS
 from .common import (
     ANALYSIS_OPTIONS,
     CORRECTIONS,
@@ -51,8 +53,8 @@ CHOICE_OPTIONS = (
         "--desc",
         "desc",
         "NAME",
-        "name of the analysis in the names of files; else that of --analysis. Give "
-        "another for every question to the same data",
+        "name of the analysis in the names of files; else that of --analysis. With "
+        "another name for other settings both results stay, side by side",
     ),
 )
 #: What is read, and how.
@@ -93,16 +95,30 @@ DATA_OPTIONS = (
         "or in regions; else time or searchlight",
     ),
 )
-#: Of EEG and MEG.
-HEAD_OPTIONS = (
+#: Of both kinds of data, each with a meaning of its own.
+BOTH_OPTIONS = (
     Option(
         "--high-pass",
         "high_pass",
         "HZ",
-        "of raw recordings: lower edge of the filter; of fMRI: drifts are slower "
+        "of raw EEG and MEG: lower edge of the filter; of fMRI: drifts are slower "
         "(default there: 0.01)",
         float,
     ),
+    Option(
+        "--confounds",
+        "confounds",
+        "NAME",
+        "of EEG and MEG: columns of the events whose effect is taken out of the "
+        "signals, in every fold by a regression on its training trials; of fMRI: "
+        "confounds of the scans, as nilearn.interfaces.fmriprep.load_confounds names "
+        "those of fMRIPrep, e.g. motion wm_csf scrub, or none (default there: motion). "
+        "compcor brings fMRIPrep's model of drifts, in the place of --high-pass",
+        several=True,
+    ),
+)
+#: Of EEG and MEG.
+HEAD_OPTIONS = (
     Option(
         "--low-pass",
         "low_pass",
@@ -137,11 +153,34 @@ HEAD_OPTIONS = (
         several=True,
     ),
     Option(
+        "--resample",
+        "resample",
+        "HZ",
+        "sampling rate to which epochs are brought; else that of the recording",
+        float,
+    ),
+    Option(
         "--picks",
         "picks",
         "P",
         "channels, e.g. Cz,Pz; else all good ones",
         several=True,
+    ),
+    Option(
+        "--sensors",
+        "sensors",
+        "",
+        "searchlight: decode every sensor with its neighbours",
+        bool,
+        False,
+    ),
+    Option(
+        "--scale",
+        "scale",
+        ("auto", "channel", "none"),
+        "auto: where there are several types of channels, divide each type by its "
+        "standard deviation; channel: divide each channel by its own; none: nothing",
+        default="auto",
     ),
     Option(
         "--window",
@@ -151,6 +190,13 @@ HEAD_OPTIONS = (
         float,
     ),
     Option("--step", "step", "S", "step from window to window in seconds", float),
+    Option(
+        "--window-mode",
+        "window_mode",
+        ("mean", "concatenate"),
+        "average the samples in a window, or take all of them as features",
+        default="mean",
+    ),
 )
 #: What a trial of fMRI is.
 ESTIMATES = ("lss", "lsa", "blocks", "images")
@@ -169,14 +215,8 @@ FUNC_OPTIONS = (
         "mean over its scans, or there already (*_betaseries.nii.gz with a table)",
         default="lss",
     ),
-    Option(
-        "--confounds",
-        "confounds",
-        "STRATEGY",
-        "confounds of fMRIPrep, as nilearn.interfaces.fmriprep.load_confounds names "
-        "them, e.g. motion wm_csf scrub; or none (default: motion)",
-        several=True,
-    ),
+    *TUNING_OPTIONS,
+    SLICE_TIME_REF,
     Option(
         "--delay",
         "delay",
@@ -184,6 +224,14 @@ FUNC_OPTIONS = (
         "with --estimate blocks, seconds by which the response is late",
         float,
         5.0,
+    ),
+    Option(
+        "--block-gap",
+        "block_gap",
+        "S",
+        "with --estimate blocks, events of one class that begin at most S seconds "
+        "after the one before has ended are one block; else every event is one",
+        float,
     ),
     Option(
         "--smoothing", "smoothing_fwhm", "MM", "full width at half maximum in mm", float
@@ -196,6 +244,15 @@ FUNC_OPTIONS = (
         Path,
     ),
     *(_OF_IMAGES[name] for name in _FROM_IMAGES),
+    Option(
+        "--keep-betas",
+        "keep_betas",
+        "",
+        "write the images of trials, too (*_betaseries.nii.gz). Other analyses with "
+        "the same trials read them instead of making them anew",
+        bool,
+        False,
+    ),
 )
 #: The flag of the number of jobs that BIDS apps have.
 _JOBS = "--n-jobs"
@@ -211,20 +268,32 @@ CORRECTION = Option(
     "(default: max)",
     several=True,
 )
+#: Without a second group, whose option others' help names.
 TESTING_OPTIONS = tuple(
-    option for option in GROUP_OPTIONS if option.argument not in ("other", "correction")
+    option._replace(help="(default: greater)")
+    if option.argument == "alternative"
+    else option
+    for option in GROUP_OPTIONS
+    if option.argument not in ("other", "correction")
+)
+NAME = Option(
+    "--name",
+    "name",
+    "NAME",
+    "name of the test, behind that of the analysis in the names of files. With another "
+    "name for another test both stay, side by side",
 )
 #: The options of every level, in the groups of the help.
 LEVELS = {
     "participant": {
-        "data": (*CHOICE_OPTIONS, *DATA_OPTIONS),
+        "data": (*CHOICE_OPTIONS, *DATA_OPTIONS, *BOTH_OPTIONS),
         "EEG and MEG": HEAD_OPTIONS,
         "fMRI": FUNC_OPTIONS,
         "decoding": (*DECODING_OPTIONS, CORRECTION),
     },
     "group": {
         "data": CHOICE_OPTIONS,
-        "level group": (CORRECTION, *TESTING_OPTIONS),
+        "level group": (CORRECTION, *TESTING_OPTIONS, NAME),
     },
 }
 #: Options that mean something of their own to each level.
@@ -267,7 +336,8 @@ def add_bids(commands):
         "(.nii.gz), pages (.html), with a JSON file for each. What is there already is "
         "not computed again, unless its input or options changed.",
         epilog=f"Metrics: {', '.join(METRICS)}. Runs are the groups of the "
-        "cross-validation. The exit status is 1 if a subject failed.",
+        "cross-validation. The exit status is 1 if a subject failed and others did "
+        "not, and 2 if nothing could be done.",
     )
     parser.add_argument("bids_dir", metavar="BIDS_DIR", type=Path, help="the dataset")
     parser.add_argument(
@@ -297,7 +367,8 @@ def add_bids(commands):
     for action in parser._actions:
         if action.dest in given:
             action.default = argparse.SUPPRESS  # what is given can be told by this
-    parser.set_defaults(run=_run_bids, command="bids")
+    # A message that names options of other commands is no help with a whole dataset.
+    parser.set_defaults(run=_run_bids, command="bids", alone=True)
 
 
 def _run_bids(arguments):
@@ -311,22 +382,88 @@ def _run_bids(arguments):
         outcomes = _participants(app, settled, config)
     else:
         outcomes = _group(app, settled, config)
-    failed = n = 0
+    done = []
     try:
         for outcome in outcomes:
-            n, failed = n + 1, failed + (outcome.state == "failed")
-            for text in outcome.warnings:
-                arguments.say("warning: ", f"{outcome.name}: {text}")
+            done.append(outcome)
             if outcome.state == "failed":
-                arguments.say("error: ", f"{outcome.name}: {outcome.words}")
+                arguments.say(
+                    "error: ",
+                    f"{outcome.name}: {_fitted(outcome.words, outcome.images)}",
+                )
             else:
                 print(f"{outcome.name}: {outcome.words}", flush=True)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues") from None
-    print(
-        f"Wrote {settled['output_dir']}{f'; {failed} of {n} failed' if failed else ''}"
-    )
+    finally:
+        for text in _word_warnings(done):
+            arguments.say("warning: ", text)
+    failed = sum(outcome.state == "failed" for outcome in done)
+    words = f"{failed} of {len(done)} failed"
+    if failed == len(done):
+        print(f"Wrote no result: {words}")
+        return 2
+    overview = settled["output_dir"] / OVERVIEW
+    print(f"Wrote {settled['output_dir']}{f'; {words}' if failed else ''}")
+    print(f"See {overview}")
     return 1 if failed else 0
+
+
+#: The page that links all others, as `bids.pages` calls it.
+OVERVIEW = "index.html"
+
+#: What others advise, by pattern, and what this command has for it: of all data, and of
+#: images alone.
+_REWORDED = (
+    (
+        r"Set the positions with epochs\.set_montage\.?",
+        "The dataset has to hold their positions, in electrodes.tsv or in the files.",
+    ),
+    (r"Drop (it|them) from events(, or [^.]*)?\.", r"Leave \1 out by --where."),
+    (r"(mostly noise): drop them\.", r"\1: leave them out by --where."),
+    (
+        r"Fill in (these values), or drop the trials first\.",
+        r"Fill in \1, or leave the "
+        "trials out by --where.",
+    ),
+    (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
+)
+_REWORDED_OF_IMAGES = (
+    (
+        r"Decode the mean of each block,.*?as groups\.",
+        "Decode the mean of each block: --estimate blocks, with --block-gap if events "
+        "are parts of a block.",
+    ),
+    (r"with what is decoded before the stimulus, or from the", "with that from the"),
+)
+
+
+def _fitted(text, images):
+    """Put what this command has in the place of what others advise."""
+    for pattern, words in (*_REWORDED, *(_REWORDED_OF_IMAGES if images else ())):
+        text = re.sub(pattern, words, text)
+    return text
+
+
+def _word_warnings(outcomes):
+    """Yield every warning once, with those whom it is about; numbers may differ."""
+    subjects = {each.subject for each in outcomes if each.subject is not None}
+    alike = {}
+    for outcome in outcomes:
+        for text in outcome.warnings:
+            text = _fitted(text, outcome.images)
+            key = re.sub(r"'[^']*'|\S*\d\S*", "#", text)
+            alike.setdefault(key, {}).setdefault(text, []).append(outcome)
+    for texts in alike.values():
+        text, about = next(iter(texts.items()))
+        concerned = [each for several in texts.values() for each in several]
+        shared = {each.subject for each in concerned}
+        if len(shared) < 2:
+            for text, about in texts.items():
+                yield f"{', '.join(dict.fromkeys(o.name for o in about))}: {text}"
+            continue
+        differ = f" (The numbers are of {about[0].name}.)" if len(texts) > 1 else ""
+        yield f"{len(shared)} of {len(subjects)} subjects: {text}{differ}"
 
 
 def _settle(arguments):

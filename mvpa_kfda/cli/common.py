@@ -280,6 +280,33 @@ def split_scoring(scoring):
     return " ".join(scoring or ["accuracy"]).replace(",", " ").split()
 
 
+def split_commas(names):
+    """Take names apart at commas; a name may hold spaces."""
+    if names is None:
+        return None
+    return [name.strip() for item in names for name in item.split(",")]
+
+
+def split_classes(items, what):
+    """Return the names of --classes, or these by class where classes have a name."""
+    named = ["=" in item for item in items]
+    if not any(named):
+        return split_commas(items)
+    if not all(named):
+        raise ValueError(
+            f"--classes {' '.join(items)} gives some classes a name and others none. "
+            f"Write NAME={what},{what} for each, or names of {what.lower()}s alone."
+        )
+    pairs = [item.split("=", 1) for item in items]
+    classes = {name.strip(): split_commas([names]) for name, names in pairs}
+    if len(classes) < len(pairs):
+        raise ValueError(
+            f"--classes gives two classes the same name. Put the {what.lower()}s of a "
+            f"class together: NAME={what},{what}."
+        )
+    return classes
+
+
 def check_null_options(null, correction):
     """Refuse to keep less of the permutations' maps than a correction needs."""
     if null == "stream" and correction in FULL_CORRECTIONS:
@@ -462,13 +489,17 @@ class Parser(argparse.ArgumentParser):
             message += ". Put the images first, before the options."
         raise ValueError(message)
 
-    def options(self):
-        """Return all options, also of commands, by what the functions call them."""
-        options = {}
+    def options(self, command=None, alone=False):
+        """Return all options by what functions call them, those of a command first.
+
+        With `alone` they are those of the command only.
+        """
+        own, others = {}, {}
         for action in self._actions:
             if isinstance(action.choices, dict):
-                for command in action.choices.values():
-                    options |= command.options()
+                for name, parser in action.choices.items():
+                    (own if name == command else others).update(parser.options())
             elif action.option_strings and action.dest != "help":  # a word, not -h
-                options[action.dest] = action
-        return options
+                if action.help is not argparse.SUPPRESS:
+                    others[action.dest] = action
+        return own if alone else others | own

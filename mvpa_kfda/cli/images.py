@@ -26,9 +26,10 @@ from .common import (
     check_there,
     given,
     one_line,
+    split_classes,
     split_scoring,
 )
-from .reading import read_volumes
+from .reading import as_word, read_volumes
 
 #: Options of both commands.
 IMAGES_OPTIONS = (
@@ -55,6 +56,14 @@ IMAGES_OPTIONS = (
         "LABEL",
         "leave out the volumes with these labels before anything else; n/a: those "
         "without a label",
+        several=True,
+    ),
+    Option(
+        "--classes",
+        "classes",
+        "LABEL",
+        "labels to be decoded, e.g. face house; or NAME=LABEL,LABEL ... for classes of "
+        "several labels; the other volumes only take part in z-scores",
         several=True,
     ),
     Option(
@@ -338,6 +347,7 @@ def _run(arguments, decode, unit, options):
             images,
             (table, arguments.label_column),
             groups=arguments.groups,
+            classes=_read_classes(arguments.classes, table[arguments.label_column]),
             confounds=arguments.confounds,
             train_on=arguments.train_on,
             standardize=False if standardize == "none" else standardize,
@@ -357,6 +367,17 @@ def _run(arguments, decode, unit, options):
         )
     # At the end, so that a reader who goes away, as `head` does, spoils no file.
     print(f"{text}\nTook {time.perf_counter() - arguments.start:.1f} s")
+
+
+def _read_classes(names, labels):
+    """Return the classes of labels as the functions take them, or None."""
+    if names is None:
+        return None
+    names = split_classes(names, "LABEL")
+    labels = {as_word(label): label for label in labels.unique()}
+    if isinstance(names, list):
+        return [labels.get(name, name) for name in names]
+    return {key: [labels.get(x, x) for x in several] for key, several in names.items()}
 
 
 def _null(arguments, images):

@@ -29,6 +29,8 @@ from .common import (
     check_there,
     one_line,
     reword,
+    split_classes,
+    split_commas,
 )
 from .group import add_group
 from .images import add_regions, add_searchlight
@@ -147,10 +149,12 @@ def main(argv=None):
     >>> main(["epochs", "no-such-file-epo.fif"])
     2
     """
-    parser = _make_parser()
+    parser, arguments = _make_parser(), argparse.Namespace(command=None)
 
     def say(what, message):
-        text = reword(one_line(message), parser.options())
+        alone = getattr(arguments, "alone", False)
+        options = parser.options(arguments.command, alone)
+        text = reword(one_line(message), options)
         print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
     with warnings.catch_warnings(), interrupting_signals() as caught:
@@ -160,7 +164,7 @@ def main(argv=None):
         # In one line, without a place in a program.
         warnings.showwarning = lambda message, *place, **_: say("warning: ", message)
         try:
-            arguments = parser.parse_args(argv)
+            arguments = parser.parse_args(argv)  # from here on, by their names there
             arguments.say = say
             status = arguments.run(arguments)
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
@@ -182,7 +186,9 @@ def _make_parser():
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", dest="command"
+    )
 
     demo = commands.add_parser(
         "demo",
@@ -315,7 +321,7 @@ def _run_epochs(arguments):
         "groups": arguments.groups,
         "confounds": arguments.confounds,
         "train_on": arguments.train_on,
-        "picks": _split_commas(arguments.picks),
+        "picks": split_commas(arguments.picks),
         "window": arguments.window,
         "step": arguments.step,
         **analysis_arguments(arguments),
@@ -434,22 +440,7 @@ def _read_classes(arguments):
             f"--classes names events, and so cannot be combined with {other}. Leave "
             "one of them out."
         )
-    named = ["=" in item for item in arguments.classes]
-    if not any(named):
-        return _split_commas(arguments.classes)
-    if not all(named):
-        raise ValueError(
-            f"--classes {' '.join(arguments.classes)} gives some classes a name and "
-            "others none. Write NAME=EVENT,EVENT for each, or names of events alone."
-        )
-    pairs = [item.split("=", 1) for item in arguments.classes]
-    classes = {name.strip(): _split_commas([events]) for name, events in pairs}
-    if len(classes) < len(pairs):
-        raise ValueError(
-            "--classes gives two classes the same name. Put the events of a class "
-            "together: NAME=EVENT,EVENT."
-        )
-    return classes
+    return split_classes(arguments.classes, "EVENT")
 
 
 def _smooth_kernel(epochs, picks, strength):
@@ -470,13 +461,6 @@ def _smooth_kernel(epochs, picks, strength):
     n = len(info["ch_names"])
     edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n, n))
     return GraphSmooth((edges + edges.T, info["ch_names"]), strength)
-
-
-def _split_commas(picks):
-    """Take names apart at commas; a name may hold spaces."""
-    if picks is None:
-        return None
-    return [name.strip() for item in picks for name in item.split(",")]
 
 
 def _read_epochs(path):

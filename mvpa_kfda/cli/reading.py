@@ -114,7 +114,7 @@ def _mark_kept(labels, drop):
 
     from ..utils.checks import quoted
 
-    words = np.array([_word(label) for label in labels])
+    words = np.array([as_word(label) for label in labels])
     unknown = [name for name in drop if name not in words]
     if unknown:
         raise ValueError(
@@ -127,7 +127,7 @@ def _mark_kept(labels, drop):
     return keep
 
 
-def _word(label):
+def as_word(label):
     """Return a label as it stands in a table; whole numbers may have become floats."""
     if isinstance(label, float):
         return "n/a" if math.isnan(label) else f"{label:g}"

@@ -107,6 +107,11 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None, mesh
         images, chosen, parcels, own = _from_ciftis(imgs, labels_img, mask_img, mesh)
         lut = own if lut is None else lut
     elif is_table(imgs):
+        if np.ma.is_masked(labels_img):
+            raise ValueError(
+                f"labels_img is masked for {np.ma.count_masked(labels_img)} columns. "
+                "Fill in 0, which is no region: labels_img.filled(0)."
+            )
         labels_img, names = _numbered(labels_img)
         images, chosen, parcels = _from_array(imgs, labels_img, mask_img, threshold)
     elif is_surface(imgs):

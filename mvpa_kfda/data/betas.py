@@ -34,7 +34,6 @@ from nilearn.glm.first_level import (
     spm_hrf,
     spm_time_derivative,
 )
-from nilearn.surface import SurfaceImage
 from numpy.typing import NDArray
 
 from ..utils.checks import (
@@ -55,30 +54,25 @@ from .bold import (
     check_durations,
     check_sample_mask,
     check_trials,
-    find_t_r,
-    fit_masker,
     given_of_runs,
     mark_trials,
-    read_bold,
+    name_runs,
     read_bold_confounds,
     read_events,
-    read_runs,
     table_of_trials,
 )
-from .volumes import (
-    SCORED_AT_ONCE,
-    NilearnWarnings,
-    n_maps,
-    n_volumes,
-    usable_columns,
-)
+from .runs import open_runs
+from .timing import find_timing, sidecar_beside
+from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
 
 if TYPE_CHECKING:
+    from nibabel.cifti2 import Cifti2Image
     from nibabel.spatialimages import SpatialImage
+    from nilearn.surface import SurfaceImage
     from pandas import DataFrame
     from sklearn.base import TransformerMixin
 
-    Run = SpatialImage | SurfaceImage | str | PathLike[str]
+    Run = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Events = DataFrame | str | PathLike[str]
     Regressors = DataFrame | NDArray | str | PathLike[str]
     Response = str | Callable | Sequence[Callable] | None
@@ -120,23 +114,25 @@ class Betas:
 
     Parameters
     ----------
-    imgs : 4D image | SurfaceImage
+    imgs : 4D image | SurfaceImage | Cifti2Image
         One image per trial; zeros outside of the mask.
     table : DataFrame
         One row per trial: run, onset, duration, trial_type, and all further columns of
         the events.
-    mask_img : 3D image | SurfaceImage
-        The voxels or vertices with estimates.
+    mask_img : 3D image | SurfaceImage | Cifti2Image | None
+        The voxels, vertices or grayordinates with estimates; None for parcels.
     design_matrices : list of DataFrame
         For every run the regressors of each trial and of what is of no interest. With
         "lsa" they are the model; with "lss" the other trials are summed up.
     parameters : dict
-        How the estimates were made.
+        How the estimates were made; also the ``t_r`` and ``slice_time_ref`` that were
+        taken, and in ``slice_time_ref_from`` whence the latter: "given", "StartTime" or
+        "default".
     """
 
-    imgs: SpatialImage | SurfaceImage
+    imgs: SpatialImage | SurfaceImage | Cifti2Image
     table: DataFrame
-    mask_img: SpatialImage | SurfaceImage
+    mask_img: SpatialImage | SurfaceImage | Cifti2Image | None
     design_matrices: list
     parameters: dict
 
@@ -205,14 +201,12 @@ def _check_options(options):
             "each voxel's mean over its run; False, the unit of the data."
         )
     share = options["slice_time_ref"]
-    if (
-        isinstance(share, bool)
-        or not isinstance(share, int | float)
-        or not (0 <= share <= 1)
-    ):
+    number = isinstance(share, int | float) and not isinstance(share, bool)
+    if share is not None and not (number and 0 <= share <= 1):
         raise ValueError(
             f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
-            "to 1, the share of t_r at which the slices of a scan are."
+            "to 1, the share of t_r at which the slices of a scan are, or None for "
+            "what the .json files of BIDS tell."
         )
     _find_kernels(options["hrf_model"])
 
@@ -237,12 +231,13 @@ def _find_kernels(hrf_model):
 # ---------------------------------------------------------------------------- designs
 
 
-def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
+def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
     """Return the `_RunDesign` of every run."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
     _check_high_pass(options)
+    names = name_runs(tables)
     for i, n in enumerate(lengths):
-        name = f"run {i + 1}" if len(lengths) > 1 else "the run"
+        name = f"run {names[i]}" if len(lengths) > 1 else "the run"
         run = _RunDesign(
             frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
             events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
@@ -253,7 +248,20 @@ def _make_runs(lengths, tables, is_trial, confounds, sample_masks, options):
         )
         check_trials(run.trials, name, n * t_r)
         runs.append(run)
+    _warn_of_drifts_twice(runs, options["drift_model"])
     return runs
+
+
+def _warn_of_drifts_twice(runs, drift_model):
+    """Warn of fMRIPrep's drifts among confounds, where drifts are modelled anyway."""
+    names = [n for run in runs if run.confounds is not None for n in run.confounds]
+    cosines = sorted({name for name in names if name.startswith("cosine")})
+    if cosines and drift_model is not None:
+        warn(
+            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
+            f"fMRIPrep, and drift_model={drift_model!r} adds others. Give "
+            "drift_model=None, or leave these confounds out."
+        )
 
 
 def _check_high_pass(options):
@@ -508,9 +516,8 @@ def _fit_by_nilearn(Y, run, options, progress):
 # ------------------------------------------------------------------------------- data
 
 
-def _estimate(image, masker, run, weights, options, progress, notes):
+def _estimate(data, finite, run, weights, options, progress, notes):
     """Return estimates (n_trials, n_voxels) of a run, and take note of odd voxels."""
-    data, finite = read_bold(image, masker, run.kept, run.name)
     sound = finite & usable_columns(data)
     notes["hold NaN or infinite values, and so do their estimates"] |= ~finite
     notes["are constant in some run, where their estimates are 0"] |= finite & ~sound
@@ -565,7 +572,7 @@ def single_trial_betas(
     others: Literal["together", "by_type"] = "together",
     conditions: Sequence[str | int] | str | None = None,
     t_r: float | None = None,
-    slice_time_ref: float = 0.0,
+    slice_time_ref: float | None = None,
     hrf_model: Response = "glover",
     drift_model: Literal["cosine", "polynomial"] | None = "cosine",
     high_pass: float = 0.01,
@@ -587,8 +594,9 @@ def single_trial_betas(
 
     Parameters
     ----------
-    imgs : 4D image | SurfaceImage | path | list of these
-        One image for each run, or a pattern of file names; volumes are on one grid.
+    imgs : 4D image | SurfaceImage | Cifti2Image | path | list of these
+        One image for each run, or a pattern of file names; volumes are on one grid,
+        CIFTI files (.dtseries.nii, .ptseries.nii) have the same columns.
     events : DataFrame | path | list of these
         For each run the columns onset and duration (seconds, from the first scan) and
         trial_type, as in the events.tsv files of BIDS. Columns beside these come into
@@ -606,11 +614,14 @@ def single_trial_betas(
         The types of trials that are estimated; None takes all events. Events of other
         types have one regressor for each type.
     t_r : None | float
-        Seconds from scan to scan. None takes it from the headers, if they tell a unit
-        of time.
-    slice_time_ref : float
+        Seconds from scan to scan. None takes the RepetitionTime in the .json file
+        beside each run, as in BIDS, else that of the headers, if they tell a unit of
+        time.
+    slice_time_ref : None | float
         When in a scan its slices are, as a share of `t_r` (0 to 1); after a correction
-        of slice times the time that it brought slices to.
+        of slice times the time that it brought slices to. None takes the StartTime in
+        the .json file beside each run, which fMRIPrep writes; where there is none it is
+        0, and a warning says so.
     hrf_model : str | None | callable | list of callables
         The haemodynamic response: ``"glover"``, ``"spm"``, with ``" + derivative"`` or
         ``" + derivative + dispersion"``, or functions ``f(t_r, oversampling)``. With
@@ -627,10 +638,10 @@ def single_trial_betas(
         of fMRIPrep by :func:`nilearn.interfaces.fmriprep.load_confounds`.
     sample_masks : None | array | list of these
         For each run the numbers of the scans to keep, where some are left out.
-    mask_img : None | 3D image | SurfaceImage | path | fitted masker
+    mask_img : None | 3D image | SurfaceImage | Cifti2Image | path | fitted masker
         The voxels to estimate. None: the intersection of the masks that nilearn
-        computes of runs, or all vertices. With a fitted masker its ``transform`` makes
-        the data.
+        computes of runs, or all vertices or grayordinates. With a fitted masker its
+        ``transform`` makes the data.
     smoothing_fwhm : None | float
         Full width at half maximum in mm by which volumes are smoothed.
     signal_scaling : 0 | False
@@ -686,7 +697,9 @@ def single_trial_betas(
     >>> events = pd.DataFrame({"onset": np.arange(8) * 12.0, "duration": 1.0})
     >>> events["trial_type"] = ["face", "house"] * 4
     >>> mask = Nifti1Image(np.ones((3, 3, 3)), np.eye(4))
-    >>> betas = single_trial_betas(bold, [events, events], t_r=2.0, mask_img=mask)
+    >>> betas = single_trial_betas(
+    ...     bold, [events, events], t_r=2.0, slice_time_ref=0.5, mask_img=mask
+    ... )
     >>> betas
     <Betas | 16 trials (face 8, house 8) of 2 runs, lss>
     >>> betas.imgs.shape
@@ -711,61 +724,55 @@ def single_trial_betas(
         "dtype": check_dtype(dtype),
     }
     _check_options(options)
-    images, surface = read_runs(imgs)
-    options["t_r"] = find_t_r(images, options["t_r"])
-    given = given_of_runs(imgs, images, events, confounds, sample_masks)
+    runs = open_runs(imgs)
+    n = len(runs.lengths)
+    given = given_of_runs(imgs, n, events, confounds, sample_masks)
     tables = [read_events(item, i) for i, item in enumerate(given["events"])]
     is_trial = mark_trials(tables, conditions)
-    lengths = [n_maps(image) if surface else n_volumes(image) for image in images]
-    runs = _make_runs(
-        lengths, tables, is_trial, given["confounds"], given["sample_masks"], options
+    timing = find_timing(
+        [f"imgs[{i}]" for i in range(n)],
+        [runs.header_t_r(i) for i in range(n)],
+        [sidecar_beside(item) for item in listed(imgs)],
+        options["t_r"],
+        options["slice_time_ref"],
     )
+    options |= {"t_r": timing.t_r, "slice_time_ref": timing.slice_time_ref}
+    of_scans = given["confounds"], given["sample_masks"]
+    designs = _make_designs(runs.lengths, tables, is_trial, *of_scans, options)
     table = table_of_trials(tables, is_trial)
     check_durations(table)
     kernels = _find_kernels(options["hrf_model"])
-    models = [_lay_out(run, kernels, options) for run in runs]
-    _warn_of_late_trials(runs, kernels, options["t_r"])
-    masker = fit_masker(images, surface, mask_img, options["smoothing_fwhm"])
-    values = _estimate_all(images, masker, runs, models, options, verbose)
-    with NilearnWarnings():
-        made = masker.inverse_transform(values)
-    if not surface:  # older nilearn would write single precision as double
-        made.set_data_dtype(values.dtype)
+    models = [_lay_out(design, kernels, options) for design in designs]
+    _warn_of_late_trials(designs, kernels, options["t_r"])
+    runs.fit(mask_img, options["smoothing_fwhm"])
+    weights = [each for each, _ in models]
+    values = _estimate_all(runs, designs, weights, options, verbose)
     options["hrf_model"] = str(hrf_model)
     options["dtype"] = options["dtype"].name
-    return Betas(
-        made, table, masker.mask_img_, [design for _, design in models], options
-    )
+    options["slice_time_ref_from"] = timing.told_by
+    matrices = [matrix for _, matrix in models]
+    return Betas(runs.to_imgs(values), table, runs.mask_img, matrices, options)
 
 
-def _estimate_all(images, masker, runs, models, options, verbose):
+def _estimate_all(runs, designs, weights, options, verbose):
     """Return the estimates of all trials, (n_trials, n_voxels)."""
-    surface = isinstance(images[0], SurfaceImage)
-    mask_img = masker.mask_img_
-    parts = mask_img.data.parts.values() if surface else [mask_img.dataobj]
-    n_voxels = sum(np.count_nonzero(np.asarray(part)) for part in parts)
-    n_places = sum(np.asarray(part).size for part in parts)
-    n_trials = sum(len(weights) for weights, _ in models)
-    n_scans = max(len(run.frame_times) for run in runs)
+    n_trials, n_scans = sum(map(len, weights)), max(runs.lengths)
     size = options["dtype"].itemsize * n_trials
+    n_places, n_voxels = runs.n_places, runs.n_positions
     check_memory(
         size * (n_voxels + n_places) + 8 * n_scans * (2 * n_voxels + n_places),
-        f"Estimating {n_trials} trials in {n_voxels} {plural(_noun(surface))}",
+        f"Estimating {n_trials} trials in {n_voxels} {plural(runs.noun)}",
         "dtype='float32', fewer runs at a time or a smaller mask",
     )
     values, start = np.empty((n_trials, n_voxels), options["dtype"]), 0
     notes = _Notes()
     with Progress(n_trials, verbose=verbose, noun="trial") as progress:
-        for image, run, (weights, _) in zip(images, runs, models, strict=True):
-            stop = start + len(weights)
+        for number, (design, each) in enumerate(zip(designs, weights, strict=True)):
+            stop = start + len(each)
+            data, finite = runs.read(number, design.kept, design.name)
             values[start:stop] = _estimate(
-                image, masker, run, weights, options, progress, notes
+                data, finite, design, each, options, progress, notes
             )
             start = stop
-    notes.tell(_noun(surface))
+    notes.tell(runs.noun)
     return values
-
-
-def _noun(surface):
-    """Return what a place of an image is called."""
-    return "vertex" if surface else "voxel"

@@ -1,8 +1,7 @@
-"""BOLD runs and what is known of them, read and checked: events, confounds, scans.
+"""What is known of BOLD runs, read and checked: events, confounds, scans to keep.
 
-A run is an image with one scan every `t_r` seconds; events are tables with the columns
-of BIDS. Everything is given once for each run, in the same order. Maskers are those of
-nilearn.
+Events are tables with the columns of BIDS. Everything is given once for each run, in
+the same order as the images.
 """
 
 import re
@@ -11,66 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from nilearn.maskers import MultiNiftiMasker, NiftiMasker, SurfaceMasker
-from nilearn.surface import SurfaceImage
 
-from ..utils.advice import advice, described
 from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
-from .images import check_masker, is_masker, read_table
-from .volumes import (
-    NilearnWarnings,
-    is_surface,
-    listed,
-    load_mask,
-    load_surface_mask,
-    load_surfaces,
-    load_volume,
-    load_volumes,
-    mask_surfaces,
-    n_maps,
-    n_volumes,
-    on_grid,
-    read,
-    same_grid,
-)
+from .images import read_table
+from .volumes import listed
 
 #: The columns that events must have.
 COLUMNS = ("onset", "duration", "trial_type")
 
 #: Parts of file names by which runs are told apart.
 _ENTITIES = ("sub", "ses", "task", "acq", "run")
-#: Seconds in the units of a header.
-_UNITS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
 
 
-def read_runs(imgs):
-    """Return BOLD runs as images that are not yet read, and whether on surfaces."""
-    if isinstance(imgs, np.ndarray | pd.DataFrame):
-        raise TypeError(
-            "imgs must be the 4D image of a run, a list of these, or their paths; got "
-            f"{described(imgs)}.{advice(imgs)}"
-        )
-    items = listed(imgs)
-    if is_surface(items):
-        runs, ndim, length = load_surfaces(items), 2, n_maps
-    else:
-        runs = [load_volume(item, f"imgs[{i}]") for i, item in enumerate(items)]
-        ndim, length = 4, n_volumes
-    for number, run in enumerate(runs):
-        if len(run.shape) != ndim or length(run) < 3:
-            raise ValueError(
-                f"imgs[{number}] has shape {run.shape}; a run must be a 4D image (on "
-                "surfaces 2-D data) with a scan every t_r seconds. If imgs are the "
-                "scans of one run, join them: nilearn.image.concat_imgs(imgs)."
-            )
-    if ndim == 4:
-        load_volumes(runs)  # refuses other grids
-    return runs, ndim == 2
-
-
-def given_of_runs(imgs, images, events, confounds, sample_masks):
-    """Return lists of what is given for every run, whose files must be of that run."""
-    n = len(images)
+def given_of_runs(imgs, n, events, confounds, sample_masks):
+    """Return lists of what is given for n runs, whose files must be of that run."""
     given = {"events": _as_runs(events, n, "events")}
     for name, value in (("confounds", confounds), ("sample_masks", sample_masks)):
         given[name] = [None] * n if value is None else _as_runs(value, n, name)
@@ -122,44 +75,6 @@ def _check_same_run(image, item, number, name):
                 f"{entity}-{values[1]}: {Path(image).name}, {Path(item).name}. Give "
                 "both in the same order."
             )
-
-
-def find_t_r(runs, t_r):
-    """Return the seconds from scan to scan, which headers tell if nobody else."""
-    told = {i: t for i, run in enumerate(runs) if (t := _header_t_r(run)) is not None}
-    if t_r is None:
-        if len(told) < len(runs):
-            raise ValueError(
-                "t_r is not given, and not all headers of imgs tell it in seconds. "
-                "Give t_r, the seconds from scan to scan (RepetitionTime in the .json "
-                "file of BIDS)."
-            )
-        if max(told.values()) > 1.001 * min(told.values()):
-            raise ValueError(
-                f"The headers of imgs tell different times from scan to scan, from "
-                f"{min(told.values()):g} to {max(told.values()):g} s. Estimate runs of "
-                "one t_r at a time."
-            )
-        return told[0]
-    for number, value in told.items():
-        if not 0.99 * t_r <= value <= 1.01 * t_r:
-            warn(
-                f"t_r={t_r:g}, but the header of imgs[{number}] says {value:g} s. The "
-                "first is used."
-            )
-            break
-    return t_r
-
-
-def _header_t_r(run):
-    """Return the seconds from scan to scan in a header, None if none are told."""
-    header = getattr(run, "header", None)
-    if not hasattr(header, "get_xyzt_units"):
-        return None
-    # Without a unit it is the 1 that a new image has.
-    unit = _UNITS.get(header.get_xyzt_units()[1])
-    value = float(header.get_zooms()[3])
-    return round(unit * value, 6) if unit is not None and value > 0 else None
 
 
 def read_events(item, number):
@@ -279,7 +194,7 @@ def check_durations(trials):
 def table_of_trials(tables, is_trial):
     """Return the table of all trials."""
     parts = []
-    for table, marked, name in zip(tables, is_trial, _name_runs(tables), strict=True):
+    for table, marked, name in zip(tables, is_trial, name_runs(tables), strict=True):
         trials = table[marked].drop(columns="run", errors="ignore")
         rest = [column for column in trials.columns if column not in COLUMNS]
         trials = trials[[*COLUMNS, *rest]]
@@ -288,7 +203,7 @@ def table_of_trials(tables, is_trial):
     return pd.concat(parts, ignore_index=True)
 
 
-def _name_runs(tables):
+def name_runs(tables):
     """Return what to call every run in the table: 1, 2, ... or the events' own name."""
     having = ["run" in table.columns for table in tables]
     if not any(having):
@@ -363,76 +278,3 @@ def check_sample_mask(item, number, n_scans):
             f"rising, from 0 to {n_scans - 1}; got {item!r}."
         )
     return kept
-
-
-def fit_masker(runs, surface, mask_img, smoothing_fwhm):
-    """Return a fitted masker of nilearn: the one given, or one with its settings."""
-    if is_masker(mask_img):
-        check_masker(mask_img, SurfaceMasker if surface else NiftiMasker)
-        if smoothing_fwhm is not None:
-            raise ValueError(
-                "smoothing_fwhm is given beside a masker, which has one of its own. "
-                "Leave one out."
-            )
-        if not surface and not same_grid(mask_img.mask_img_, runs[0]):
-            raise ValueError(
-                "mask_img is a masker on another grid than imgs. Resample imgs first: "
-                "nilearn.image.resample_to_img(imgs, mask_img.mask_img_)."
-            )
-        return mask_img
-    if surface:
-        if smoothing_fwhm is not None:
-            raise ValueError(
-                "smoothing_fwhm is for volumes; surfaces are smoothed before. Leave "
-                "it out."
-            )
-        if mask_img is not None:
-            mask = load_surface_mask(mask_img, runs[0])
-            mask_img = SurfaceImage(runs[0].mesh, mask)
-        return SurfaceMasker(mask_img, standardize=None, reports=False).fit(runs[0])
-    if mask_img is None:
-        # As FirstLevelModel: the intersection of the runs' masks.
-        masker = MultiNiftiMasker(
-            mask_strategy="epi", standardize=None, reports=False, verbose=0
-        )
-        try:
-            with NilearnWarnings():
-                mask_img = masker.fit(runs).mask_img_
-        except ValueError as error:
-            raise ValueError(
-                f"nilearn finds no mask in imgs: {error} Give mask_img, a 3D image of "
-                "the voxels to use."
-            ) from error
-    mask = load_mask(mask_img, runs[0])[0]
-    return NiftiMasker(
-        on_grid(mask.astype(np.uint8), runs[0]),
-        smoothing_fwhm=smoothing_fwhm,
-        standardize=None,
-        reports=False,
-    ).fit()
-
-
-def read_bold(image, masker, kept, name):
-    """Return data (n_scans, n_voxels) by the masker, and which voxels are finite."""
-    if isinstance(image, SurfaceImage):
-        parts = masker.mask_img_.data.parts
-        mask = {part: np.asarray(data, bool).ravel() for part, data in parts.items()}
-        finite = np.isfinite(mask_surfaces([image], mask)[kept]).all(axis=0)
-        filled = {
-            p: np.nan_to_num(x, posinf=0, neginf=0) for p, x in image.data.parts.items()
-        }
-        image = SurfaceImage(image.mesh, filled)
-    else:
-        mask = np.asarray(masker.mask_img_.dataobj) != 0
-        data = read(image, name)
-        finite = np.isfinite(data[mask][:, kept]).all(axis=1)
-        if data.dtype.kind == "f" and not np.isfinite(data).all():
-            data = np.nan_to_num(data, posinf=0, neginf=0)  # as nilearn has them
-        image = on_grid(data, image)
-    if not finite.any():
-        raise ValueError(
-            f"All voxels of the mask hold NaN or infinite values somewhere in "
-            f"{name}. Look at its scans; sample_masks leaves some out."
-        )
-    with NilearnWarnings():
-        return masker.transform(image)[kept], finite

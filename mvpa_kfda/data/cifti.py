@@ -179,10 +179,14 @@ def mask_ciftis(files, mask):
     return X
 
 
-def with_rows(data, file):
+def with_rows(data, file, names=None):
     """Return a CIFTI image of other rows (n, n_columns) with the columns of a file."""
-    rows = ScalarAxis([f"row {i + 1}" for i in range(len(data))])
-    return Cifti2Image(data, (rows, file.columns))
+    names = [f"row {i + 1}" for i in range(len(data))] if names is None else names
+    axes = ScalarAxis(names), file.columns
+    image = Cifti2Image(data, axes, dtype=data.dtype)
+    parcels = isinstance(file.columns, ParcelsAxis)
+    image.nifti_header.set_intent("ConnParcelScalr" if parcels else "ConnDenseScalar")
+    return image
 
 
 # ------------------------------------------------------------------------------ spaces

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..utils.checks import check_per_trial, quoted
+from ..utils.advice import COMPLEX
+from ..utils.checks import check_per_trial, native, quoted, refuse_masked
 from .epochs import per_epoch
 
 #: How users give confounds.
@@ -39,6 +40,8 @@ class TrainOn:
         """Return values of the trials to train with, and those of the others."""
         if values is None:
             return None, None
+        if isinstance(values, ConfoundTable):
+            return values[self.mask], values[~self.mask]
         parts = self.mask, ~self.mask
         return tuple(np.compress(part, values, axis) for part in parts)
 
@@ -117,6 +120,7 @@ def _choose_by_query(query, n, table, owner, none, trials):
 
 def _read_mask(given, n):
     """Return the `TrainOn` of an array with one boolean for each of n trials."""
+    refuse_masked("train_on", given, n)
     try:
         mask = np.asarray(given)
     except ValueError as error:
@@ -149,14 +153,86 @@ def _check_both(train_on, trials="trials", hint=""):
     return train_on
 
 
+@dataclass(frozen=True, eq=False)
+class Confound:
+    """One confound, as the columns by which it is regressed out."""
+
+    label: str | None  #: the name of its column; None in an array
+    place: int | None  #: which column of an array it is; None if there is just one
+    #: The numbers (n, 1), or an indicator of every category (n, categories).
+    columns: np.ndarray
+    categories: tuple = ()  #: what the indicators are of; empty for numbers
+
+    @property
+    def name(self):
+        """What messages call it."""
+        if self.label is not None:
+            return f"the column {self.label!r}"
+        return (
+            "the array" if self.place is None else f"column {self.place} of the array"
+        )
+
+    @property
+    def size(self):
+        """How many directions of the trials it takes out."""
+        return max(1, len(self.categories) - 1)
+
+    @property
+    def taken_as(self):
+        """How it is understood."""
+        return f"{len(self.categories)} categories" if self.categories else "a number"
+
+
+@dataclass(frozen=True, eq=False)
+class ConfoundTable:
+    """All confounds of some trials."""
+
+    each: tuple
+
+    @property
+    def columns(self):
+        """The columns of all, (n, k)."""
+        return np.concatenate([one.columns for one in self.each], axis=1)
+
+    @property
+    def unit(self):
+        """The mean (k,) of numbers, and their largest distance from it.
+
+        Zero and one for categories, which stay as they are.
+        """
+        columns = self.columns
+        numbers = np.repeat(
+            [not one.categories for one in self.each],
+            [one.columns.shape[1] for one in self.each],
+        )
+        centre = np.where(numbers, columns.mean(axis=0), 0.0)
+        spread = np.abs(columns - centre).max(axis=0)
+        return centre, np.where(spread > 0, spread, 1.0)
+
+    @property
+    def size(self):
+        """How many directions of the trials they take out, but for collinear ones."""
+        return sum(one.size for one in self.each)
+
+    def __getitem__(self, rows):
+        """Return the confounds of some trials."""
+        return ConfoundTable(
+            tuple(replace(one, columns=one.columns[rows]) for one in self.each)
+        )
+
+    def record(self):
+        """Return what a result records of them: what each is called, and taken for."""
+        return [{"name": one.label, "taken_as": one.taken_as} for one in self.each]
+
+
 def read_confounds(given, n, column_of=None):
     """Return confounds as columns of numbers.
 
     Parameters
     ----------
     given : array_like, shape (n,) or (n, k) | DataFrame | str | list of str | None
-        As users give them: values, or names of columns. Texts and booleans are
-        categories, and become a column of zeros and ones for each but the first.
+        As users give them: values, or names of columns. Texts, booleans and pandas'
+        categories are categories, all others numbers.
     n : int
         The number of trials.
     column_of : callable or None, default=None
@@ -164,31 +240,28 @@ def read_confounds(given, n, column_of=None):
 
     Returns
     -------
-    confounds : ndarray, shape (n, k) | None
+    confounds : ConfoundTable | None
         None for none.
     """
     if given is None:
         return None
-    return np.concatenate(list(read_each(given, n, column_of).values()), axis=1)
-
-
-def read_each(given, n, column_of=None):
-    """Return each confound's columns (n, m), by what it is called; {} for None."""
-    columns = {} if given is None else _columns(given, n, column_of)
-    return {name: _numbers(values, n, name) for name, values in columns.items()}
+    refuse_masked("confounds", given, n)
+    columns = _columns(given, n, column_of)
+    return ConfoundTable(tuple(_read_confound(*each, n) for each in columns))
 
 
 def confounds_of_epochs(epochs, given):
-    """Return confounds (n_epochs, k), which may be columns of the metadata."""
+    """Return the `ConfoundTable` of epochs, perhaps of columns of the metadata."""
 
     def column_of(name):
-        return per_epoch(epochs, name, "confounds")
+        per_epoch(epochs, name, "confounds")  # refuses what there is not
+        return epochs.metadata[name]
 
     return read_confounds(given, len(epochs), column_of)
 
 
 def _columns(given, n, column_of):
-    """Return columns of values (n,) by what they are called in messages."""
+    """Return of every confound its name, its place in an array, and values (n,)."""
     if isinstance(given, str):
         given = [given]
     names = isinstance(given, list | tuple) and all(isinstance(x, str) for x in given)
@@ -199,12 +272,25 @@ def _columns(given, n, column_of):
                 "an array with one value, or one row of values, for each trial."
             )
         if column_of is not None:
-            return {f"the column {name!r}": column_of(name) for name in given}
+            return [(name, None, column_of(name)) for name in given]
     if isinstance(given, pd.DataFrame):
-        return {
-            f"the column {name!r}": given.iloc[:, i].to_numpy()
-            for i, name in enumerate(given.columns)
-        }
+        names = map(str, given.columns)
+        return [(name, None, given.iloc[:, i]) for i, name in enumerate(names)]
+    values = given
+    if not isinstance(getattr(given, "dtype", None), pd.CategoricalDtype):
+        values = _as_array(given)
+    if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
+        raise ValueError(
+            f"confounds has shape {values.shape} for {n} trials. Give one value, "
+            f"shape ({n},), or one row of values, shape ({n}, k), for each trial."
+        )
+    if values.ndim == 1:
+        return [(None, None, values)]
+    return [(None, place, column) for place, column in enumerate(values.T)]
+
+
+def _as_array(given):
+    """Return values as an array, of objects where numbers are beside texts."""
     try:
         values = np.asarray(given)
         if values.ndim == 2 and values.dtype.kind in "US":
@@ -214,24 +300,43 @@ def _columns(given, n, column_of):
             f"confounds has rows of different lengths: {error}. Give one value, or one "
             "row of values, for each trial."
         ) from error
-    if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
+    return values
+
+
+def _read_confound(label, place, values, n):
+    """Return a column of values (n,) as a `Confound`: numbers, or categories."""
+    confound = Confound(label, place, np.empty(0))
+    categorical = isinstance(getattr(values, "dtype", None), pd.CategoricalDtype)
+    column = pd.Series(native(np.asarray(values))).infer_objects()
+    _check_column(column, n, confound.name)
+    if column.dtype.kind in "iuf" and not categorical:
+        return replace(confound, columns=column.to_numpy(np.float64)[:, np.newaxis])
+    if column.nunique() == n:
         raise ValueError(
-            f"confounds has shape {values.shape} for {n} trials. Give one value, "
-            f"shape ({n},), or one row of values, shape ({n}, k), for each trial."
+            f"confounds: {confound.name} has a category of its own for each of the {n} "
+            f"trials ({quoted(map(str, column[:3]))}, ...), so that it would explain "
+            "everything. Give numbers, or fewer categories."
         )
-    if values.ndim == 1:
-        return {"the array": values}
-    return {f"column {i} of the array": column for i, column in enumerate(values.T)}
+    # An indicator of every category, so that one which no training trial has is alike
+    # to none of the others, see `RemoveConfounds`.
+    table = pd.get_dummies(column.astype(str))
+    return replace(
+        confound, columns=table.to_numpy(np.float64), categories=tuple(table.columns)
+    )
 
 
-def _numbers(values, n, name):
-    """Return a column as numbers (n, 1), or categories as (n, categories - 1)."""
-    column = pd.Series(np.asarray(values)).infer_objects()
+def _check_column(column, n, name):
+    """Refuse columns of another length, with gaps, and those that never change."""
     if len(column) != n:
         raise ValueError(f"confounds: {name} has {len(column)} rows for {n} trials.")
     missing = np.array(column.isna())
     if column.dtype.kind in "fc":
         missing |= ~np.isfinite(column.to_numpy())
+    if column.dtype.kind in "mM":
+        raise TypeError(
+            f"confounds: {name} holds dates or durations. Give numbers, such as the "
+            "seconds since the first trial."
+        )
     if missing.any():
         raise ValueError(
             f"confounds: {name} is missing or infinite for {missing.sum()} of {n} "
@@ -243,14 +348,5 @@ def _numbers(values, n, name):
             f"confounds: {name} is constant ({column.tolist()[0]!r} for all {n} "
             "trials), so that it explains nothing. Leave it out."
         )
-    if column.dtype.kind in "iuf":
-        return column.to_numpy(np.float64)[:, np.newaxis]
     if column.dtype.kind == "c":
-        raise TypeError(f"confounds: {name} is complex. Give real numbers.")
-    if column.nunique() == n:
-        raise ValueError(
-            f"confounds: {name} has a category of its own for each of the {n} trials "
-            f"({quoted(map(str, column[:3]))}, ...), so that it would explain "
-            "everything. Give numbers, or fewer categories."
-        )
-    return pd.get_dummies(column.astype(str), drop_first=True).to_numpy(np.float64)
+        raise TypeError(f"confounds: {name} is complex. Give real numbers. {COMPLEX}")

@@ -9,7 +9,7 @@ from mne.time_frequency import EpochsTFR
 from scipy import sparse
 
 from ..utils.advice import advice, described
-from ..utils.checks import check_array, check_option, quoted
+from ..utils.checks import check_array, check_option, quoted, warn_of_angles
 
 _SCALES = ("auto", "channel", None)
 #: The names of MNE-Python's levels of verbosity.
@@ -138,10 +138,20 @@ def _power(tfr, name):
         )
     if np.iscomplexobj(tfr.data):
         raise ValueError(
-            f"The data of {name} holds complex data; the kernels need real numbers. "
-            "Decode power: compute it with output='power', or give an EpochsTFRArray "
-            f"of np.abs({name}.data) ** 2."
+            f"The data of {name} holds complex data; real numbers are needed. For "
+            "power compute it with output='power', or give an EpochsTFRArray of "
+            f"np.abs({name}.data) ** 2. For phase take one frequency, z = "
+            f"{name}.data[:, :, i] / np.abs({name}.data[:, :, i]), whose cosine and "
+            "sine are features side by side: decode_arrays(np.concatenate([z.real, "
+            "z.imag], axis=1), y, sfreq=..., tmin=...). Without the division amplitude "
+            "and phase are decoded together."
         )
+    warn_of_angles(
+        tfr.data,
+        f"The data of {name}",
+        f"of one frequency, z = {name}.data[:, :, i], decode_arrays(np.concatenate(["
+        "np.sin(z), np.cos(z)], axis=1), y, sfreq=..., tmin=...)",
+    )
     return tfr.data
 
 

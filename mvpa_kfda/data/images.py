@@ -9,7 +9,8 @@ in the images given are marked, always.
 """
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +21,8 @@ from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
-from ..utils.advice import advice
-from ..utils.checks import check_per_trial, quoted
+from ..utils.advice import COMPLEX, advice
+from ..utils.checks import all_items, check_per_trial, counted, quoted
 from .cifti import (
     cifti_space,
     is_cifti,
@@ -29,7 +30,13 @@ from .cifti import (
     load_ciftis,
     mask_ciftis,
 )
-from .confounds import OF_IMAGES, read_confounds, read_train_on
+from .confounds import (
+    OF_IMAGES,
+    ConfoundTable,
+    TrainOn,
+    read_confounds,
+    read_train_on,
+)
 from .grayordinates import GrayordinateSpace
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .volumes import (
@@ -54,11 +61,18 @@ from .volumes import (
 #: What parts the columns of a table, by the ending of its name.
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
 
+#: How users say which labels are decoded, as which classes.
+Label = str | int
+Classes = Sequence[Label] | Mapping[str, Label | Sequence[Label]] | None
 
-def read_labels(y, groups=None, confounds=None, train_on=None, read=read_confounds):
+#: Labels that a message lists.
+_LISTED = 20
+
+
+def read_labels(y, groups=None, confounds=None, train_on=None):
     """Return labels and groups (n_images,), given as arrays or as (table, column).
 
-    And confounds (n_images, k), or what `read` makes of them, and a `TrainOn`, or None.
+    And a `ConfoundTable` and a `TrainOn`, or None.
     """
     table = None
     if _is_reference(y):
@@ -83,9 +97,120 @@ def read_labels(y, groups=None, confounds=None, train_on=None, read=read_confoun
     if _is_reference(confounds):
         table, confounds = read_table(confounds[0], "confounds"), confounds[1]
     column_of = None if table is None else partial(_column, table, name="confounds")
-    confounds = read(confounds, len(y), column_of)
+    confounds = read_confounds(confounds, len(y), column_of)
     groups = None if groups is None else _plain(groups, "groups")
     return y, groups, confounds, train_on
+
+
+@dataclass(frozen=True, eq=False)
+class ImageLabels:
+    """What is known of the images to be decoded, and of all that z-scores are of."""
+
+    y: np.ndarray  #: (n,)
+    groups: np.ndarray | None  #: (n,)
+    confounds: ConfoundTable | None
+    train_on: TrainOn | None
+    given: tuple  #: labels and groups of all images
+    kept: np.ndarray | None = None  #: which of all images are decoded; None: all are
+    record: dict = field(default_factory=dict)
+
+    def check(self, n_images):
+        """Refuse labels and groups of more or fewer images than there are."""
+        for name, values in zip(("y", "groups"), self.given, strict=True):
+            if values is not None:
+                check_per_trial(values, n_images, name)
+
+    def take(self, X):
+        """Return the data of the images to be decoded, of that of all."""
+        return X if self.kept is None else X[self.kept]
+
+
+def choose_images(labels, classes=None):
+    """Return the `ImageLabels` of some classes; None: of all that `read_labels` read.
+
+    Parameters
+    ----------
+    labels : tuple
+        Labels, groups, confounds and `TrainOn` of all images.
+    classes : list of labels | dict of name -> label or list of labels | None
+        The classes to be decoded.
+    """
+    y, groups, confounds, train_on = labels
+    if classes is None:
+        return ImageLabels(*labels, (y, groups))
+    if groups is not None:
+        check_per_trial(groups, len(y), "groups")
+    names = _named_labels(classes, y)
+    of_label = {each: name for name, several in names.items() for each in several}
+    kept = np.flatnonzero([label in of_label for label in y.tolist()])
+    chosen = y[kept]
+    if isinstance(classes, Mapping):
+        chosen = np.array([of_label[label] for label in chosen.tolist()])
+    record = {str(name): list(map(str, several)) for name, several in names.items()}
+    return ImageLabels(
+        chosen,
+        None if groups is None else groups[kept],
+        None if confounds is None else confounds[kept],
+        None if train_on is None else train_on.of(kept),
+        (y, groups),
+        kept,
+        {"classes": record, "selected": kept, "n_images": len(y)},
+    )
+
+
+def _named_labels(classes, y):
+    """Return the labels of each class by its name; each of them there, and once."""
+    if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
+        raise TypeError(
+            f"Invalid value for 'classes': {classes!r}. Allowed: a list of two or more "
+            "labels, or a dict of name -> label or list of labels."
+        )
+    if isinstance(classes, Mapping):
+        names = {name: _listed(several) for name, several in classes.items()}
+        wrong = [name for name in names if not isinstance(name, str) or not names[name]]
+        if wrong:
+            raise TypeError(
+                f"classes names {wrong[0]!r}: {classes[wrong[0]]!r}. Allowed: a dict "
+                "of name -> label or list of labels, such as {'animate': ['face', "
+                "'cat'], 'inanimate': 'house'}."
+            )
+        labels = [label for several in names.values() for label in several]
+    else:
+        labels = _listed(all_items("classes", classes))
+        names = {label: [label] for label in labels}
+    there = set(y.tolist())
+    unknown = [label for label in labels if label not in there]
+    if unknown:
+        raise ValueError(
+            f"classes names {unknown[0]!r}, which is no label in y. The labels are: "
+            f"{quoted(sorted(there), _LISTED)}."
+        )
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(
+            f"classes names the label {twice!r} twice. Give every class labels of its "
+            "own."
+        )
+    if len(names) < 2:
+        raise ValueError(
+            f"classes names {counted(len(names), 'class')}; decoding needs two or more."
+        )
+    return names
+
+
+def _listed(labels):
+    """Return a label, or several, as a list of plain values that can be looked up."""
+    several = isinstance(labels, Iterable) and not isinstance(labels, str | bytes)
+    plain = [
+        getattr(x, "item", lambda x=x: x)() for x in (labels if several else [labels])
+    ]
+    for label in plain:
+        if not isinstance(label, Hashable):
+            raise TypeError(
+                f"Invalid value for 'classes': it names {label!r}. Allowed: labels "
+                "that are in y, texts or numbers."
+            )
+    return plain
 
 
 def _is_reference(value):
@@ -238,6 +363,7 @@ def features(imgs):
         raise ValueError(
             "An array given as imgs must hold real numbers, in two or more rows; got "
             f"shape {values.shape}, dtype {values.dtype}."
+            f"{f' {COMPLEX}' if values.dtype.kind == 'c' else ''}"
         )
     try:
         X = np.array(values, dtype=np.float64, order="F")

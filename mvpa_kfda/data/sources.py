@@ -246,8 +246,11 @@ class SourceReader:
         """Return values that are all real and finite."""
         if np.iscomplexobj(values):
             raise ValueError(
-                f"stcs[{i}] has complex data; the kernels need real numbers. Decode "
-                "the power or the phase instead, e.g. abs(stc)."
+                f"stcs[{i}] has complex data; real numbers are needed. For amplitude "
+                "give abs(stc) of each. For phase, or both, give arrays: with z = "
+                "np.stack([stc.data for stc in stcs]), divided by np.abs(z) for phase "
+                "alone, decode_arrays(np.concatenate([z.real, z.imag], axis=1), y, "
+                "tmin=stcs[0].tmin, sfreq=stcs[0].sfreq)."
             )
         finite = np.isfinite(values)
         if not finite.all():

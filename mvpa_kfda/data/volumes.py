@@ -113,8 +113,9 @@ def load_volume(item, name):
     if kind not in "biuf":
         raise ValueError(
             f"{name} holds {'complex' if kind == 'c' else 'no real'} numbers, dtype "
-            f"{item.dataobj.dtype}; the kernels need real ones. Decode a part of them, "
-            "e.g. the magnitude."
+            f"{item.dataobj.dtype}; the kernels need real ones. Make an image of the "
+            "magnitude: nibabel.Nifti1Image(np.abs(np.asarray(img.dataobj)), "
+            "img.affine)."
         )
     return item
 

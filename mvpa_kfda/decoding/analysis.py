@@ -38,11 +38,12 @@ from ..utils.checks import (
     draw_seed,
     quoted,
     warn,
+    warn_of_angles,
     word_bytes,
 )
 from ..utils.files import versions
 from .averaging import Averaging
-from .problems import warn_of_absent_classes, warn_of_design
+from .problems import warn_of_absent_classes, warn_of_confounds, warn_of_design
 from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
@@ -57,6 +58,8 @@ def read_features(X, kernel, reg, approx):
     """Return checked features (n, p), or a kernel matrix, with kernel and penalty."""
     kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
     X = check_gram(X) if needs_gram(kernel) else check_array(X)
+    if not needs_gram(kernel):
+        warn_of_angles(X, "X", "np.concatenate([np.sin(X), np.cos(X)], axis=1)")
     exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
     if len(X) > _MANY and any(exact) and not needs_gram(kernel):
         size = word_bytes(8 * len(X) ** 2)
@@ -211,8 +214,9 @@ def make_analysis(
     keep_class_scores = check_flag("keep_class_scores", keep_class_scores)
     classes, codes, groups = _check_trials(y, n_trials, groups)
     folds, name = draw_folds(cv, codes, groups, classes, n_test, train_on)
-    learned = Learned(check_steps(preprocess), confounds, confounds_test)
+    learned = make_learned(preprocess, confounds, confounds_test)
     check_foldwise(learned, preprocess, folds, kernel, how.average)
+    warn_of_confounds(confounds, groups, folds, confounds_test)
     how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
     single = codes, groups, None if folds is None else folds.chosen
     trials = folds, codes, groups, seed, classes
@@ -280,6 +284,22 @@ def _check_trials(y, n_trials, groups):
     return classes, codes, groups
 
 
+def make_learned(preprocess, confounds, confounds_test=None):
+    """Return what every fold learns: steps, and how a `ConfoundTable` is taken out."""
+    steps = check_steps(preprocess)
+    if confounds is None:
+        return Learned(steps)
+    # One unit for all: among seconds and volts the regression would drop the volts.
+    centre, spread = confounds.unit
+    columns, others = (
+        None if table is None else (table.columns - centre) / spread
+        for table in (confounds, confounds_test)
+    )
+    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
+    named = tuple(confounds.record())
+    return Learned(steps, columns, others, named, confounds.size, float(rounding))
+
+
 def check_foldwise(learned, preprocess, folds, kernel, average=None):
     """Refuse what folds of their own have not, where there is something `Learned`."""
     own = folds is not None and folds.trains is not None
@@ -311,7 +331,7 @@ def _check_confounds(learned, folds):
             "out, or give all trials in one set with folds of your own, cv=[(train, "
             "test)]."
         )
-    smallest, k = learned.confounds.shape
+    smallest, k = len(learned.confounds), learned.n_confounds
     of = "the only training set"
     if folds is not None:
         smallest = min(len(train) for train, _ in folds.pairs)

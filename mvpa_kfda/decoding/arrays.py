@@ -24,6 +24,7 @@ from ..utils.checks import (
     check_jobs,
     check_option,
     check_positive,
+    warn_of_angles,
 )
 from .analysis import decode, make_analysis, read_features
 from .positions import (
@@ -88,9 +89,9 @@ def cross_validate(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -152,7 +153,9 @@ def cross_validate(
         are then those of each training set. None: nothing.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -328,9 +331,10 @@ def decode_arrays(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each time point has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each time point has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -401,7 +405,9 @@ def decode_arrays(
         are then those of each training set. None: nothing.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -497,6 +503,7 @@ def array_samples_first(X, name, n_features=None):
             f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
             "same features in the same order, on axis 1."
         )
+    warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
     return np.array(X.transpose(2, 0, 1), order="C")
 
 

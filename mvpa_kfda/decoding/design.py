@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.confounds import Confounds, read_each
-from ..data.images import read_labels
+from ..data.confounds import Confounds
+from ..data.images import Classes, choose_images, read_labels
 from ..inference.permutation import (
     Permute,
     find_biased,
@@ -43,7 +43,9 @@ from .problems import (
     find_confounded,
     find_in_order,
     find_leak,
+    find_misread,
     find_missing_class,
+    find_short_runs,
     find_unequal,
     measure_confounds,
 )
@@ -91,8 +93,9 @@ class Design:
         cannot be decoded so; "warning": the decoding functions warn, or should be
         heard as if they did; "note") and ``numbers``.
     confounds : DataFrame
-        Of every confound ``eta_squared``, the share of its variance that classes
-        explain, and ``p`` by permutation, corrected for their number.
+        Of every confound what it is ``taken_as``, a number or categories,
+        ``eta_squared``, the share of its variance that classes explain, and ``p`` by
+        permutation, corrected for their number.
     chosen : array of bool, shape (n,), or None
         Which trials are trained with and never tested; None: any may be.
     noun : str
@@ -210,7 +213,7 @@ class Design:
         lines = [f"{name}: {words}" for name, words in self._words().items()]
         for name, row in self.confounds.iterrows():
             shares = f"eta squared {row['eta_squared']:.2f} (p = {row['p']:.2g})"
-            lines.append(f"Confound, {name}: {shares}")
+            lines.append(f"Confound, {name}: {row['taken_as']}, {shares}")
         lines.append(self._worded_problems().capitalize())
         for each in self.problems:
             text = f"- {each.name} ({each.severity}): {each.text}"
@@ -230,6 +233,7 @@ def check_design(
     groups: ArrayLike | str | None = None,
     cv: CrossValidation = None,
     *,
+    classes: Classes = None,
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
     n_permutations: int = 1000,
@@ -260,11 +264,15 @@ def check_design(
         the width of a kernel are those of each training set. Test sets may overlap or
         miss trials. The folds are drawn once, from the observed labels, and kept for
         all permutations.
+    classes : None | list of labels | dict of name -> label or list of labels
+        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all.
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories. Here
-        each is compared with the classes. A string or list of strings: columns of the
-        table of `y`.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine. Here each is compared with
+        the classes. A string or list of strings: columns of the table of `y`.
     train_on : str | array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -323,9 +331,8 @@ def check_design(
             "of. Give one label for each trial; those of epochs are (epochs.metadata, "
             "column) or epochs.events[:, 2]."
         )
-    y, groups, columns, train_on = read_labels(
-        y, groups, confounds, train_on, read_each
-    )
+    rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
+    y, groups, confounds, train_on = rows.y, rows.groups, rows.confounds, rows.train_on
     n_permutations = check_count("n_permutations", n_permutations)
     check_option("permute", permute, get_args(Permute))
     if isinstance(cv, Integral):
@@ -345,9 +352,13 @@ def check_design(
             blocks, more, found = _exchange(*labels, n_permutations, permute)
             parameters |= more
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
-    problems += _of_labels(codes, groups, classes, chosen, folds, one_by_one) + found
-    table = _compare_confounds(columns, codes, groups)
+    trials = codes, groups, classes, chosen, folds, one_by_one
+    problems += _of_labels(*trials, numbers=rows.kept) + found
+    short = find_short_runs(*rows.given)
+    problems += [short] if short else []
+    table = _compare_confounds(confounds, codes, groups)
     problems += find_confounded(table.index, table["eta_squared"], table["p"])
+    problems += find_misread(confounds, groups, folds)
     return Design(
         classes,
         codes,
@@ -449,7 +460,9 @@ def _make_folds(cv, codes, groups, classes, train_on):
     return folds, found + [Problem("folds", text) for text in told]
 
 
-def _of_labels(codes, groups, classes, chosen, folds, one_by_one, in_time=True):
+def _of_labels(
+    codes, groups, classes, chosen, folds, one_by_one, in_time=True, numbers=None
+):
     """Return the problems of labels: their numbers and, if it is known, their order."""
     found = [
         find_missing_class(codes, groups, classes),
@@ -457,7 +470,7 @@ def _of_labels(codes, groups, classes, chosen, folds, one_by_one, in_time=True):
     ]
     found = [problem for problem in found if problem]
     if in_time:
-        found += find_in_order(codes, groups, chosen, None, folds, one_by_one)
+        found += find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
     return found
 
 
@@ -519,19 +532,15 @@ def _folds_of(result):
     )
 
 
-def _compare_confounds(columns, codes, groups):
-    """Return a table of how far every confound follows the classes."""
-    table = pd.DataFrame(columns=["eta_squared", "p"], index=list(columns), dtype=float)
-    if not columns:
-        return table
-    # The category left out by the regression counts as the others do.
-    whole = [
-        values
-        if values.shape[1] == 1
-        else np.column_stack([values, 1 - values.sum(axis=1)])
-        for values in columns.values()
-    ]
-    table["eta_squared"], table["p"] = measure_confounds(whole, codes, groups)
+def _compare_confounds(confounds, codes, groups):
+    """Return a table of what each is taken for, and how far it follows the classes."""
+    each = () if confounds is None else confounds.each
+    table = pd.DataFrame({"taken_as": [one.taken_as for one in each]}, dtype=object)
+    table.index = [one.name for one in each]
+    table["eta_squared"], table["p"] = np.empty((2, len(each)))
+    if each:
+        columns = [one.columns for one in each]
+        table["eta_squared"], table["p"] = measure_confounds(columns, codes, groups)
     return table
 
 

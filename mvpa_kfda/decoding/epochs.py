@@ -259,9 +259,10 @@ def decode_epochs(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each position has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each position has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -334,8 +335,10 @@ def decode_epochs(
         are then those of each training set. None: nothing.
     confounds : str | list of str | array_like, shape (n_epochs, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories. A
-        string or list of strings: columns of ``epochs.metadata``.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine. A string or list of strings:
+        columns of ``epochs.metadata``.
     train_on : str | array_like of bool, shape (n_epochs,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests

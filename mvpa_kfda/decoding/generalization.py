@@ -38,7 +38,7 @@ from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..metrics.names import Scoring
-from ..results.epochs import GeneralizationResult
+from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.kinds import keeps_warnings
 from ..results.patterns import pack_info
 from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
@@ -63,6 +63,8 @@ class GeneralizationPositions(Positions):
     test: WindowPositions
     #: The labels to be predicted; None: those trained with, (n_test,).
     true: np.ndarray | None = None
+    #: The cells that are tested against one null only (n_train_times, n_test_times).
+    exempt: np.ndarray | None = None
 
     fewer = WindowPositions.fewer
 
@@ -268,21 +270,20 @@ def generalize(
     data, data_test = _average_both(analysis, data, data_test, kernel)
     if kernel.shift_free:
         _centre(data, data_test)
+    mode = _mode(analysis, data_test is data)
+    times = windows.times, windows_test.times
     return decode(
         GeneralizationPositions(
             window_positions(data, windows, window_mode, kernel, reg),
             window_positions(data_test, windows_test, window_mode, kernel, reg),
             analysis.true,
+            exempt_cells(mode, *times),
         ),
         analysis,
         GeneralizationResult,
-        parameters={
-            "n_trained": analysis.n_trained,
-            "mode": _mode(analysis, data_test is data),
-            **parameters,
-        },
-        train_times=windows.times,
-        test_times=windows_test.times,
+        parameters={"n_trained": analysis.n_trained, "mode": mode, **parameters},
+        train_times=times[0],
+        test_times=times[1],
         y_test=analysis.tested,
         **options,
     )
@@ -416,9 +417,10 @@ def generalize_arrays(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each training time has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -504,7 +506,9 @@ def generalize_arrays(
         training time is applied at every testing time.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -774,9 +778,10 @@ def generalize_epochs(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each training time has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -863,8 +868,10 @@ def generalize_epochs(
         training time is applied at every testing time.
     confounds : str | list of str | array_like, shape (n_epochs, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories. A
-        string or list of strings: columns of ``epochs.metadata``.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine. A string or list of strings:
+        columns of ``epochs.metadata``.
     n_repeats : int
         Repeat so often, and report the mean score: with `average` trials are grouped
         anew, without it folds are drawn anew (`cv` is a number, or a splitter with

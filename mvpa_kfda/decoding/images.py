@@ -16,7 +16,13 @@ from ..data.atlas import read_regions
 from ..data.cifti import check_placed
 from ..data.confounds import Confounds
 from ..data.grayordinates import GrayordinateSpace
-from ..data.images import process_positions, read_images, read_labels
+from ..data.images import (
+    Classes,
+    choose_images,
+    process_positions,
+    read_images,
+    read_labels,
+)
 from ..data.neighbours import (
     DISTANCES,
     adjacency_members,
@@ -51,10 +57,17 @@ from ..metrics.names import Scoring
 from ..results.images import VolumeResult
 from ..results.kinds import keeps_warnings
 from ..utils.checkpoint import digest, open_checkpoint
-from ..utils.checks import Precision, Seed, check_jobs, check_option, warn
+from ..utils.checks import (
+    Precision,
+    Seed,
+    check_jobs,
+    check_option,
+    warn,
+)
 from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
+from .problems import warn_of_short_runs
 from .repeats import Repeating
 from .resume import check_checkpoint, describe_run, resumed_seed
 from .sizes import NULLS, KeptNull, Maps, check_null
@@ -197,38 +210,26 @@ def _decode_geometry(
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
     space = geometry.space
+    labels.check(len(images.X))
     with open_checkpoint(checkpoint) as kept:
         random_state = resumed_seed(kept, random_state)
         analysis = make_analysis(
-            labels[0],
-            len(images.X),
-            groups=labels[1],
-            confounds=labels[2],
-            train_on=labels[3],
+            labels.y,
+            len(labels.y),
+            groups=labels.groups,
+            confounds=labels.confounds,
+            train_on=labels.train_on,
             kernel=kernel,
             reg=reg,
             random_state=random_state,
             maps=Maps(null, (space.n_positions,), SubsetPositions.fewer),
-            numbers=np.arange(len(images.X)),  # images follow each other in time
+            # Images follow each other in time.
+            numbers=labels.take(np.arange(len(images.X))),
             with_patterns=with_patterns,
             **options,
         )
-        X, members, scaling = _standardize(images, geometry, analysis, standardize)
-        data, kernel = analysis.average(X, kernel)
-        if scaling and data is not X:
-            scaling = scaling.grouped(analysis.averaging)
-        filled = np.flatnonzero(np.diff(members.indptr))
-        positions = SubsetPositions(
-            np.ascontiguousarray(data.T),
-            members.indptr,
-            members.indices,
-            kernel,
-            reg,
-            name=partial(_word_position, space),
-            folds=analysis.folds,
-            adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
-            words=space.describe(),
-            scaling=scaling,
+        positions = _lay_out(
+            images, geometry, labels, analysis, standardize, kernel, reg
         )
         n_tested = len(analysis.tested)
         null = check_null(null, analysis.task, positions, n_tested, n_jobs)
@@ -248,35 +249,65 @@ def _decode_geometry(
             n_jobs=n_jobs,
             verbose=verbose,
             checkpoint=kept,
-            parameters=parameters,
+            parameters=parameters | labels.record,
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
-            n_features=np.diff(members.indptr),
-            pattern_features=members.indices if with_patterns else (),
+            n_features=np.diff(positions.indptr),
+            pattern_features=positions.indices if with_patterns else (),
         )
 
 
-def _standardize(images, geometry, analysis, standardize):
-    """Return z-scores, usable members, and what undoes the scaling for patterns."""
-    (codes, groups, _), scaling = analysis.single, None
+def _lay_out(images, geometry, labels, analysis, standardize, kernel, reg):
+    """Return the positions of the images to be decoded, z-scored and averaged."""
+    space, with_patterns = geometry.space, analysis.task.with_patterns
+    X, members, scaling = _standardize(
+        images, geometry, labels, standardize, with_patterns
+    )
+    data, kernel = analysis.average(X, kernel)
+    if scaling and data is not X:
+        scaling = scaling.grouped(analysis.averaging)
+    filled = np.flatnonzero(np.diff(members.indptr))
+    return SubsetPositions(
+        np.ascontiguousarray(data.T),
+        members.indptr,
+        members.indices,
+        kernel,
+        reg,
+        name=partial(_word_position, space),
+        folds=analysis.folds,
+        adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
+        words=space.describe(),
+        scaling=scaling,
+    )
+
+
+def _standardize(images, geometry, labels, standardize, with_patterns):
+    """Return z-scores, usable members, and what undoes the scaling for patterns.
+
+    Of the images to be decoded, by means and deviations of all images of their runs.
+    """
+    y, groups = labels.given
+    codes, scaling = np.unique(y, return_inverse=True)[1].reshape(-1), None
     runs = find_runs(groups, codes) if standardize else ()
-    if standardize and analysis.task.with_patterns:
-        scaling = _scaling(images.X, runs)
-    X = z_score(images.X, groups, codes, standardize)
+    if standardize and with_patterns:
+        scaling = _scaling(images.X, runs, labels)
+    scored = z_score(images.X, groups, codes, standardize)
+    X = labels.take(scored)
     usable = images.usable & usable_columns(X)  # now also within the groups
     members = _leave_out_useless(images, geometry, usable)
     if standardize:
-        _warn_of_flat_runs(X, usable, runs)
+        _warn_of_flat_runs(scored, usable, runs)
+        warn_of_short_runs(y, groups)
     return X, members, scaling
 
 
-def _scaling(X, runs):
+def _scaling(X, runs, labels):
     """Return what z-scores divide X (n_images, n_features) by in every run."""
     run_of = np.empty(len(X), int)
     for run, rows in enumerate(runs):
         run_of[rows] = run
-    return RunScaling(deviations_within(X, runs), run_of)
+    return RunScaling(deviations_within(X, runs), labels.take(run_of))
 
 
 def _warn_of_flat_runs(X, usable, runs):
@@ -317,6 +348,7 @@ def searchlight(
     y: Labels,
     *,
     groups: Labels | None = None,
+    classes: Classes = None,
     mask_img: Mask | None = None,
     process_mask_img: Image | None = None,
     mesh: Mesh | None = None,
@@ -368,6 +400,12 @@ def searchlight(
         Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
         use groups are given them, and `permute` respects them. Z-scores are within
         them. A string is a column of y's table.
+    classes : None | list of labels | dict of name -> label or list of labels
+        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
+        other labels take part in the z-scores of their group, and in nothing else,
+        which matters most where groups hold few images of each label.
+        ``result.parameters["selected"]`` has the indices of those that are decoded.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
         does, or takes all vertices. With a fitted masker its ``transform`` makes the
@@ -393,9 +431,10 @@ def searchlight(
     standardize : "zscore_sample" | False
         Z-score every voxel, without labels: within each group where there are groups,
         else over all images; also over all images when every group holds one class
-        only. No label is used. If folds leave whole groups out, nothing of a test set
-        goes into training; without groups, or if folds cut through them, test images
-        take part in the z-scores of the training images.
+        only. Means and deviations are those of all images of a group, also of those
+        that `classes` leaves out. No label is used. If folds leave whole groups out,
+        nothing of a test set goes into training; without groups, or if folds cut
+        through them, test images take part in the z-scores of the training images.
     kernel : str | kernel object | callable | list of these
         How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
         an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
@@ -406,9 +445,10 @@ def searchlight(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each sphere has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each sphere has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -484,8 +524,10 @@ def searchlight(
         are then those of each training set. None: nothing.
     confounds : str | list of str | array_like, shape (n_images, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories. A
-        string or list of strings: columns of the table of `y`.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine. A string or list of strings:
+        columns of the table of `y`.
     train_on : str | array_like of bool, shape (n_images,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -533,7 +575,8 @@ def searchlight(
         spheres, and NaN on the map, as are centres with no voxel in reach.
     UserWarning
         If labels last for many images in a row, as in a block design: volumes of a time
-        series are no independent trials. If their order is alike in all groups.
+        series are no independent trials. If their order is alike in all groups. If
+        groups hold two or three images, of which z-scores leave too little.
 
     See Also
     --------
@@ -597,7 +640,7 @@ def searchlight(
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, own),
-        read_labels(y, groups, confounds, train_on),
+        choose_images(read_labels(y, groups, confounds, train_on), classes),
         parameters=near,
         cv=cv,
         scoring=scoring,
@@ -623,6 +666,7 @@ def decode_regions(
     lut: Table | None = None,
     threshold: float | None = None,
     groups: Labels | None = None,
+    classes: Classes = None,
     mask_img: Mask | None = None,
     mesh: Mesh | None = None,
     standardize: Literal["zscore_sample", False] | None = "zscore_sample",
@@ -690,6 +734,12 @@ def decode_regions(
         Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
         use groups are given them, and `permute` respects them. Z-scores are within
         them. A string is a column of y's table.
+    classes : None | list of labels | dict of name -> label or list of labels
+        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
+        other labels take part in the z-scores of their group, and in nothing else,
+        which matters most where groups hold few images of each label.
+        ``result.parameters["selected"]`` has the indices of those that are decoded.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None takes all, and without an atlas the
         mask that nilearn computes.
@@ -700,9 +750,10 @@ def decode_regions(
     standardize : "zscore_sample" | False
         Z-score every voxel, without labels: within each group where there are groups,
         else over all images; also over all images when every group holds one class
-        only. No label is used. If folds leave whole groups out, nothing of a test set
-        goes into training; without groups, or if folds cut through them, test images
-        take part in the z-scores of the training images.
+        only. Means and deviations are those of all images of a group, also of those
+        that `classes` leaves out. No label is used. If folds leave whole groups out,
+        nothing of a test set goes into training; without groups, or if folds cut
+        through them, test images take part in the z-scores of the training images.
     kernel : str | kernel object | callable | list of these
         How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
         an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
@@ -713,9 +764,10 @@ def decode_regions(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. Each region has its own lambda.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        Each region has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 stratified folds. An
         int: that many stratified folds, as in scikit-learn. Training sets may be any
@@ -790,8 +842,10 @@ def decode_regions(
         are then those of each training set. None: nothing.
     confounds : str | list of str | array_like, shape (n_images, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories. A
-        string or list of strings: columns of the table of `y`.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine. A string or list of strings:
+        columns of the table of `y`.
     train_on : str | array_like of bool, shape (n_images,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -836,6 +890,8 @@ def decode_regions(
     RuntimeWarning
         If the atlas is resampled, if a region has no voxel, and as
         :func:`searchlight`.
+    UserWarning
+        As :func:`searchlight`.
 
     Examples
     --------
@@ -864,7 +920,7 @@ def decode_regions(
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), own),
-        read_labels(y, groups, confounds, train_on),
+        choose_images(read_labels(y, groups, confounds, train_on), classes),
         parameters={},
         with_patterns=options["kernel"].is_linear,
         cv=cv,

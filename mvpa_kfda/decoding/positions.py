@@ -52,6 +52,8 @@ class Positions(Protocol):
         The cells of the map that every position fills; () for one.
     adjacency : sparse matrix | None
         Which of the cells that are run touch; None: those next on the map.
+    exempt : ndarray of bool | None
+        Cells at which the scores against the task's second labels do not count.
     fewer : str
         What makes the map smaller, for messages.
     worker_bytes : int
@@ -61,6 +63,7 @@ class Positions(Protocol):
     shape: tuple
     row: tuple = ()
     adjacency: sparse.sparray | None = None
+    exempt: np.ndarray | None = None
     fewer: str = "fewer positions"
     worker_bytes: int = 0
 

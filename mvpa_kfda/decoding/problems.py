@@ -11,8 +11,10 @@ is hardly ever warned of.
 - Blocks: changes of the class from one trial of a group to the next.
 
 Besides, a class may be absent from what a model is trained on, or from a group; classes
-may be unequal; folds may cut through groups; a confound may follow the classes. What
-concerns folds, permutations or averages alone is found where these are made.
+may be unequal; folds may cut through groups; runs may be too short for z-scores; a
+confound may follow the classes, be a number that stands for something else, or have a
+category that no training trial has. What concerns folds, permutations or averages alone
+is found where these are made.
 """
 
 import warnings
@@ -22,7 +24,8 @@ import numpy as np
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
-from ..utils.checks import counted
+from ..utils.advice import SIN_AND_COS
+from ..utils.checks import angle_unit, counted
 from ..utils.problems import Problem
 
 #: Random orders that are drawn at most, and at a time.
@@ -46,6 +49,18 @@ _UNEQUAL = 1.5
 #: A confound that follows the classes by chance no more often than this is a problem,
 #: and how many permutations tell.
 _CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
+
+
+#: Runs of so many images are too short for z-scores within them, if as large a share
+#: of all runs is.
+_SHORT_RUN, _SHARE_SHORT = 3, 0.5
+
+#: What takes out what a run or session has of its own.
+_Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for images)"
+
+#: Distinct whole numbers that may number runs, and of what share of all from the first
+#: to the last there have to be some.
+_FEWEST_RUNS, _NUMBERED = 3, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +155,7 @@ def find_in_order(codes, groups, chosen, numbers, folds, one_by_one):
     """
     cut = groups is None and folds is not None
     if chosen is not None:  # the others' labels are never trained with
-        cut &= len(folds.tests) > 1
+        cut = cut and len(folds.tests) > 1
         codes, groups, numbers = (
             None if each is None else each[chosen] for each in (codes, groups, numbers)
         )
@@ -289,6 +304,163 @@ def find_confounded(names, shares, p):
             )
             numbers = {"eta_squared": float(share), "p": float(each)}
             yield Problem("confound", text, numbers)
+
+
+def warn_of_confounds(confounds, groups, folds, others=None):
+    """Warn of a `ConfoundTable` that may not take out what is meant.
+
+    Without folds the test trials are `others`, whose confounds are known or not.
+    """
+    for problem in find_misread(confounds, groups, folds, others):
+        problem.warn()
+
+
+def find_misread(confounds, groups, folds, others=None):
+    """Return the problems of a `ConfoundTable` that may not take out what is meant."""
+    if confounds is None:
+        return []
+    found = []
+    for i, one in enumerate(confounds.each):
+        found.append(_find_numbered(one, groups) or _find_angles(one))
+        if folds is not None:
+            found.append(_find_unseen(one, folds))
+        elif others is not None:
+            found.append(_find_unseen_in_others(one, others.each[i]))
+    return [problem for problem in found if problem]
+
+
+def _find_numbered(one, groups):
+    """Return the `Problem` of a number that seems to count runs, or None."""
+    if one.categories:
+        return None
+    values, number = np.unique(one.columns[:, 0], return_inverse=True)
+    number, n = number.reshape(-1), len(one.columns)
+    first, last = values[0], values[-1]
+    counts = (values == np.rint(values)).all() and first >= 0
+    if not counts or not _FEWEST_RUNS <= len(values) <= n // 2:
+        return None
+    if len(values) < _NUMBERED * (last - first + 1):
+        return None
+    one_stretch = np.count_nonzero(np.diff(number)) == len(values) - 1
+    of_groups = groups is not None and _are_alike(number, groups)
+    if not one_stretch and not of_groups:
+        return None
+    where = "one for each group" if of_groups else "each in one stretch of trials"
+    text = (
+        f"Confounds: {one.name} holds the whole numbers {first:g} to {last:g}, "
+        f"{where}, as if they numbered runs or sessions. It is taken as a number, so "
+        f"only a linear trend from {first:g} to {last:g} is removed, not what each of "
+        "them has of its own. For that, give them as text, such as 'run1', which makes "
+        "categories. What a run or session that is left out has of its own cannot be "
+        f"known from the others; {_Z_SCORES}. If a trend is what you mean, subtract "
+        "the mean of the column."
+    )
+    return Problem("numbered", text, {"values": len(values)})
+
+
+def _are_alike(number, groups):
+    """Tell whether trials have the same number where they have the same group."""
+    group = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    pairs = len(np.unique(np.stack([number, group]), axis=1).T)
+    return pairs == number.max() + 1 == group.max() + 1
+
+
+def _find_angles(one):
+    """Return the `Problem` of a number that seems to be an angle, or None."""
+    unit = None if one.categories else angle_unit(one.columns, one.label or "")
+    if unit is None:
+        return None
+    low, high = one.columns.min(), one.columns.max()
+    text = (
+        f"Confounds: {one.name} looks like angles in {unit} ({low:.3g} to {high:.3g}) "
+        f"and is taken as a number, for which both ends are far apart. {SIN_AND_COS}"
+    )
+    return Problem("angles", text, {"low": float(low), "high": float(high)})
+
+
+def _find_unseen(one, folds):
+    """Return the `Problem` of categories that some fold only tests, or None."""
+    cases = []
+    for number, (train, test) in enumerate(folds.pairs if one.categories else ()):
+        found = _unseen(one.columns[train], one.columns[test])
+        cases += [(number, k) for k in found]
+    if not cases:
+        return None
+    fold, k = cases[0]
+    where = f"the training trials of fold {fold} of {folds.name}"
+    more = f" (and so in {counted(len(cases) - 1, 'more case')})" * (len(cases) > 1)
+    return _unseen_problem(one, k, where, more, len(cases))
+
+
+def _find_unseen_in_others(one, other):
+    """Return the same of trials that are tested without folds."""
+    found = _unseen(one.columns, other.columns) if one.categories else []
+    if not len(found):
+        return None
+    return _unseen_problem(one, found[0], "the training trials", "", len(found))
+
+
+def _unseen(train, test):
+    """Return which columns of indicators only the test trials have."""
+    return np.flatnonzero(test.any(axis=0) & ~train.any(axis=0))
+
+
+def _unseen_problem(one, k, where, more, n_cases):
+    """Word that no training trial has a category that is tested."""
+    text = (
+        f"Confounds: category {one.categories[k]!r} of {one.name} is tested, but is "
+        f"not among {where}{more}. Its effect cannot be learned there, so its trials "
+        "are taken to have the mean effect of the other categories, and the rest of "
+        f"the effect stays in the data. If it is a run or session, {_Z_SCORES}; "
+        "otherwise leave the confound out, or use folds that train on every category."
+    )
+    return Problem("unseen", text, {"cases": n_cases, "category": one.categories[k]})
+
+
+def warn_of_short_runs(y, groups):
+    """Warn of groups too small for z-scores within them."""
+    problem = find_short_runs(y, groups)
+    if problem:
+        problem.warn()
+
+
+def find_short_runs(y, groups):
+    """Return the `Problem` of groups too small for z-scores within them, or None.
+
+    Of all images that z-scores are made of, also of those that are not decoded. Groups
+    of one class each are not z-scored one by one.
+    """
+    if groups is None:
+        return None
+    labels, codes = np.unique(y, return_inverse=True)
+    counts = count_by_group(codes.reshape(-1), groups, len(labels))[1]
+    sizes = counts.sum(axis=1)
+    short = sizes <= _SHORT_RUN
+    if short.mean() < _SHARE_SHORT or ((counts > 0).sum(axis=1) == 1).all():
+        return None
+    size = int(np.median(sizes[short]))
+    why = (
+        "The fewer there are, the more of their difference goes: with three categories "
+        "of a real recording, one image of each per run, 44 of 530 spheres were "
+        "significant, against 85 with z-scores of all its eight categories"
+    )
+    if size < _SHORT_RUN:
+        why = (
+            "The z-scores of two images are each other's negative, so a model is right "
+            "about both or about neither and hardly anything survives a correction "
+            "over a map: with faces and houses of a real recording, one image of each "
+            "per run, no sphere of 530 was significant, against 101 with z-scores of "
+            "all its eight categories"
+        )
+    text = (
+        f"{short.sum()} of {counted(len(sizes), 'group')} hold {size} images or fewer, "
+        "and searchlight and decode_regions z-score images within groups "
+        f"(standardize='zscore_sample'). {why}. Give the images of all conditions of a "
+        "run, and name those to be decoded, classes=['face', 'house']. If there are no "
+        "others, use standardize=False, preprocess='zscore' (109 spheres of faces and "
+        "houses)."
+    )
+    return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
 
 
 def _in_time(codes, groups, numbers):

@@ -28,7 +28,6 @@ from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preproces
 from ..kfda.folds import Folds, find_cut_groups, make_folds, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
-from ..kfda.steps import Learned, check_steps
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,
@@ -47,6 +46,7 @@ from ..utils.checks import (
     check_flag,
     check_per_trial,
     draw_seed,
+    warn_of_angles,
 )
 from ..utils.files import versions
 from ..utils.memory import check_memory
@@ -56,11 +56,13 @@ from .analysis import (
     decode,
     make_analysis,
     make_inner_folds,
+    make_learned,
     read_features,
     record_method,
     record_run,
 )
 from .positions import FeaturePositions
+from .problems import warn_of_confounds
 from .repeats import ONCE
 from .run import Task
 
@@ -106,6 +108,7 @@ def check_values(y, n_trials):
             f"y is infinite for {bad.sum()} of {n_trials} trials (first: "
             f"{np.flatnonzero(bad)[0]}). Drop these trials first."
         )
+    warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
     size = np.abs(levels).max() or 1.0
@@ -312,8 +315,9 @@ def make_regression_analysis(
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
     folds = make_folds(_splitter(cv, groups), nothing, groups)
-    learned = Learned(check_steps(preprocess), confounds)
+    learned = make_learned(preprocess, confounds)
     check_foldwise(learned, preprocess, folds, kernel)
+    warn_of_confounds(confounds, groups, folds)
     seed = draw_seed(random_state)
 
     def check(n_permutations):
@@ -429,9 +433,10 @@ def regress(
         centred kernel matrix K_c of all n trials, so that the unit of the features does
         not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels. None
-        of these uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every
-        training set. A tuned penalty is chosen by the squared error.
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small). None of these
+        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        A tuned penalty is chosen by the squared error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
         many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be
@@ -473,7 +478,9 @@ def regress(
         are then those of each training set. None: nothing.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts are categories.
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out: angles
+        are best given as sine and cosine.
 
     Returns
     -------

@@ -473,11 +473,13 @@ class NullStore:
     "all" is every score in double precision, "full" in single precision; "max" of every
     permutation the largest score and of every cell how many permutations reach the
     observed one; "stream" the same and the largest cluster and TFCE score too, by way
-    of a temporary file. Cells not in `run` are NaN, and summaries leave them out.
+    of a temporary file. Cells not in `run` are NaN, and summaries leave them out; cells
+    that are `exempt` from the test count in no cluster, see `Null`.
     """
 
-    def __init__(self, kind, n_permutations, adjacency, shape, run):
+    def __init__(self, kind, n_permutations, adjacency, shape, run, exempt=None):
         self._kind, self._adjacency, self._run = kind, adjacency, run
+        self._exempt = exempt
         n_cells = int(np.prod(shape))
         self._shape = shape
         # Of a map without gaps a summary has its shape, else one axis of the cells run.
@@ -527,6 +529,7 @@ class NullStore:
                 self._null.reshape((-1, *shape)),
                 with_clusters=True,
                 adjacency=self._adjacency,
+                exempt=self._exempt,
             )
 
 
@@ -544,6 +547,7 @@ class MapStore:
         self._width = int(np.prod(positions.row))
         self._n_cells = int(np.prod(self._shape))
         self._null = task.kept_null, len(task.labels) - 1, positions.adjacency
+        self._exempt = positions.exempt
         run = np.concatenate([np.asarray(block) for block in blocks])
         self._run = np.sort(self._cells(run))
         self._arrays, self._nulls = {}, {}
@@ -580,7 +584,8 @@ class MapStore:
                 self._array(key, values, self._n_cells)[cells] = values
         for (kind, name), kept in nulls.items():
             if (kind, name) not in self._nulls:
-                store = NullStore(*self._null, self._shape, self._run)
+                exempt = self._exempt if kind == "second" else None
+                store = NullStore(*self._null, self._shape, self._run, exempt)
                 self._nulls[kind, name] = store
             observed = part[f"metrics/{name}"]
             self._nulls[kind, name].add(cells, observed, kept)

@@ -147,15 +147,21 @@ def check_list_names(labels, other):
     """Return the names of the two groups or conditions."""
     if labels is None:
         return ("first", "second")
-    several = isinstance(labels, list | tuple)
-    names = tuple(map(str, labels)) if several else ()
-    if len(names) != 2 or names[0] == names[1]:
-        raise ValueError(
-            f"Invalid value for 'labels': {labels!r}. Allowed: two different names, of "
-            "results and of other, such as ('patients', 'controls')."
-        )
+    names = check_two_names(labels, "results and of other", ("patients", "controls"))
     if other is None:
         raise ValueError("labels name results and other; give other=[...], too.")
+    return names
+
+
+def check_two_names(labels, whose, example):
+    """Return two different names as text."""
+    several = isinstance(labels, list | tuple)
+    names = tuple(map(str, labels)) if several else ()
+    if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
+        raise ValueError(
+            f"Invalid value for 'labels': {labels!r}. Allowed: two different names, of "
+            f"{whose}, such as {example}."
+        )
     return names
 
 

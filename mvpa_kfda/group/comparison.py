@@ -7,15 +7,22 @@ out whenever they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import norm
 
-from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
+from ..inference.corrections import (
+    ADJUSTMENTS,
+    CORRECTIONS,
+    CorrectionNames,
+    correct,
+    nearest_to_zero,
+    smallest_p_value,
+)
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
@@ -24,7 +31,6 @@ from ..inference.null import (
     level_of_side,
 )
 from ..results.base import Result, SubjectResult
-from ..results.epochs import GeneralizationResult
 from ..results.group import ComparisonResult
 from ..results.kinds import keeps_warnings
 from ..results.load import load_result
@@ -40,10 +46,12 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
+from ..viz.common import DEFAULT_RESULTS
 from .arguments import (
     check_alpha,
     check_corrections,
     check_threshold,
+    check_two_names,
     warn_if_above,
 )
 from .statistics import MapTest, draw_signs
@@ -76,6 +84,7 @@ def compare(
     method: Literal["permutation", "sign-flip", "both"] = "permutation",
     correction: CorrectionNames = "max",
     *,
+    labels: Sequence[str] | None = None,
     metric: str | None = None,
     alternative: Alternative = "two-sided",
     alpha: float = 0.05,
@@ -102,6 +111,8 @@ def compare(
         "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
         described in `mvpa_kfda.inference.corrections`. The first is the default of the
         result.
+    labels : sequence of two str, or None
+        Names of the two that are compared, for figures and texts.
     metric : str or None
         Name of the metric; None takes the first. "permutation" takes that of
         `result_a`; "sign-flip" and "both" compare accuracies and take no other.
@@ -171,7 +182,10 @@ def compare(
 
     *both*: the larger p-value of the two at every position and for every correction,
     so that both tests have to find a difference (intersection-union [3]_), and the
-    same one: two-sided p-values are twice the smaller of those of either side. Where
+    same one: two-sided p-values are twice the smaller of those of either side. A
+    cluster is where both tests exceed the threshold, and has the larger of the
+    p-values that its mass or size has in either; with "tfce" the height of a position
+    is the lower one of both. Where
     neither decodes, "permutation" holds the level; where both decode well, "sign-flip"
     nearly does. This is an argument and no proof. How often differences were found
     where there were none (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of
@@ -192,7 +206,8 @@ def compare(
     those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
 
     Of time generalization within one data set, which has two hypotheses to reject (see
-    :meth:`GeneralizationResult.pvalues`), "permutation" takes the larger p-value.
+    :meth:`GeneralizationResult.pvalues`), "permutation" takes the larger p-value, and
+    clusters are where both tests have them.
 
     References
     ----------
@@ -221,6 +236,9 @@ def compare(
     check_option("flip", flip, UNITS)
     check_alpha(alpha)
     check_threshold(threshold)
+    if labels is not None:
+        whose = "result_a and of result_b"
+        labels = check_two_names(labels, whose, ("linear", "RBF"))
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     a, b = _read(result_a, "result_a"), _read(result_b, "result_b")
     places = _check_comparable(a, b)
@@ -253,8 +271,10 @@ def compare(
         n_permutations=len(tested.null_max),
         cluster_scores=tested.cluster_scores,
         cluster_height=tested.cluster_height,
+        labels=labels or DEFAULT_RESULTS,
         parameters=asked
-        | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters},
+        | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
+        | {"n_tests": tested.n_tests},
         versions=versions(),
     )
     if method == "sign-flip":
@@ -381,9 +401,10 @@ def _check_accuracy(a, b, metric, method):
     return "accuracy"
 
 
-def _where_both(scores):
-    """Return where both maps have scores."""
-    counted = np.isfinite(scores[0]) & np.isfinite(scores[1])
+def _where_all(kinds):
+    """Return where both maps of scores of all kinds of tests have scores."""
+    maps = [np.isfinite(each) for kind in kinds for each in kind.scores]
+    counted = np.asarray(np.all(maps, axis=0))
     if not counted.any():
         raise ValueError("There is no position at which both results have a score.")
     return counted
@@ -392,64 +413,71 @@ def _where_both(scores):
 # ------------------------------------------------------------------------ the two tests
 
 
+class _Kind(NamedTuple):
+    """A kind of test: both maps of scores, and how nulls of their difference come."""
+
+    scores: tuple
+    #: Returns the nulls at positions that count, bool like the map.
+    make: Callable
+    #: The positions of each null that are exempt from its test, or None.
+    exempt: tuple
+
+
 def _run(a, b, method, metric, places, names, asked):
     """Return both maps of scores, and the `MapTest` of a method, or of both methods."""
-    tests = []  # of each, both maps of scores and the nulls of their difference
-    if method != "sign-flip":
-        tests.append(_permuted(a, b, metric))
-    if method != "permutation":
-        tests.append(_flipped(a, b, asked))
-    scores, how = tests[0][0], (places, _exempt(a))
+    kinds = [] if method == "sign-flip" else [_permuted(a, b, metric)]
+    kinds += [] if method == "permutation" else [_flipped(a, b, asked)]
+    counted = _where_all(kinds)
+    which, adjacency = np.ravel(counted), places.adjacency(np.ravel(counted))
+    nulls = [
+        (null, mask if mask is None or counted.all() else mask[counted])
+        for kind in kinds
+        for null, mask in zip(kind.make(counted), kind.exempt, strict=False)
+    ]
+    if method == "both":
+        tested = _test_both(nulls, adjacency, names, asked)
+    else:
+        how = adjacency, asked["threshold"], asked["alternative"]
+        tested = MapTest.of(_compared(nulls, *how), names)
+    maps = {"statistic": tested.statistic, "cluster_scores": tested.cluster_scores}
+    maps = {k: v if v is None else places.expand(v, which) for k, v in maps.items()}
+    p_maps = {name: places.expand(p, which) for name, p in tested.p.items()}
+    return kinds[0].scores, replace(tested, p=p_maps, **maps)
+
+
+def _test_both(nulls, adjacency, names, asked):
+    """Return the `MapTest` of the permutations, with p-values of these and of flips."""
+    # All have to find the same decoder better, and so are tested on either side.
     alternative, threshold = asked["alternative"], asked["threshold"]
-    if len(tests) == 1:
-        return scores, _test(*tests[0], *how, names, alternative, threshold)
-    tested = _test(*tests[0], *how, {"none"}, alternative, threshold)
-    # Both have to find the same decoder better, and so are tested on either side.
     sides = ("greater", "less") if alternative == "two-sided" else (alternative,)
     level, p_maps = level_of_side(threshold, alternative), {}
     for side in sides:
-        first, second = (_test(*test, *how, names, side, level) for test in tests)
-        for name in first.p:  # positions without a score in one of them have NaN
-            p = np.maximum(first.p[name], second.p[name])
-            p = np.minimum(1.0, len(sides) * p)
+        tests = _compared(nulls, adjacency, level, side)
+        for name in sorted(names):
+            p = np.minimum(1.0, len(sides) * np.ravel(correct(tests, name)))
             p_maps[name] = np.minimum(p_maps.get(name, 1.0), p)
-    both = first.clusters_with(second)  # whose scores and height are those of any side
-    return scores, replace(tested, p=p_maps, cluster_scores=both.cluster_scores)
+    permuted = _compared(nulls[:-1], adjacency, threshold, alternative)
+    tested, of_clusters = MapTest.of(permuted, {"none"}), None
+    if any(CORRECTIONS[name].standardised for name in names):
+        of_clusters = nearest_to_zero(tests).ravel()  # the same on either side
+    n_tests = len(nulls)
+    return replace(tested, p=p_maps, cluster_scores=of_clusters, n_tests=n_tests)
 
 
-def _test(scores, nulls, places, exempt, names, alternative, threshold):
-    """Return the `MapTest` of whole maps, with the largest p-values of all nulls."""
-    counted = np.ravel(_where_both(scores))
-    adjacency = places.adjacency(counted)
-    tests = [
-        MapTest.of(
-            FullNull(
-                null.observed,
-                null,
-                adjacency,
-                threshold,
-                alternative,
-                height=null.height,
-            ),
-            names,
+def _compared(nulls, adjacency, threshold, alternative):
+    """Return how differences are compared with nulls, pairs of these and exempt."""
+    return [
+        FullNull(
+            null.observed,
+            null,
+            adjacency,
+            threshold,
+            alternative,
+            height=null.height,
+            exempt=exempt,
         )
-        for null in nulls
+        for null, exempt in nulls
     ]
-    exempt = np.ravel(exempt)[counted]
-    tested = reduce(lambda test, other: test.at_most(other, exempt), tests)
-    p_maps = {name: places.expand(p, counted) for name, p in tested.p.items()}
-    statistic = places.expand(tested.statistic, counted)
-    of_clusters = tested.cluster_scores
-    if of_clusters is not None:
-        of_clusters = places.expand(of_clusters, counted)
-    return replace(tested, statistic=statistic, p=p_maps, cluster_scores=of_clusters)
-
-
-def _exempt(result):
-    """Return where the second null of a generalization map does not count."""
-    if isinstance(result, GeneralizationResult):
-        return result._exempt()
-    return np.zeros(result.shape, dtype=bool)
 
 
 def _warn_if_out_of_reach(comparison):
@@ -472,7 +500,7 @@ def _warn_if_out_of_reach(comparison):
 
 
 def _permuted(a, b, metric):
-    """Return both maps of scores, and the nulls of their difference."""
+    """Return the test of the difference under permuted labels."""
     for name, result in (("result_a", a), ("result_b", b)):
         if result.parameters.get("larger_of_two"):
             raise ValueError(
@@ -504,12 +532,12 @@ def _permuted(a, b, metric):
         )
     scores = np.asarray(a.metrics[metric]), np.asarray(b.metrics[metric])
     n = sum(map(len, a.tests)) if metric == "accuracy" else None
-    counted = _where_both(scores)
-    nulls = [Differences(scores, (a.nulls[metric], b.nulls[metric]), counted, n)]
-    second = [getattr(r, "second_nulls", {}).get(metric, ()) for r in (a, b)]
-    if all(map(len, second)):
-        nulls.append(Differences(scores, second, counted, n))
-    return scores, nulls
+
+    def make(counted):
+        both = zip(a._kept_nulls(metric), b._kept_nulls(metric), strict=True)
+        return [Differences(scores, pair, counted, n) for pair in both]
+
+    return _Kind(scores, make, a._exempt())
 
 
 def _other_permutations(a, b):
@@ -598,7 +626,7 @@ class Differences:
 
 
 def _flipped(a, b, asked):
-    """Return both maps of accuracies, and a list of the null of sign flips."""
+    """Return the test of the difference with flipped signs."""
     right, n_both = count_right(a.predicted, b.predicted, getattr(a, "y_test", a.y))
     if asked["flip"] == "groups":
         units = _groups_of_both(a, b)
@@ -606,16 +634,19 @@ def _flipped(a, b, asked):
         units = _trials_of_both(a, right.shape[-1])
     with np.errstate(invalid="ignore"):  # NaN where there are no trials
         scores = right.sum(axis=-1) / n_both
-    counted = _where_both(scores)
-    first, second = right[:, counted]  # (C, n)
-    differences = sum_within(first.astype(np.int8) - second, units)  # (U, C)
-    n_flips, seed = asked["n_permutations"], asked["random_state"]
-    signs = draw_signs(len(differences), n_flips, seed)
-    shape = counted.shape if counted.all() else (np.count_nonzero(counted),)
     level = level_of_side(asked["threshold"], asked["alternative"])
     height = float(norm.isf(level))
-    asked["n_flips"] = len(signs)
-    return scores, [Flips(differences, signs, shape, height)]
+
+    def make(counted):
+        first, second = right[:, counted]  # (C, n)
+        differences = sum_within(first.astype(np.int8) - second, units)  # (U, C)
+        n_flips, seed = asked["n_permutations"], asked["random_state"]
+        signs = draw_signs(len(differences), n_flips, seed)
+        shape = counted.shape if counted.all() else (np.count_nonzero(counted),)
+        asked["n_flips"] = len(signs)
+        return [Flips(differences, signs, shape, height)]
+
+    return _Kind(scores, make, (None,))
 
 
 def count_right(a, b, true):

@@ -30,7 +30,8 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from ..utils.memory import check_many
-from .arguments import join_lists
+from .arguments import check_list_names, join_lists
+from .statistics import LEAST_VARIANCE
 from .subjects import ResultOrPath, gather_subjects, is_path
 
 #: What a time course has to exceed from its onset on.
@@ -151,7 +152,9 @@ def _mean_and_error(scores, counts):
     centre = scores.mean(axis=0)  # taken out, so that squares keep their digits
     mean = counts @ (scores - centre) / n
     variance = counts @ np.square(scores - centre) / n - mean**2
-    return mean + centre, np.sqrt(np.maximum(0.0, variance) / (n - 1))
+    # Subjects that score equally by chance are no evidence, see `statistics`.
+    least = LEAST_VARIANCE * variance.max(axis=1, keepdims=True).clip(min=0.0)
+    return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
 def _excess(height, error, top, tie, rule, n_subjects):
@@ -205,6 +208,7 @@ def bootstrap_latency(
     *,
     other: Sequence[ResultOrPath] | None = None,
     paired: bool = False,
+    labels: Sequence[str] | None = None,
     metric: str | None = None,
     criterion: Literal["peak-fraction", "t"] = "peak-fraction",
     fraction: float = 0.5,
@@ -234,6 +238,9 @@ def bootstrap_latency(
     paired : bool
         The second list is of the same subjects in the same order, who are then drawn
         together. False: other subjects, drawn by themselves.
+    labels : sequence of two str, or None
+        Names of the two that are compared, for figures and texts. None is ("first",
+        "second").
     metric : str or None
         Name of the metric; None takes the first.
     criterion : "peak-fraction" | "t"
@@ -307,8 +314,11 @@ def bootstrap_latency(
 
     Intervals are of percentiles. Corrected ones (BCa) need the onset of all subjects
     but one, which may not exist. Resamples without an onset are left out. With few
-    subjects such intervals are somewhat too narrow, as the bootstrap takes the spread
-    of n subjects for that of the population, without the factor n / (n - 1).
+    subjects such intervals are too narrow, as the bootstrap takes the spread of n
+    subjects for that of the population, without the factor n / (n - 1). Where the
+    subjects' latencies differ, **95 % intervals hold the onset in less than 95 %**: of
+    12 subjects, in 92 % of 300 simulations with latencies that had a standard deviation
+    of 0.02 s, and in 87 % with 0.06 s; the peak in 98 % and more.
 
     **Noise may be found as an onset where the effect is weak**, which is why nothing is
     searched before 0 s and short excursions do not count. In simulations of 12 subjects
@@ -356,7 +366,7 @@ def bootstrap_latency(
     )
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
-    paired = check_flag("paired", paired)
+    paired, labels = check_flag("paired", paired), check_list_names(labels, other)
     first, second = _read(results, other, paired, metric, subjects)
     seed = draw_seed(random_state)
     rng = np.random.default_rng(seed)
@@ -367,7 +377,7 @@ def bootstrap_latency(
         if not paired:
             drawn = draw_subjects(rng, len(second.scores), n_bootstraps)
         other_latency, n_more = _bootstrap(second, drawn, rule, confidence, asked)
-        latency = _subtract(latency, other_latency, paired)
+        latency = _subtract(latency, other_latency, paired, labels)
         n_early = max(n_early, n_more)
     _warn_of_missing(latency)
     _warn_of_noise(latency, n_early)
@@ -490,7 +500,7 @@ def _interval(latencies, confidence):
     return np.quantile(resampled, [tail, 1 - tail])
 
 
-def _subtract(first, second, paired):
+def _subtract(first, second, paired, labels):
     """Return the difference between two latencies."""
     onsets, peaks = first.onsets - second.onsets, first.peaks - second.peaks
     onset, peak = first.onset - second.onset, first.peak - second.peak
@@ -507,6 +517,7 @@ def _subtract(first, second, paired):
         mean=np.empty(0),
         n_subjects=first.n_subjects + more,
         parts=(first, second),
+        labels=labels,
     )
 
 

@@ -19,6 +19,7 @@ permutations, and no p-value is zero.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.stats import false_discovery_control
@@ -165,33 +166,75 @@ class ClusterSizes:
     #: Numbers of positions (n_clusters,), and p-values that are not adjusted.
     sizes: np.ndarray
     cluster_p: np.ndarray
-    #: Clusters of all group maps, the observed one included.
+    #: Clusters of all group maps, the observed one included, of the first test.
     n_null_clusters: int
 
 
-def cluster_size_p(null, threshold=0.001, adjacency=None, shape=None):
-    """Return `ClusterSizes` of a null of means, with a height for each position."""
-    n_positions = null.shape[1]
-    lattice = shape if adjacency is None and shape else (n_positions,)
-    heights = _heights(null, check_level(threshold))
+def cluster_size_p(
+    nulls, threshold=0.001, adjacency=None, shape=None, exempt=(None, None)
+):
+    """Return `ClusterSizes` of nulls of means, with a height for each position.
 
-    def clusters(maps):
-        above = (maps > heights).reshape(len(maps), *lattice)
-        # The mass of a map of zeros and ones is a size.
-        labels, masses = find_clusters(above, 0.5, adjacency)
-        return labels, masses.astype(int)
-
-    labels, sizes = clusters(null.observed[np.newaxis])
-    count = np.bincount(sizes, minlength=n_positions + 1)
-    for rows in batches(len(null), n_positions):
-        count += np.bincount(clusters(null[rows])[1], minlength=n_positions + 1)
-    as_large = np.cumsum(count[::-1])[::-1]
-    labels, n_null = labels.ravel(), int(as_large[0])
+    Where several tests have to reject, a cluster is where the means are above the
+    heights of all, and has the largest of its p-values. Positions that are `exempt`
+    from a test are above its heights, and count in no size there.
+    """
+    lattice = shape if adjacency is None and shape else (nulls[0].shape[1],)
+    tests = [
+        _SizeTest(null, mask, _heights(null, check_level(threshold)))
+        for null, mask in zip(nulls, exempt, strict=False)
+    ]
+    find = partial(_labels, lattice=lattice, adjacency=adjacency)
+    above = [test.above(test.null.observed[np.newaxis]) for test in tests]
+    labels = find(np.all(above, axis=0)).ravel()
+    as_large = [test.as_large(find) for test in tests]
+    p, sizes, n_null = 0.0, np.bincount(labels)[1:], int(as_large[0][1])
+    for test, count in zip(tests, as_large, strict=True):
+        own = test.sizes(labels)  # 0 where all positions are exempt
+        p = np.maximum(p, np.where(own > 0, count[own] / max(1, count[1]), 0.0))
     if not len(sizes):
-        return ClusterSizes(np.ones(n_positions), labels, sizes, np.ones(0), n_null)
-    p = as_large[sizes] / n_null
+        return ClusterSizes(np.ones(len(labels)), labels, sizes, p, n_null)
     p_values = np.concatenate([[1.0], false_discovery_control(p)])[labels]
     return ClusterSizes(p_values, labels, sizes, p, n_null)
+
+
+def _labels(above, lattice, adjacency):
+    """Return the number of the cluster of each position that is above (m, C), or 0."""
+    maps = above.reshape(len(above), *lattice)
+    return find_clusters(maps, 0.5, adjacency)[0].reshape(above.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _SizeTest:
+    """A null of means, positions that are exempt from it or None, and its heights."""
+
+    null: object
+    exempt: np.ndarray | None
+    heights: np.ndarray
+
+    def above(self, maps):
+        """Return where maps (m, C) are above the heights; exempt positions are."""
+        above = maps > self.heights
+        return above if self.exempt is None else above | self.exempt
+
+    def sizes(self, labels):
+        """Return the sizes (n_clusters,) of clusters by their labels (..., C)."""
+        ones = None
+        if self.exempt is not None:
+            ones = np.broadcast_to(~self.exempt, labels.shape).ravel()
+        return np.bincount(labels.ravel(), ones)[1:].astype(int)
+
+    def as_large(self, find):
+        """Return how many clusters of all maps have each size or more, (C + 1,)."""
+        n_positions = self.null.shape[1]
+        count = np.bincount(
+            self.sizes(find(self.above(self.null.observed[np.newaxis]))),
+            minlength=n_positions + 1,
+        )
+        for rows in batches(len(self.null), n_positions):
+            sizes = self.sizes(find(self.above(self.null[rows])))
+            count += np.bincount(sizes, minlength=n_positions + 1)
+        return np.cumsum(count[::-1])[::-1]
 
 
 def _heights(null, threshold):

@@ -65,14 +65,12 @@ def recombine(subjects, request):
     n_maps = np.array([1 + len(null) for null in subjects.nulls])
     draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
 
-    def test(nulls):
-        null = RecombinedNull(subjects.scores, nulls, draws, request.method.statistic)
-        return _test(null, subjects, request, {"none", "max"})
-
-    tested = test(subjects.nulls)
-    if not subjects.second_nulls:
-        return tested
-    return tested.at_most(test(subjects.second_nulls), subjects.exempt)
+    nulls = [
+        RecombinedNull(subjects.scores, kept, draws, request.method.statistic)
+        for kept in (subjects.nulls, subjects.second_nulls)
+        if kept
+    ]
+    return _test(nulls, subjects, request, {"none", "max"})
 
 
 def exchange(subjects, request):
@@ -89,11 +87,17 @@ def exchange(subjects, request):
         differences = first - (others if request.paired else _chance(subjects))
         samples, dof = (differences,), n_first - 1
         null = SignFlips(differences, draw_signs(n_first, *drawn), statistic)
+    if method.parametric and null.all_alike:
+        raise ValueError(
+            f"All {n} subjects have the same scores, which leaves no variance that t "
+            "could compare their mean with. Use method='wilcoxon' or 'sign-flip', "
+            "whose p-values need none, or 'prevalence' or 'bootstrap'."
+        )
     level = request.level
     height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
-    return _test(
-        null, subjects, request, {"none"}, height, samples if method.parametric else ()
-    )
+    samples = samples if method.parametric else ()
+    tested = _test([null], subjects, request, {"none"}, height, samples)
+    return replace(tested, n_alike=int(np.count_nonzero(null.alike)))
 
 
 #: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
@@ -162,7 +166,7 @@ def group_inference(
         Whether `other` has the same subjects in the same order. Where names say that
         two groups share people, they are refused.
     labels : sequence of two str, or None
-        Names of the two groups or conditions, for the figures. None is ("first",
+        Names of the two that are compared, for figures and texts. None is ("first",
         "second").
     metric : str or None
         Name of the metric; None takes the first.
@@ -201,7 +205,8 @@ def group_inference(
     ValueError
         If the results do not belong together (the message names the subject), have no
         permutations where these are needed, are those of one subject only, or one of
-        them is there twice; or if an argument is not valid.
+        them is there twice; if method="t" has scores that do not differ between
+        subjects at any position; or if an argument is not valid.
     FileNotFoundError
         If a file does not exist.
 
@@ -242,30 +247,39 @@ def group_inference(
     passes the quantile of Student's distribution that `threshold` stands for, and the
     mass of a cluster is the sum of t over its positions, as in
     :func:`mne.stats.permutation_cluster_1samp_test`. It needs neither label
-    permutations nor normal scores, but, like the next two, it is about the mean.
+    permutations nor normal scores, but, like the next two, it is about the mean. Few
+    subjects may score equally by chance, since scores of few trials come in steps. So
+    that such positions do not have the largest t of all, no variance over subjects
+    counts as less than a thousandth of the largest one over positions, of the observed
+    map and of each flipped one likewise [3]_; ``parameters["n_alike"]`` is the number
+    of positions where this was so.
 
-    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with
-    the p-values of their distributions; where a correction needs a null, it is that of
-    random signs. **What these, and "sign-flip", do not show**: true accuracies are
-    never below chance, so their mean is above chance if a single subject of the
-    population has an effect. A significant t-test on accuracies says that some have,
-    not that the effect is typical of the population [1]_. And they take the chance
-    level for granted, which accuracy exceeds without any effect where classes differ in
-    size, because a classifier then prefers the larger one: take "balanced_accuracy".
-    Of 24 subjects with noise in 200 trials and 30 channels, t has p <= 0.05 in 8 % of
-    cases where the largest class is 1.22 times the smallest, in 9 % at 1.33 and in 19 %
-    at 1.5; of 40 trials, in 99 % at 3. Hence the warning from 1.2 on. Differences
-    between lists cancel most of this.
+    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with the
+    p-values of their distributions; where a correction needs a null, it is that of
+    random signs. Wilcoxon's p-values are exact where SciPy's are, see
+    :func:`scipy.stats.wilcoxon`: for up to 50 subjects without ties and zeros, and up
+    to 13 with them. Otherwise they are those of the normal distribution. **What these,
+    and "sign-flip", do not show**: true accuracies are never below chance, so their
+    mean is above chance if a single subject of the population has an effect. A
+    significant t-test on accuracies says that some have, not that the effect is typical
+    of the population [1]_. And they take the chance level for granted, which accuracy
+    exceeds without any effect where classes differ in size, because a classifier then
+    prefers the larger one: take "balanced_accuracy". Of 24 subjects with noise in 200
+    trials and 30 channels, t has p <= 0.05 in 8 % of cases where the largest class is
+    1.22 times the smallest, in 9 % at 1.33 and in 19 % at 1.5; of 40 trials, in 99 % at
+    3. Hence the warning from 1.2 on. Differences between lists cancel most of this.
 
     With `other`, the last three compare two lists. Paired: the differences are tested
     as above, flipping a sign being the same as exchanging the two labels of a subject.
-    Two groups: Student's t with equal variances, or Wilcoxon's rank sum; the null
-    exchanges who belongs to which group. "sign-flip" has both p-values from the
-    exchange, "t" and "wilcoxon" have uncorrected ones from the distribution.
+    Two groups: Student's t with equal variances, or Wilcoxon's rank sum (exact without
+    ties, if one group has 8 subjects at most); the null exchanges who belongs to which
+    group. "sign-flip" has both p-values from the exchange, "t" and "wilcoxon" have
+    uncorrected ones from the distribution.
 
     Of time generalization within one data set, which has two hypotheses to reject (see
     :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" take the larger
-    p-value.
+    p-value. Clusters, those of "cluster-fdr" too, are where both tests have them, and
+    each is compared in both.
 
     References
     ----------
@@ -276,6 +290,9 @@ def group_inference(
        multiple testing correction in classification-based multi-voxel pattern
        analysis (MVPA): Random permutations and cluster size control. NeuroImage, 65,
        69-82.
+    .. [3] Ridgway, G. R., Litvak, V., Flandin, G., Friston, K. J., & Penny, W. D.
+       (2012). The problem of low variance voxels in statistical parametric mapping; a
+       new hat avoids a 'haircut'. NeuroImage, 59(3), 2131-2141.
 
     Examples
     --------
@@ -356,33 +373,41 @@ def _chance(subjects):
     return chance
 
 
-def _test(null, subjects, request, always, height=None, samples=()):
-    """Return the `MapTest` of a lazy null (P, C); `samples` have a distribution."""
+def _test(nulls, subjects, request, always, height=None, samples=()):
+    """Return the `MapTest` of lazy nulls (P, C); `samples` have a distribution.
+
+    Of two nulls the subjects' exempt positions are exempt from the second test.
+    """
+    first = nulls[0]
     names = always | {name for name in request.corrections if name not in ADJUSTMENTS}
     adjacency = subjects.places.adjacency(subjects.counted)
-    places = subjects.places.shape
+    places, exempt = subjects.places.shape, (None, subjects.exempt)
     p = {}
     if samples:
-        how = {"statistic": null.statistic, "alternative": request.alternative}
+        how = {"statistic": first.statistic, "alternative": request.alternative}
         p["none"] = parametric_p(*samples, **how)
     if CLUSTER_FDR in names:
-        sizes = cluster_size_p(null, request.threshold, adjacency, places)
-        p[CLUSTER_FDR] = sizes.p_values
+        which = request.threshold, adjacency, places
+        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt).p_values
     names -= set(p)
     if not names:
-        observed = null.observed
+        observed = first.observed
         return MapTest(observed, p, np.empty(0), np.nan, observed, height)
-    shape = places if adjacency is None else null.observed.shape
-    full = FullNull(
-        null.observed.reshape(shape),
-        OnLattice(null, shape),
-        adjacency,
-        request.threshold,
-        request.alternative,
-        height=height,
-    )
+    shape = places if adjacency is None else first.observed.shape
+    full = [
+        FullNull(
+            null.observed.reshape(shape),
+            OnLattice(null, shape),
+            adjacency,
+            request.threshold,
+            request.alternative,
+            height=height,
+            exempt=None if mask is None else mask.reshape(shape),
+        )
+        for null, mask in zip(nulls, exempt, strict=False)
+    ]
     tested = MapTest.of(full, names)
-    return replace(tested, statistic=null.observed, p=p | tested.p)
+    return replace(tested, statistic=first.observed, p=p | tested.p)
 
 
 def _pack(name, group, request, tested, labels, alpha):
@@ -418,7 +443,10 @@ def _pack(name, group, request, tested, labels, alpha):
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
             "first_level": group.first_level,
+            "n_alike": tested.n_alike,
+            "n_tests": tested.n_tests,
         },
+        subject_warnings=group.warnings,
         versions=versions(),
     )
 

@@ -10,10 +10,17 @@ With :math:`r = \sum_i s_i d_i / \sqrt{S \sum_i d_i^2}`,
 
 .. math:: t = r \sqrt{(S - 1) / (1 - r^2)}
 
-where :math:`1 - r^2` is at least 1e-5, so that t is finite where all subjects have the
-same difference. It is 0 where all differences are. Between two groups, let :math:`r` be
-the correlation of the values with the labels; then S - 2 in place of S - 1 makes it the
-t of equal variances.
+It is 0 where all differences are. Between two groups, let :math:`r` be the correlation
+of the values with the labels; then S - 2 in place of S - 1 makes it the t of equal
+variances.
+
+Scores of few trials come in steps, and few subjects may score equally by chance. Their
+variance is then zero, and t would be the largest of the map whatever the others are. So
+no variance counts as less than a thousandth of the largest one over positions, of the
+observed map and of each exchanged one likewise. This follows Ridgway et al. (2012,
+NeuroImage 59, 2131-2141), who add that much to all variances; as a floor it leaves all
+other t as they are. Where no position has any variance, :math:`1 - r^2` is at least
+1e-5, which keeps t finite.
 
 The signed-rank statistic replaces d by its signed midrank, zeros left out. Its mean
 over flips is 0 and its variance the sum of squared ranks, ties or not, so :math:`z = r
@@ -24,7 +31,8 @@ ties.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from itertools import combinations, islice
 
 import numpy as np
@@ -32,17 +40,20 @@ from scipy import stats
 from scipy.stats import rankdata
 
 from ..inference.clusters import batches
-from ..inference.corrections import CORRECTIONS, correct
-from ..inference.null import ALTERNATIVES, FullNull, count_p, least_extreme
+from ..inference.corrections import CORRECTIONS, correct, nearest_to_zero
+from ..inference.null import ALTERNATIVES, FullNull, count_p
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_count, check_option, generator
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
 STATISTICS = ("t", "wilcoxon")
 
+#: No variance over subjects counts as less than this part of the largest one.
+LEAST_VARIANCE = 1e-3
+
 #: Least part of the variance that t leaves unexplained, 1 - r^2. It keeps t finite
-#: where all subjects have the same value, and as exact as the ties between
-#: permutations need it: the rounding error of t is that of r divided by 1 - r^2.
+#: where no position has a variance, and as exact as the ties between permutations need
+#: it: the rounding error of t is that of r divided by 1 - r^2.
 LEAST_REST = 1e-5
 
 #: The largest value in units of the smallest difference that counts: a score minus its
@@ -74,9 +85,13 @@ class Exchange:
         factor,
         statistic,
     ):
-        self._values, self._weights, self._centre = values, weights, centre
+        self._flat = flat = norm == 0  # where the statistic is 0
+        self._values = np.where(flat, 0.0, values)
+        self._weights, self._centre = weights, np.where(flat, 0.0, centre)
+        self._observed_weights = observed_weights
         self._dof, self._factor, self.statistic = dof, factor, statistic
-        self._norm = np.where(norm > 0, norm, np.inf)  # the statistic of zeros is 0
+        self._norm = np.where(flat, 1.0, norm)
+        self._total = np.square(self._norm)
         self.shape = (len(weights), values.shape[1])
         self.ndim = 2
         self.dtype = np.dtype(np.float64)
@@ -92,16 +107,43 @@ class Exchange:
 
     def _rows(self, weights):
         """Return the statistics (m, C) of weights (m, S)."""
-        sums = np.asarray(weights, dtype=float) @ self._values
-        r = (sums - self._centre) / self._norm
+        x = self._sums(weights)
         if self.statistic == "wilcoxon":
-            return r * self._factor
-        rest = np.square(r)
-        np.subtract(1, rest, out=rest)
-        np.maximum(rest, LEAST_REST, out=rest)
+            return x / self._norm * self._factor
+        rest = self._variances(x)
+        least = LEAST_VARIANCE * rest.max(axis=-1, keepdims=True, initial=0.0)
+        np.maximum(rest, least, out=rest)
+        np.maximum(rest, LEAST_REST * self._total, out=rest)
         np.divide(self._dof, rest, out=rest)
-        r *= np.sqrt(rest, out=rest)
-        return r
+        x *= np.sqrt(rest, out=rest)
+        return x
+
+    def _sums(self, weights):
+        """Return the numerators x (m, C) of r."""
+        x = np.asarray(weights, dtype=float) @ self._values
+        x -= self._centre
+        return x
+
+    def _variances(self, x):
+        """Return variances over subjects in proportion, t squared is dof x^2 / it."""
+        rest = np.square(x)
+        return np.subtract(self._total, rest, out=rest)
+
+    @cached_property
+    def alike(self):
+        """Where subjects score alike (C,): their variance is less than what counts."""
+        if self.statistic == "wilcoxon":
+            return np.zeros(self.shape[1], dtype=bool)
+        rest = self._variances(self._sums(self._observed_weights))
+        largest = rest.max(initial=0.0, where=~self._flat)
+        # Without any variance no more than rounding may be left of it.
+        least = np.maximum(LEAST_VARIANCE * largest, LEAST_REST * self._total)
+        return ~self._flat & (rest < least)
+
+    @property
+    def all_alike(self):
+        """Whether subjects score alike wherever they do not all score at chance."""
+        return bool(self.alike.any() and (self.alike | self._flat).all())
 
 
 class SignFlips(Exchange):
@@ -335,37 +377,25 @@ class MapTest:
     #: The map that clusters are formed of, and at which height; None if not needed.
     cluster_scores: np.ndarray | None = None
     cluster_height: float = np.nan
+    #: At how many positions subjects score so much alike that t has a larger variance.
+    n_alike: int = 0
+    #: How many tests had to reject.
+    n_tests: int = 1
 
     @classmethod
-    def of(cls, null, corrections):
-        """Test a null's own observed map, with every one of the corrections."""
-        scores, needed = None, any(CORRECTIONS[k].standardised for k in corrections)
+    def of(cls, nulls, corrections):
+        """Test the observed maps of nulls, which all have to pass, by corrections."""
+        first, scores = nulls[0], None
+        needed = any(CORRECTIONS[name].standardised for name in corrections)
         # Standardised ones take another reading of the null, which only these make.
-        if needed or not null.standardised:
-            scores = null.scaled(null.observed[np.newaxis]).ravel()
+        if needed or not first.standardised:
+            scores = nearest_to_zero(nulls).ravel()
         return cls(
-            null.observed.ravel(),
-            {name: np.ravel(correct(null, name)) for name in sorted(corrections)},
-            null.maximum,
-            float(null.values.max()),
+            first.observed.ravel(),
+            {name: np.ravel(correct(nulls, name)) for name in sorted(corrections)},
+            reduce(np.maximum, [null.maximum for null in nulls]),
+            max(float(null.values.max()) for null in nulls),
             scores,
-            null.height,
+            first.height,
+            n_tests=len(nulls),
         )
-
-    def at_most(self, other, exempt):
-        """Return the test that rejects where both do; `exempt` (C,) from the other."""
-        p = {
-            name: np.maximum(values, np.where(exempt, 0.0, other.p[name]))
-            for name, values in self.p.items()
-        }
-        null_max = np.maximum(self.null_max, other.null_max)
-        observed_max = max(self.observed_max, other.observed_max)
-        tested = replace(self, p=p, null_max=null_max, observed_max=observed_max)
-        return tested.clusters_with(other, exempt)
-
-    def clusters_with(self, other, exempt=False):
-        """Return the test with clusters where both have them, its own where exempt."""
-        if self.cluster_scores is None or other.cluster_scores is None:
-            return replace(self, cluster_scores=None)
-        both = least_extreme(self.cluster_scores, other.cluster_scores, exempt)
-        return replace(self, cluster_scores=both)

@@ -29,6 +29,7 @@ from ..results.load import load_result
 from ..results.places import Places
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import all_items, quoted, warn
+from ..utils.problems import who_was_told
 
 #: What users may give as one result of a list.
 ResultOrPath = SubjectResult[Any] | str | PathLike[str]
@@ -37,16 +38,22 @@ ResultOrPath = SubjectResult[Any] | str | PathLike[str]
 _BEYOND = 1e-6
 
 #: What defines an analysis, of what results record in their parameters. Left out is
-#: what differs between subjects for good reasons: seeds, numbers of permutations and
-#: of trials, channels, and folds that follow from the data.
+#: what differs between subjects for good reasons: seeds, numbers of permutations, of
+#: trials and of folds, and channels.
 _DEFINING = (
     *("task", "kernel", "reg", "kernels", "criterion", "n_components", "average"),
     *("permute", "standardize", "radius", "distance", "scale", "window", "step"),
     *("window_mode", "sfreq", "train_on", "n_repeats", "equalize", "average_test"),
+    *("cv", "preprocess"),
 )
 
-#: What a group result tells of its subjects besides, where all are alike.
-_TOLD = ("cv", "n_folds", "preprocess", "n_confounds")
+#: Numbers that a group result has of each subject (S,), where all have one.
+_NUMBERS = ("n_trials", "n_folds", "n_confounds")
+
+#: What of a splitter, as Python writes it, follows from the data or is a seed.
+_NOT_OF_SPLITTERS = re.compile(
+    r"\b(?:n_splits|random_state)=[^,()]*(?:\([^()]*\)[^,()]*)?(?:, )?"
+)
 
 #: Numbers that differ by less, as a part of the first, are the same.
 _SAME = 1e-6
@@ -86,6 +93,8 @@ class Subjects:
     unbalanced: float
     #: How all of them were analysed, and their numbers of trials (S,).
     first_level: dict
+    #: What their runs warned of: text -> names of the subjects.
+    warnings: dict
 
     def expand(self, values, fill=np.nan):
         """Put values (..., C) of the positions that count into the shape of the map."""
@@ -108,6 +117,7 @@ class _SubjectMaps:
     unbalanced: float
     analysis: dict
     told: dict
+    warnings: tuple
 
 
 def gather_subjects(
@@ -131,9 +141,13 @@ def gather_subjects(
             _read(entry, who, first, metric, need_nulls, resample, seen)
         )
     analyses = [maps.analysis for maps in subject_maps]
-    first_level = _shared([maps.told for maps in subject_maps])
+    warnings = {n: maps.warnings for n, maps in zip(names, subject_maps, strict=True)}
+    about = {
+        "first_level": _shared([maps.told for maps in subject_maps]),
+        "warnings": who_was_told(warnings, numbers=False),
+    }
     _tell_differences(words, analyses, len(words) if n_first is None else n_first)
-    return _join(names, words, subject_maps, first_level)
+    return _join(names, words, subject_maps, about)
 
 
 # --------------------------------------------------------------- the list and the names
@@ -289,11 +303,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         scores=np.ravel(result.metrics[metric]).astype(np.float64),
         null=null,
         second=second,
-        exempt=np.ravel(result._exempt() if general else np.zeros(places.shape, bool)),
+        exempt=exempt_of(result),
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
         analysis=_recorded(result),
         told=_told(result),
+        warnings=result.warnings,
     )
     if first is None:
         return maps
@@ -310,6 +325,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         maps = replace(maps, scores=take_voxels(maps.scores, nearest), null=null)
     # All share the places of the first; meshes and masks of the others are let go.
     return replace(maps, places=first.places, exempt=first.exempt)
+
+
+def exempt_of(result):
+    """Return where the second test does not count (V,)."""
+    exempt = result._exempt()[-1]
+    return np.zeros(result.shape, bool).ravel() if exempt is None else exempt.ravel()
 
 
 def _load(entry, who):
@@ -439,7 +460,12 @@ def _largest_ratio(result):
 
 def _recorded(result):
     """Return what a result records of how it was made, and its classes."""
-    analysis = {n: result.parameters[n] for n in _DEFINING if n in result.parameters}
+    recorded = result.parameters
+    analysis = {name: recorded[name] for name in _DEFINING if name in recorded}
+    if "cv" in analysis:
+        analysis["cv"] = _NOT_OF_SPLITTERS.sub("", str(analysis["cv"]))
+    if "n_confounds" in recorded:
+        analysis["confounds"] = bool(recorded["n_confounds"])
     if len(result.classes):
         analysis["classes"] = ", ".join(map(str, result.classes))
     return analysis
@@ -447,25 +473,26 @@ def _recorded(result):
 
 def _told(result):
     """Return what a group result tells of how a subject was analysed."""
-    p = result.parameters
-    told = {name: p[name] for name in (*_DEFINING, *_TOLD) if name in p}
-    n_trials = result.n_tested // result._n_repeats
+    told = {name: result.parameters.get(name) for name in _NUMBERS}
     if result._chosen is None:
-        told["n_trials"] = n_trials
+        told["n_trials"] = result.n_tested // result._n_repeats
     told["groups"] = result.groups is not None
-    return told | {"classes": list(map(str, result.classes))}
+    told["classes"] = list(map(str, result.classes))
+    return _recorded(result) | told
 
 
 def _shared(told):
-    """Return what is alike in all subjects, and the numbers of trials (S,) of each."""
-    first = told[0]
+    """Return what is alike in all subjects, and the numbers (S,) of each."""
     alike = {
         name: value
-        for name, value in first.items()
+        for name, value in told[0].items()
         if all(name in other and _same(other[name], value) for other in told)
     }
-    if all("n_trials" in each for each in told):
-        alike["n_trials"] = [each["n_trials"] for each in told]
+    for name in _NUMBERS:
+        numbers = [each[name] for each in told]
+        alike.pop(name, None)
+        if None not in numbers:
+            alike[name] = numbers
     return alike
 
 
@@ -498,7 +525,7 @@ def take_voxels(values, nearest):
 # ------------------------------------------------------------------------- all subjects
 
 
-def _join(names, words, subject_maps, first_level):
+def _join(names, words, subject_maps, about):
     """Put together the maps of the subjects, at the positions that count."""
     first, chances = subject_maps[0], np.array([maps.chance for maps in subject_maps])
     has_score = np.array([~np.isnan(maps.scores) for maps in subject_maps])
@@ -531,7 +558,7 @@ def _join(names, words, subject_maps, first_level):
         exempt=first.exempt[counted],
         one_sided=one_sided,
         unbalanced=unbalanced,
-        first_level=first_level,
+        **about,
     )
 
 

@@ -140,9 +140,12 @@ def find_clusters(maps, threshold, adjacency=None):
     return labels.reshape(maps.shape), np.concatenate(masses)
 
 
-def largest_clusters(maps, threshold, graph):
-    """Return the largest mass and size of a cluster of each map (m, ...), (2, m)."""
-    nodes, label, *values = _clusters_above(maps, threshold, graph)
+def largest_clusters(maps, threshold, graph, counted=None):
+    """Return the largest mass and size of a cluster of each map (m, ...), (2, m).
+
+    Positions that are not `counted` connect others, and are in no mass and no size.
+    """
+    nodes, label, *values = _clusters_above(maps, threshold, graph, counted)
     owner = np.empty(len(values[0]), dtype=np.intp)
     owner[label] = nodes // maps[0].size
     largest = np.zeros((2, len(maps)))
@@ -151,11 +154,20 @@ def largest_clusters(maps, threshold, graph):
     return largest
 
 
-def _clusters_above(maps, threshold, graph):
+def _clusters_above(maps, threshold, graph, counted=None):
     """Return the nodes above a threshold, the cluster of each, masses and sizes."""
     nodes = np.flatnonzero(maps > threshold)
     label = components(len(nodes), graph.pairs_among(nodes, maps.size))
-    return nodes, label, np.bincount(label, maps.ravel()[nodes]), np.bincount(label)
+    values, ones = maps.ravel()[nodes], None
+    if counted is not None:
+        ones = _ones_of(counted, nodes)
+        values = np.where(ones > 0, values, 0.0)
+    return nodes, label, np.bincount(label, values), np.bincount(label, ones)
+
+
+def _ones_of(counted, nodes):
+    """Return 1 for nodes of stacked maps at counted positions, and 0 for others."""
+    return np.ravel(counted)[nodes % np.size(counted)].astype(float)
 
 
 def components(n_nodes, pairs):
@@ -230,32 +242,39 @@ def tfce(maps, adjacency=None, start=0.0, step=0.2, e_power=0.5, h_power=2.0):
     return tfce_of_graph(maps, graph, (start, step), (e_power, h_power))
 
 
-def tfce_of_graph(maps, graph, grid=(0.0, 0.2), powers=(0.5, 2.0)):
-    """Do as `tfce`, for a :class:`Graph`, start and step, and the powers E and H."""
+def tfce_of_graph(maps, graph, grid=(0.0, 0.2), powers=(0.5, 2.0), counted=None):
+    """Do as `tfce`, for a :class:`Graph`, start and step, and the powers E and H.
+
+    Positions that are not `counted` connect others, and are in no extent; infinite
+    values are above all heights.
+    """
     (start, step), (e_power, h_power) = grid, powers
     scores = np.zeros(maps.shape)
     for rows in batches(len(maps), maps[0].size):
-        heights = np.arange(start, maps[rows].max(initial=start), step)
+        finite = np.isfinite(maps[rows]) if counted is not None else True
+        highest = maps[rows].max(initial=start, where=finite)
+        heights = np.arange(start, highest, step)
         # The first slice reaches down to zero, the others to the height before.
         weights = heights**h_power * np.diff(heights, prepend=0.0)
-        counted = weights > 0  # not height 0, which takes the longest to label
-        if counted.any():
-            slices = heights[counted], weights[counted]
-            scores[rows] = _enhance(maps[rows], graph, slices, e_power)
+        above = weights > 0  # not height 0, which takes the longest to label
+        if above.any():
+            slices = heights[above], weights[above]
+            scores[rows] = _enhance(maps[rows], graph, slices, e_power, counted)
     return scores
 
 
-def _enhance(maps, graph, slices, e_power):
+def _enhance(maps, graph, slices, e_power, counted=None):
     """Return the scores of a few maps, height by height from the highest."""
     heights, weights = slices
     nodes, n_nodes, pairs, n_pairs = _from_the_top(maps, graph, heights)
+    ones = np.ones(len(nodes)) if counted is None else _ones_of(counted, nodes)
     cluster = np.empty(len(nodes), dtype=np.int32)  # of the nodes so far
     gained = np.zeros(len(nodes))
     extents = np.empty(0)  # of the clusters so far
     for k, weight in enumerate(weights[::-1]):
         n_new = n_nodes[k + 1] - n_nodes[k]
         cluster[n_nodes[k] : n_nodes[k + 1]] = len(extents) + np.arange(n_new)
-        extents = np.concatenate([extents, np.ones(n_new)])
+        extents = np.concatenate([extents, ones[n_nodes[k] : n_nodes[k + 1]]])
         joined = components(
             len(extents), cluster[pairs[:, n_pairs[k] : n_pairs[k + 1]]]
         )

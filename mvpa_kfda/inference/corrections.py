@@ -20,6 +20,7 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce, wraps
 from typing import Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ from ..utils.checks import (
     quoted,
     word_bytes,
 )
-from .clusters import find_clusters, tfce_of_graph
+from .clusters import find_clusters
 from .null import (
     ALTERNATIVES,
     FullNull,
@@ -45,16 +46,34 @@ from .null import (
 )
 
 
+def _of_each(test):
+    """Return a test of several nulls by a test of one: the largest p-value counts."""
+
+    @wraps(test)
+    def largest(nulls):
+        p = [test(null) for null in nulls]
+        for each, null in zip(p, nulls, strict=True):
+            if null.exempt is not None:
+                each[null.exempt] = 0.0
+        return reduce(np.maximum, p)
+
+    return largest
+
+
+@_of_each
 def _none(null):
     """Return the p-values (positions...) of every position for itself."""
-    return count_p(null.exceedances, null.n_permutations)
+    return np.asarray(count_p(null.exceedances, null.n_permutations))
 
 
+@_of_each
 def _max(null):
     """Return p-values against the largest score of each permutation."""
-    return against_maximum(null.values, null.maximum, null.dtype, null.maximum_size)
+    p = against_maximum(null.values, null.maximum, null.dtype, null.maximum_size)
+    return np.asarray(p)
 
 
+@_of_each
 def _max_step_down(null):
     """Return p-values against the largest of the scores not yet rejected."""
     order = np.argsort(-null.values, axis=None, kind="stable")
@@ -85,39 +104,85 @@ def _fdr_by(p):
     return false_discovery_control(np.ravel(p), method="by").reshape(np.shape(p))
 
 
-def _cluster(null):
+def _cluster(nulls):
     """Return p-values of the mass of the cluster that holds a position."""
-    labels, masses, _ = _observed_clusters(null)
-    return np.concatenate([[1.0], _p_of(masses, null.cluster_maximum, null)])[labels]
+    labels, found = find_islands(nulls)
+    p = [
+        _p_of(island.masses, null.cluster_maximum, null, island.sizes)
+        for island, null in zip(found, nulls, strict=True)
+    ]
+    return np.concatenate([[1.0], reduce(np.maximum, p)])[labels]
 
 
-def _cluster_size(null):
+def _cluster_size(nulls):
     """Return p-values of the size of the cluster that holds a position."""
-    labels, _, sizes = _observed_clusters(null)
-    p = _p_of(sizes, null.cluster_size_maximum, null)
-    return np.concatenate([[1.0], p])[labels]
+    labels, found = find_islands(nulls)
+    p = [
+        _p_of(island.sizes, null.cluster_size_maximum, null, island.sizes)
+        for island, null in zip(found, nulls, strict=True)
+    ]
+    return np.concatenate([[1.0], reduce(np.maximum, p)])[labels]
 
 
-def _tfce(null):
+def _tfce(nulls):
     """Return p-values of enhanced scores against the largest ones."""
-    maps = null.maps(null.observed[np.newaxis])
-    # Of two sides each position is on one, and 0 in the other.
-    scores = tfce_of_graph(maps, null.graph).max(axis=0)
-    return _p_of(scores.reshape(null.observed.shape), null.tfce_maximum, null)
+    # The cells around a position count as far as they are above a height in all tests.
+    lowest = reduce(np.minimum, _observed_maps(nulls))
+    p = []
+    for null in nulls:
+        # Of two sides each position is on one, and 0 in the other.
+        scores = null.enhanced(lowest).max(axis=0).reshape(null.observed.shape)
+        counted = True if null.counted is None else null.counted
+        p.append(_p_of(scores, null.tfce_maximum, null, counted))
+    return reduce(np.maximum, p)
 
 
-def _observed_clusters(null):
-    """Return the labels of the observed clusters, their masses and sizes."""
-    maps = null.maps(null.observed[np.newaxis])
-    labels, masses = find_clusters(maps, null.height, null.adjacency)
-    sizes = np.bincount(labels.ravel(), minlength=len(masses) + 1)[1:]
-    # Positive and negative clusters hold different positions, so the sum is either.
-    return labels.sum(axis=0).reshape(null.observed.shape), masses, sizes
+def _observed_maps(nulls):
+    """Return the observed maps of tests, in which exempt positions are infinite."""
+    return [null.connected(null.maps(null.observed[np.newaxis])) for null in nulls]
 
 
-def _p_of(values, maximum, null):
-    """Return the p-values of what was worked out from the scores."""
-    return against_maximum(values, maximum, null.dtype)
+@dataclass(frozen=True, eq=False)
+class Islands:
+    """What islands (n_islands,) have in one of the tests: masses, and sizes."""
+
+    masses: np.ndarray
+    sizes: np.ndarray
+
+
+def find_islands(nulls):
+    r"""Find where all of several tests have clusters, and what these have in each.
+
+    An island is a connected set of positions that are above the heights of all tests,
+    with the same sign; a position counts as above the height of a test from which it is
+    exempt. Its mass in a test is the sum of that test's map over the positions that are
+    not exempt, and its size the number of these. With a single test, islands are its
+    clusters.
+
+    Each island lies in a cluster of each test, and its mass is no more than that of
+    this cluster, so that :math:`P(\text{largest mass} \ge \text{mass of the island})`
+    is a valid p-value of each hypothesis, corrected for all islands. Their maximum
+    tests that one of them at least is true [Berger, 1982].
+    """
+    first, maps = nulls[0], _observed_maps(nulls)
+    above = [each > null.height for each, null in zip(maps, nulls, strict=True)]
+    labels, _ = find_clusters(np.all(above, axis=0), 0.5, first.adjacency)
+    n, flat = labels.max(initial=0) + 1, labels.ravel()
+    found = []
+    for each, null in zip(maps, nulls, strict=True):
+        ones = np.ones(each.shape)
+        if null.exempt is not None:
+            ones, each = ones * null.counted, np.where(null.exempt, 0.0, each)
+        masses, sizes = (np.bincount(flat, x.ravel(), n)[1:] for x in (each, ones))
+        found.append(Islands(masses, sizes))
+    # Positive and negative islands hold different positions, so the sum is either.
+    return labels.sum(axis=0).reshape(first.observed.shape), found
+
+
+def _p_of(values, maximum, null, counted):
+    """Return the p-values of what was worked out from the scores, 0 where none are."""
+    p = against_maximum(values, maximum, null.dtype)
+    return np.where(counted, p, 0.0)
 
 
 @dataclass(frozen=True)
@@ -126,7 +191,7 @@ class Correction:
 
     #: What figures call it.
     label: str
-    #: Returns the p-values (positions...) of a null.
+    #: Returns the p-values (positions...) of nulls, which all have to be rejected.
     test: Callable | None = None
     #: Or adjusts uncorrected ones; the false discovery rates do.
     adjust: Callable | None = None
@@ -269,12 +334,14 @@ def names_in(names, argument):
 
 
 def correct(null, correction="none"):
-    """Return the p-values of a null.
+    """Return the p-values of a null, or of several that all have to be rejected.
 
     Parameters
     ----------
-    null : FullNull
-        Observed and permuted scores, and how they are compared.
+    null : FullNull or list of FullNull
+        Observed and permuted scores, and how they are compared. Of several, each
+        position has the largest p-value; clusters are then what clusters of all tests
+        have in common, see the notes.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
         "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
@@ -289,6 +356,26 @@ def correct(null, correction="none"):
     ValueError
         If the correction is not known.
 
+    Notes
+    -----
+    Where several hypotheses have to be rejected, the largest p-value of their tests is
+    one of their union [1]_. A cluster is then an island: connected positions that are
+    above the heights of all tests, with the same sign. In each test its mass is
+    compared with the largest mass of each permutation, and the largest p-value counts.
+    The island lies in a cluster of each test and has no more mass than that, so that
+    its p-values are valid for each hypothesis. Sizes are treated alike. TFCE takes for
+    the height of a position the lowest of all tests, and compares with the largest
+    enhanced score of each permutation in each.
+
+    A position that is exempt from a test counts as above all its heights, and is in
+    none of its masses, sizes and extents, observed or permuted. Islands that are
+    entirely exempt from a test do not need it.
+
+    References
+    ----------
+    .. [1] Berger, R. L. (1982). Multiparameter hypothesis testing and acceptance
+       sampling. Technometrics, 24(4), 295-300.
+
     Examples
     --------
     >>> import numpy as np
@@ -298,9 +385,10 @@ def correct(null, correction="none"):
     array([0.92, 0.01, 0.94])
     """
     correction = CORRECTIONS[check_correction(correction)]
-    return (
-        correction.adjust(_none(null)) if correction.adjust else correction.test(null)
-    )
+    nulls = null if isinstance(null, list) else [null]
+    if correction.adjust:
+        return correction.adjust(_none(nulls))
+    return correction.test(nulls)
 
 
 def adjust(p, correction):
@@ -469,7 +557,8 @@ def corrected_p_values(
               \mathrm{null}_{(j)} \ge s_{(k)}\}}{1 + P}\right)
 
     Clusters and TFCE work on standardised scores, because raw scores have a chance
-    level and a spread of their own at each position: z = (score - mean) / sd, with the
+    level and a spread of their own at each position (t over subjects, which has not,
+    is taken as it is): z = (score - mean) / sd, with the
     mean and sd of that position over the observed and all permuted scores. As the
     observed row takes part like every other row, rows stay exchangeable. The threshold
     p-level becomes the normal quantile z, for two-sided tests that of half the level.
@@ -553,15 +642,39 @@ def p_values_from_summary(
     >>> p_values_from_summary(observed, summarize_null(observed, null), "max")
     array([0.92, 0.01, 0.01])
     """
-    correction = check_correction(correction)
     if not isinstance(summary, NullSummary):
         raise TypeError(
             f"Invalid value for 'summary': {summary!r}. Allowed: what summarize_null "
             "returns."
         )
-    null = SummarisedNull(observed, summary, adjacency, threshold)
-    _check_kept(summary, correction, threshold)
-    return _float_if_single(correct(null, correction))
+    how = {"adjacency": adjacency, "threshold": threshold}
+    return p_values_of_kept(observed, [summary], correction, **how)
+
+
+def p_values_of_kept(observed, kept, correction, *, exempt=(None, None), **how):
+    """Return p-values of nulls, or of summaries, that all have to be rejected.
+
+    `exempt` has the positions of each that are exempt from its test.
+    """
+    correction = check_correction(correction)
+    nulls = [
+        _as_null(observed, each, exempt=mask, **how)
+        for each, mask in zip(kept, exempt, strict=False)
+    ]
+    for each in kept:
+        if isinstance(each, NullSummary):
+            _check_kept(each, correction, how["threshold"])
+    return _float_if_single(correct(nulls, correction))
+
+
+def _as_null(
+    observed, kept, *, adjacency, threshold, alternative="greater", exempt=None
+):
+    """Return how scores are compared with a null, or with a summary of one."""
+    if isinstance(kept, NullSummary):
+        check_greater(alternative)
+        return SummarisedNull(observed, kept, adjacency, threshold, exempt)
+    return FullNull(observed, kept, adjacency, threshold, alternative, exempt=exempt)
 
 
 def _check_kept(summary, correction, threshold):
@@ -652,8 +765,8 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     [(array([False,  True,  True]), 0.01)]
     """
     null = FullNull(observed, null, adjacency, threshold, alternative)
-    labels, masses, _ = _observed_clusters(null)
-    p = _p_of(masses, null.cluster_maximum, null)
+    labels, [found] = find_islands([null])
+    masses, p = found.masses, _p_of(found.masses, null.cluster_maximum, null, True)
     z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
     z = -z if null.alternative == "less" else z
     in_order = []
@@ -679,14 +792,39 @@ def p_values_where(counted, observed, null, correction, alternative, **options):
     return p
 
 
-def null_where(counted, observed, null, threshold, alternative):
-    """Return a null of the counted positions alone, (C,)."""
-    observed, where = np.asarray(observed)[counted], np.flatnonzero(counted)
-    if isinstance(null, NullSummary):
-        observed = observed.reshape(null.exceedances.shape)
-        return SummarisedNull(observed, null, threshold=threshold)
-    null = _Columns(null, where)
-    return FullNull(observed, null, threshold=threshold, alternative=alternative)
+def cluster_scores(counted, observed, kept, exempt, threshold, alternative):
+    """Return what clusters are formed of, like `counted`, and at which height.
+
+    Of several nulls the score nearest to zero. NaN where `counted` is false, and where
+    what it takes was not kept.
+    """
+    scores, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
+    how = {"adjacency": None, "threshold": threshold, "alternative": alternative}
+    nulls = []
+    for each, mask in zip(kept, exempt, strict=False):
+        mask = None if mask is None else np.ravel(mask)[where]
+        values = np.asarray(observed)[counted]
+        if isinstance(each, NullSummary):
+            shape = each.exceedances.shape
+            values = values.reshape(shape)
+            mask = None if mask is None else mask.reshape(shape)
+        else:
+            each = _Columns(each, where)
+        nulls.append(_as_null(values, each, exempt=mask, **how))
+    if all(null.moments is not None for null in nulls):
+        scores[counted] = nearest_to_zero(nulls).ravel()
+    return scores, nulls[0].height
+
+
+def nearest_to_zero(nulls):
+    """Return of all tests the scores nearest to zero, 0 where their signs differ."""
+    maps = [null.scaled(null.observed[np.newaxis])[0] for null in nulls]
+    sides = [
+        [null.connected(sign * each) for null, each in zip(nulls, maps, strict=True)]
+        for sign in (1, -1)
+    ]
+    high, low = (reduce(np.minimum, side) for side in sides)
+    return np.where(high > 0, high, np.minimum(0.0, -low))
 
 
 class _Columns:

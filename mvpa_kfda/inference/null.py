@@ -39,9 +39,17 @@ class Null:
     over the observed and permuted scores, or, if there is a `height`, on the scores as
     they are: statistics such as t, with a scale of their own and the centre 0. Clusters
     are then formed at that height, and else at the normal deviate of `threshold`.
+
+    Where several tests have to reject, one may not be for all positions: those that are
+    `exempt` from it, bool like the map, count in no mass and no size of its clusters,
+    observed or permuted, but connect others as if they were above every height.
     """
 
-    def __init__(self, observed, dtype, adjacency, threshold, alternative, height):
+    def __init__(
+        self, observed, dtype, adjacency, threshold, alternative, height, exempt=None
+    ):
+        self.exempt = exempt if np.any(exempt) else None
+        self.counted = None if self.exempt is None else ~self.exempt
         self.dtype = np.dtype(dtype)
         observed = check_numbers(observed, "observed")
         self.observed = as_precise_as(self.dtype, observed)
@@ -95,6 +103,15 @@ class Null:
             return np.concatenate([maps, -maps])
         return -maps if self.alternative == "less" else maps
 
+    def connected(self, maps):
+        """Return maps in which exempt positions are above every height."""
+        return maps if self.exempt is None else np.where(self.exempt, np.inf, maps)
+
+    def enhanced(self, maps):
+        """Return the TFCE scores of maps (m, ...), 0 at exempt positions."""
+        scores = tfce_of_graph(maps, self.graph, counted=self.counted)
+        return scores if self.exempt is None else np.where(self.exempt, 0.0, scores)
+
     @cached_property
     def maximum_size(self):
         """Size of the scores that `maximum` is of, by which its ties are judged."""
@@ -115,6 +132,7 @@ class FullNull(Null):
         alternative="greater",
         *,
         height=None,
+        exempt=None,
     ):
         # Sparse matrices have a shape and are no arrays either, but are refused.
         lazy = isinstance(getattr(null, "shape", None), tuple) and not (
@@ -122,7 +140,8 @@ class FullNull(Null):
         )
         self.null = null = null if lazy else as_scores(check_numbers(null, "null"))
         dtype = precision_of(null.dtype)
-        super().__init__(observed, dtype, adjacency, threshold, alternative, height)
+        how = adjacency, threshold, alternative, height, exempt
+        super().__init__(observed, dtype, *how)
         self.n_permutations = len(null) if null.ndim else 0
         if null.shape[1:] != self.observed.shape or null.ndim == 0:
             raise ValueError(
@@ -225,7 +244,7 @@ class FullNull(Null):
     def _cluster_maxima(self):
         """Largest mass and largest size of the clusters of each permutation."""
         return self._largest(
-            lambda maps: largest_clusters(maps, self.height, self.graph)
+            lambda maps: largest_clusters(maps, self.height, self.graph, self.counted)
         )
 
     @property
@@ -242,16 +261,15 @@ class FullNull(Null):
     def tfce_maximum(self):
         """Largest enhanced score of each permutation, (P,)."""
         return self._largest(
-            lambda maps: (
-                tfce_of_graph(maps, self.graph).reshape(1, len(maps), -1).max(2)
-            )
+            lambda maps: self.enhanced(maps).reshape(1, len(maps), -1).max(axis=2)
         )[0]
 
     def _largest(self, statistics):
         """Return the largest values of statistics (k, m) of the maps, (k, P)."""
         largest = []
         for _, scores in self.rows():
-            values = np.asarray(statistics(self.maps(scores)))  # (k, m or 2 m)
+            maps = self.connected(self.maps(scores))
+            values = np.asarray(statistics(maps))  # (k, m or 2 m)
             largest.append(values.reshape(len(values), -1, len(scores)).max(axis=1))
         return np.concatenate(largest, axis=1)
 
@@ -259,9 +277,9 @@ class FullNull(Null):
 class SummarisedNull(Null):
     """A summary and the scores it was made with, as a `FullNull`; None is not kept."""
 
-    def __init__(self, observed, summary, adjacency=None, threshold=0.05):
-        dtype = summary.maximum.dtype
-        super().__init__(observed, dtype, adjacency, threshold, "greater", None)
+    def __init__(self, observed, summary, adjacency=None, threshold=0.05, exempt=None):
+        how = adjacency, threshold, "greater", None, exempt
+        super().__init__(observed, summary.maximum.dtype, *how)
         check_finite_scores(self.observed)
         if self.observed.shape != summary.exceedances.shape:
             raise ValueError(
@@ -401,7 +419,13 @@ class NullSummary:
 
 
 def summarize_null(
-    observed, null, *, with_clusters=False, adjacency=None, threshold=0.05
+    observed,
+    null,
+    *,
+    with_clusters=False,
+    adjacency=None,
+    threshold=0.05,
+    exempt=None,
 ):
     """Keep of a null what p-values need, in place of the null.
 
@@ -421,6 +445,9 @@ def summarize_null(
     threshold : float, default=0.05
         p-level that a position passes to be in a cluster, for "cluster" and
         "cluster-size": of the one side that is tested, or of both together.
+    exempt : array of bool, shape (positions...), or None, default=None
+        Positions at which another test decides alone: they connect the positions of
+        clusters, but are in no mass and no extent.
 
     Returns
     -------
@@ -430,8 +457,8 @@ def summarize_null(
     Raises
     ------
     ValueError
-        If there are no permutations, or if the scores, the adjacency or the threshold
-        are not valid.
+        If there are no permutations, or if the scores, the adjacency, the threshold or
+        the exempt positions are not valid.
 
     Examples
     --------
@@ -441,7 +468,8 @@ def summarize_null(
     >>> summary.exceedances
     array([56,  0,  0])
     """
-    null = FullNull(observed, null, adjacency, check_level(threshold))
+    exempt = _check_exempt(exempt, np.shape(observed))
+    null = FullNull(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
     return NullSummary(
@@ -496,14 +524,6 @@ def standardise(rows, moments):
     return z.reshape(len(z), *(mean.shape or (1,)))
 
 
-def least_extreme(scores, others, exempt):
-    """Return the scores nearer to zero, 0 where signs differ; those of all exempt."""
-    # It passes a height where both do.
-    nearer = np.where(np.abs(scores) <= np.abs(others), scores, others)
-    same_side = np.sign(scores) == np.sign(others)
-    return np.where(exempt, scores, np.where(same_side, nearer, 0.0))
-
-
 def precision_of(dtype):
     """Return float32 for float32 in any byte order, else float64."""
     return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
@@ -527,6 +547,19 @@ def check_finite_scores(scores):
         raise ValueError(
             "Scores must be finite; observed or null holds NaN or infinite values."
         )
+
+
+def _check_exempt(exempt, shape):
+    """Return which positions (positions...) are exempt from a test, or None."""
+    if exempt is None:
+        return None
+    mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
+    if mask is None or mask.dtype != bool or mask.shape != shape:
+        raise ValueError(
+            f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array of "
+            f"bool of the shape of observed, {shape}."
+        )
+    return mask
 
 
 def level_of_side(threshold, alternative):

@@ -111,8 +111,9 @@ class KernelFDA(
     reg : float | str | penalty object, default=0.3
         A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred
         kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute. Also
-        :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"``, ``"oas"``,
-        and ``"tuned"`` or :class:`Tuned`, by which the training rows choose lambda.
+        :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"``
+        (too small for single scans), and ``"tuned"`` or :class:`Tuned`, by which the
+        training rows choose lambda.
     priors : str | array-like of shape (n_classes,), default="equal"
         Class probabilities: ``"equal"``, by which the nearest centroid wins,
         ``"empirical"``, the proportions in the training set, or positive numbers that

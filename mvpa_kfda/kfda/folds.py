@@ -436,6 +436,8 @@ def _check_split(pair, number, name, n):
 
 def _check_rows(rows, subject, n):
     """Return distinct row indices below n."""
+    if np.ma.is_masked(rows):
+        raise ValueError(f"{subject} has masked values; leave these trials out of it.")
     rows = np.asarray(rows)
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)

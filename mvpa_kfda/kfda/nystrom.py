@@ -9,6 +9,7 @@ so that the columns of :math:`\Phi` (n, r) are features of a linear kernel, with
 low-rank hat matrix of one (:func:`mvpa_kfda.kfda.hat.hat_from_features`).
 """
 
+import math
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -97,7 +98,7 @@ class Nystrom:
         check_count("n_components", self.n_components, minimum=1)
         check_option("sampling", self.sampling, SAMPLING)
         if self.random_state is not None:
-            check_count("random_state", self.random_state)
+            check_count("random_state", self.random_state, most=math.inf)
 
     def approximate(self, kernel: KernelLike) -> Any:
         """Return the low-rank kernel of a kernel.

@@ -39,8 +39,9 @@ _BY_ROW = (StandardScaler, PCA)
 _SAME = 1e-7
 #: Share of the variance up to which components are as exact from the covariance.
 _MOST_EXPLAINED = 0.999
-#: Confounds are collinear from here on, relative to the largest singular value.
-_ALIKE = 1e-10
+#: Confounds are collinear from here on, relative to the largest singular value; and no
+#: earlier, however few digits they have left.
+_ALIKE, _MOST_ALIKE = 1e-10, 1e-6
 #: What an offset adds to the size of what varies, in rounding.
 _SMALLEST = 1e-4
 
@@ -115,18 +116,25 @@ def check_kernel_after(kernel, learned, given):
 class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Take what the last columns explain out of the other ones, by regression.
 
-    The coefficients, with an intercept, are those of the rows it is fitted on. The
-    last columns are left out of what it returns. Features that they explain but for
-    rounding become zero: a later step might scale the rounding up.
+    The coefficients, with an intercept, are those of the rows it is fitted on, whose
+    mean features keep. Of categories there is an indicator of each, and of all
+    coefficients that fit alike the smallest are taken. They sum to zero over the
+    categories of the rows fitted on, so that another category, with zeros in all of
+    them, is taken for their mean. The last columns are left out of what it returns.
+    Features that they explain but for rounding become zero: a later step might scale
+    the rounding up.
 
     Parameters
     ----------
     n_confounds : int
         How many columns are confounds.
+    rounding : float, default=0.0
+        The rounding of the confounds, relative to their spread.
     """
 
-    def __init__(self, n_confounds):
+    def __init__(self, n_confounds, rounding=0.0):
         self.n_confounds = n_confounds
+        self.rounding = rounding
 
     def _split(self, X):
         """Return features and confounds."""
@@ -140,7 +148,8 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         # Constant and collinear confounds explain nothing more: the least norm.
         offset = features.mean(axis=0)
         signal = features - offset
-        self.coef_ = lstsq(centred, signal, cond=_ALIKE)[0]
+        alike = np.clip(self.rounding, _ALIKE, _MOST_ALIKE)
+        self.coef_ = lstsq(centred, signal, cond=alike)[0]
         left = np.abs(signal - centred @ self.coef_).max(axis=0)
         size = np.abs(signal).max(axis=0) + _SMALLEST * np.abs(offset)
         self.left_ = left > _ALIKE * size
@@ -167,6 +176,12 @@ class Learned:
     confounds: np.ndarray | None = None
     #: The same of other trials that are tested, (n_test, k).
     others: np.ndarray | None = None
+    #: What a result records of each confound.
+    named: tuple = ()
+    #: How many directions of the trials confounds take out, of collinear ones all.
+    n_confounds: int = 0
+    #: The rounding of confounds, relative to their spread.
+    rounding: float = 0.0
 
     def __bool__(self):
         return bool(self.steps) or self.confounds is not None
@@ -194,7 +209,7 @@ class Learned:
         """Return the `FittedSteps` of rows X, with their confounds behind."""
         first = ()
         if self.confounds is not None:
-            first = (RemoveConfounds(self.confounds.shape[1]),)
+            first = (RemoveConfounds(self.confounds.shape[1], self.rounding),)
         return fit_steps((*first, *self.steps), X)
 
     def seeded(self, seed):
@@ -203,17 +218,17 @@ class Learned:
 
     def record(self):
         """Return what a result records of it."""
-        n_confounds = 0 if self.confounds is None else self.confounds.shape[1]
         return {
             "preprocess": [repr(step) for step in self.steps] or None,
-            "n_confounds": n_confounds,
+            "n_confounds": self.n_confounds,
+            "confounds": list(self.named) or None,
         }
 
 
 def _seeded(step, seed):
     """Return a step with a seed wherever it has none."""
     drawn = {
-        name: seed
+        name: seed % 2**32  # no larger one is taken by scikit-learn
         for name, value in step.get_params().items()
         if name.rpartition("__")[2] == "random_state" and value is None
     }

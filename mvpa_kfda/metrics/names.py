@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -74,12 +75,9 @@ class FunctionMetric:
 
     def mean(self, true, predicted, class_scores, shapes):
         """Return the mean over test sets, of one label vector's rows (n_test,)."""
+        given = [_read_only(each) for each in (true, predicted, class_scores)]
         values = [
-            self._call(
-                true[test],
-                predicted[test],
-                None if class_scores is None else class_scores[test],
-            )
+            self._call(*(None if each is None else each[test] for each in given))
             for rows, (_, m, _) in set_batches(shapes)
             for test in (slice(i, i + m) for i in range(rows.start, rows.stop, m))
         ]
@@ -90,8 +88,16 @@ class FunctionMetric:
         try:
             value = self.function(*arguments)
         except Exception as error:
-            raise ValueError(f"{self._word(*arguments)} failed: {error}") from error
-        if np.ndim(value) or not np.isreal(value) or not np.isfinite(value):
+            hint = ""
+            if "read-only" in str(error):
+                hint = ". Change a copy, np.array(values), of what it is given"
+            raise ValueError(
+                f"{self._word(*arguments)} failed: {error}{hint}"
+            ) from error
+        if isinstance(value, np.ndarray) and not value.ndim:
+            value = value[()]
+        number = isinstance(value, Real | np.bool_) and not np.ma.is_masked(value)
+        if not number or not np.isfinite(float(value)):
             raise ValueError(
                 f"{self._word(*arguments)} returned {value!r}. Allowed: one finite "
                 "number for any labels of a test set, also permuted ones."
@@ -104,6 +110,14 @@ class FunctionMetric:
             f"scoring's function {self.name!r}, called with y_true="
             f"{quoted(true.tolist(), 4)} and y_pred={quoted(predicted.tolist(), 4)},"
         )
+
+
+def _read_only(values):
+    """Return a view that cannot be written to; what is scored is nobody else's."""
+    if values is not None:
+        values = values.view()
+        values.flags.writeable = False
+    return values
 
 
 def name_functions(scoring):

@@ -242,6 +242,17 @@ REFERENCES = {
         "Statistical Applications in Genetics and Molecular Biology",
         *("9", "1", "39", "10.2202/1544-6115.1585"),
     ),
+    "Ridgway2012": Reference(
+        (
+            *("Ridgway, G. R.", "Litvak, V.", "Flandin, G.", "Friston, K. J."),
+            "Penny, W. D.",
+        ),
+        "2012",
+        "The problem of low variance voxels in statistical parametric mapping; a new "
+        "hat avoids a 'haircut'",
+        "NeuroImage",
+        *("59", "3", "2131-2141", "10.1016/j.neuroimage.2011.10.027"),
+    ),
     "Sassenhagen2019": Reference(
         ("Sassenhagen, J.", "Draschkow, D."),
         "2019",

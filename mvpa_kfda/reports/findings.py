@@ -12,6 +12,7 @@ from ..results.places import Places
 from ..utils.checks import check_option, counted, plural
 from .citations import name
 from .words import (
+    COMMON_WORDS,
     CORRECTION_WORDS,
     capital,
     enumerated,
@@ -176,10 +177,12 @@ def inference_of(result, asked):
     level = f"The significance level was {number(asked.alpha)}."
     if not result.axes:
         return [level]
+    metric = result._scalars[0]
     sentence = correction_sentence(
         result,
         asked.correction,
-        int(np.isfinite(result.metrics[result._scalars[0]]).sum()),
+        int(np.isfinite(result.metrics[metric]).sum()),
+        len(result._kept_nulls(metric)),
         score="score",
         draw="permutation",
         mass="standardised scores",
@@ -188,13 +191,15 @@ def inference_of(result, asked):
     return [sentence, level]
 
 
-def correction_sentence(result, correction, n, **words):
-    """Say how p-values were corrected for n positions."""
+def correction_sentence(result, correction, n, n_tests=1, **words):
+    """Say how p-values were corrected for n positions, by tests that all reject."""
     places = place_noun(result, 2)
     words["threshold"] = number(words["threshold"])
     how = {"places": places, "Places": capital(places), **words}
     how["n"] = f"{n:,} {place_noun(result, n)}"
-    return CORRECTION_WORDS[correction][0].format(**how)
+    sentence = CORRECTION_WORDS[correction][0].format(**how)
+    common = COMMON_WORDS.get(correction, "") if n_tests > 1 else ""
+    return sentence + common
 
 
 # ------------------------------------------------------------------------------ found
@@ -216,13 +221,21 @@ def found_of(result, asked):
     return sentences
 
 
-#: Alternative -> how a score is sought (of the distances from the middle if two-sided),
-#: and what it is called, also among differences.
+#: Alternative -> what the score is called that speaks most for it, and the difference.
 _EXTREMES = {
-    "greater": (np.nanargmax, "highest {noun}", "largest {noun}"),
-    "less": (np.nanargmin, "lowest {noun}", "smallest {noun}"),
-    "two-sided": (np.nanargmax, "{noun} furthest from chance", "largest {noun}"),
+    "greater": ("highest {noun}", "largest {noun}"),
+    "less": ("lowest {noun}", "smallest {noun}"),
+    "two-sided": ("{noun} furthest from chance", "largest {noun}"),
 }
+
+
+def most_extreme(result):
+    """Return what the score is called that speaks most for what a result tests."""
+    metric = result._scalars[0]
+    side = result._side_of(metric)
+    if not np.isfinite(result.chances[metric]):
+        side = "greater" if side == "two-sided" else side
+    return _EXTREMES[side][result._is_difference]
 
 
 def found(places, scores, p, noun, correction, alpha, alternative="greater", middle=0):
@@ -238,8 +251,8 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
     flat = np.ravel(scores)
     if not np.isfinite(flat).any():
         return []
-    pick, *names = _EXTREMES[alternative]
-    best = int(pick(np.abs(flat - middle) if alternative == "two-sided" else flat))
+    favour = {"less": -flat, "two-sided": np.abs(flat - middle)}.get(alternative, flat)
+    best, names = int(np.nanargmax(favour)), _EXTREMES[alternative]
     place = word_place(row_of(places, best))
     beside = "" if p is None else f" ({p_words(np.ravel(p)[best])}, {tag})"
     which = names[signed].format(noun=noun)

@@ -7,15 +7,25 @@ import numpy as np
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
 from ..utils.checks import check_option, counted
+from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
     correction_sentence,
     found,
+    place_noun,
     positions_of,
     software_of,
 )
 from .model import model_of
-from .words import enumerated, metric_words, number, ranged, splitter_words, times_words
+from .words import (
+    SECOND_TEST,
+    enumerated,
+    metric_words,
+    number,
+    ranged,
+    splitter_words,
+    times_words,
+)
 
 #: What scores are compared with, by the alternative.
 _SIDES = {
@@ -102,6 +112,7 @@ def group_paragraphs(result, asked):
             [_subjects(result), *first_level_of(result)],
             [
                 *_group_test(result),
+                *_raised_variances(result),
                 *_group_draws(result, correction),
                 *_corrected(result, correction, alpha),
             ],
@@ -146,9 +157,17 @@ def first_level_of(result):
         sentences.append(f"Each subject's scores were those of {trials}{of}.")
     sentences += model_of(shared, shared.get("groups"))
     if shared.get("cv") and not shared["cv"].startswith("none:"):
-        words = splitter_words(shared["cv"], shared.get("n_folds"))
+        words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
     return sentences
+
+
+def _shared_folds(recorded, n_folds):
+    """Word the folds of all subjects, and how many there are if that tells more."""
+    words = splitter_words(recorded, n_folds)
+    if n_folds is None or f"{max(n_folds)}" in words:
+        return words
+    return f"{words} ({ranged(n_folds, 'fold')})"
 
 
 def _group_test(result):
@@ -168,6 +187,17 @@ def _group_test(result):
         higher, lower = "high scores", "low scores"
     side = _SIDES[result.alternative].format(higher=higher, lower=lower)
     return [words.format(metric=metric, what=what, side=side)]
+
+
+def _raised_variances(result):
+    """Say where subjects scored so much alike that t was given a larger variance."""
+    n = result.parameters.get("n_alike")
+    if not n or not result.axes:
+        return []
+    return [
+        f"Variances over subjects below a thousandth of the largest one, here at {n:,} "
+        f"{place_noun(result, n)}, were raised to that [@Ridgway2012]."
+    ]
 
 
 #: The same where there may be two tests.
@@ -200,6 +230,7 @@ def _group_draws(result, correction):
             "A second-level permutation took one map of every subject at random, the "
             f"observed one or one{of}.",
             _P.format(draws="second-level permutations", n=n, what="maps"),
+            *([f"{SECOND_TEST}."] if p.get("n_tests", 1) > 1 else []),
         ]
     sentences = [_P.format(draws=f"{result._draws}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
@@ -220,6 +251,7 @@ def _corrected(result, correction, alpha):
         result,
         correction,
         int(np.count_nonzero(result.counted)),
+        result.parameters.get("n_tests", 1),
         score=score,
         draw=draw,
         mass=mass,
@@ -269,10 +301,10 @@ def comparison_paragraphs(result, asked):
     correction, alpha = _chosen(result, asked)
     scores = np.asarray(result.scores)
     p = np.asarray(result.pvalues(correction))
-    noun = f"difference in {_metric(result)}, first minus second,"
+    noun = f"difference in {_metric(result)}, {' minus '.join(_two(result))},"
     return _joined(
         [
-            [*_compared(result), *_two_models(result.parameters)],
+            [*_compared(result), *_two_models(result)],
             [*_comparison_test(result), *_corrected(result, correction, alpha)],
             found(
                 result.places, scores, p, noun, correction, alpha, result.alternative
@@ -282,29 +314,47 @@ def comparison_paragraphs(result, asked):
     )
 
 
+def _has_names(result):
+    """Tell whether the two results were given names of their own."""
+    return tuple(result.labels) != DEFAULT_RESULTS
+
+
+def _two(result):
+    """Return what the two analyses are called."""
+    return [*map(name, result.labels)] if _has_names(result) else ["first", "second"]
+
+
+def _analyses(result):
+    """Return the same as parts of a sentence."""
+    words = "{} analysis" if not _has_names(result) else "analysis “{}”"
+    return [f"the {words.format(each)}" for each in _two(result)]
+
+
 def _compared(result):
     """Say what was compared, and where."""
     where = f" at {positions_of(result)}" if result.axes else ""
     trials = result.parameters.get("trials")
     of = f" ({trials})" if trials else ""
+    named = f", {' and '.join(_two(result))}," if _has_names(result) else ""
     return [
-        f"Two analyses of the same trials{of} were compared in "
+        f"Two analyses{named} of the same trials{of} were compared in "
         f"{_metric(result)}{where}."
     ]
 
 
-def _two_models(p):
+def _two_models(result):
     """Say what two analyses have in common, and in what they differ."""
+    p = result.parameters
     a, b = p.get("a") or {}, p.get("b") or {}
     of_a, of_b = (
         [*_of_channels(each), *model_of(each), *_folds(each)] for each in (a, b)
     )
     shared = [sentence for sentence in of_a if sentence in of_b]
     sentences = list(shared)
-    for which, of in (("first", of_a), ("second", of_b)):
+    for which, of in zip(_analyses(result), (of_a, of_b), strict=True):
         own = [sentence for sentence in of if sentence not in shared]
         if own:
-            sentences.append(f"In the {which} analysis: {' '.join(own)}")
+            sentences.append(f"In {which}: {' '.join(own)}")
     return sentences
 
 
@@ -332,9 +382,10 @@ def _comparison_test(result):
         permutations=counted(n, "permutation", ","),
         flips=counted(n_flips, "sign flip", ","),
     )
+    first, second = _analyses(result)
     sides = {
-        "higher": "higher scores in the first analysis",
-        "lower": "higher scores in the second analysis",
+        "higher": f"higher scores in {first}",
+        "lower": f"higher scores in {second}",
     }
     draws = "sign flips" if result.method == "sign-flip" else "permutations"
     if result.method == "both":
@@ -383,12 +434,14 @@ def _latency_of(result):
         return [
             f"Onset and peak of the mean time course of {metric} of {n} were located."
         ]
-    kind = "two groups of subjects"
+    kind, of = "two groups of subjects", ""
     if result.parameters.get("paired"):
         kind = "two conditions of the same subjects"
+    if tuple(result.labels) != DEFAULT_NAMES:
+        of = f", {' and '.join(map(name, result.labels))}"
     return [
         f"Onset and peak of the mean time courses of {metric} were located and "
-        f"compared between {kind} ({n} in all)."
+        f"compared between {kind}{of} ({n} in all)."
     ]
 
 
@@ -440,7 +493,10 @@ def _latencies(result):
         if np.isnan(time):
             sentences.append(f"There was no {which}.")
             continue
-        of = f"The difference in {which} was" if result.parts else f"The {which} was at"
+        of = f"The {which} was at"
+        if result.parts:
+            order = " minus ".join(map(name, result.labels))
+            of = f"The difference in {which}, {order}, was"
         words = f"{of} {number(time)} s"
         if np.isfinite(interval).all():
             low, high = map(number, interval)

@@ -33,6 +33,7 @@ from .model import folds_of, model_of, sample_noun
 from .words import (
     OF_ONE_CLASS,
     SCHEME_WORDS,
+    SECOND_TEST,
     enumerated,
     metric_words,
     number,
@@ -372,8 +373,15 @@ def _scaling(result):
         where = (
             "within every group of trials" if _has_runs(result) else "over all trials"
         )
-        noun = _plural(result.geometry.base.noun)
-        return [f"Values of {noun} were z-scored {where}, without regard to labels."]
+        noun, more = _plural(result.geometry.base.noun), ""
+        if p.get("n_images"):
+            more = (
+                f", by the means and standard deviations of all {p['n_images']} "
+                f"images, of which {len(p['selected'])} were decoded"
+            )
+        return [
+            f"Values of {noun} were z-scored {where}{more}, without regard to labels."
+        ]
     each = " at every frequency" if "freq" in result.axes.values() else ""
     others = p.get("train_on") or p.get("mode") == "other_trials"
     trials = "the trials trained with" if others else "all trials"
@@ -499,8 +507,4 @@ def _second_test(result):
     but = ""
     if result.parameters.get("mode") == "plain":
         but = ", but for equal training and test times, where the first test decides"
-    return [
-        "Scores were tested twice, with the labels permuted in training and testing "
-        "alike and in one of them alone, and the larger *p*-value counts "
-        f"[@Berger1982]{but}."
-    ]
+    return [f"{SECOND_TEST}{but}."]

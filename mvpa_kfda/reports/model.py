@@ -59,11 +59,10 @@ def _steps(p):
     sentences, of, tested = [], "the training trials of every fold", "its test trials"
     if str(p.get("cv", "")).startswith("none:"):
         of, tested = "the training trials", "the test trials"
-    if p.get("n_confounds"):
-        n = counted(p["n_confounds"], "confound regressor")
+    if np.any(p.get("n_confounds") or 0):
         sentences.append(
-            f"The effect of {n} was removed from the features by linear regression, "
-            f"with coefficients from {of} [@Snoek2019]."
+            f"The {_confounds(p)} removed from the features by linear regression, with "
+            f"coefficients from {of} [@Snoek2019]."
         )
     if p.get("preprocess"):
         steps = list(map(step_words, p["preprocess"]))
@@ -73,6 +72,20 @@ def _steps(p):
             f"{tested}."
         )
     return sentences
+
+
+def _confounds(p):
+    """Word the confounds: by name and how they were taken, where they had names."""
+    each = p.get("confounds")  # groups know how many, of each subject
+    if not isinstance(each, list) or None in [one["name"] for one in each]:
+        n = ranged(np.atleast_1d(p["n_confounds"]), "confound regressor")
+        return f"effect of {n} was"
+    kinds = {"a number": "linear"}
+    words = [
+        f"{one['name']} ({kinds.get(one['taken_as'], one['taken_as'])})" for one in each
+    ]
+    s, were = ("", "was") if len(words) == 1 else ("s", "were")
+    return f"effect{s} of {enumerated(words)} {were}"
 
 
 def sample_noun(result):

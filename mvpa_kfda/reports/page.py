@@ -16,9 +16,11 @@ from ..results.kinds import RESULTS
 from ..results.latency import Latency
 from ..utils.checks import check_path
 from ..utils.files import check_folder
+from ..utils.problems import who_was_told
 from .html import STYLE, paragraph, table_html
 from .sections import SECTIONS
 from .summary import heading, smallest_p, word_answer
+from .words import some_of
 
 if TYPE_CHECKING:
     import mne
@@ -83,12 +85,20 @@ def report(
     if fname is not None:
         check_page(check_path(fname, "fname"), overwrite)
     page = _new_page(title)
+    texts = who_was_told({name: result.warnings for name, result in named.items()})
+    shared = {text: names for text, names in texts.items() if len(names) > 1}
     if len(named) > 1:
         html = paragraph(f"{len(named)} results.") + table_html(_overview(named))
+        html += "".join(
+            paragraph(f"{some_of(names)}: {text}", "warning")
+            for text, names in shared.items()
+        )
         _add(page, html, "All results", "summary")
     for name, result in named.items():
         for section in SECTIONS:
             html = section.make(result)
+            for text in shared:
+                html = html.replace(paragraph(text, "warning"), "")
             if html:
                 own = None if len(named) == 1 else _identifier(name)
                 _add(page, html, section.title, section.tag, own)

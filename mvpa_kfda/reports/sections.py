@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from itertools import starmap
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..decoding.design import design_of
@@ -29,6 +29,7 @@ from ..viz.common import (
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.patterns import part_to_draw
 from .figures import plot_channel_patterns, plot_map_null
+from .findings import most_extreme
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
@@ -39,6 +40,7 @@ from .summary import (
     word_answer,
     word_question,
 )
+from .words import some_of
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,17 @@ def _summary(result):
 
 
 def _warnings(result):
-    """Return what the run warned of."""
-    return "".join(paragraph(text, "warning") for text in result.warnings)
+    """Return what the run warned of, and those of the subjects of a group."""
+    told = getattr(result, "subject_warnings", {})
+    own = "".join(paragraph(text, "warning") for text in result.warnings)
+    return own + "".join(starmap(_of_subjects, told.items()))
+
+
+def _of_subjects(text, names):
+    """Return what the runs of subjects warned of, once for all of them."""
+    differ = len(names) > 1 and any(letter.isdigit() for letter in text)
+    note = f" (The numbers are those of {names[0]}.)" if differ else ""
+    return paragraph(f"{some_of(names)}: {text}{note}", "warning")
 
 
 # ----------------------------------------------------------------------------- figures
@@ -241,7 +252,8 @@ def _peaks(result):
         return table_html(result.to_dataframe())
     if not has_scores(result):
         return ""
-    kind = "largest difference" if result._is_difference else "highest score"
+    noun = "difference" if result._is_difference else "score"
+    kind = most_extreme(result).format(noun=noun)
     html = paragraph(f"The {kind} of the map.") + table_html(_best_of_metrics(result))
     if not result._has_p:
         return html
@@ -302,7 +314,7 @@ def _subjects(result):
     """Return the scores of every subject where those of the group are highest."""
     if not getattr(result, "_has_subjects", False):
         return ""
-    best = int(np.nanargmax(np.abs(np.ravel(result.scores) - result.chance)))
+    best = result._best(result.metric)
     lists = {None: (result.subjects, result.subject_scores)}
     if result.other_scores is not None:
         first, second = names_of_two(result)

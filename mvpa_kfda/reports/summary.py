@@ -14,7 +14,15 @@ from ..results.group import ComparisonResult, GroupResult, TestedMap
 from ..results.latency import Latency
 from ..results.places import Places
 from ..utils.checks import counted
-from ..viz.common import CORRECTION_LABELS, metric_label, names_of_two, score_label
+from ..viz.common import (
+    CORRECTION_LABELS,
+    DEFAULT_NAMES,
+    metric_label,
+    names_of_results,
+    names_of_two,
+    score_label,
+)
+from .findings import most_extreme
 from .html import equal_p
 from .words import capital, enumerated
 
@@ -111,7 +119,7 @@ def _(result: GroupResult):
 @word_question.register
 def _(result: ComparisonResult):
     label, details = score_label(result).lower(), ", ".join(result._title())
-    a, b = result._compared
+    a, b = names_of_results(result)
     verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
     what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
     what = what or f"Does {label} differ between {a} and {b}"
@@ -122,9 +130,12 @@ def _(result: ComparisonResult):
 def _(result: Latency):
     label, n = metric_label(result.metric).lower(), result.n_subjects
     if result.parts:
+        names = [f"the {each}" for each in result.labels]
+        if tuple(result.labels) != DEFAULT_NAMES:
+            names = result.labels
         return (
-            f"By how much do onset and peak of mean {label} differ between the first "
-            f"and the second? ({counted(n, 'subject')}.)"
+            f"By how much do onset and peak of mean {label} differ between "
+            f"{' and '.join(names)}? ({counted(n, 'subject')}.)"
         )
     return f"When does mean {label} rise, and when does it peak? " + (
         f"({counted(n, 'subject')}.)"
@@ -182,7 +193,7 @@ def _found(result, metric, significant):
     if not result.axes:
         p = result._has_p and smallest_p(result, metric, "none")
         return f"{best}, {equal_p(p)}" if result._has_p and p is not None else best
-    most = "largest" if result._is_difference else "highest"
+    most = most_extreme(result).format(noun="").strip()
     return f"{most} with {best}, {_where_significant(result, metric, significant)}"
 
 

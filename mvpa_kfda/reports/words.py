@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..utils.checks import counted
+from ..utils.checks import counted, plural
 from .citations import name
 
 _CALL = re.compile(r"(?s)(\w+)\((.*)\)(?:\.repeated\(\d+\))?")
@@ -46,6 +46,13 @@ def enumerated(parts, last="and"):
     if len(parts) < 3:
         return f" {last} ".join(parts)
     return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
+
+
+def some_of(names, most=3):
+    """Return names, or the first of them and how many more there are."""
+    if len(names) <= most + 1:
+        return enumerated(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def capital(text):
@@ -219,7 +226,7 @@ def tuning_words(recorded, kernels, has_groups):
     if cv.isdigit():
         left_out = f"training trials left out in {counted(int(cv), 'random fold')}"
     elif cv != "None":
-        left_out = f"training trials left out in {splitter_words(cv, 2)}"
+        left_out = f"training trials left out in {splitter_words(cv)}"
     what, values, best = "The ridge penalty was", counted(n, "value"), "one"
     if kernels is not None and len(kernels) > 1:
         choice = enumerated(map(kernel_words, kernels), "or")
@@ -263,13 +270,22 @@ def step_words(recorded):
 # ---------------------------------------------------------------------------- of folds
 
 
+def _fold(numbers):
+    """Word "5-fold" of one number of folds, "3- to 5-fold" of several, or of none."""
+    if not len(numbers):
+        return "k-fold"
+    low, high = min(numbers), max(numbers)
+    return f"{low}-fold" if low == high else f"{low}- to {high}-fold"
+
+
 def _k_fold(kind="", more=""):
     kind, more = kind and f"{kind} ", more and f" {more}"
-    return lambda given, k: f"{kind}{k}-fold cross-validation{more}"
+    return lambda given, k: f"{kind}{_fold(k)} cross-validation{more}"
 
 
 def _splits(kind, of=""):
-    return lambda given, k: counted(k, f"{kind} split") + of
+    noun = f"{kind} split"
+    return lambda given, k: (ranged(k, noun) if len(k) else plural(noun)) + of
 
 
 def _repeated(kind=""):
@@ -277,14 +293,14 @@ def _repeated(kind=""):
 
     def words(given, k):
         r = int(given.get("n_repeats", 10))
-        folds = _k_fold(kind)(given, k // r)
+        folds = _k_fold(kind)(given, [each // r for each in k])
         return f"{folds}, repeated {times_words(r)} with other folds"
 
     return words
 
 
 _WHOLE = "that keeps groups together"
-#: Class of a splitter of scikit-learn -> words, of its arguments and number of folds.
+#: Class of a splitter of scikit-learn -> words, of its arguments and numbers of folds.
 SPLITTER_WORDS: dict[str, Callable] = {
     "KFold": _k_fold(),
     "StratifiedKFold": _k_fold("stratified"),
@@ -303,17 +319,21 @@ SPLITTER_WORDS: dict[str, Callable] = {
     "StratifiedShuffleSplit": _splits("stratified random"),
     "GroupShuffleSplit": _splits("random", " of groups"),
     "PredefinedSplit": lambda given, k: "cross-validation in predefined folds",
-    "TimeSeriesSplit": lambda given, k: f"{counted(k, 'successive split')} in time",
+    "TimeSeriesSplit": _splits("successive", " in time"),
     "the given cv iterable": lambda given, k: (
-        "a predefined split" if k == 1 else "cross-validation in predefined folds"
+        "a predefined split"
+        if set(k) == {1}
+        else "cross-validation in predefined folds"
     ),
 }
 
 
-def splitter_words(recorded, n_folds):
-    """Word a splitter as it is recorded."""
+def splitter_words(recorded, n_folds=None):
+    """Word a splitter as it is recorded, with a number of folds or one per subject."""
     kind, given = read_call(recorded)
-    n_folds = int(given.get("n_splits", n_folds)) if n_folds is None else n_folds
+    if n_folds is None:
+        n_folds = int(given["n_splits"]) if given.get("n_splits", "").isdigit() else []
+    n_folds = [n_folds] if isinstance(n_folds, int) else list(n_folds)
     if kind not in SPLITTER_WORDS:
         return f"cross-validation with the splitter {name(kind)}"
     words = SPLITTER_WORDS[kind](given, n_folds)
@@ -428,3 +448,19 @@ CORRECTION_WORDS = {
         "FDR-adjusted for clusters",
     ),
 }
+
+_IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
+#: What is to be added where several tests have to reject.
+COMMON_WORDS = {
+    "cluster": f"{_IN_ALL}mass was compared in each test.",
+    "cluster-size": f"{_IN_ALL}size was compared in each test.",
+    "cluster-fdr": f"{_IN_ALL}size was compared in each test.",
+    "tfce": " Values were enhanced by the extent over which all tests exceeded a "
+    "height, and were compared in each test.",
+}
+
+#: What is tested twice in time generalization.
+SECOND_TEST = (
+    "Scores were tested twice, with the labels permuted in training and testing alike "
+    "and in one of them alone, and the larger *p*-value counts [@Berger1982]"
+)

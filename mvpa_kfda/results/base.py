@@ -22,17 +22,14 @@ from ..inference.corrections import (
     CorrectionName,
     CorrectionNames,
     check_correction,
-    check_greater,
-    corrected_p_values,
+    cluster_scores,
     known_corrections,
-    null_where,
-    p_values_from_summary,
+    p_values_of_kept,
 )
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
     NullSummary,
-    least_extreme,
 )
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
@@ -275,11 +272,26 @@ class ScoreMap(Result):
         """Return the place, score and p-values where a map is highest."""
         corrections = [correction] if correction != "none" else []
         table = self._frame({metric: self.metrics[metric]}, corrections, metric)
-        scores = table[metric]
-        if scores.isna().all():
+        if table[metric].isna().all():
             raise ValueError("This result has no scores, so no peak.")
-        size = scores.abs() if self._is_difference else scores
-        return table.loc[[size.idxmax()]].to_dict("records")[0]
+        return table.iloc[[self._best(metric)]].to_dict("records")[0]
+
+    def _favour(self, metric, alternative="greater"):
+        """Return how far scores (positions...) go where they are tested for."""
+        scores, centre = np.asarray(self.metrics[metric], float), self.chances[metric]
+        side = self._side_of(metric) if alternative == "greater" else alternative
+        if side == "less":
+            return -scores
+        two_sided = side == "two-sided" and np.isfinite(centre)
+        return np.abs(scores - centre) if two_sided else scores
+
+    def _side_of(self, metric):
+        """Return the alternative that a map is tested for, where no other is asked."""
+        return "greater"
+
+    def _best(self, metric):
+        """Return the position, in C order, that speaks most for the alternative."""
+        return int(np.nanargmax(self._favour(metric)))
 
     def __repr__(self):
         """Describe the result in one line."""
@@ -291,20 +303,24 @@ class ScoreMap(Result):
     def _facts(self):
         """Return what a notebook's table shows: name -> words."""
         numbers = [name for name in self.scoring if self._is_scalar(name)]
-        best = "Largest" if self._is_difference else "Best"
-        facts = {f"{best} {x}": self._worded_peak(x) for x in numbers[:1]}
+        facts = {self._named_best(x): self._worded_peak(x) for x in numbers[:1]}
         if numbers and self._has_p and self._is_small:
             facts |= self._worded_smallest_p(numbers[0])
         facts["Positions"] = Places.of(self).describe()
         return facts | {"Computed from": ", ".join(self._title())}
 
+    def _named_best(self, metric):
+        """Name the score that speaks most for the alternative."""
+        side = self._side_of(metric)
+        best = {"less": "Lowest", "two-sided": "Most extreme"}.get(side, "Best")
+        return f"{'Largest' if self._is_difference else best} {metric}"
+
     def _worded_peak(self, metric):
-        """Word the highest score, or the largest difference, and where it is."""
+        """Word the score that speaks most for the alternative, and where it is."""
         scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
         if not np.isfinite(scores).any():
             return "none"
-        sizes = np.abs(scores) if self._is_difference else scores
-        best = int(np.nanargmax(sizes))
+        best = self._best(metric)
         words = f"{scores[best]:+.3f}" if self._is_difference else f"{scores[best]:.3f}"
         if np.isfinite(chance) and not self._is_difference:
             words += f" (chance {chance:.3f})"
@@ -567,8 +583,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self._scalar_metric(metric)
-        null = self.nulls.get(metric, ())
-        if len(null) == 0:
+        kept = self._kept_nulls(metric)
+        if not kept:
             summarised = self.parameters.get("null") in ("max", "stream")
             if self.parameters.get("n_permutations") and summarised:
                 raise ValueError(
@@ -587,10 +603,11 @@ class SubjectResult(ScoreMap, Generic[Scores]):
                 "permutations have the larger of two scores each. Take alternative="
                 "'greater', or the p-values of the whole map."
             )
-        p = corrected_p_values(
+        p = p_values_of_kept(
             np.asarray(self.metrics[metric]),
-            null,
+            kept,
             correction,
+            exempt=self._exempt(),
             adjacency=self._adjacency(),
             threshold=threshold,
             alternative=alternative,
@@ -668,8 +685,9 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         Notes
         -----
         Where two tests have to reject, as in time generalization, a cluster is where
-        clusters of both overlap. Each position counts with the standardised score that
-        is nearer to zero, and p is the larger one.
+        positions are above the threshold of both, and p is the larger one of its two,
+        see `GeneralizationResult.pvalues`. In ``mass``, each position counts with the
+        standardised score that is nearer to zero.
 
         References
         ----------
@@ -711,22 +729,19 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     def _cluster_scores(self, metric, **options):
         """Return what clusters are formed of, NaN if not kept, and at which height."""
-        counted = np.isfinite(self.metrics[metric])
-        first, *others = (
-            null_where(counted, self.metrics[metric], kept, **options)
-            for kept in self._kept_nulls(metric)
+        scores, kept = self.metrics[metric], self._kept_nulls(metric)
+        return cluster_scores(
+            np.isfinite(scores), scores, kept, self._exempt(), **options
         )
-        scores = _unless_lost(first)
-        for other in others:
-            exempt = np.ravel(self._exempt())
-            scores = least_extreme(scores, _unless_lost(other), exempt)
-        whole = np.full(counted.shape, np.nan)
-        whole[counted] = scores
-        return whole, first.height
 
     def _kept_nulls(self, metric):
         """Return what was kept of each null that a metric is tested against."""
-        return [self.nulls[metric]]
+        null = self.nulls.get(metric, ())
+        return [null] if len(null) else []
+
+    def _exempt(self):
+        """Return the positions of each null that are exempt from its test, or None."""
+        return (None,)
 
     def to_dataframe(
         self,
@@ -911,12 +926,6 @@ class SummariesMixin:
             return [self._summary(metric)]
         return super()._kept_nulls(metric)
 
-    def _p_from(self, summaries, metric, alternative, **options):
-        """Return the p-values of a null of which a summary was kept."""
-        check_greater(alternative)
-        summary = NullSummary.from_arrays(summaries[metric])
-        return p_values_from_summary(self.metrics[metric], summary, **options)
-
     def _check_null_kept(self, metric, what):
         """Refuse what needs the permutations' maps if they are gone."""
         if metric in self.null_summaries:
@@ -925,13 +934,6 @@ class SummariesMixin:
                 "score of each permuted map, and result.pvalues() works. For all maps "
                 "run the analysis again with null='full'."
             )
-
-
-def _unless_lost(null):
-    """Return what clusters are formed of (C,); NaN if that was not kept."""
-    if null.moments is None:
-        return np.full(null.observed.size, np.nan)
-    return null.scaled(null.observed[np.newaxis]).ravel()
 
 
 def _peak(scores):

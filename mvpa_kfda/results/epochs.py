@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.corrections import (
-    FALSE_DISCOVERY,
-    CorrectionName,
-    adjust,
-    check_correction,
-    corrected_p_values,
-)
+from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, NullSummary
 from ..utils.checks import counted
 from ..viz.confusion import plot_recall
@@ -316,8 +310,14 @@ class GeneralizationResult(
           classes of a strong signal by chance, and does so in all folds alike. Without
           this test such cells would count as generalization.
 
-        A correction for many cells holds for either hypothesis. With "cluster", a
-        marked area is where significant areas of both tests overlap.
+        A correction for many cells holds for either hypothesis. With "cluster" and
+        "cluster-size", clusters are areas in which both tests exceed the threshold, and
+        so have the scores the same sign. Each has the larger of its two p-values: its
+        mass in a test, the sum of the scores that are standardised by that test's
+        permutations, is compared with the largest mass that the same test has in each
+        permutation. These are the areas that are drawn, and the rows of `clusters`.
+        With "tfce", a cell's height is the lower one of both tests, and each compares
+        what this gives with the largest value of each of its permutations.
 
         With ``train_on`` no trial changes roles, and the tested labels stay in any
         case: there is one test, the second.
@@ -325,7 +325,9 @@ class GeneralizationResult(
         Where the epochs are tested on themselves, the two are one hypothesis on the
         diagonal, and the first test is the exact one; the p-values there are those of
         `decode_epochs`, as far as the correction does not depend on the rest of the
-        map. With other trials tested, the second test is valid for both.
+        map. There they count as above the second threshold, and are in no mass of the
+        second test, observed or permuted. With other trials tested, the second test is
+        valid for both.
 
         Parameters
         ----------
@@ -362,50 +364,25 @@ class GeneralizationResult(
         .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
-        metric = self._scalar_metric(metric)
-        correction = check_correction(correction)
-        # A false discovery rate is one of cells that pass both tests.
-        of_each = "none" if correction in FALSE_DISCOVERY else correction
-        options = {
-            "correction": of_each,
-            "threshold": threshold,
-            "alternative": alternative,
-        }
-        if metric in self.null_summaries:
-            p = self._p_from(self.null_summaries, metric, **options)
-        else:
-            p = super().pvalues(metric=metric, **options)
-        if metric in self.second_summaries:
-            second = self._p_from(self.second_summaries, metric, **options)
-        elif metric in self.second_nulls:
-            null = self.second_nulls[metric]
-            second = corrected_p_values(self.metrics[metric], null, **options)
-        else:
-            second = np.zeros(p.shape)
-        second[self._exempt()] = 0.0
-        p = np.maximum(p, second)
-        return adjust(p, correction) if correction != of_each else p
+        options = {"threshold": threshold, "alternative": alternative}
+        return super().pvalues(correction, metric=metric, **options)
 
     def _kept_nulls(self, metric):
         """Return what was kept of each null that a metric is tested against."""
+        first, second = super()._kept_nulls(metric), self.second_nulls.get(metric, ())
         if metric in self.second_summaries:
-            second = [NullSummary.from_arrays(self.second_summaries[metric])]
-        else:
-            second = [self.second_nulls[metric]] if metric in self.second_nulls else []
-        return super()._kept_nulls(metric) + second
+            summary = NullSummary.from_arrays(self.second_summaries[metric])
+            return [*first, summary]
+        return [*first, second] if len(second) else first
 
     def _exempt(self):
-        """Return where the second test does not count, bool, like the map."""
-        exempt = np.zeros(self.shape, dtype=bool)
-        exempt[self._diagonal()] = self.parameters.get("mode") == "plain"
-        return exempt
+        """Return the positions of each null that are exempt from its test, or None."""
+        mode = self.parameters.get("mode")
+        return None, exempt_cells(mode, self.train_times, self.test_times)
 
     def _diagonal(self):
         """Return the rows and columns of the cells with equal times."""
-        _, rows, columns = np.intersect1d(
-            self.train_times.round(6), self.test_times.round(6), return_indices=True
-        )
-        return rows, columns
+        return same_times(self.train_times, self.test_times)
 
     def diagonal(self) -> TimeResult:
         """Return the scores of training and testing at the same time.
@@ -472,6 +449,21 @@ class GeneralizationResult(
             others = counted(self.n_tested, "other")
             trials = f"trained on {trials}, tested on {others}"
         return [trials, *parts]
+
+
+def same_times(train_times, test_times):
+    """Return the rows and columns of the cells with equal times."""
+    rounded = train_times.round(6), test_times.round(6)
+    return np.intersect1d(*rounded, return_indices=True)[1:]
+
+
+def exempt_cells(mode, train_times, test_times):
+    """Return where the second test of a map does not count, or None."""
+    if mode != "plain":
+        return None
+    exempt = np.zeros((len(train_times), len(test_times)), dtype=bool)
+    exempt[same_times(train_times, test_times)] = True
+    return exempt
 
 
 def _shape_of(null):

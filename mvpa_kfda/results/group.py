@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from ..inference.corrections import (
 )
 from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
+from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
@@ -316,7 +318,10 @@ class TestedMap(ScoreMap):
         return cluster_table(maps)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
-        """Return the highest score, and where it is; of differences the largest.
+        """Return the score that speaks most for the alternative, and where it is.
+
+        That is the highest one for "greater", the lowest for "less", and for
+        "two-sided" the one furthest from chance, or the largest difference.
 
         Parameters
         ----------
@@ -448,18 +453,22 @@ class TestedMap(ScoreMap):
         """Return parts of a line: best score, positions, and what was tested how."""
         return [self._worded_best(), self.places.describe(), *self._description()]
 
-    def _worded_best(self):
-        """Word the highest score."""
-        scores = np.asarray(self.scores)
-        best = np.nanmax(scores) if np.isfinite(scores).any() else np.nan
-        peak = "peak " if self.axes else ""
-        return f"{self.metric} {peak}{best:.3f}"
+    def _side_of(self, metric):
+        """Return the alternative that a map is tested for."""
+        tested = metric in (self.metric, "statistic")
+        return self.alternative if tested else "greater"
 
-    def _worded_difference(self, what):
-        """Word the largest difference, of either sign."""
-        scores = np.ravel(self.scores)
-        best = scores[np.nanargmax(np.abs(scores))]
-        return f"{what} {'peak ' if self.axes else ''}{best:+.3f}"
+    def _worded_best(self):
+        """Word the score that speaks most for the alternative."""
+        return self._worded_extreme(self.metric, "")
+
+    def _worded_extreme(self, what, sign="+"):
+        """Word the score, or the difference, that speaks most for the alternative."""
+        scores, best = np.ravel(self.scores), np.nan
+        if np.isfinite(scores).any():
+            best = scores[self._best(self.metric)]
+        words = "lowest " if self.alternative == "less" else "peak "
+        return f"{what} {words if self.axes else ''}{best:{sign}.3f}"
 
 
 def _unpacked(places):
@@ -511,6 +520,9 @@ class GroupResult(TestedMap):
         Whether the second list is of the same subjects.
     labels : tuple of two str
         Names of the two groups or conditions, if there are two.
+    subject_warnings : dict of str -> list of str
+        What the runs of the subjects warned of: text -> names of those it was said of,
+        where the numbers in a text are those of the first of them.
     method : str
         "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -527,6 +539,10 @@ class GroupResult(TestedMap):
         The same under every second-level permutation; empty if none were needed.
     n_permutations : int
         Number of second-level permutations P.
+    parameters : dict
+        The arguments of the analysis; at how many positions subjects score so much
+        alike that t was computed with a larger variance ("n_alike"), how many tests had
+        to reject ("n_tests"), and how the subjects were analysed ("first_level").
 
     Examples
     --------
@@ -556,7 +572,8 @@ class GroupResult(TestedMap):
     other_subjects: NDArray | None = None
     other_scores: NDArray | None = None
     paired: bool = False
-    labels: tuple[str, str] = ("first", "second")
+    labels: tuple[str, str] = DEFAULT_NAMES
+    subject_warnings: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -800,7 +817,8 @@ class GroupResult(TestedMap):
         Returns
         -------
         table : pandas.DataFrame
-            As of :meth:`VolumeResult.peaks`: one row per peak of the scores.
+            As of :meth:`VolumeResult.peaks`: one row per peak of the scores; with
+            "less" of the lowest ones, with "two-sided" of those furthest from chance.
 
         Raises
         ------
@@ -817,20 +835,15 @@ class GroupResult(TestedMap):
         return peak_table(self, name, alpha, self.metric, min_distance, None)
 
     def _worded_best(self):
-        """Word the highest score, or the largest difference of either sign."""
+        """Word the score, or the difference, that speaks most for the alternative."""
         if self.other_scores is None:
             return super()._worded_best()
-        return self._worded_difference(f"{self.metric} difference")
+        return self._worded_extreme(f"{self.metric} difference")
 
     @property
     def _is_difference(self):
         """Whether the scores are differences."""
         return self.other_scores is not None
-
-    @property
-    def _compared(self):
-        """The names of what a difference is between."""
-        return self.labels
 
     @property
     def _statistic_label(self):
@@ -888,6 +901,8 @@ class ComparisonResult(TestedMap):
     scores_a, scores_b : float or array, shape (positions...)
         The scores that are compared. `scores` is their difference, a minus b; the
         coordinates of the map are attributes named as in the results, e.g. `times`.
+    labels : tuple of two str
+        Names of the two results, for figures and texts; ("a", "b") unless given.
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
@@ -908,8 +923,9 @@ class ComparisonResult(TestedMap):
     n_permutations : int
         Number of permutations or, if "sign-flip", of sign flips P.
     parameters : dict
-        The arguments of the comparison, the number of trials in words ("trials") and
-        of sign flips ("n_flips"), and the arguments of the analyses ("a" and "b").
+        The arguments of the comparison, the number of trials in words ("trials"), of
+        sign flips ("n_flips") and of tests that had to find the difference
+        ("n_tests"), and the arguments of the analyses ("a" and "b").
 
     Examples
     --------
@@ -931,13 +947,14 @@ class ComparisonResult(TestedMap):
 
     made_by: ClassVar[str] = "compare"
     _is_difference: ClassVar[bool] = True
-    _compared: ClassVar[tuple[str, str]] = ("a", "b")
 
     scores_a: NDArray
     scores_b: NDArray
+    labels: tuple[str, str] = DEFAULT_RESULTS
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
+        self._convert(lambda labels: tuple(map(str, labels)), "labels")
         super().__post_init__()
         for name in ("scores_a", "scores_b"):
             value = np.asarray(getattr(self, name), dtype=float)
@@ -1008,5 +1025,5 @@ class ComparisonResult(TestedMap):
         return parts
 
     def _worded_best(self):
-        """Word the largest difference, of either sign."""
-        return self._worded_difference(self.metric)
+        """Word the difference that speaks most for the alternative."""
+        return self._worded_extreme(self.metric)

@@ -430,7 +430,7 @@ def peak_table(result, correction, alpha, metric, min_distance, min_score):
     marked, p = find_marked(result, metric, correction, alpha, min_score)
     scores, space = result.metrics[metric], result.geometry
     peaks, clusters, sizes = find_peaks(
-        space, scores, marked, result.adjacency, min_distance
+        space, result._favour(metric), marked, result.adjacency, min_distance
     )
     table = space.columns() | {"score": scores}
     if result._has_p:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_latency
 from .base import Result
 from .kinds import figure_method, result_kind
@@ -43,6 +44,8 @@ class Latency(Result):
         Number of subjects, in both groups if they are different ones.
     parts : tuple of Latency
         For a difference: the latencies that it is between.
+    labels : tuple of two str
+        Names of the two lists that a difference is between, for figures and texts.
     window : tuple of float or None
         First and last time in seconds that were searched; None: all.
     parameters : dict
@@ -85,6 +88,7 @@ class Latency(Result):
     mean: NDArray
     n_subjects: int
     parts: tuple[Latency, ...] = ()
+    labels: tuple[str, str] = DEFAULT_NAMES
     window: tuple[float, float] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -93,6 +97,7 @@ class Latency(Result):
         """Make latencies of the parts, which a file holds as plain values."""
         parts = (Latency(**p) if isinstance(p, dict) else p for p in self.parts)
         object.__setattr__(self, "parts", tuple(parts))
+        self._convert(lambda labels: tuple(map(str, labels)), "labels")
 
     def _content(self):
         """Map the names of the fields to plain values."""

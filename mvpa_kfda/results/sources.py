@@ -235,11 +235,7 @@ class SourceTimeResult(
             If the metric or the correction is unknown, without permutations, or if
             the correction needs more of the null than was kept.
         """
-        metric = self._scalar_metric(metric)
         options = {"threshold": threshold, "alternative": alternative}
-        if metric in self.null_summaries:
-            options |= {"correction": correction, "adjacency": self._adjacency()}
-            return self._p_from(self.null_summaries, metric, **options)
         return super().pvalues(correction, metric=metric, **options)
 
     def to_stc(

@@ -104,6 +104,23 @@ _FILES = {
 }
 
 
+#: What to do with complex numbers.
+COMPLEX = (
+    "Of complex values z take power, np.abs(z) ** 2; amplitude, np.abs(z); phase, as "
+    "its cosine and sine, the real and imaginary parts of z / np.abs(z); or amplitude "
+    "and phase together, as the real and imaginary parts of z. Parts are features side "
+    "by side: np.concatenate([z.real, z.imag], axis=1)."
+)
+
+
+#: What to do with angles.
+SIN_AND_COS = (
+    "Use the sine and the cosine as two columns: np.column_stack([np.sin(angle), "
+    "np.cos(angle)]), of np.deg2rad(angle) for degrees, and of twice the angle where "
+    "half a turn makes no difference, as for orientations."
+)
+
+
 def described(value):
     """Word what was given: its type, of a list that of its first item too."""
     name = type(value).__name__

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .advice import advice, described, may_hold_numbers
+from .advice import COMPLEX, advice, described, may_hold_numbers
 
 #: What users may give as a seed, and as the precision to compute in.
 Seed = int | np.random.Generator | np.random.RandomState | None
@@ -158,12 +158,21 @@ def check_components(n_components, n_classes):
     return n_components
 
 
-def check_count(name, value, minimum=0):
+#: The largest count that arrays can be told; nobody means more.
+_MOST_COUNTED = np.iinfo(np.int64).max
+
+
+def check_count(name, value, minimum=0, most=_MOST_COUNTED):
     """Return `value` as an int of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
             f"least {minimum}.{_as_int(value, minimum)}"
+        )
+    if value > most:
+        raise ValueError(
+            f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
+            f"least {minimum} and at most {most:,}."
         )
     return int(value)
 
@@ -298,15 +307,19 @@ def check_dtype(dtype):
     return np.dtype(check_option("dtype", name, ("float64", "float32")))
 
 
-def check_numbers(X, name):
-    """Return an array of real numbers of any shape, not copied if it is one."""
+def check_numbers(X, name, of_complex=""):
+    """Return an array of real numbers of any shape, not copied if it is one.
+
+    `of_complex` says what to do with complex ones.
+    """
     if not may_hold_numbers(X):
         raise TypeError(
             f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
         )
     if hasattr(X, "toarray"):
         raise TypeError(f"{name} is a sparse matrix; give a dense one: X.toarray().")
-    if np.ma.is_masked(X):
+    rows = X if isinstance(X, list | tuple) else [X]
+    if any(np.ma.is_masked(each) for each in rows):
         raise ValueError(
             f"{name} is a masked array with masked values, which cannot be left out "
             "one by one. Drop these trials or features, or fill the values."
@@ -319,8 +332,7 @@ def check_numbers(X, name):
         ) from None
     if np.iscomplexobj(X):
         raise ValueError(
-            f"{name} holds complex data; the kernels need real numbers. Decode the "
-            "power or the phase instead, e.g. np.abs(X)."
+            f"{name} holds complex data; real numbers are needed.{of_complex}"
         )
     try:
         # Dates and records become numbers, too, but none that mean anything.
@@ -334,9 +346,68 @@ def check_numbers(X, name):
         ) from None
 
 
+#: What a column of angles may be called, as a word of its own.
+_ANGLE = re.compile(
+    r"(?i)(?<![a-z])(phase|angle|orientation|direction|azimuth|heading|deg|degrees?)"
+    r"(?![a-z])"
+)
+#: How close to both ends of a turn the extremes of angles come, in turns and, of a few,
+#: in mean distances between them; and which share of all is in every quarter of a turn.
+_AT_END, _GAPS, _MOST_AT_END, _IN_QUARTER = 1 / 40, 3, 1 / 12, 0.12
+#: The same where the name says that they are angles: which share is near each end.
+_NEAR_END, _SHARE_NEAR = 1 / 6, 0.03
+#: How many values are looked at, and are enough to tell.
+_LOOKED_AT, _ENOUGH_ANGLES = 10_000, 20
+
+
+def angle_unit(values, name=""):
+    """Return the unit of numbers that seem to be angles, by their range; else None.
+
+    They fill one turn up to both of its ends. Of whole numbers, and of degrees, the
+    name has to say so too.
+    """
+    values = np.asarray(values)
+    values = values[:: max(1, values.size // _LOOKED_AT // 100)].ravel()
+    # An odd step, which does not stay with some features.
+    values = values[:: max(1, len(values) // _LOOKED_AT) | 1]
+    named = bool(_ANGLE.search(name.replace("_", " ")))
+    if len(values) < _ENOUGH_ANGLES or not np.isfinite(values).all():
+        return None
+    turns = [("radians", 2 * np.pi)] if (values != np.rint(values)).any() else []
+    if named:
+        turns += [("degrees", 360.0), ("degrees", 180.0)]
+    for unit, turn in turns:
+        for start in (0.0, -turn / 2):
+            at = (values - start) / turn
+            if at.min() > -1e-3 and at.max() < 1 + 1e-3 and _fill_a_turn(at, named):
+                return unit
+    return None
+
+
+def _fill_a_turn(at, named):
+    """Tell whether values, in turns, are spread over a whole one."""
+    if named:
+        return min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END)) > _SHARE_NEAR
+    gap = min(max(_AT_END, _GAPS / len(at)), _MOST_AT_END)
+    quarters = np.bincount(np.clip(4 * at, 0, 3).astype(int), minlength=4) / len(at)
+    return max(at.min(), 1 - at.max()) < gap and quarters.min() >= _IN_QUARTER
+
+
+def warn_of_angles(values, name, instead):
+    """Warn of what seems to be angles; `instead` says how to take sine and cosine."""
+    unit = angle_unit(values)
+    if unit:
+        warn(
+            f"{name} looks like angles in {unit} and is taken as numbers, for which "
+            f"both ends of a turn are far apart. Use sine and cosine instead: {instead}"
+            ".",
+            UserWarning,
+        )
+
+
 def check_array(X, name="X", ndim=2):
     """Return a real, finite float64 array with `ndim` dimensions."""
-    X = check_numbers(X, name).astype(np.float64, copy=False)
+    X = check_numbers(X, name, f" {COMPLEX}").astype(np.float64, copy=False)
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
@@ -408,14 +479,33 @@ def _uniform(values, name):
     )
 
 
-def check_per_trial(values, n_trials, name):
-    """Return a 1-D array with one non-missing value per trial."""
-    # A list as objects: NaN among strings would become the string 'nan'.
-    if np.ma.is_masked(values):
+def native(values):
+    """Return an array in the order of bytes of this machine, which pandas needs."""
+    if values.dtype.isnative:
+        return values
+    return values.astype(values.dtype.newbyteorder("="))
+
+
+def refuse_masked(name, values, n_trials):
+    """Refuse masked trials, whose values would be those that the mask hides."""
+    if isinstance(values, list | tuple):  # of rows that may be masked
+        masked = [bool(np.ma.is_masked(value)) for value in values]
+    elif np.ma.is_masked(values):
+        mask = np.atleast_1d(np.ma.getmaskarray(values))
+        masked = mask.reshape(len(mask), -1).any(axis=1)
+    else:
+        return
+    if any(masked):
         raise ValueError(
-            f"{name} is masked for {np.ma.count_masked(values)} of {n_trials} trials; "
+            f"{name} is masked for {np.count_nonzero(masked)} of {n_trials} trials; "
             "drop these trials first."
         )
+
+
+def check_per_trial(values, n_trials, name):
+    """Return a 1-D array with one non-missing value per trial."""
+    refuse_masked(name, values, n_trials)
+    # A list as objects: NaN among strings would become the string 'nan'.
     values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if values.dtype.kind == "T":  # NumPy's strings of any length
         values = values.astype(object)
@@ -434,7 +524,7 @@ def check_per_trial(values, n_trials, name):
         values = _uniform(values, name)
     if values.dtype.kind == "S":
         values = _decoded(values, name)
-    return values
+    return native(values)
 
 
 def plain_labels(y, name="y"):
@@ -494,7 +584,7 @@ def draw_seed(random_state):
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, Integral):
-        return check_count("random_state", random_state)
+        return check_count("random_state", random_state, most=math.inf)
     raise TypeError(
         f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a whole "
         "number, or a NumPy Generator or RandomState."

@@ -4,9 +4,12 @@ A problem is worded where it is found, once. A decoding function warns of it;
 :func:`mvpa_kfda.check_design` lists it.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from .checks import warn
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,17 @@ class Problem:
     def warn(self, category=UserWarning):
         """Warn of it at the first caller outside this package."""
         warn(self.text, category)
+
+
+def who_was_told(texts, numbers=True):
+    """Return text -> names of those who were told so, of name -> texts.
+
+    Without `numbers`, the first text stands for those that differ in numbers only.
+    """
+    first, told = {}, {}
+    for name, each in texts.items():
+        for text in dict.fromkeys(each):
+            key = text if numbers else _NUMBER.sub("#", text)
+            names = told.setdefault(first.setdefault(key, text), [])
+            names += [name] if name not in names else []
+    return told

@@ -49,6 +49,9 @@ _BRAINS = (0.01, 0.12, 0.87, 0.76)
 #: Where the colorbar is in a figure of brains: left, bottom, width, height.
 _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 
+#: Where its label ends at the latest.
+_RIGHTMOST = 0.985
+
 
 def plot_volume(
     result,
@@ -217,6 +220,7 @@ def _finish_brains(figure, result, picture, outlined):
     colors = ScalarMappable(picture.norm, picture.cmap)
     cax = figure.add_axes(_COLORBAR)
     handles = add_colorbar(figure, colors, picture, cax=cax)
+    _fit_colorbar(figure, cax)
     if picture.marked is not None:
         style, label = {"ls": ""}, picture.label
         if picture.marked.any() and outlined:
@@ -229,6 +233,13 @@ def _finish_brains(figure, result, picture, outlined):
     width = int(TITLE_DENSITY * figure.get_figwidth())
     title = textwrap.fill(describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
+
+
+def _fit_colorbar(figure, cax):
+    """Move the colorbar to the left until its label is in the figure."""
+    right = cax.get_tightbbox().x1 / figure.bbox.width
+    left, *rest = _COLORBAR
+    cax.set_position((left - max(0.0, right - _RIGHTMOST), *rest))
 
 
 # --------------------------------------------------------------------------- in volumes
@@ -351,7 +362,7 @@ def flat_axis(volume):
 
 
 def _cuts(result, picture, views, flat_volume):
-    """Return where to cut: at the only slice, or through the highest scores."""
+    """Return where to cut: at the only slice, or through what is tested for most."""
     from nilearn.plotting import find_cut_slices
 
     if flat_volume is not None:
@@ -359,16 +370,15 @@ def _cuts(result, picture, views, flat_volume):
     if np.isnan(picture.values).all():  # no prevalence bound anywhere
         return None  # nilearn takes the middle of the background
     marked = np.zeros(result.shape, bool) if picture.marked is None else picture.marked
-    values = (
-        np.where(marked, picture.values, np.nan) if marked.any() else picture.values
-    )
+    favour = picture.favour
+    values = np.where(marked, favour, np.nan) if marked.any() else favour
     if picture.metric == BOUND:  # many places share the largest
         values = np.where(values == np.nanmax(values), result.scores, np.nan)
     if views in ("ortho", "tiled"):
         return tuple(float(x) for x in _place(result.geometry, np.nanargmax(values)))
     if views not in ("x", "y", "z"):
         return None  # nilearn spreads them
-    lowest = np.nanmin(result.scores if picture.metric == BOUND else picture.values)
+    lowest = np.nanmin(result.scores if picture.metric == BOUND else favour)
     above = np.nan_to_num(values - lowest)
     return find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
 

@@ -80,8 +80,9 @@ BOUND = "gamma_0"
 #: the global null hypothesis.
 NO_BOUND = "a prevalence of 0 is not rejected"
 
-#: The names of two lists of results that nobody gave others.
+#: The names of two lists of results, and of two results, that nobody gave others.
 DEFAULT_NAMES = ("first", "second")
+DEFAULT_RESULTS = ("a", "b")
 
 
 def metric_label(metric):
@@ -127,9 +128,9 @@ def label_of(result, metric):
         return result._statistic_label.format(**labels)
     if not result._is_difference:
         return metric_label(metric)
-    for ending in ("_a", "_b"):
+    for ending, name in zip(("_a", "_b"), result.labels, strict=True):
         if metric.endswith(ending) and metric != result.metric:
-            return f"{metric_label(metric[:-2])} of {ending[1:]}"
+            return f"{metric_label(metric[:-2])} of {name}"
     return difference_label(result)
 
 
@@ -140,8 +141,17 @@ def score_label(result):
 
 def difference_label(result):
     """Return the name of differences, which says of what."""
-    first, second = result._compared
+    first, second = result.labels
     return f"{score_label(result)}, {first} - {second}"
+
+
+#: Inches of a letter of a label of axes, about.
+_LETTER = 0.075
+
+
+def fit_label(label, inches):
+    """Return a label in lines that are no longer than so many inches."""
+    return textwrap.fill(label, max(16, int(inches / _LETTER)))
 
 
 def names_of_two(result):
@@ -150,6 +160,12 @@ def names_of_two(result):
         return tuple(result.labels)
     noun = "condition" if result.paired else "group"
     return tuple(f"{name} {noun}" for name in DEFAULT_NAMES)
+
+
+def names_of_results(result):
+    """Return what the two results of a comparison are called in legends."""
+    default = tuple(result.labels) == DEFAULT_RESULTS
+    return tuple(f"result {name}" if default else name for name in result.labels)
 
 
 def with_null(result, words):
@@ -509,8 +525,8 @@ def add_legend(ax, handles=None, columns=2):
     entries = {}
     for handle in sorted(handles, key=lambda handle: handle not in curves):
         entries.setdefault(handle.get_label(), []).append(handle)
-    room = min(0.9 * figure.get_figwidth(), 1.3 * _width(ax))
-    columns = columns if _width(ax) > TWO_COLUMNS else 1
+    room = min(0.9 * figure.get_figwidth(), 1.3 * width_of(ax))
+    columns = columns if width_of(ax) > TWO_COLUMNS else 1
     # Below the Axes, where it hides nothing, and below the axis label: the distance is
     # in units of the font size.
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
@@ -558,7 +574,7 @@ def set_title(ax, result, note="", name=None):
     # Lines are as long as the Axes is wide, and break at commas only.
     glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
     glued = glued if name is None else f"{name}: {glued}"
-    width = max(30, int(TITLE_DENSITY * _width(ax)))
+    width = max(30, int(TITLE_DENSITY * width_of(ax)))
     lines = textwrap.wrap(glued, width, break_on_hyphens=False)
     title = "\n".join([*lines, note]).replace("\xa0", " ").strip()
     before = ax.get_title(loc="left")
@@ -567,10 +583,16 @@ def set_title(ax, result, note="", name=None):
         ax.set_title(title, loc="left", fontsize="medium")
 
 
-def _width(ax):
+def width_of(ax):
     """Return the width of an Axes in inches."""
     figure = ax.figure
     return ax.get_position().width * figure.bbox.width / figure.dpi
+
+
+def height_of(ax):
+    """Return the height of an Axes in inches."""
+    figure = ax.figure
+    return ax.get_position().height * figure.bbox.height / figure.dpi
 
 
 def maybe_show(drawn, show):

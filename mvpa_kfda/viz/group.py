@@ -27,11 +27,12 @@ from .common import (
     check_color,
     check_request,
     choose_color,
-    difference_label,
     draw_bars,
     draw_chance,
     draw_histogram,
     finish,
+    fit_label,
+    height_of,
     label_of,
     marking,
     maybe_show,
@@ -40,12 +41,14 @@ from .common import (
     sample_edges,
     score_label,
     set_title,
+    width_of,
     with_null,
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
 from .sources import plot_sources
 from .time import (
     DIFFERENCE_COLOR,
+    OTHER_COLOR,
     draw_bound,
     draw_differences,
     draw_dots,
@@ -220,7 +223,7 @@ def _draw_time(ax, result, metric, marks, color, label):
         return
     if metric != result.metric or not result._has_subjects:
         draw_map_curve(ax, result, metric, color, label)
-        add_ylabel(ax, label_of(result, metric))
+        add_ylabel(ax, fit_label(label_of(result, metric), height_of(ax)))
     else:
         if result._is_difference:
             draw_two_groups(ax, result)
@@ -248,9 +251,15 @@ def _plot_pair(result, marks, show):
     else:
         draw_pair(upper, result)
         draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
-    lower.set_ylabel(difference_label(result).replace(", ", "\n"))  # half as high
+    lower.set_ylabel(_two_lines(result, height_of(lower)))
     draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
     return _finish_panels(figure, result, show)
+
+
+def _two_lines(result, inches):
+    """Return the name of a difference in two lines, or more if these are too long."""
+    lines = score_label(result), " - ".join(result.labels)
+    return "\n".join(fit_label(line, inches) for line in lines)
 
 
 def _two_panels(figsize, heights):
@@ -388,7 +397,8 @@ def plot_null_max(
     elif result.alternative == "two-sided":
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
-    ax.set(xlabel=f"{label}{over}", ylabel=draws.capitalize())
+    xlabel = fit_label(f"{label}{over}", width_of(ax))
+    ax.set(xlabel=xlabel, ylabel=draws.capitalize())
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return finish(ax, result, show)
 
@@ -428,11 +438,12 @@ OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
 def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes:
-    """Plot a mean over subjects, with the intervals of onset and peak as bands.
+    """Plot a mean over subjects, with the intervals of onset and peak.
 
-    Onset and peak are marked on the course. Times outside of the window that was
-    searched are gray. A difference shows both courses with the intervals of each
-    in its color; its own are in the title.
+    Onset and peak are marked on the course, and their intervals are bands. Times
+    outside of the window that was searched are gray. A difference shows both courses,
+    and below them the intervals of each as bars in its color; those of the difference
+    are in the title.
 
     Parameters
     ----------
@@ -447,18 +458,16 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
     -------
     ax : matplotlib Axes
     """
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
     courses = latency.parts or (latency,)
+    ax = axes_or_new(ax, figsize=(7.0, 4.6 if latency.parts else 4.2))
     if latency.parts:
-        for course, color, name in zip(
-            courses,
-            (SCORE_COLOR, SIGNIFICANT_COLOR),
-            ("first: ", "second: "),
-            strict=True,
-        ):
-            _draw_course(ax, course, color, dict.fromkeys(BANDS, color), name)
+        colors = SCORE_COLOR, OTHER_COLOR
+        for course, color, name in zip(courses, colors, latency.labels, strict=True):
+            _draw_course(ax, course, color, f"{name}, ")
+        _draw_bars(ax, courses, colors)
     else:
-        _draw_course(ax, latency, SCORE_COLOR, BANDS, "")
+        _draw_course(ax, latency, SCORE_COLOR)
+        _draw_bands(ax, latency)
     draw_chance(ax, latency.chance, latency.metric)
     edges = np.concatenate([sample_edges(course.times) for course in courses])
     ax.set_xlim(edges.min(), edges.max())
@@ -466,29 +475,69 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
     _draw_window(ax, courses[0])
     ax.set(xlabel="Time (s)", ylabel=metric_label(latency.metric))
-    what = "Difference: " if latency.parts else ""
-    ax.set_title(what + ", ".join(latency._worded()), fontsize="medium", loc="left")
+    title = [" minus ".join(latency.labels)] if latency.parts else []
+    title = "\n".join([*title, ", ".join(latency._worded())])
+    ax.set_title(title, fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     add_legend(ax)
     return maybe_show(ax, show)
 
 
-def _draw_course(ax, course, color, bands, name):
-    """Draw the course, its latencies, and bands over their intervals."""
+#: Latency -> its marker, and the edge of its band.
+_MARKERS = {"onset": ("o", "-"), "peak": ("D", "--")}
+
+
+def _latencies(course):
+    """Yield name, time, and both ends of the interval of the latencies there are."""
+    for which in _MARKERS:
+        time, ends = getattr(course, which), getattr(course, f"{which}_interval")
+        if not np.isnan(time):
+            yield which, time, ends
+
+
+def _draw_course(ax, course, color, name=""):
+    """Draw a course with its latencies on it."""
     label = f"{name}mean of {course.n_subjects} subjects"
     ax.plot(course.times, course.mean, color=color, lw=1.8, label=label, zorder=3)
-    level = f"{100 * course.confidence:g} % interval"
-    for which, marker, edge in (("onset", "o", "-"), ("peak", "D", "--")):
-        time, (low, high) = getattr(course, which), getattr(course, f"{which}_interval")
-        if np.isnan(time):
-            continue
+    for which, time, _ in _latencies(course):
         height = np.interp(time, course.times, course.mean)
-        shade = bands[which]
+        shade = color if name else BANDS[which]
         style = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
-        ax.plot([time], [height], marker, **style)
+        ax.plot([time], [height], _MARKERS[which][0], **style)
+
+
+def _draw_bands(ax, course):
+    """Draw the intervals of a course as bands."""
+    level = f"{100 * course.confidence:g} % interval"
+    for which, _, ends in _latencies(course):
         # The edges show an interval of any width, also of none.
-        band = {"fc": (shade, 0.2), "ec": shade, "ls": edge, "lw": 0.8}
-        ax.axvspan(low, high, label=f"{name}{which}, {level}", zorder=1.5, **band)
+        shade = BANDS[which]
+        band = {"fc": (shade, 0.2), "ec": shade, "ls": _MARKERS[which][1], "lw": 0.8}
+        ax.axvspan(*ends, label=f"{which}, {level}", zorder=1.5, **band)
+
+
+#: Shares of the height: from row to row of intervals, and between two latencies.
+_ROW, _GAP = 0.045, 0.03
+
+
+def _draw_bars(ax, courses, colors):
+    """Draw the intervals of two courses as bars, in rows below the courses."""
+    share = 2 * len(courses) * _ROW + 2 * _GAP
+    low, high = ax.get_ylim()
+    ax.set_ylim(low - share / (1 - share) * (high - low), high)
+    across = {"transform": ax.get_xaxis_transform(), "zorder": 3}
+    first = dict(zip(_MARKERS, (share - _GAP, share / 2 - _GAP / 2), strict=True))
+    label = f"{100 * courses[0].confidence:g} % interval of onset or peak"
+    for row, (course, color) in enumerate(zip(courses, colors, strict=True)):
+        for which, time, ends in _latencies(course):
+            height = first[which] - row * _ROW
+            style = {"color": color, "solid_capstyle": "butt", "lw": 6, "alpha": 0.4}
+            ax.plot(ends, [height] * 2, **style, **across)
+            ax.plot([time], [height], "|", color=color, ms=9, mew=1.8, **across)
+    ax.plot([], [], color="black", lw=6, alpha=0.3, label=label)
+    for which, height in first.items():
+        place = {"transform": ax.transAxes, "va": "center", "fontsize": "small"}
+        ax.text(0.01, height - _ROW / 2, which, **place)
 
 
 def _draw_window(ax, course):

@@ -26,6 +26,7 @@ from .common import (
     draw_chance,
     find_marked,
     finish,
+    fit_label,
     label_of,
     level_of,
     marking,
@@ -309,7 +310,7 @@ def plot_sensors(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
     )
-    samples = topomap_samples(result.times, times, picture.values)
+    samples = topomap_samples(result.times, times, picture.favour)
     info = sensor_info(result)
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
@@ -368,6 +369,7 @@ class Picture:
     label: str  # of what is marked
     norm: object
     cmap: object
+    favour: np.ndarray  # how far values go where they are tested for
 
     @property
     def extend(self):
@@ -401,8 +403,10 @@ def make_picture(
         marked, _ = find_marked(result, metric, correction, alpha, min_score)
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
-    norm, cmap = colors_for(values, chance, vlim, cmap)
-    return Picture(metric, name, chance, level, values, marked, label, norm, cmap)
+    colors = colors_for(values, chance, vlim, cmap)
+    favour = result._favour(metric, options.get("alternative", "greater"))
+    shown = metric, name, chance, level, values, marked, label, *colors, favour
+    return Picture(*shown)
 
 
 def colors_for(values, chance, vlim, cmap):
@@ -532,7 +536,8 @@ def draw_onset(draw_line, edges, label=True):
 
 def add_colorbar(figure, colors, picture, **where):
     """Add the scale of the colors, with chance on it; return what its legend shows."""
-    bar = figure.colorbar(colors, label=picture.name, extend=picture.extend, **where)
+    label = fit_label(picture.name, 0.9 * figure.get_figheight())
+    bar = figure.colorbar(colors, label=label, extend=picture.extend, **where)
     if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
         draw_chance(bar.ax, picture.chance, level=picture.level)
     return bar.ax.get_legend_handles_labels()[0]

@@ -133,7 +133,7 @@ def plot_sources(
         result, metric, correction, alpha, vlim, cmap, "vertex or time", **options
     )
     times = result.times
-    sample = _sample(times, time, picture.values)
+    sample = _sample(times, time, picture.favour)
     figure = new_figure((8.4, 6.4), "constrained")
     points = result.sources["points"]
     ratios = {"height_ratios": [3, 1.6], "width_ratios": _widths(points)}
@@ -172,7 +172,7 @@ def _draw_rows(ax, sources, times, picture):
     """Draw the map with one row per vertex, structure by structure, best ones first."""
     sizes = [len(vertices) for vertices in sources["vertices"]]
     structure = np.repeat(np.arange(len(sizes)), sizes)
-    highest = np.nan_to_num(picture.values, nan=-np.inf).max(axis=1)
+    highest = np.nan_to_num(picture.favour, nan=-np.inf).max(axis=1)
     keys, marked = [-highest, structure], picture.marked
     if marked is not None:  # rows that are marked alike have no lines between them
         keys[1:1] = ~marked.T[::-1]

@@ -39,6 +39,7 @@ from .common import (
     limits_of,
     marking,
     metric_label,
+    names_of_results,
     names_of_two,
     sample_edges,
     score_label,
@@ -284,9 +285,10 @@ def samples_of(result):
 
 def pair_of(result):
     """Return the scores, the color and the name of each of two compared results."""
+    first, second = names_of_results(result)
     return [
-        (result.scores_a, SCORE_COLOR, "result a"),
-        (result.scores_b, OTHER_COLOR, "result b"),
+        (result.scores_a, SCORE_COLOR, first),
+        (result.scores_b, OTHER_COLOR, second),
     ]
 
 

@@ -131,6 +131,9 @@ def decode_images() -> None:
         cv=LeaveOneGroupOut(),
     )
     print(regions.coordinates, regions.decoded.sum())
+    decode_regions("bold.nii.gz", y, groups=list(y), classes=["face", "house"])
+    kinds = {"animate": ["face", "cat"], "inanimate": "house"}
+    decode_regions("bold.nii.gz", ("labels.tsv", "label"), groups="run", classes=kinds)
     decode_regions("bold.nii.gz", y, labels_img="prob.nii.gz", threshold=25).plot()
     regions.to_xarray(corrections=["max", "fdr"]).to_netcdf("regions.nc")
 

@@ -40,6 +40,7 @@ cross_validate(X, y, n_permutations="1000")  # type: ignore
 decode_arrays(X, y, window_mode="median")  # type: ignore
 regress(X, y, approx=50)  # type: ignore
 searchlight("bold.nii.gz", y, null="all")  # type: ignore
+searchlight("bold.nii.gz", y, classes=3)  # type: ignore
 single_trial_betas("bold.nii.gz")  # type: ignore
 single_trial_betas("bold.nii.gz", "events.tsv", method="lsu")  # type: ignore
 result.plot(corrections="max")  # type: ignore

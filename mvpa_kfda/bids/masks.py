@@ -1,0 +1,122 @@
+"""The voxels to decode: those of a mask, or those in the brain in all runs; counted."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from nilearn.image import load_img
+from nilearn.masking import compute_multi_epi_mask, intersect_masks
+
+from ..data.volumes import grid_words, load_mask, same_grid
+from ..utils.checks import warn
+from .find import find_beside, stem_of_file
+
+#: From this share of voxels on that not all masks have there is a warning.
+_MANY = 0.1
+_BRAIN = [("desc", "brain")]
+_ENDINGS = ("mask.nii.gz", "mask.nii")
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The voxels to decode, and what became of others."""
+
+    image: object
+    about: dict = field(default_factory=dict)  #: for the JSON file
+    notes: tuple = ()  #: what to say beside the result
+
+
+def mask_of_runs(unit, images, given):
+    """Return the `Mask` of runs: the voxels given, else those in the brain in all runs.
+
+    Of images of single trials masks may have the names of their images, with _mask.
+    """
+    if given is not None:
+        image = load_img(given)
+        n = int(load_mask(image, images[0], "--mask")[0].sum())
+        return Mask(image, {"MaskVoxels": n, "MaskFrom": "--mask"})
+    paths = [_path_of(each, unit.kind) for each in unit.recordings]
+    if not any(paths):
+        return _computed(unit, images)
+    if missing := [
+        each.path.name
+        for each, path in zip(unit.recordings, paths, strict=True)
+        if path is None
+    ]:
+        warn(
+            f"There is no brain mask of {', '.join(missing)}. The voxels are those in "
+            "the masks of the other runs; give --mask to choose them."
+        )
+    masks = {}
+    for label, path in zip(unit.runs, paths, strict=True):
+        if path is not None:
+            masks[label] = load_img(path)
+            _check_grid(masks[label], path, images[0])
+    return _intersection(masks, missing)
+
+
+def _path_of(recording, kind):
+    """Return the mask of a run, None if there is none."""
+    if kind == "images":
+        stem = stem_of_file(recording.path)
+        own = [recording.path.with_name(f"{stem}_{ending}") for ending in _ENDINGS]
+        there = [path for path in own if path.is_file()]
+        if there:
+            return there[0]
+    return find_beside(recording, recording.root, _ENDINGS, _BRAIN)
+
+
+def _check_grid(mask, path, image):
+    """Refuse masks on another grid, by name."""
+    if not same_grid(mask, image):
+        raise ValueError(
+            f"{path.name} is on another grid than the images: {grid_words(mask)}, "
+            f"against {grid_words(image)}. Put a mask on their grid in its place, or "
+            "give one with --mask."
+        )
+
+
+def _computed(unit, images):
+    """Return the mask that nilearn computes of runs without any."""
+    name = unit.recordings[0].path.name
+    others = " and the other runs" if len(images) > 1 else ""
+    warn(
+        f"There is no brain mask of {name}{others}: nilearn computes one of the "
+        "images. Give --mask to choose the voxels."
+    )
+    if unit.kind == "images":  # of which a searchlight finds the background
+        return Mask(None, {"MaskFrom": "computed by nilearn"})
+    image = compute_multi_epi_mask(images)
+    n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
+
+
+def _intersection(masks, missing):
+    """Return the voxels that all masks have, and count those that only some have."""
+    inside = {label: np.asarray(m.dataobj) > 0 for label, m in masks.items()}
+    union = int(np.any([*inside.values()], axis=0).sum())
+    image = intersect_masks([*masks.values()], threshold=1, connected=False)
+    n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    if n == 0:
+        raise ValueError(
+            "No voxel is in the brain masks of all runs. Look at these masks; --mask "
+            "or --run choose others."
+        )
+    lost = union - n
+    sizes = {label: int(each.sum()) for label, each in inside.items()}
+    about = {"MaskVoxels": n, "MaskFrom": "brain masks of the runs"}
+    about |= {"MaskVoxelsOfRuns": sizes, "MaskVoxelsNotInAllRuns": lost}
+    if missing:
+        about["RunsWithoutMask"] = missing
+    if lost == 0:
+        return Mask(image, about)
+    share = lost / union
+    if share > _MANY:
+        smallest = min(sizes, key=sizes.get)
+        warn(
+            f"Only {n} of {union} voxels are in the brain masks of all runs; run "
+            f"{smallest} has the smallest, of {sizes[smallest]}. The others "
+            f"({share:.0%}) are left out. If that mask is wrong, leave the run out, or "
+            "give --mask."
+        )
+    words = f"{lost} of {union} voxels left out, not in the masks of all runs"
+    return Mask(image, about, (words,))

@@ -1,0 +1,454 @@
+"""The BIDS app on fMRI: names of files, scans, blocks, masks, kept images of trials."""
+
+import json
+import shutil
+
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+from bidsschematools.schema import load_schema
+from nilearn.image import load_img
+from nilearn.interfaces.fmriprep import load_confounds
+from numpy.testing import assert_allclose, assert_array_equal
+
+import bids_data
+from bids_data import SPACE
+from mvpa_kfda import decode_regions, load_result, single_trial_betas
+from mvpa_kfda.bids import app, find
+from mvpa_kfda.bids.bold import join_events
+from mvpa_kfda.cli import main
+
+STIMULI = "trial_type != 'button'"
+FEW = ["--permutations", "5", "--radius", "4"]
+KEEP = [*FEW, "--keep-betas"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pages():
+    """Leave the pages out, which take seconds each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "_write_page", lambda *_: ("done", ""))
+        yield
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Return a raw dataset and what fMRIPrep makes of it, with all confounds."""
+    root = tmp_path_factory.mktemp("source")
+    bids_data.write_fmri(root / "raw", root / "prep", ("01", "02"), 3)
+    bids_data.add_confounds(root / "prep")
+    return root
+
+
+@pytest.fixture
+def study(source, tmp_path):
+    """Return a copy that a test may change."""
+    shutil.copytree(source, tmp_path / "study")
+    return tmp_path / "study"
+
+
+def run(study, *arguments, level="participant"):
+    """Run the command on a study; return its exit status."""
+    given = ["bids", study / "raw", study / "out", level, "--derivatives"]
+    given += [study / "prep", *arguments]
+    if level == "participant":
+        given += ["--where", STIMULI] if "--where" not in arguments else []
+    return main([*map(str, given)])
+
+
+def result_of(study, name):
+    (path,) = (study / "out").rglob(f"*{name}*_decoding.h5")
+    return load_result(path)
+
+
+def record_of(study, name):
+    (path,) = (study / "out").rglob(f"*{name}*_decoding.json")
+    return json.loads(path.read_text())
+
+
+def by_hand(study, subject="01", strategy=("motion",), tuned=None, **options):
+    """Return single trials of a subject, estimated by the public function."""
+    folder = study / "prep" / f"sub-{subject}" / "func"
+    paths = sorted(map(str, folder.glob("*_desc-preproc_bold.nii.gz")))
+    confounds, scans = load_confounds(paths, strategy=strategy, **(tuned or {}))
+    events = sorted((study / "raw" / f"sub-{subject}" / "func").glob("*_events.tsv"))
+    given = {"slice_time_ref": 0.5, "conditions": ["cat", "dog"], "t_r": 2.0}
+    given |= {"mask_img": next(folder.glob("*run-1_*mask.nii.gz"))} | options
+    return single_trial_betas(
+        paths, events, confounds=confounds, sample_masks=scans, **given
+    )
+
+
+def assert_images_of(study, name, betas):
+    """Compare images of trials that were kept with those made by hand."""
+    (path,) = (study / "out").rglob(f"*{name}*_betaseries.nii.gz")
+    found, expected = (each.get_fdata() for each in (load_img(path), betas.imgs))
+    assert found.shape == expected.shape
+    assert np.abs(expected).mean() > 0.1
+    assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+# ----------------------------------------------------------------------- names of files
+
+
+def test_indices_are_those_of_the_schema():
+    entities = load_schema().objects.entities.values()
+    assert set(find.INDICES) == {e.name for e in entities if e.format == "index"}
+    assert find.same_value("run", "1", "01")
+    assert not find.same_value("sub", "1", "01")
+    assert not find.same_value("run", None, "1")
+
+
+def test_runs_are_numbers_and_named_as_in_the_raw_dataset(study, source, capsys):
+    for path in [*(study / "raw").glob("sub-*/func/*_run-*")]:
+        path.rename(path.with_name(path.name.replace("_run-", "_run-0")))
+    given = ["--participant-label", "01", *FEW]
+    assert run(study, *given, "--keep-betas") == 0
+    result = result_of(study, "sub-01")
+    assert set(result.groups) == {"01", "02", "03"}
+    assert_images_of(study, "sub-01", by_hand(source))
+    assert set(record_of(study, "sub-01")["Trials"]["TrialsPerRun"]) == {*result.groups}
+    assert run(study, *given, "--run", "2", "03", "--desc", "two") == 0
+    assert set(result_of(study, "desc-two").groups) == {"02", "03"}
+    capsys.readouterr()
+    assert run(study, *given, "--run", "9") == 2
+    assert "Those of" in (said := capsys.readouterr().err)
+    assert "'01', '02', '03'" in said
+
+
+def test_uncompressed_images_are_found(study, source):
+    for path in [*(study / "prep" / "sub-01").rglob("*.nii.gz")]:
+        load_img(path).to_filename(path.with_name(path.name.removesuffix(".gz")))
+        path.unlink()
+    assert run(study, "--participant-label", "01", *KEEP) == 0
+    assert_images_of(study, "sub-01", by_hand(source))
+    assert record_of(study, "sub-01")["Trials"]["MaskVoxels"] == 150
+
+
+# ------------------------------------------------------------------- confounds of scans
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy", "tuned", "columns"),
+    [
+        ("compcor", ("compcor", "high_pass"), {}, 4),
+        ("motion high_pass", ("motion", "high_pass"), {}, 25),
+        ("compcor --n-compcor 1", ("compcor", "high_pass"), {"n_compcor": 1}, 2),
+    ],
+)
+def test_drifts_are_modelled_once(study, given, strategy, tuned, columns):
+    options = ["--participant-label", "01", "--confounds", *given.split(" ")]
+    assert run(study, *options, *KEEP) == 0
+    betas = by_hand(study, strategy=strategy, tuned=tuned, drift_model=None)
+    assert_images_of(study, "sub-01", betas)
+    trials = record_of(study, "sub-01")["Trials"]
+    assert len(trials["Confounds"]) == columns
+    assert trials["HighPass"] == "by the cosines among the confounds"
+
+
+@pytest.mark.parametrize(
+    ("given", "tuned", "left_out"),
+    [
+        ([], {}, 0),
+        (["--fd-threshold", "0.3"], {"fd_threshold": 0.3}, 9),
+        (["--std-dvars-threshold", "1.2"], {"std_dvars_threshold": 1.2}, 6),
+    ],
+    ids=["defaults", "motion", "signal"],
+)
+def test_thresholds_of_scrubbing(study, capsys, given, tuned, left_out):
+    options = ["--participant-label", "01", "--confounds", "motion", "scrub", *given]
+    assert run(study, *options, *KEEP) == 0
+    betas = by_hand(study, strategy=("motion", "scrub"), tuned=tuned)
+    assert_images_of(study, "sub-01", betas)
+    kept = record_of(study, "sub-01")["Trials"]["ScansLeftOut"]
+    assert sum(kept.values()) >= left_out
+    assert bool(sum(kept.values())) == bool(left_out)
+    words = f"{sum(kept.values())} scans left out"
+    assert (words in capsys.readouterr().out) == bool(left_out)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--confounds", "compcor", "--high-pass", "0.01"], "would model them twice"),
+        (["--fd-threshold", "0.3"], "--fd-threshold 0.3 is for --confounds scrub"),
+        (["--n-compcor", "0", "--confounds", "compcor"], "Invalid value for --n-compc"),
+        (["--delay", "4"], "--delay is for --estimate blocks, and not for lss"),
+        (["--block-gap", "4"], "--block-gap is for --estimate blocks, and not for lss"),
+        (["--estimate", "images", "--confounds", "motion"], "no images of single tri"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_options_that_do_not_go_together_are_said_once(study, capsys, given, message):
+    assert run(study, *given, *FEW) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not (study / "out").exists()
+
+
+# ---------------------------------------------------------------------- times of slices
+
+
+def test_slice_times_are_told_where_no_file_tells_them(study, capsys):
+    for path in (study / "prep").rglob("*_bold.json"):
+        path.write_text(json.dumps({"RepetitionTime": 2.0}))
+    assert run(study, *KEEP) == 0
+    said = capsys.readouterr().err
+    assert said.count("warning: 2 of 2 subjects: --slice-time-ref is not given") == 1
+    assert_images_of(study, "sub-01", by_hand(study, slice_time_ref=0.0))
+    trials = record_of(study, "sub-01")["Trials"]
+    assert (trials["SliceTimeRef"], trials["SliceTimeRefFrom"]) == (0.0, "default")
+    assert run(study, *KEEP, "--slice-time-ref", "0.5", "--desc", "half") == 0
+    assert "slice-time-ref" not in capsys.readouterr().err
+    assert_images_of(study, "sub-01_task-objects*desc-half", by_hand(study))
+
+
+def test_runs_that_tell_other_times_are_named(study, capsys):
+    path = next((study / "prep" / "sub-01").rglob("*run-2*_bold.json"))
+    path.write_text(json.dumps({"RepetitionTime": "2 s"}))
+    assert run(study, *FEW) == 1
+    assert f"{path}: RepetitionTime is '2 s', but must be" in capsys.readouterr().err
+    path.write_text(json.dumps({"RepetitionTime": 2.0, "StartTime": 0.0}))
+    assert run(study, *FEW) == 1
+    assert "StartTime is 0 s, 1 s. Give --slice-time-ref" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------- blocks
+
+
+def cut_events(study):
+    """Cut the blocks of all runs into stimuli of half a second."""
+    for path in (study / "raw").rglob("*_events.tsv"):
+        table = pd.read_csv(path, sep="\t")
+        parts = [
+            row.to_frame().T.assign(onset=row["onset"] + shift, duration=0.5)
+            for _, row in table.iterrows()
+            for shift in (
+                (0.0, 1.2, 2.4, 3.5) if row["trial_type"] != "button" else [0]
+            )
+        ]
+        pd.concat(parts).to_csv(path, sep="\t", index=False, na_rep="n/a")
+
+
+def test_short_stimuli_are_joined_to_blocks(study, source, capsys):
+    shutil.copytree(study, study / "whole")
+    cut_events(study)
+    given = ["--estimate", "blocks", "--participant-label", "01", *KEEP]
+    assert run(study, *given) == 2
+    said = capsys.readouterr().err
+    assert "0.5 s long, holds no scan, 5 s later" in said
+    assert "pauses of 0.7 s: --block-gap 1 joins them" in said
+    assert run(study, *given, "--block-gap", "1") == 0
+    assert "; 24 blocks of 96 events; " in capsys.readouterr().out
+    assert run(study / "whole", *given) == 0
+    result, expected = (result_of(s, "sub-01") for s in (study, study / "whole"))
+    assert len(result.y) == 24
+    assert_array_equal(result.scores, expected.scores)
+    series = [
+        next(s.glob("out/**/*_betaseries.nii.gz")) for s in (study, study / "whole")
+    ]
+    images = [load_img(path).get_fdata() for path in series]
+    assert_allclose(images[0], images[1], rtol=0, atol=1e-12)
+
+
+def test_events_are_joined_by_label_and_pause():
+    table = pd.DataFrame(
+        {
+            "onset": [7.0, 0.0, 2.0, 4.0, 20.0, 22.0],
+            "duration": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            "trial_type": ["cat 4", "cat 1", "cat 2", "dog", "dog", "dog"],
+            "rt": [0.5, 0.5, 0.5, 1.0, np.nan, 2.0],
+            "decoded_label": ["cat", "cat", "cat", "dog", "dog", "dog"],
+        }
+    )
+    blocks = join_events(table, 1.0)
+    assert blocks["onset"].tolist() == [0, 4, 7, 20]
+    assert blocks["duration"].tolist() == [3, 1, 1, 3]
+    assert blocks["n_events"].tolist() == [2, 1, 1, 2]
+    assert blocks["decoded_label"].tolist() == ["cat", "dog", "cat", "dog"]
+    assert blocks["trial_type"].isna().tolist() == [True, False, False, False]
+    assert blocks["rt"].isna().tolist() == [False, False, False, True]
+    assert len(join_events(table, 0.9)) == 6
+    assert join_events(table, None)["onset"].tolist() == [0, 2, 4, 7, 20, 22]
+
+
+@pytest.mark.parametrize(
+    ("order", "advice"),
+    [
+        ("c" * 4 + "d" * 4, "--estimate blocks, with --block-gap"),
+        ("ccdcdddc", "compare with that from the position alone"),
+    ],
+    ids=["stretches of one class", "one order in all runs"],
+)
+def test_advice_names_what_this_command_has(study, capsys, order, advice):
+    for path in [*study.rglob("*_run-*")]:  # as many again
+        number = int(path.name.partition("_run-")[2][0])
+        name = path.name.replace(f"_run-{number}", f"_run-{number + 3}")
+        shutil.copy(path, path.with_name(name))
+    for path in sorted((study / "raw").rglob("*_events.tsv")):
+        table = pd.read_csv(path, sep="\t")
+        table.loc[:7, "trial_type"] = [{"c": "cat", "d": "dog"}[x] for x in order]
+        table.to_csv(path, sep="\t", index=False, na_rep="n/a")
+    assert run(study, *FEW) == 0
+    said = capsys.readouterr().err
+    assert "2 of 2 subjects: The " in said
+    assert advice in said
+    assert "stimulus" not in said
+    assert "--average-blocks" not in said
+
+
+@pytest.mark.parametrize("estimate", ["lss", "blocks"])
+def test_the_file_of_a_run_repeats_it(study, capsys, estimate):
+    given = ["--estimate", estimate, "--participant-label", "01", *FEW]
+    assert run(study, *given) == 0
+    config = study / "out" / "participant_desc-searchlight_config.toml"
+    assert ("delay = 5.0" in config.read_text()) == (estimate == "blocks")
+    capsys.readouterr()
+    repeated = ["--config", config, "--derivatives", study / "prep"]
+    command = ["bids", study / "raw", study / "out", "participant", *repeated]
+    assert main([*map(str, command)]) == 0
+    assert "sub-01 task-objects: there already\n" in capsys.readouterr().out
+
+
+# -------------------------------------------------------------------------------- masks
+
+
+def test_voxels_that_not_all_runs_have_are_counted(study, capsys):
+    folder = study / "prep" / "sub-02" / "func"
+    path = folder / f"sub-02_task-objects_run-2_space-{SPACE}_desc-brain_mask.nii.gz"
+    mask = load_img(path).get_fdata().astype(np.uint8)
+    mask[1, 0, 0] = 0
+    nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
+    assert run(study, *FEW) == 0
+    told = capsys.readouterr()
+    line = next(text for text in told.out.splitlines() if text.startswith("sub-02"))
+    assert "; 1 of 150 voxels left out, not in the masks of all runs; " in line
+    assert told.err == ""
+    trials = record_of(study, "sub-02")["Trials"]
+    assert trials["MaskVoxels"] == result_of(study, "sub-02").scores.size == 149
+    assert trials["MaskVoxelsOfRuns"] == {"1": 150, "2": 149, "3": 150}
+    assert trials["MaskVoxelsNotInAllRuns"] == 1
+    mask[2] = 0
+    nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
+    assert run(study, *FEW) == 0
+    said = capsys.readouterr().err
+    assert (
+        "Only 119 of 150 voxels are in the brain masks of all runs; run 2 has" in said
+    )
+    mask[:] = 0
+    nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
+    assert run(study, *FEW) == 1
+    assert "No voxel is in the brain masks of all runs" in capsys.readouterr().err
+    nibabel.Nifti1Image(mask[:4], bids_data.AFFINE).to_filename(path)
+    assert run(study, *FEW) == 1
+    assert f"{path.name} is on another grid than the images" in capsys.readouterr().err
+
+
+def test_a_mask_that_is_missing_is_said(study, capsys):
+    masks = sorted((study / "prep" / "sub-01").rglob("*mask.nii.gz"))
+    masks[1].unlink()
+    assert run(study, *FEW) == 0
+    said = capsys.readouterr().err
+    assert (
+        "sub-01 task-objects: There is no brain mask of sub-01_task-objects_run-2_"
+        in (said)
+    )
+    assert "of the other runs" in said
+    result, trials = result_of(study, "sub-01"), record_of(study, "sub-01")["Trials"]
+    assert any("There is no brain mask" in text for text in result.warnings)
+    assert [name[:24] for name in trials["RunsWithoutMask"]] == [
+        "sub-01_task-objects_run-"
+    ]
+    for path in (masks[0], masks[2]):
+        path.unlink()
+    given = ["--participant-label", "01", *FEW, "--desc", "none"]
+    run(study, *given)
+    assert "nilearn computes one of the images" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------- regions, kept images
+
+
+def test_without_an_atlas_the_whole_mask_is_one_region(study, capsys):
+    given = ["--analysis", "regions", "--permutations", "5"]
+    assert run(study, *given) == 0
+    betas = by_hand(study)
+    expected = decode_regions(
+        betas.imgs,
+        (betas.table, "trial_type"),
+        groups="run",
+        mask_img=betas.mask_img,
+        n_permutations=5,
+        random_state=0,
+    )
+    result = result_of(study, "sub-01")
+    assert_array_equal(result.scores, expected.scores)
+    assert_array_equal(result.null, expected.null)
+    assert run(study, "--correction", "none", "--method", "t", level="group") == 0
+
+
+@pytest.mark.parametrize("estimate", ["lss", "blocks"])
+def test_kept_images_of_trials_are_read_again(study, capsys, monkeypatch, estimate):
+    given = ["--participant-label", "01", "--estimate", estimate]
+    given += ["--where", "rt > 0 and trial_type != 'button'"]
+    assert run(study, *given, *FEW, "--keep-betas", "--desc", "first") == 0
+    expected = ["--analysis", "regions", "--permutations", "5"]
+    expected += ["--train-on", "onset < 50"]
+    (folder,) = (study / "out").rglob("func")
+    kept = sorted(folder.glob("*_betaseries*"))
+    assert [p.name.partition("betaseries")[2] for p in kept] == [
+        *(".json", ".nii.gz", ".tsv", "_mask.nii.gz")
+    ]
+    hidden = [(path, path.rename(path.with_name(f"x{path.name}"))) for path in kept]
+    assert run(study, *given, *expected, "--desc", "anew") == 0
+    for path, other in hidden:
+        other.rename(path)
+    capsys.readouterr()
+
+    def fail(*_):
+        raise AssertionError("made anew")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(app, "read_trials", fail)
+        assert run(study, *given, *expected, "--desc", "again") == 0
+    stem = f"sub-01_task-objects_space-{SPACE}_desc-first_betaseries"
+    assert f"; trials from {stem}.nii.gz; " in capsys.readouterr().out
+    assert result_of(study, "desc-again") == result_of(study, "desc-anew")
+    assert record_of(study, "desc-again")["Trials"]["TrialsFrom"] == f"{stem}.nii.gz"
+    # What was changed by others is made anew, and so is what is of other options.
+    (folder / f"{stem}.tsv").write_text((folder / f"{stem}.tsv").read_text() + "\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(app, "read_trials", fail)
+        assert run(study, *given, *expected, "--desc", "changed") == 2
+        assert "made anew" in capsys.readouterr().err
+
+
+def test_images_are_kept_of_a_result_that_is_there(study, capsys):
+    given = ["--participant-label", "01", *FEW]
+    assert run(study, *given) == 0
+    before = result_of(study, "sub-01")
+    capsys.readouterr()
+    assert run(study, *given, "--keep-betas") == 0
+    assert "there already, images of trials kept" in capsys.readouterr().out
+    assert len(list((study / "out").rglob("*_betaseries.nii.gz"))) == 1
+    assert run(study, *given, "--keep-betas") == 0
+    assert "objects: there already\n" in capsys.readouterr().out
+    # They are a dataset of single trials, which any analysis takes.
+    options = ["bids", study / "out", study / "next", "participant", "--estimate"]
+    assert main([*map(str, options), "images", *FEW]) == 0
+    (path,) = (study / "next").rglob("*_decoding.h5")
+    assert_array_equal(load_result(path).scores, before.scores)
+
+
+def test_several_results_of_one_analysis_stay_side_by_side(study, capsys):
+    given = ["--participant-label", "01", "--permutations", "5"]
+    assert run(study, *given, "--radius", "4", "--desc", "small") == 0
+    assert run(study, *given, "--radius", "9", "--desc", "large") == 0
+    small, large = (result_of(study, f"desc-{name}") for name in ("small", "large"))
+    assert small.n_features.max() < large.n_features.max()
+    page = (study / "out" / "index.html").read_text()
+    assert "<th>Subject</th><th>large</th><th>small</th>" in page
+    capsys.readouterr()
+    assert run(study, *given, "--radius", "6", "--desc", "small") == 0
+    assert "another --desc would have kept both" in capsys.readouterr().out
