@@ -430,12 +430,17 @@ def _in_stacks(plans, task):
         yield from plans
         return
     stack, n_bytes = [], 0
-    for plan in plans:
-        if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+    try:
+        for plan in plans:
+            if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+                yield Stack(tuple(stack))
+                stack, n_bytes = [], 0
+            stack.append(plan)
+            n_bytes += plan.n_bytes
+    except ValueError:
+        if stack:  # before it comes what is in order, so that its place is known
             yield Stack(tuple(stack))
-            stack, n_bytes = [], 0
-        stack.append(plan)
-        n_bytes += plan.n_bytes
+        raise
     yield Stack(tuple(stack))
 
 
