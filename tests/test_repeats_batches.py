@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import RBF, cross_validate, decode_arrays, generalize_arrays
-from mvpa_kfda.decoding import repeats
+from mvpa_kfda.decoding import grouped, repeats
 
 OPTIONS = {
     "cv": 3,
@@ -16,11 +16,12 @@ OPTIONS = {
 }
 
 
-def problem(n_times=6):
-    """Return trials (36, 20, times) of two classes, and their labels."""
+def problem(n_times=6, n_features=20):
+    """Return trials (36, features, times) of two classes, and their labels."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.repeat([0, 1], [16, 20]))
-    return rng.standard_normal((36, 20, n_times)) + 0.2 * y[:, None, None], y
+    noise = rng.standard_normal((36, n_features, n_times))
+    return noise + 0.2 * y[:, None, None], y
 
 
 CASES = {
@@ -49,6 +50,44 @@ def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
     assert len(np.unique(found.null)) > 2
     assert_array_equal(found.scores, expected.scores)
     assert_array_equal(found.null, expected.null)
+
+
+@pytest.mark.parametrize(
+    ("n_features", "options", "n_grams"),
+    [
+        (60, {}, 12),
+        (60, {"reg": "ledoit_wolf"}, 12),
+        (60, {"reg": "ledoit_wolf", "average_test": False}, 12),
+        (20, {"reg": "ledoit_wolf"}, 0),
+        (20, {"kernel": RBF(0.1)}, 12),
+        (20, {"average": None}, 0),
+        (60, {"average": None, "reg": "ledoit_wolf"}, 0),
+    ],
+)
+def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatch):
+    """Those of a block of positions, against a model of its own for every repeat."""
+    X, y = problem(n_features=n_features)
+    options = OPTIONS | {"scoring": ["accuracy", "roc_auc"]} | options
+    made = []
+
+    def counted(name, function):
+        return lambda *args: made.append(name) or function(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grouped, "_gram", counted("gram", grouped._gram))
+        of_block = counted("block", grouped.BlockHats.of)
+        patch.setattr(grouped.BlockHats, "of", of_block)
+        together = decode_arrays(X + 5, y, verbose=False, **options)
+    assert [made.count(each) for each in ("gram", "block")] == [n_grams, 2]
+    alone = staticmethod(lambda positions, *_: positions)
+    monkeypatch.setattr(grouped.GramPositions, "of", alone)
+    monkeypatch.setattr(grouped.BlockHats, "of", staticmethod(lambda *_: None))
+    apart = decode_arrays(X + 5, y, verbose=False, **options)
+    assert_allclose(together.lambdas, apart.lambdas, rtol=1e-10, atol=0)
+    for name, null in apart.nulls.items():
+        assert len(np.unique(null)) > 5
+        assert_allclose(together.metrics[name], apart.metrics[name], rtol=1e-12, atol=0)
+        assert_allclose(together.nulls[name], null, rtol=1e-12, atol=0)
 
 
 def test_few_matrices_are_held_at_once(monkeypatch):
