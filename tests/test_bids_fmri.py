@@ -385,7 +385,8 @@ def test_without_an_atlas_the_whole_mask_is_one_region(study, capsys):
     result = result_of(study, "sub-01")
     assert_array_equal(result.scores, expected.scores)
     assert_array_equal(result.null, expected.null)
-    assert run(study, "--correction", "none", "--method", "sign-flip", level="group") == 0
+    given = ["--correction", "none", "--method", "sign-flip"]
+    assert run(study, *given, level="group") == 0
 
 
 @pytest.mark.parametrize("estimate", ["lss", "blocks"])
