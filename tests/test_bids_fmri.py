@@ -339,6 +339,10 @@ def test_voxels_that_not_all_runs_have_are_counted(study, capsys):
     mask[:] = 0
     nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
     assert run(study, *FEW) == 1
+    assert f"{path} is empty: no voxel is in this mask" in capsys.readouterr().err
+    mask[0] = 1
+    nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
+    assert run(study, *FEW) == 1
     assert "No voxel is in the brain masks of all runs" in capsys.readouterr().err
     nibabel.Nifti1Image(mask[:4], bids_data.AFFINE).to_filename(path)
     assert run(study, *FEW) == 1

@@ -88,6 +88,16 @@ DATA_OPTIONS = (
         "train with the events for which this is true, and test on the others",
     ),
     Option(
+        "--max-dropped",
+        "max_dropped",
+        "PERCENT",
+        "of the events to decode, how many may be lost: without an onset, outside of "
+        "the recording, without signal, in tables without the column. With more the "
+        "subject fails. What --where and --reject leave out does not count",
+        float,
+        5.0,
+    ),
+    Option(
         "--analysis",
         "analysis",
         ANALYSES,

@@ -55,6 +55,8 @@ class VolumeRuns:
     """Runs that are 4D images on one grid."""
 
     noun = "voxel"
+    #: NIfTI-1, which images are saved as, counts volumes by 16 bits.
+    most_images = 2**15 - 1
 
     def __init__(self, items):
         self.images = [load_volume(item, f"imgs[{i}]") for i, item in enumerate(items)]
@@ -139,6 +141,7 @@ class SurfaceRuns:
     """Runs that are surface images on one mesh."""
 
     noun = "vertex"
+    most_images = np.inf
 
     def __init__(self, items):
         self.images = load_surfaces(items)
@@ -188,6 +191,8 @@ class SurfaceRuns:
 
 class CiftiRuns:
     """Runs that are CIFTI files with the same columns, grayordinates or parcels."""
+
+    most_images = np.inf
 
     def __init__(self, items):
         self._files = load_ciftis(items)
