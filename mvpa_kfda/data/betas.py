@@ -276,8 +276,9 @@ def _check_counts(run, options):
 def _word_too_many(run, n_regressors, n_others, n_scans):
     """Word that a model has more regressors than scans."""
     return (
-        f"{run.name}: the model has {n_regressors} regressors of trials and {n_others} "
-        f"of no interest, but there are {n_scans} scans. Use method='lss', a simpler "
+        f"{run.name}: the model has {n_regressors:,} regressors of trials and "
+        f"{n_others:,} of no interest, but there are {n_scans} scans. Use "
+        "method='lss', a simpler "
         "hrf_model, or fewer confounds."
     )
 

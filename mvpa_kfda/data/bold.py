@@ -170,9 +170,7 @@ def check_signal(data, name, scans):
         "counted from 0)."
     )
     if len(empty) > _MANY_EMPTY * len(data):
-        raise ValueError(
-            f"{text} Leave these scans out with sample_masks, or leave the run out."
-        )
+        raise ValueError(f"{text} Leave these scans out, or the whole run.")
     warn(f"{text} Estimates of trials at such scans are of no use.")
 
 
