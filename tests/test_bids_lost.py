@@ -101,7 +101,7 @@ NOT_CHOSEN = "not chosen by --where"
     [
         (-1.0, BEFORE),
         (0.1, BEFORE),  # its epoch begins 0.2 s earlier
-        (14.8, BEYOND),
+        (14.8, BEYOND),  # its epoch ends 0.5 s later
         (500.0, BEYOND),
         (np.nan, "without an onset"),
     ],
@@ -117,6 +117,8 @@ def test_events_of_eeg_are_decoded_or_counted(eeg, capsys, onset, reason):
     said = capsys.readouterr().out
     assert "31 of 34 events decoded" in said
     assert f"1 {reason}" in said
+    if onset not in (0.1, 14.8):
+        return
     # A second one is too many, unless it is allowed.
     change(eeg, 1, move(4, onset))
     assert run(eeg) == 2
@@ -128,10 +130,16 @@ def test_events_of_eeg_are_decoded_or_counted(eeg, capsys, onset, reason):
 
 
 @pytest.mark.parametrize(
-    ("onset", "reason"),
-    [(-1.0, BEFORE), (119.9, BEYOND), (500.0, BEYOND), (np.nan, "without an onset")],
+    ("estimate", "onset", "reason"),
+    [
+        ("lss", -1.0, BEFORE),
+        ("lss", 119.9, BEYOND),
+        ("lss", 500.0, BEYOND),
+        ("lss", np.nan, "without an onset"),
+        ("blocks", -1.0, BEFORE),
+        ("blocks", 119.9, BEYOND),
+    ],
 )
-@pytest.mark.parametrize("estimate", ["lss", "blocks"])
 def test_events_of_fmri_are_decoded_or_counted(fmri, capsys, estimate, onset, reason):
     change(fmri, 2, move(3, onset))
     assert run(fmri, "--estimate", estimate, given=IMAGES) == 0
@@ -140,8 +148,8 @@ def test_events_of_fmri_are_decoded_or_counted(fmri, capsys, estimate, onset, re
     assert trials["Events"]["2"] == {"decoded": 7, reason: 1, NOT_CHOSEN: 1}
     assert f"1 {reason}" in capsys.readouterr().out
     # The other estimates are those of a table without this event.
-    change(fmri, 2, lambda table: table.drop(index=3) if onset > 0 else None)
     if onset == 500.0:
+        change(fmri, 2, lambda table: table.drop(index=3))
         assert run(fmri, "--estimate", estimate, given=IMAGES, out="o2") == 0
         results = [
             load_result(next(fmri.with_name(out).rglob("*.h5")))
@@ -292,7 +300,7 @@ def test_of_any_damaged_table_all_rows_are_counted(
         raise ValueError("that will do")
 
     monkeypatch.setattr(app, "read_trials", spy)
-    for seed in range(12):
+    for seed in range(8):
         rng, root = np.random.default_rng(seed), tmp_path / f"data{seed}"
         shutil.copytree(sources / kind, root)
         n_rows = sum(damage_table(p, rng) for p in sorted(root.rglob("*_events.tsv")))
@@ -352,8 +360,10 @@ def test_what_may_be_dropped_is_a_percentage(eeg, capsys, value):
 # ----------------------------------------------------------------------- of files
 
 
-@pytest.mark.parametrize("kind", ["eeg", "fmri"])
-@pytest.mark.parametrize("name", ["study[1]", "st*dy", "what?"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("eeg", "study[1]"), ("fmri", "study[1]"), ("fmri", "st*dy"), ("fmri", "what?")],
+)
 def test_paths_are_no_patterns(sources, tmp_path, kind, name):
     given = [*FEW] if kind == "eeg" else IMAGES
     other = {"study[1]": "study1", "st*dy": "study", "what?": "whats"}[name]

@@ -249,7 +249,8 @@ def test_any_damage_of_any_output_is_mended(finished, capsys):
         *(".h5", ".json", ".tsv", ".gz", ".html")
     }
     for path in files:
-        for harm in (damage, lambda path: path.write_bytes(b"")):
+        harms = damage, lambda path: path.write_bytes(b"")
+        for harm in harms if path.suffix in (".h5", ".gz", ".html") else harms[:1]:
             harm(path)
             status = run(finished)
             if path.name.endswith("_decoding.json"):  # nobody knows what it was of
@@ -284,10 +285,9 @@ def test_a_record_names_nothing_else_to_delete(finished, capsys):
     other = folder / record.name.replace("_decoding.json", "Other_decoding.tsv")
     other.write_text("mine")
     names = ["victim.txt", other.name, "../../victim.txt", str(out / "victim.txt")]
-    for files in (names, dict.fromkeys(names, ""), "victim.txt", 3, [None]):
+    for files in (names, dict.fromkeys(names, ""), 3):
         record.write_text(json.dumps(content | {"Files": files, "Digest": "0"}))
-        assert run(finished, "--permutations", "4") == 0
-        assert run(finished, "--permutations", "3") == 0
+        assert run(finished) == 0
         content = json.loads(record.read_text())
     for path in (folder / "victim.txt", out / "victim.txt", other):
         assert path.read_text() == "mine"

@@ -100,6 +100,14 @@ def _lost(fates):
     }
 
 
+def word_runs(counts):
+    """Word what became of the events of every run: run 1: 7 decoded, 1 n/a in --by."""
+    return "; ".join(
+        f"run {run}: {', '.join(f'{n} {fate}' for fate, n in fates.items())}"
+        for run, fates in counts.items()
+    )
+
+
 def word_fates(counts):
     """Word what became of events; None if all are decoded."""
     sums = {}

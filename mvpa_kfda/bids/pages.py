@@ -12,6 +12,7 @@ from urllib.parse import quote
 from ..reports.html import STYLE, facts_html, paragraph
 from ..results.load import load_result
 from ..utils.checks import counted
+from .fates import word_runs
 from .find import entities_of
 from .sources import checksum
 from .write import in_place, read_json, stem_of
@@ -95,6 +96,8 @@ def _facts_of(path):
     record = read_json(path.with_suffix(".json"))
     trials = record.get("Trials") if isinstance(record, dict) else None
     trials = trials if isinstance(trials, dict) else {}
+    if "Events" in trials:
+        trials = trials | {"Events": word_runs(trials["Events"])}
     return {
         _word_fact(key): value
         for key, value in trials.items()
