@@ -667,3 +667,11 @@ def test_mistakes_in_files_of_confounds_are_named_by_file(tmp_path):
     table.to_csv(path, sep="\t", index=False)
     with pytest.raises(ValueError, match=f"{re.escape(str(path))} must hold numbers"):
         of_first(confounds=path)
+
+
+def test_empty_masks_that_nobody_gave_are_no_masks_that_were_given():
+    empty = Nifti1Image(np.zeros((*SHAPE, 75)), AFFINE)
+    with pytest.raises(
+        ValueError, match="nilearn finds no brain in imgs: the mask that"
+    ):
+        of_first(imgs=empty, mask_img=None)

@@ -183,6 +183,10 @@ def empty_bold(root):
     write_bold(root, lambda data: data * 0)
 
 
+def late_events(root):
+    change(root, 1, lambda table: table.assign(onset=table["onset"] + 1000))
+
+
 def without_column(root):
     change(root, 1, unnamed)
 
@@ -194,6 +198,7 @@ def without_column(root):
         ("eeg", empty_eeg, "without any signal"),
         ("eeg", without_column, "in tables without the column trial_type"),
         ("fmri", cut_bold, BEYOND),
+        ("fmri", late_events, BEYOND),
         ("fmri", without_column, "in tables without the column trial_type"),
     ],
 )

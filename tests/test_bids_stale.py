@@ -395,9 +395,10 @@ def test_subjects_without_a_result_are_named(three, capsys):
         assert "without a result: sub-03" in capsys.readouterr().out
 
 
-def test_results_of_the_group_must_be_whole(three, capsys):
-    (table,) = (three[1] / "sub-02").rglob("*.tsv")
-    damage(table)
+@pytest.mark.parametrize("ending", ["h5", "tsv"])
+def test_results_of_the_group_must_be_whole(three, capsys, ending):
+    (path,) = (three[1] / "sub-02").rglob(f"*_decoding.{ending}")
+    damage(path)
     assert run(three, "--method", "t", level="group") == 2
     assert "sub-02" in (said := capsys.readouterr().err)
     assert "level participant" in said

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-import nibabel
 import numpy as np
 from nilearn.masking import compute_multi_epi_mask, intersect_masks
 
@@ -25,7 +24,7 @@ class Mask:
 def mask_of_runs(runs, kind, images, given):
     """Return the `Mask` of runs: the voxels given, else those in the brain in all."""
     if given is not None:
-        image = nibabel.load(given)
+        image = _load(given, images[0])
         n = int(load_mask(image, images[0], "--mask")[0].sum())
         return Mask(image, {"MaskVoxels": n, "MaskFrom": "--mask"})
     if not any(run.mask for run in runs):
@@ -45,13 +44,11 @@ def _load(path, image):
     if not same_grid(mask, image):
         raise ValueError(
             f"{path.name} is on another grid than the images: {grid_words(mask)}, "
-            f"against {grid_words(image)}. Put a mask on their grid in its place, or "
-            "give one with --mask."
+            f"against {grid_words(image)}. Give a mask on their grid with --mask."
         )
     if not (np.asarray(mask.dataobj) > 0).any():
         raise ValueError(
-            f"{path} is empty: no voxel is in this mask. Put another in its place, or "
-            "give one with --mask."
+            f"{path} is empty: no voxel is in this mask. Give another with --mask."
         )
     return mask
 

@@ -54,10 +54,12 @@ class Output:
         self._trials, self._result = self._old.get("Trials"), self._old.get("Result")
 
     def check(self):
-        """Refuse to replace what is not known to be of this command."""
-        if not os.path.lexists(self.result_path) or self.is_complete:
+        """Refuse to replace what is not known to be of this command, or no file."""
+        if self.is_complete:
             return
-        if "Digest" not in self._old:
+        for path in self._own():
+            _check_plain(path)
+        if self.result_path.exists() and "Digest" not in self._old:
             raise ValueError(
                 f"{self.result_path} is there, but not {self.record_path.name}, which "
                 "says how it was made. Move it away to have it made anew."
@@ -102,17 +104,20 @@ class Output:
 
         Names are those that this result can have, whatever the record says.
         """
-        names = re.compile(re.escape(self.stem) + _ENDS)
-        checkpoints = re.compile(rf"\.{re.escape(self.stem)}_\w{{16}}\.checkpoint.*")
-        own = [path for path in self.folder.iterdir() if names.fullmatch(path.name)]
-        for path in [*own, self.page]:
+        for path in self._own():
             _check_plain(path)
-        for path in [*own, self.page]:
             path.unlink(missing_ok=True)
+        checkpoints = re.compile(rf"\.{re.escape(self.stem)}_\w{{16}}\.checkpoint.*")
         for path in self.folder.iterdir():
             of_others = not path.name.startswith(self.checkpoint.name)
             if of_others and checkpoints.fullmatch(path.name) and _is_plain(path):
                 path.unlink()
+
+    def _own(self):
+        """Return all that is there under names of this result, and its page."""
+        names = re.compile(re.escape(self.stem) + _ENDS)
+        folder = self.folder.iterdir() if self.folder.is_dir() else ()
+        return [*(p for p in folder if names.fullmatch(p.name)), self.page]
 
     def save(self, result, sources, trials=None):
         """Write a result, after the record of it; `trials` says how they were made."""

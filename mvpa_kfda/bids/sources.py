@@ -109,6 +109,8 @@ def checksum(path):
 
 def _read_state(path, subject):
     """Return the checksum of a file for a subject, and its state on disk."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file. Put one in its place, or move it away.")
     try:
         state = _state_of(path)  # before it is read
         return _checksum_for(path, subject), state

@@ -189,6 +189,8 @@ def _relative(path, folder):
 def read_json(path):
     """Return what a JSON file holds, None if it is none."""
     try:
+        if not path.is_file():  # a pipe would have no end
+            return None
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError):
         return None

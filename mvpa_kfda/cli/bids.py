@@ -436,6 +436,11 @@ _REWORDED = (
         r"Fill in \1, or leave the "
         "trials out by --where.",
     ),
+    (
+        r"\S*t.r is not given, and not all headers of imgs .*?beside them\.",
+        "Neither the headers of all images nor .json files tell the time from scan to "
+        "scan.",
+    ),
     (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
 )
 _REWORDED_OF_IMAGES = (
