@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import nibabel
 import numpy as np
@@ -225,6 +226,34 @@ def test_a_run_of_zeros_is_refused(fmri, capsys, estimate):
     said = capsys.readouterr().err
     assert "60 scans of 60 without any signal" in said
     assert "run 1" in said
+
+
+@pytest.mark.parametrize("estimate", ["lss", "blocks"])
+def test_more_events_than_an_image_holds_are_refused_at_once(fmri, capsys, estimate):
+    def write(table):
+        onsets = np.linspace(4, 90, 40_000).round(5)
+        kinds = ["cat", "dog"] * 20_000
+        return pd.DataFrame({"onset": onsets, "duration": 1.0, "trial_type": kinds})
+
+    change(fmri, 2, write)
+    start = time.process_time()
+    assert run(fmri, "--estimate", estimate, given=IMAGES) == 2
+    assert "more than the 32,767 volumes" in capsys.readouterr().err
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("value", ["1e6", "1e9", "150"])
+def test_a_duration_beyond_the_run_is_refused_at_once(fmri, capsys, value):
+    def write(table):
+        table["duration"] = table["duration"].astype(object)
+        table.loc[3, "duration"] = value
+
+    change(fmri, 2, write)
+    for estimate in ("lss", "blocks"):
+        assert run(fmri, "--estimate", estimate, given=IMAGES) == 2
+        said = capsys.readouterr().err
+        assert "run-2_events.tsv: the event at 40 s lasts" in said
+        assert "but the whole run 120 s" in said
 
 
 def test_volumes_of_zeros_are_no_trials(tmp_path, capsys):

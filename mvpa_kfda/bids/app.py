@@ -22,7 +22,7 @@ from .kept import KeptTrials
 from .output import Output, is_whole
 from .pages import is_of, seal_page, write_overview, write_page
 from .read import check_readers, read_trials
-from .sources import OF_RESULTS, OF_TRIALS, checksum, find_inputs, places_of, uri
+from .sources import OF_RESULTS, OF_TRIALS, checksum, dataset_places, find_inputs, uri
 from .trials import sources_of
 from .write import (
     about_files,
@@ -223,7 +223,7 @@ def _decode_unit(unit, options, method, desc, keys):
 
 def _sources(inputs, trials, options):
     """Return the names of the recordings that trials are of."""
-    places = places_of(options)
+    places = dataset_places(options)
     return [uri(path, places) for path in sources_of(inputs.runs, trials.table)]
 
 
@@ -236,7 +236,7 @@ def _outputs_of(unit, inputs, options, desc):
     folder /= unit.datatype
     entities = {"ses": unit.session, "task": unit.task} | space_entities(unit.space)
     stem = stem_of(f"sub-{unit.subject}", entities | {"desc": desc})
-    places, of_results = places_of(options), _of_results(options, _unused(options))
+    places, of_results = dataset_places(options), _of_results(options, _unused(options))
     return (
         Output(folder, stem, inputs.record(places), of_results, page),
         KeptTrials(folder, stem, inputs.record(places, OF_TRIALS), of_results),

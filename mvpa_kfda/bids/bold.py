@@ -11,7 +11,7 @@ from nilearn.image import clean_img, smooth_img
 from ..data.betas import RESPONSE, single_trial_betas
 from ..data.bold import check_lasting, check_signal
 from ..data.fmriprep import TUNES, check_tuned, models_drifts, read_fmriprep
-from ..data.runs import open_runs
+from ..data.runs import VolumeRuns, open_runs
 from ..data.timing import Timing, find_timing, read_sidecar
 from ..data.volumes import load_volume, n_volumes, on_grid
 from ..utils.checks import check_positive, counted
@@ -251,6 +251,11 @@ def _block_means(runs, events, options):
     delay, gap = options["delay"], options["block_gap"]
     if gap is not None:
         gap = check_positive("block_gap", gap, " In seconds.", zero=True)
+    if (n := len(wanted(events))) > VolumeRuns.most_images:
+        raise ValueError(
+            f"{n:,} events to decode are more than the {VolumeRuns.most_images:,} "
+            "volumes that a NIfTI image can hold. Choose fewer by --where or --run."
+        )
     means, tables = [], []
     for number, run in enumerate(runs.runs):
         own = wanted(events[events[RUN] == run.label])

@@ -20,7 +20,6 @@ from .write import (
     about_files,
     as_json,
     describe_column,
-    draft_of,
     entity_value,
     in_place,
     read_json,
@@ -121,15 +120,14 @@ class Output:
 
     def save(self, result, sources, trials=None):
         """Write a result, after the record of it; `trials` says how they were made."""
-        draft = draft_of(self.result_path)
-        try:
+
+        def write(draft):
             result.save(draft)
             self._trials, self._result = trials, checksum(draft)
             self.result_path.unlink(missing_ok=True)
             self._record(result, sources, {})  # without files: there is more to write
-            os.replace(draft, self.result_path)
-        finally:
-            draft.unlink(missing_ok=True)
+
+        in_place(self.result_path, write)
         self.checkpoint.unlink(missing_ok=True)
 
     def load(self):

@@ -138,7 +138,7 @@ def _state_of(path):
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
-def places_of(options):
+def dataset_places(options):
     """Return the folders of the datasets by the names that links give them."""
     places = {"raw": options["bids_dir"]}
     if options["derivatives"]:

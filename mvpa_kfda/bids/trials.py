@@ -66,7 +66,7 @@ def read_events_tsv(path, texts=()):
 
 def events_of_runs(runs, options):
     """Return the events of all runs in one table, with labels and the run of each."""
-    tables = [read_events(run.events).assign(**{RUN: run.label}) for run in runs]
+    tables = [_read_events(run.events).assign(**{RUN: run.label}) for run in runs]
     events = choose_events(tables, options)
     mark(events, events.index[events["onset"].isna()], NO_ONSET)
     return events
@@ -77,7 +77,7 @@ def check_losses(events, options):
     check_lost(count_fates(events, events[RUN]), options["max_dropped"])
 
 
-def read_events(path):
+def _read_events(path):
     """Return the table of events of a run, whose times are numbers."""
     table = read_events_tsv(path)
     lacking = [name for name in ("onset", "duration") if name not in table]

@@ -231,18 +231,13 @@ def add_citations(folder, result, corrections):
 
 def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
-    draft = draft_of(path)
+    # Other subjects may be at work on the same dataset, in other processes.
+    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
     try:
         write(draft)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def draft_of(path):
-    """Return where to write a file before it is moved to its place."""
-    # Other subjects may be at work on the same dataset, in other processes.
-    return path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
 
 
 def write_table(table, path):

@@ -51,8 +51,10 @@ from ..utils.memory import check_memory
 from ..utils.progress import Progress
 from .bold import (
     COLUMNS,
+    check_counts,
     check_durations,
     check_lasting,
+    check_number,
     check_sample_mask,
     check_signal,
     check_trials,
@@ -61,7 +63,9 @@ from .bold import (
     name_runs,
     read_bold_confounds,
     read_events,
+    refuse_many,
     table_of_trials,
+    warn_of_drifts_twice,
 )
 from .runs import open_runs
 from .timing import find_timing, sidecar_beside
@@ -251,64 +255,14 @@ def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
         )
         check_trials(run.trials, name, n * t_r)
         check_lasting(run.events, name, n * t_r)
-        _check_counts(run, options)
+        n_trials = int(run.is_trial.sum()) if options["method"] == "lsa" else 1
+        n_types = run.events.loc[~run.is_trial, "trial_type"].nunique()
+        k = len(_find_kernels(options["hrf_model"]))
+        n_kept = len(run.frame_times[run.kept])
+        check_counts(name, n_trials * k, n_types * k, n_kept)
         runs.append(run)
-    _warn_of_drifts_twice(runs, options["drift_model"])
+    warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
     return runs
-
-
-def _check_counts(run, options):
-    """Refuse more regressors than there are scans, before any is computed."""
-    n_scans = len(run.frame_times[run.kept])
-    k = len(_find_kernels(options["hrf_model"]))
-    types = run.events.loc[~run.is_trial, "trial_type"].nunique()
-    n_trials = int(run.is_trial.sum()) if options["method"] == "lsa" else 1
-    if types * k >= n_scans:
-        raise ValueError(
-            f"{run.name}: {counted(types * k, 'regressor', ',')} of events of no "
-            f"interest, one for each trial_type, but there are {n_scans} scans. Give "
-            "these events fewer types, or drop them."
-        )
-    if n_trials * k >= n_scans:
-        raise ValueError(_word_too_many(run, n_trials * k, types * k, n_scans))
-
-
-def _word_too_many(run, n_regressors, n_others, n_scans):
-    """Word that a model has more regressors than scans."""
-    return (
-        f"{run.name}: the model has {n_regressors:,} regressors of trials and "
-        f"{n_others:,} of no interest, but there are {n_scans} scans. Use "
-        "method='lss', a simpler "
-        "hrf_model, or fewer confounds."
-    )
-
-
-def _check_number(n_trials, runs, n_scans, k):
-    """Refuse more trials than an image, or the memory, can hold."""
-    if n_trials > runs.most_images:
-        raise ValueError(
-            f"{n_trials:,} trials are more than the {runs.most_images:,} volumes that "
-            "a NIfTI image can hold. Name the types of interest as conditions, or "
-            "estimate fewer runs at a time."
-        )
-    check_memory(
-        3 * 8 * n_trials * n_scans * k,
-        f"To model {counted(n_trials, 'trial', ',')}, each with a regressor of "
-        f"{counted(n_scans, 'scan')},",
-        "fewer conditions or runs at a time",
-    )
-
-
-def _warn_of_drifts_twice(runs, drift_model):
-    """Warn of fMRIPrep's drifts among confounds, where drifts are modelled anyway."""
-    names = [n for run in runs if run.confounds is not None for n in run.confounds]
-    cosines = sorted({name for name in names if name.startswith("cosine")})
-    if cosines and drift_model is not None:
-        warn(
-            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
-            f"fMRIPrep, and drift_model={drift_model!r} adds others. Give "
-            "drift_model=None, or leave these confounds out."
-        )
 
 
 def _check_high_pass(options):
@@ -478,7 +432,7 @@ def _check_size(n_regressors, basis, run):
     """Refuse models with more regressors than scans."""
     n_scans, rank = basis.shape
     if n_regressors + rank > n_scans:
-        raise ValueError(_word_too_many(run, n_regressors, rank, n_scans))
+        refuse_many(run.name, n_regressors, rank, n_scans)
 
 
 def _refuse_singular(what, run):
@@ -786,7 +740,8 @@ def single_trial_betas(
     table = table_of_trials(tables, is_trial)
     check_durations(table)
     kernels = _find_kernels(options["hrf_model"])
-    _check_number(len(table), runs, max(runs.lengths), len(kernels))
+    n_values = max(runs.lengths) * len(kernels)
+    check_number(len(table), runs.most_images, n_values)
     models = [_lay_out(design, kernels, options) for design in designs]
     _warn_of_late_trials(designs, kernels, options["t_r"])
     runs.fit(mask_img, options["smoothing_fwhm"])

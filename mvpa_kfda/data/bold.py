@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
+from ..utils.memory import check_memory
 from .images import read_table
 from .volumes import listed
 
@@ -248,6 +249,49 @@ def check_durations(trials):
         )
 
 
+def check_counts(name, n_regressors, n_others, n_scans):
+    """Refuse more regressors than there are scans, before any is computed.
+
+    `n_others` are those of events of no interest.
+    """
+    if n_others >= n_scans:
+        raise ValueError(
+            f"{name}: {counted(n_others, 'regressor', ',')} of events of no interest, "
+            f"one for each trial_type, but there are {n_scans} scans. Give these "
+            "events fewer types, or drop them."
+        )
+    if n_regressors >= n_scans:
+        refuse_many(name, n_regressors, n_others, n_scans)
+
+
+def refuse_many(name, n_regressors, n_others, n_scans):
+    """Say that a model has more regressors than scans."""
+    raise ValueError(
+        f"{name}: the model has {n_regressors:,} regressors of trials and {n_others:,} "
+        f"of no interest, but there are {n_scans} scans. Use method='lss', a simpler "
+        "hrf_model, or fewer confounds."
+    )
+
+
+def check_number(n_trials, most, n_values):
+    """Refuse more trials than an image, or the memory, can hold.
+
+    Each trial takes some values for its regressors.
+    """
+    if n_trials > most:
+        raise ValueError(
+            f"{n_trials:,} trials are more than the {most:,} volumes that a NIfTI "
+            "image can hold. Name the types of interest as conditions, or estimate "
+            "fewer runs at a time."
+        )
+    check_memory(
+        3 * 8 * n_trials * n_values,
+        f"To model {counted(n_trials, 'trial', ',')}, with {n_values:,} values of "
+        "regressors each,",
+        "fewer conditions or runs at a time",
+    )
+
+
 def table_of_trials(tables, is_trial):
     """Return the table of all trials."""
     parts = []
@@ -314,6 +358,18 @@ def read_bold_confounds(item, number, n_scans):
             "nilearn.interfaces.fmriprep.load_confounds does both."
         )
     return values.rename(columns=str).reset_index(drop=True)
+
+
+def warn_of_drifts_twice(confounds, drift_model):
+    """Warn of fMRIPrep's drifts among confounds, where drifts are modelled anyway."""
+    names = [n for table in confounds if table is not None for n in table]
+    cosines = sorted({name for name in names if name.startswith("cosine")})
+    if cosines and drift_model is not None:
+        warn(
+            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
+            f"fMRIPrep, and drift_model={drift_model!r} adds others. Give "
+            "drift_model=None, or leave these confounds out."
+        )
 
 
 def check_sample_mask(item, number, n_scans):
