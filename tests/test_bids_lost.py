@@ -118,7 +118,7 @@ def test_events_of_eeg_are_decoded_or_counted(eeg, capsys, onset, reason):
     said = capsys.readouterr().out
     assert "31 of 34 events decoded" in said
     assert f"1 {reason}" in said
-    if onset not in (0.1, 14.8):
+    if onset != 14.8:
         return
     # A second one is too many, unless it is allowed.
     change(eeg, 1, move(4, onset))
@@ -322,7 +322,7 @@ def test_trials_whose_scans_are_left_out_are_counted(fmri, capsys, estimate, sca
     assert f"1 {reason}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["eeg", "fmri"])
+@pytest.mark.parametrize("kind", ["eeg", pytest.param("fmri", marks=pytest.mark.slow)])
 def test_of_any_damaged_table_all_rows_are_counted(
     sources, tmp_path, capsys, monkeypatch, kind
 ):
@@ -396,11 +396,11 @@ def test_what_may_be_dropped_is_a_percentage(eeg, capsys, value):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("eeg", "study[1]"), ("fmri", "study[1]"), ("fmri", "st*dy"), ("fmri", "what?")],
+    [("eeg", "study[1]"), ("fmri", "study[1]"), ("fmri", "st*dy")],
 )
 def test_paths_are_no_patterns(sources, tmp_path, kind, name):
     given = [*FEW] if kind == "eeg" else IMAGES
-    other = {"study[1]": "study1", "st*dy": "study", "what?": "whats"}[name]
+    other = {"study[1]": "study1", "st*dy": "study"}[name]
     root = shutil.copytree(sources / kind, tmp_path / name)
     shutil.copytree(sources / kind, tmp_path / other)
     for path in (tmp_path / other / "sub-01").rglob("*_events.tsv"):

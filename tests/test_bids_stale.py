@@ -233,12 +233,21 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
 # --------------------------------------------------------------------- what is written
 
 
-@pytest.fixture
-def finished(sources, tmp_path):
+@pytest.fixture(scope="module")
+def searched(sources, tmp_path_factory):
     """Return a searchlight that is done: result, tables, maps and page."""
-    study = copy_of(sources, "images", tmp_path)
+    study = copy_of(sources, "images", tmp_path_factory.mktemp("searched"))
     assert run(study) == 0
     return study
+
+
+@pytest.fixture
+def finished(searched, tmp_path):
+    """Return a copy of it that a test may change; it is known by content."""
+    root, out, given = searched
+    shutil.copytree(root, tmp_path / "data")
+    shutil.copytree(out, tmp_path / "out")
+    return tmp_path / "data", tmp_path / "out", given
 
 
 def test_any_damage_of_any_output_is_mended(finished, capsys):
@@ -323,7 +332,9 @@ def test_maps_of_a_run_that_was_stopped_do_not_stay(finished, monkeypatch, capsy
     assert not list(out.rglob("*stat-pFdr*"))
 
 
-@pytest.mark.parametrize("level", ["participant", "group"])
+@pytest.mark.parametrize(
+    "level", ["participant", pytest.param("group", marks=pytest.mark.slow)]
+)
 def test_a_page_is_of_the_result_that_is_there(
     sources, tmp_path, monkeypatch, level, capsys
 ):
@@ -356,13 +367,22 @@ def test_a_page_is_of_the_result_that_is_there(
 # --------------------------------------------------------------------------- the group
 
 
-@pytest.fixture
-def three(tmp_path):
+@pytest.fixture(scope="module")
+def of_three(tmp_path_factory):
     """Return results of three subjects."""
-    bids_data.write_epochs(tmp_path / "data", ("01", "02", "03"))
-    study = tmp_path / "data", tmp_path / "out", FEW
-    assert run(study) == 0
-    return study
+    root = tmp_path_factory.mktemp("three")
+    bids_data.write_epochs(root / "data", ("01", "02", "03"))
+    given = [*FEW, "--resample", "10"]
+    assert run((root / "data", root / "out", given)) == 0
+    return root, given
+
+
+@pytest.fixture
+def three(of_three, tmp_path):
+    """Return a copy of them that a test may change; they are known by content."""
+    root, given = of_three
+    shutil.copytree(root, tmp_path / "three")
+    return tmp_path / "three" / "data", tmp_path / "three" / "out", given
 
 
 def group_of(study):
