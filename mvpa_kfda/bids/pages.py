@@ -4,6 +4,7 @@ The last one has subjects in rows and their analyses side by side.
 """
 
 import re
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -12,12 +13,16 @@ from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..results.load import load_result
 from ..utils.checks import counted
+from .fates import word_runs
 from .find import entities_of
+from .sources import checksum
 from .write import in_place, read_json, stem_of
 
 #: Facts that the rest of the page has already.
 _KNOWN = ("NumberOfTrials", "TrialsPerClass")
 NAME = "index.html"
+#: What a page ends with, before a checksum.
+_SEAL = b"\n<!-- checksum "
 #: What MNE-BIDS calls datasets that nobody has named.
 _UNNAMED = "unspecified"
 _NONE = "\N{EN DASH}"
@@ -70,11 +75,37 @@ def _corrections_of(path):
     return [name for name in asked if name in CORRECTIONS] or None  # or of the group
 
 
+def seal_page(page, paths):
+    """Say at the end of a page of which results it is."""
+    if page.is_file():
+        text = page.read_bytes()
+        in_place(page, lambda draft: draft.write_bytes(text + _seal(text, paths)))
+
+
+def is_of(page, paths):
+    """Tell whether a page is there as it was written, of these very results."""
+    if not page.is_file():
+        return False
+    text, _, last = page.read_bytes().rpartition(_SEAL)
+    return _SEAL + last == _seal(text, paths)
+
+
+def _seal(text, paths):
+    """Return a comment with a checksum of a page and of results and their records."""
+    found = sha256(text)
+    for path in sorted(paths):
+        own = path, path.with_suffix(".json")
+        found.update("".join(checksum(each) for each in own).encode())
+    return _SEAL + found.hexdigest().encode() + b" -->\n"
+
+
 def _facts_of(path):
     """Return how the trials of a result were made, by names in words."""
     record = read_json(path.with_suffix(".json"))
     trials = record.get("Trials") if isinstance(record, dict) else None
     trials = trials if isinstance(trials, dict) else {}
+    if "Events" in trials:
+        trials = trials | {"Events": word_runs(trials["Events"])}
     return {
         _word_fact(key): value
         for key, value in trials.items()

@@ -88,6 +88,16 @@ DATA_OPTIONS = (
         "train with the events for which this is true, and test on the others",
     ),
     Option(
+        "--max-dropped",
+        "max_dropped",
+        "PERCENT",
+        "of the events to decode, how many may be lost: without an onset, outside of "
+        "the recording, without signal, in tables without the column. With more the "
+        "subject fails. What --where and --reject leave out does not count",
+        float,
+        5.0,
+    ),
+    Option(
         "--analysis",
         "analysis",
         ANALYSES,
@@ -425,6 +435,11 @@ _REWORDED = (
         r"Fill in (these values), or drop the trials first\.",
         r"Fill in \1, or leave the "
         "trials out by --where.",
+    ),
+    (
+        r"\S*t.r is not given, and not all headers of imgs .*?beside them\.",
+        "Neither the headers of all images nor .json files tell the time from scan to "
+        "scan.",
     ),
     (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
 )
