@@ -713,7 +713,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
         ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is no column of --lab"),
         ([*BOLD[:3], "holes.tsv", "--confounds", "code"], "'code' of --labels is empt"),
-        ([*BOLD, "--train-on", "task == 1"], "--train-on 'task == 1' is no query that"),
+        ([*BOLD, "--train-on", "task == 1"], "--train-on 'task == 1' is no query on "),
         ([*BOLD, "--train-on", "run > 9", *SHORT], "--train-on 'run > 9' selects none"),
         ([*BOLD, "--drop", "Rest"], "no volume has .* 'Rest'.* 'face', 'house', 'rest"),
         ([*BOLD, "--drop", "face", "house", "rest"], "--drop leaves no volume"),
