@@ -16,6 +16,7 @@ from .. import __version__
 from ..reports.methods import methods_text
 from ..results.load import load_result
 from ..utils.checks import quoted
+from ..utils.files import check_target
 
 NAME = "mvpa_kfda"
 BIDS_VERSION = "1.10.0"
@@ -226,6 +227,7 @@ def add_citations(folder, result, corrections):
 
 def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
+    check_target(path)
     # Other subjects may be at work on the same dataset, in other processes.
     draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
     try:
@@ -320,6 +322,7 @@ class Output:
 
     def save(self, result, sources, trials=None):
         """Write a result, after the record of it; `trials` says how they were made."""
+        check_target(self.result_path)
         self.result_path.unlink(missing_ok=True)
         self._trials = trials
         self._record(result, sources, [])  # without files: there is more to write

@@ -199,7 +199,7 @@ def _run_betas(arguments):
     start = time.perf_counter()
     tables = *arguments.events, *(arguments.confounds or ())
     check_there(*arguments.images, *tables, arguments.mask_img)
-    check_out(arguments.out)
+    check_out(arguments.out, output_of(arguments).name)
     from .. import single_trial_betas
     from ..utils.checks import counted
 
@@ -266,17 +266,20 @@ def _write(betas, stem):
     """Write images, their table and the mask; return files, and how to decode them."""
     from nibabel.cifti2 import Cifti2Image, ParcelsAxis
 
+    from ..utils.files import write_whole
+    from .output import write_table
+
     ending, more = ".nii.gz", ""
     if isinstance(betas.imgs, Cifti2Image):
         parcels = isinstance(betas.imgs.header.get_axis(1), ParcelsAxis)
         ending = ".pscalar.nii" if parcels else ".dscalar.nii"
     image, table = (stem.with_name(stem.name + e) for e in (ending, ".tsv"))
-    betas.imgs.to_filename(image)
-    betas.table.to_csv(table, sep="\t", index=False, na_rep="n/a")
+    write_whole(image, betas.imgs.to_filename)
+    write_table(betas.table, table, sep="\t", na_rep="n/a")
     files = [image, table]
     if betas.mask_img is not None:
         files.append(stem.with_name(f"{stem.name}_mask{ending}"))
-        betas.mask_img.to_filename(files[-1])
+        write_whole(files[-1], betas.mask_img.to_filename)
         more = f" --mask {files[-1]}"
     command = "regions" if ending == ".pscalar.nii" else "searchlight"
     return files, (

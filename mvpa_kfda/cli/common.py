@@ -334,8 +334,13 @@ def add_out(parser, default):
     )
 
 
-def check_out(folder):
-    """Make the folder and see that it takes files, before anything is computed."""
+def check_out(folder, stem):
+    """Make the folder and see that it takes files, before anything is computed.
+
+    What is there by names that begin with `stem` must be files.
+    """
+    from ..utils.files import check_target
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -350,6 +355,9 @@ def check_out(folder):
             f"--out {folder}: no files can be written into this folder "
             f"({error.strerror}). Change its permissions, or give another folder."
         ) from error
+    for path in folder.iterdir():
+        if path.name.startswith(stem) and not path.is_dir():
+            check_target(path)
 
 
 def check_there(*paths):

@@ -337,7 +337,7 @@ def _run(arguments, decode, unit, options):
         arguments.train_on,
         arguments.average_blocks,
     )
-    check_out(arguments.out)
+    check_out(arguments.out, output_of(arguments).name)
     checkpoint, standardize = _checkpoint(arguments), arguments.standardize
     if arguments.resume:
         doing = "Continuing" if checkpoint.exists() else "Starting, there is no"

@@ -300,7 +300,7 @@ def _run_demo(arguments):
     from .output import write_and_print
 
     start = time.perf_counter()
-    check_out(arguments.out)
+    check_out(arguments.out, "demo")
     epochs = simulate_epochs(random_state=0)
     result = decode_epochs(epochs, n_permutations=1000, random_state=0)
     write_and_print(result, "simulated EEG", arguments.out / "demo", "max", start)
@@ -316,7 +316,7 @@ def _run_epochs(arguments):
     y = _read_classes(arguments)
     epochs = _read_epochs(arguments.file)
     test_epochs = arguments.test_epochs and _read_epochs(arguments.test_epochs)
-    check_out(arguments.out)
+    check_out(arguments.out, _stem(arguments.file))
     options = {
         "groups": arguments.groups,
         "confounds": arguments.confounds,

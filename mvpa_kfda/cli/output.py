@@ -15,6 +15,7 @@ import numpy as np
 from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
+from ..utils.files import write_whole
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
@@ -81,7 +82,7 @@ def _write(result, stem, correction):
     files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
     result.save(files[2], overwrite=True)  # first, as the others can be made from it
     corrections = [] if correction == "none" else [correction]
-    result.to_dataframe(corrections).to_csv(files[1], index=False)
+    write_table(result.to_dataframe(corrections), files[1])
     save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
     return files
 
@@ -139,7 +140,7 @@ def _write_tables(result, peaks, stem, correction):
         tables["_peaks.csv"] = peaks, what
     for ending, (table, _) in tables.items():
         table = table.round(dict.fromkeys("xyz", 3))  # mm
-        table.to_csv(stem.with_name(stem.name + ending), index=False)
+        write_table(table, stem.with_name(stem.name + ending))
     return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
 
 
@@ -157,7 +158,8 @@ def _write_maps(result, stem, correction):
         maps["_z"] = "z", "none", "z, uncorrected"
     for ending, (name, corrected, _) in maps.items():
         image = result.to_img(name, correction=corrected)
-        image.to_filename(stem.with_name(f"{stem.name}{ending}{of_file}"))
+        path = stem.with_name(f"{stem.name}{ending}{of_file}")
+        write_whole(path, image.to_filename)
     return {f"{ending}{of_file}": f"map of {text[2]}" for ending, text in maps.items()}
 
 
@@ -172,7 +174,7 @@ def _write_patterns(result, stem):
         ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}{of_file}"
         if ending in written:
             ending = f"_pattern_{number}{of_file}"
-        image.to_filename(stem.with_name(stem.name + ending))
+        write_whole(stem.with_name(stem.name + ending), image.to_filename)
         written[ending] = f"activation pattern of {label}, in the unit of the images"
     return written
 
@@ -205,6 +207,11 @@ def _write_figures(result, stem, correction):
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
+def write_table(table, path, **options):
+    """Write a table."""
+    write_whole(path, lambda draft: table.to_csv(draft, index=False, **options))
+
+
 def save_figure(path, plot, **options):
     """Write what a method of a result plots; a display is not needed."""
     import matplotlib
@@ -213,7 +220,7 @@ def save_figure(path, plot, **options):
     import matplotlib.pyplot as plt
 
     figure = plot(**options).figure
-    figure.savefig(path, dpi=150)
+    write_whole(path, lambda draft: figure.savefig(draft, dpi=150))
     plt.close(figure)
 
 

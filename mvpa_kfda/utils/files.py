@@ -18,6 +18,7 @@ import math
 import os
 import platform
 import re
+import stat
 import struct
 import uuid
 import zlib
@@ -61,7 +62,7 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     """
     # A link is followed, so that the link itself survives the move at the end.
     target = Path(os.path.realpath(check_path(path)))
-    check_folder(path)
+    check_target(path)
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "
@@ -87,16 +88,54 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         draft.unlink(missing_ok=True)
 
 
-def check_folder(path):
-    """Refuse a path where no file can be: a folder, or in a folder that is missing."""
+def check_target(path):
+    """Refuse a path where no file can be written; nothing is opened.
+
+    What is there, perhaps by links, must be a regular file: devices and pipes would be
+    replaced, or wait for ever. A folder is an IsADirectoryError, the folder of a file
+    that is missing a FileNotFoundError, everything else an OSError.
+
+    Examples
+    --------
+    >>> from mvpa_kfda.utils.files import check_target
+    >>> check_target("/dev/null")
+    Traceback (most recent call last):
+    ...
+    OSError: /dev/null is a device, not a file; give the name of a file.
+    """
     folder = Path(os.path.realpath(path)).parent
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     if not folder.is_dir():
         raise FileNotFoundError(
             f"The folder {folder} does not exist; make it first, or save somewhere "
             "else."
         )
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "a device")
+        raise OSError(f"{path} is {kind}, not a file; give the name of a file.")
+
+
+def write_whole(path, write):
+    """Let a function write a file under another name, and move it to its place.
+
+    So there is never half a file, and what is not a file is left alone.
+    """
+    check_target(path)
+    # A link is followed, so that the link itself survives the move at the end.
+    target = Path(os.path.realpath(path))
+    # With the ending of the file, by which many functions choose a format.
+    draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name}")
+    try:
+        write(draft)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def draft_of(path):
