@@ -17,6 +17,7 @@ from ..reports.methods import methods_text
 from ..results.load import load_result
 from ..utils.checks import quoted
 from ..utils.files import check_target
+from ..utils.text import plain_cells
 
 NAME = "mvpa_kfda"
 BIDS_VERSION = "1.10.0"
@@ -241,7 +242,7 @@ def write_table(table, path):
     """Write a table as BIDS has them."""
 
     def write(draft):
-        table.to_csv(draft, sep="\t", index=False, na_rep="n/a")
+        plain_cells(table).to_csv(draft, sep="\t", index=False, na_rep="n/a")
 
     in_place(path, write)
 

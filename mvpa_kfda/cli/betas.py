@@ -6,6 +6,7 @@ The packages that read images are imported inside functions: ``--help`` needs no
 import time
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, check_there, given
 from .images import output_of
 
@@ -216,15 +217,15 @@ def _run_betas(arguments):
     files, advice = _write(betas, output_of(arguments))
     types = betas.table["trial_type"].value_counts().sort_index().items()
     timing = betas.parameters
-    print(
+    tell(
         f"Estimated {counted(len(betas.table), 'trial')} of "
         f"{counted(len(arguments.images), 'run')} by {arguments.method}: "
-        f"{', '.join(f'{name} {n}' for name, n in types)}\n"
+        f"{', '.join(f'{name} {n}' for name, n in types)}",
         f"Scans are {timing['t_r']:g} s apart, slices at {timing['slice_time_ref']:g} "
-        f"of a scan ({timing['slice_time_ref_from']}); {_word_drifts(timing)}\n"
-        f"Wrote {', '.join(map(str, files))}\n"
-        f"Decode them: {advice}\n"
-        f"Took {time.perf_counter() - start:.1f} s"
+        f"of a scan ({timing['slice_time_ref_from']}); {_word_drifts(timing)}",
+        f"Wrote {', '.join(map(str, files))}",
+        f"Decode them: {advice}",
+        f"Took {time.perf_counter() - start:.1f} s",
     )
 
 

@@ -16,6 +16,8 @@ import tempfile
 from collections import namedtuple
 from pathlib import Path
 
+from ..utils.text import tell
+
 KERNELS = ("linear", "rbf", "polynomial")
 CORRECTIONS = (
     *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
@@ -271,7 +273,7 @@ def _limit_jobs(jobs):
 
     are = "is" if most == 1 else "are"
     processors = counted(most, "processor")
-    print(f"mvpa-kfda: --jobs {most}, as there {are} {processors}", file=sys.stderr)
+    tell(f"mvpa-kfda: --jobs {most}, as there {are} {processors}", file=sys.stderr)
     return most
 
 

@@ -4,6 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, given
 
 METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
@@ -120,9 +121,9 @@ def _run_group(arguments):
     )
     written = _write(result, arguments.out, stem)
     for line in _word(result):
-        print(line)
-    print(f"Wrote {', '.join(map(str, written))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+        tell(line)
+    tell(f"Wrote {', '.join(map(str, written))}")
+    tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
 def _expand(patterns):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..utils.signals import interrupting_signals
+from ..utils.text import tell
 from .betas import add_betas
 from .bids import add_bids
 from .common import (
@@ -155,7 +156,7 @@ def main(argv=None):
         alone = getattr(arguments, "alone", False)
         options = parser.options(arguments.command, alone)
         text = reword(one_line(message), options)
-        print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
+        tell(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
     with warnings.catch_warnings(), interrupting_signals() as caught:
         warnings.simplefilter("ignore")
@@ -341,7 +342,7 @@ def _run_methods(arguments):
 
     check_there(arguments.file)
     options = {o.argument: getattr(arguments, o.argument) for o in METHODS_OPTIONS}
-    print(methods_text(load_result(arguments.file), **options))
+    tell(*methods_text(load_result(arguments.file), **options).split("\n"))
 
 
 def _decode(arguments, epochs, y, test_epochs, options):

@@ -16,6 +16,7 @@ from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
 from ..utils.files import write_whole
+from ..utils.text import plain_cells, tell
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
@@ -65,16 +66,16 @@ def write_and_print(result, name, stem, correction, start):
     tested = f"tested on {counted(result.n_tested, 'other trial')}"
     if result.parameters["n_folds"]:
         tested = ", ".join(result._worded_folds())
-    print(
+    tell(
         f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
         f"{counted(n_channels, 'channel')}, "
         f"{' x '.join(map(counted, result.shape, nouns))}, {tested}"
     )
-    print(_word_best(result, best, place.format(*at)))
+    tell(_word_best(result, best, place.format(*at)))
     if result.n_permutations:
-        print(_word_significant(result, correction, _word_where(result, correction)))
-    print(f"Wrote {', '.join(map(str, files))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+        tell(_word_significant(result, correction, _word_where(result, correction)))
+    tell(f"Wrote {', '.join(map(str, files))}")
+    tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
 def _write(result, stem, correction):
@@ -109,7 +110,7 @@ def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
     width = max(len(ending) for ending in written) + len(stem.name)
     for ending, text in written.items():
         lines.append(f"  {stem.name + ending:{width}}  {text}")
-    return "\n".join(lines)
+    return lines
 
 
 class _ResultAtLevel(VolumeResult):
@@ -209,6 +210,7 @@ def _write_figures(result, stem, correction):
 
 def write_table(table, path, **options):
     """Write a table."""
+    table = plain_cells(table)
     write_whole(path, lambda draft: table.to_csv(draft, index=False, **options))
 
 
@@ -371,4 +373,4 @@ def _word_peaks(peaks, stem):
             name: f"{{:.{DECIMALS.get(name, 4)}f}}".format
             for name in first.select_dtypes("float")
         }
-        yield first.to_string(index=False, formatters=styles)
+        yield from first.to_string(index=False, formatters=styles).split("\n")
