@@ -13,8 +13,8 @@ import mvpa_kfda
 from mvpa_kfda import decode_arrays
 from mvpa_kfda.bids.write import write_table as write_tsv
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.cli.output import write_table
-from mvpa_kfda.utils.text import plain, plain_cells
+from mvpa_kfda.cli.output import save_table
+from mvpa_kfda.utils.text import plain_cells, plain_text
 
 #: Clears the screen, renames the window, hides text, turns it round, forges a line.
 NAMES = ["\x1b[2Jface", "a\x9b31m", "b\u202etxt", "c\rWrote", "d\nWrote all", "e\udc80"]
@@ -23,10 +23,10 @@ STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def test_names_are_written_out():
     for name in NAMES:
-        assert plain(name).isprintable()
-    assert plain("d\ne\x1b") == r"d\ne\x1b"
+        assert plain_text(name).isprintable()
+    assert plain_text("d\ne\x1b") == r"d\ne\x1b"
     for name in ["Größe", "脳 = 🧠", "a\u200db", r"\x1b", "left/right: -1"]:
-        assert plain(name) == name
+        assert plain_text(name) == name
 
 
 def test_commands_print_names_as_text(tmp_path, capsys, monkeypatch):
@@ -51,7 +51,7 @@ FORMULAS = ["=cmd|' /C calc'!A0", "+SUM(A1)", "-2+3+cmd|' /C calc'!A0", "@SUM(1)
 FORMULAS += ["\t=HYPERLINK(1)", "\uff1dWEBSERVICE(1)", "=IMPORTXML(CONCAT(1))"]
 
 
-@pytest.mark.parametrize(("write", "sep"), [(write_table, ","), (write_tsv, "\t")])
+@pytest.mark.parametrize(("write", "sep"), [(save_table, ","), (write_tsv, "\t")])
 def test_tables_hold_no_formulas(write, sep, tmp_path):
     rows = [*FORMULAS, "V1", "-1", "+ face", "=", "a\tb", *NAMES]
     table = pd.DataFrame({"region": rows, "score": -0.5, FORMULAS[0]: rows[0]})

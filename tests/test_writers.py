@@ -15,7 +15,7 @@ import mvpa_kfda
 from mvpa_kfda import decode_arrays, report
 from mvpa_kfda.bids.write import in_place
 from mvpa_kfda.cli.common import check_out
-from mvpa_kfda.cli.output import save_figure, write_table
+from mvpa_kfda.cli.output import save_figure, save_table
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.files import write_whole
 
@@ -60,7 +60,7 @@ WRITERS = {
     "report": ("x.html", lambda path, result: report(result, path, overwrite=True)),
     "checkpoint": ("x.checkpoint", lambda path, _: Checkpoint(path)),
     "log": ("x-wal", lambda path, _: Checkpoint(path.with_name("x"))),
-    "table": ("x.csv", lambda path, _: write_table(pd.DataFrame({"a": [1]}), path)),
+    "table": ("x.csv", lambda path, _: save_table(pd.DataFrame({"a": [1]}), path)),
     "figure": ("x.png", lambda path, result: save_figure(path, result.plot)),
     "image": (
         "x.nii.gz",
@@ -100,7 +100,7 @@ def test_links_to_files_stay_links(tmp_path):
     """Pages, tables and figures are written where a link leads."""
     (tmp_path / "real.csv").touch()
     (tmp_path / "link.csv").symlink_to("real.csv")
-    write_table(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
+    save_table(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "a\n1\n"
 

@@ -268,7 +268,7 @@ def _write(betas, stem):
     from nibabel.cifti2 import Cifti2Image, ParcelsAxis
 
     from ..utils.files import write_whole
-    from .output import write_table
+    from .output import save_table
 
     ending, more = ".nii.gz", ""
     if isinstance(betas.imgs, Cifti2Image):
@@ -276,7 +276,7 @@ def _write(betas, stem):
         ending = ".pscalar.nii" if parcels else ".dscalar.nii"
     image, table = (stem.with_name(stem.name + e) for e in (ending, ".tsv"))
     write_whole(image, betas.imgs.to_filename)
-    write_table(betas.table, table, sep="\t", na_rep="n/a")
+    save_table(betas.table, table, sep="\t", na_rep="n/a")
     files = [image, table]
     if betas.mask_img is not None:
         files.append(stem.with_name(f"{stem.name}_mask{ending}"))

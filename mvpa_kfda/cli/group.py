@@ -135,11 +135,11 @@ def _expand(patterns):
 
 def _write(result, folder, stem):
     """Write result, table, figures and maps; return their paths."""
-    from .output import save_figure, write_table
+    from .output import save_figure, save_table
 
     name = folder / stem
     result.save(f"{name}.h5", overwrite=True)  # first: all else can be made from it
-    write_table(result.to_dataframe(), f"{name}.csv")
+    save_table(result.to_dataframe(), f"{name}.csv")
     written = [Path(f"{name}.h5"), Path(f"{name}.csv")]
     figures = {"": result.plot}
     if len(result.null_max):
@@ -155,7 +155,7 @@ def _write_images(result, name):
     if not _in_brain(result):
         return []
     from ..utils.files import write_whole
-    from .output import write_table
+    from .output import save_table
 
     written = []
     for shown in (*result.scoring, "p", "neglog10p"):
@@ -165,7 +165,7 @@ def _write_images(result, name):
         write_whole(path, result.to_img(shown).to_filename)
         written.append(path)
     peaks = Path(f"{name}_peaks.csv")
-    write_table(result.peaks().round(dict.fromkeys("xyz", 3)), peaks)
+    save_table(result.peaks().round(dict.fromkeys("xyz", 3)), peaks)
     return [*written, peaks]
 
 

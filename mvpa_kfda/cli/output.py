@@ -83,7 +83,7 @@ def _write(result, stem, correction):
     files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
     result.save(files[2], overwrite=True)  # first, as the others can be made from it
     corrections = [] if correction == "none" else [correction]
-    write_table(result.to_dataframe(corrections), files[1])
+    save_table(result.to_dataframe(corrections), files[1])
     save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
     return files
 
@@ -141,7 +141,7 @@ def _write_tables(result, peaks, stem, correction):
         tables["_peaks.csv"] = peaks, what
     for ending, (table, _) in tables.items():
         table = table.round(dict.fromkeys("xyz", 3))  # mm
-        write_table(table, stem.with_name(stem.name + ending))
+        save_table(table, stem.with_name(stem.name + ending))
     return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
 
 
@@ -208,7 +208,7 @@ def _write_figures(result, stem, correction):
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
-def write_table(table, path, **options):
+def save_table(table, path, **options):
     """Write a table."""
     table = plain_cells(table)
     write_whole(path, lambda draft: table.to_csv(draft, index=False, **options))

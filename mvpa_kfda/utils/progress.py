@@ -13,7 +13,7 @@ from contextlib import suppress
 import tqdm
 
 from .checks import check_verbose, counted
-from .text import plain, tell
+from .text import plain_text, tell
 
 #: Seconds after which a run that was not told to be quiet is shown, and an estimate is
 #: one: the first moments of a run are slower than the rest.
@@ -181,7 +181,7 @@ class _Bar(_Nothing):
 
     def say(self, text):
         """Show a line of text above the bar."""
-        self._bar.write(plain(text), file=sys.stderr)
+        self._bar.write(plain_text(text), file=sys.stderr)
 
     def close(self, elapsed, whole):
         """Leave the bar as it is."""

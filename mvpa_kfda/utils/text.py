@@ -17,13 +17,13 @@ _STEERING = re.compile(
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20].*[(|!]", re.DOTALL)
 
 
-def plain(text):
+def plain_text(text):
     r"""Return text with what steers a terminal written out.
 
     Examples
     --------
-    >>> from mvpa_kfda.utils.text import plain
-    >>> print(plain("face\x1b[2J"))
+    >>> from mvpa_kfda.utils.text import plain_text
+    >>> print(plain_text("face\x1b[2J"))
     face\x1b[2J
     """
     return _STEERING.sub(lambda sign: ascii(sign[0])[1:-1], str(text))
@@ -39,7 +39,7 @@ def tell(*lines, file=None):
     a name\nwith a line break
     the next line
     """
-    print(*map(plain, lines), sep="\n", file=file or sys.stdout, flush=True)
+    print(*map(plain_text, lines), sep="\n", file=file or sys.stdout, flush=True)
 
 
 def plain_cells(table):
@@ -67,4 +67,4 @@ def _cell(value):
     """Return the value of a cell."""
     if not isinstance(value, str):
         return value
-    return f"{chr(39) if _FORMULA.match(value) else ''}{plain(value)}"
+    return f"{chr(39) if _FORMULA.match(value) else ''}{plain_text(value)}"

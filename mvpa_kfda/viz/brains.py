@@ -30,6 +30,7 @@ from .common import (
     check_request,
     describe,
     draw_chance,
+    draws_names,
     limits_of,
     maybe_show,
     new_figure,
@@ -50,6 +51,7 @@ _BRAINS = (0.01, 0.12, 0.87, 0.76)
 _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 
 
+@draws_names
 def plot_volume(
     result,
     kind: Literal["stat_map", "glass_brain", "surface", "bar"] | None = None,

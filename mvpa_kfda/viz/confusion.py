@@ -22,6 +22,7 @@ from .common import (
     TITLE_DENSITY,
     axes_or_new,
     draw_chance,
+    draws_names,
     finish,
     label_times,
     maybe_show,
@@ -116,6 +117,7 @@ def find_confusion(result, at="peak"):
     return Confusion(_count(result, predicted), where)
 
 
+@draws_names
 def plot_confusion(
     result, at: Any = "peak", *, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -193,6 +195,7 @@ def plot_confusion(
     return maybe_show(ax, show)
 
 
+@draws_names
 def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot over time which share of every class is recognised.
 

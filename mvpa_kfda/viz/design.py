@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import COLORS, maybe_show, new_figure, short_name
+from .common import COLORS, draws_names, maybe_show, new_figure, short_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +39,7 @@ _TRIAL, _FEW_TRIALS = 0.3, 2.5
 _ROW, _LOWEST, _HIGHEST = 0.19, 0.9, 6.0
 
 
+@draws_names
 def plot_design(design, *, show: bool = False) -> Figure:
     """Plot which trials are of which class, tested in which fold, and exchanged.
 
@@ -293,7 +294,7 @@ def _label_lines(axes, lines):
 def _add_words(figure, design):
     """Write above all panels what there is, and which problems there are."""
     width, lines = int(_DENSITY * figure.get_figwidth()), []
-    for words in design._summary().replace("$", r"\$").split("; "):
+    for words in design._summary().split("; "):
         lines += textwrap.wrap(words[0].upper() + words[1:], width)
     found = design._worded_problems()
     lines.append(found[0].upper() + found[1:])

@@ -15,6 +15,7 @@ from .common import (
     COLORS,
     SCORE_COLOR,
     axes_or_new,
+    draws_names,
     finish,
     label_times,
     maybe_show,
@@ -29,6 +30,7 @@ STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 HALF_LINE = 45
 
 
+@draws_names
 def plot_tuning(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot the criterion over the grid of penalties.
 
@@ -122,6 +124,7 @@ def _word_ends(grid, kernels, chosen):
     return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
+@draws_names
 def plot_flexibility(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot the degrees of freedom of the model over time.
 
@@ -167,6 +170,7 @@ def plot_flexibility(result, *, ax: Axes | None = None, show: bool = False) -> A
     return finish(ax, result, show)
 
 
+@draws_names
 def plot_predictions(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot the predicted values against the observed ones.
 
@@ -241,6 +245,7 @@ CURVES_HEIGHT, LINE_HEIGHT = 4.5, 0.21
 HALF_ROC_LINE = 26
 
 
+@draws_names
 def plot_roc(
     result, *, positive: Any = None, ax: Axes | None = None, show: bool = False
 ) -> Axes:

@@ -31,6 +31,7 @@ from .common import (
     draw_bars,
     draw_chance,
     draw_histogram,
+    draws_names,
     finish,
     label_of,
     marking,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 _BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
+@draws_names
 def plot_group(
     result,
     *,
@@ -314,6 +316,7 @@ _DRAW = {
 # ---------------------------------------------------------------- the null distribution
 
 
+@draws_names
 def plot_null_max(
     result, *, ax: Axes | None = None, show: bool = False, alpha: float | None = None
 ) -> Axes:
@@ -427,6 +430,7 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
+@draws_names
 def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes:
     """Plot a mean over subjects, with the intervals of onset and peak as bands.
 

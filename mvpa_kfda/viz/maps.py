@@ -24,6 +24,7 @@ from .common import (
     axes_or_new,
     check_request,
     draw_chance,
+    draws_names,
     find_marked,
     finish,
     label_of,
@@ -48,6 +49,7 @@ LINE_COLOR = "#555555"
 N_COLORS = 257
 
 
+@draws_names
 def plot_generalization(
     result,
     *,
@@ -145,6 +147,7 @@ def plot_generalization(
     return _finish(ax, mesh, picture, result, show)
 
 
+@draws_names
 def plot_time_frequency(
     result,
     *,
@@ -231,6 +234,7 @@ def plot_time_frequency(
 MOST_NAMES = 32
 
 
+@draws_names
 def plot_sensors(
     result,
     *,

@@ -17,6 +17,7 @@ from ..inference.null import Alternative
 from .common import (
     SCORE_COLOR,
     add_figure_legend,
+    draws_names,
     maybe_show,
     new_figure,
     sample_edges,
@@ -52,6 +53,7 @@ _VIEWS = (
 )
 
 
+@draws_names
 def plot_sources(
     result,
     *,

@@ -31,6 +31,7 @@ from .common import (
     draw_histogram,
     draw_once,
     draw_onset_line,
+    draws_names,
     finish,
     label_of,
     label_times,
@@ -58,6 +59,7 @@ INTERVAL_LABEL = "95 % t interval of the mean"
 DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
 
 
+@draws_names
 def plot_time(
     result,
     *,
@@ -178,6 +180,7 @@ def _draw_null_band(ax, times, null, color):
     ax.fill_between(across, low, high, label=NULL_BAND, **style)
 
 
+@draws_names
 def plot_null(
     result,
     *,
