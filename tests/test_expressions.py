@@ -87,7 +87,7 @@ TRUTHS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(NUMBERS, TEXTS, TRUTHS))
 def test_expressions_mean_what_they_mean_to_pandas(text):
     with np.errstate(all="ignore"):

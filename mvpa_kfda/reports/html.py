@@ -10,6 +10,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..viz.common import cut_texts
+
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
 _DPI = 144
 
@@ -87,6 +89,7 @@ def folded(title, html):
 
 def figure_html(figure, alternative, caption=""):
     """Return a matplotlib figure with the text for those who do not see it."""
+    cut_texts(figure)
     content = BytesIO()
     figure.savefig(content, format="png", dpi=_DPI)
     width = round(figure.get_figwidth() * _DPI * 2 / 3)

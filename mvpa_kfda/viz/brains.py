@@ -28,6 +28,7 @@ from .common import (
     TITLE_DENSITY,
     add_figure_legend,
     check_request,
+    cut,
     describe,
     draw_chance,
     draws_names,
@@ -587,7 +588,7 @@ def _draw_rows(ax, result, picture, low, high, band):
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
     draw_chance(ax, picture.chance, level=picture.level, upright=True)
     texts = [
-        str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
+        cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
         for i in order
     ]
     ax.set_yticks(rows, texts)

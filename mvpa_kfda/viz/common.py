@@ -115,15 +115,26 @@ def metric_label(metric):
 #: Characters of a name that figures show.
 _LONGEST_NAME = 22
 #: Characters of a whole title or label.
-_LONGEST_TEXT = 2000
+_LONGEST_TEXT = 1000
 
 
 def short_name(name):
     """Return a name that is not too long."""
-    name = plain_text(name)
-    if len(name) > _LONGEST_NAME:
-        name = name[: _LONGEST_NAME - 1] + "…"
-    return name
+    return cut(plain_text(name), _LONGEST_NAME)
+
+
+def cut(text, most=120):
+    """Return a text of so many characters at most."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def cut_texts(figure):
+    """Cut what no figure can hold, and would be drawn letter by letter for minutes."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if len(words := text.get_text()) > _LONGEST_TEXT:
+            text.set_text(cut(words, _LONGEST_TEXT))
 
 
 #: What matplotlib itself writes on logarithmic axes.
@@ -149,16 +160,15 @@ def draws_names(plot: Callable[Options, Drawn]) -> Callable[Options, Drawn]:
 
 
 def _settle_texts(figure):
-    """Cut what no figure can hold, and let users write formulas where no name has a $.
+    """Cut what is too long, and let users write formulas where no name has a $.
 
     Logarithmic axes write their powers of ten so, too.
     """
     from matplotlib.text import Text
 
+    cut_texts(figure)
     for text in figure.findobj(Text):
         words = text.get_text()
-        if len(words) > _LONGEST_TEXT:  # would be drawn letter by letter, for minutes
-            text.set_text(words := f"{words[: _LONGEST_TEXT - 1]}…")
         if "$" not in words or _POWER.fullmatch(words):
             text.set_parse_math(True)
 
