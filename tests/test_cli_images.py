@@ -902,7 +902,7 @@ def test_arguments_are_worded_as_options(text, expected):
 
 
 def test_messages_name_options_of_the_command(monkeypatch, capsys):
-    """Of others where they may help, and of others not where they cannot."""
+    """Never those of other commands: what they lack stays as Python calls it."""
 
     def fail(*_):
         raise ValueError("n_jobs=3 and t_r=2.0")
@@ -910,7 +910,7 @@ def test_messages_name_options_of_the_command(monkeypatch, capsys):
     monkeypatch.setattr("mvpa_kfda.cli.group._expand", fail)
     monkeypatch.setattr("mvpa_kfda.cli.bids._settle", fail)
     assert main(["group", "a.h5"]) == 2
-    assert "error: --jobs 3 and --t-r 2.0\n" in capsys.readouterr().err
+    assert "error: n_jobs=3 and t_r=2.0\n" in capsys.readouterr().err
     assert main(["bids", "a", "b", "group"]) == 2
     assert "error: --n-jobs 3 and t_r=2.0\n" in capsys.readouterr().err
 

@@ -1,5 +1,7 @@
 """The voxels to decode: those of a mask, or those in the brain in all runs; counted."""
 
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,7 +52,7 @@ def mask_of_runs(unit, images, given):
     for label, path in zip(unit.runs, paths, strict=True):
         if path is not None:
             masks[label] = load_img(path)
-            _check_grid(masks[label], path, images[0])
+            _check_mask(masks[label], path, images[0])
     return _intersection(masks, missing)
 
 
@@ -65,13 +67,18 @@ def _path_of(recording, kind):
     return find_beside(recording, recording.root, _ENDINGS, _BRAIN)
 
 
-def _check_grid(mask, path, image):
-    """Refuse masks on another grid, by name."""
+def _check_mask(mask, path, image):
+    """Refuse masks on another grid, and those without a voxel, by name."""
     if not same_grid(mask, image):
         raise ValueError(
             f"{path.name} is on another grid than the images: {grid_words(mask)}, "
             f"against {grid_words(image)}. Put a mask on their grid in its place, or "
             "give one with --mask."
+        )
+    if not np.any(np.asarray(mask.dataobj) > 0):
+        raise ValueError(
+            f"{path.name} is an empty brain mask: it holds no voxel. Put another one "
+            "in its place, or give one with --mask."
         )
 
 
@@ -85,8 +92,22 @@ def _computed(unit, images):
     )
     if unit.kind == "images":  # of which a searchlight finds the background
         return Mask(None, {"MaskFrom": "computed by nilearn"})
-    image = compute_multi_epi_mask(images)
-    n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    for recording, each in zip(unit.recordings, images, strict=True):
+        if not same_grid(each, images[0]):
+            raise ValueError(
+                f"{recording.path.name} is on another grid than {name}: "
+                f"{grid_words(each)}, against {grid_words(images[0])}. Runs that are "
+                "decoded together are on one grid; --run chooses some."
+            )
+    n = 0
+    with warnings.catch_warnings(), suppress(ValueError):
+        warnings.simplefilter("ignore")  # of empty masks, which are refused below
+        image = compute_multi_epi_mask(images)
+        n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    if n == 0:
+        raise ValueError(
+            f"nilearn finds no brain in {name}{others}. Give a mask with --mask."
+        )
     return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
 
 

@@ -369,7 +369,7 @@ def add_bids(commands):
         if action.dest in given:
             action.default = argparse.SUPPRESS  # what is given can be told by this
     # A message that names options of other commands is no help with a whole dataset.
-    parser.set_defaults(run=_run_bids, command="bids", alone=True)
+    parser.set_defaults(run=_run_bids, command="bids")
 
 
 def _run_bids(arguments):

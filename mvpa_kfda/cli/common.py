@@ -442,8 +442,10 @@ def reword(text, options):
     """Put options (argument -> argparse action) in the place of arguments in a text."""
     from ast import literal_eval  # only messages need it
 
+    there = {flag for option in options.values() for flag in option.option_strings}
     for pattern, words in REWORDED:
-        text = re.sub(pattern, words, text)
+        if there.issuperset(re.findall(r"--[a-z][a-z-]*", words)):
+            text = re.sub(pattern, words, text)
     names = "|".join(options)
     others = "|".join(
         name

@@ -153,8 +153,9 @@ def main(argv=None):
     parser, arguments = _make_parser(), argparse.Namespace(command=None)
 
     def say(what, message):
-        alone = getattr(arguments, "alone", False)
-        options = parser.options(arguments.command, alone)
+        # A command that is known has no other options than its own.
+        command = arguments.command
+        options = parser.options(command, alone=command is not None)
         text = reword(one_line(message), options)
         tell(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
