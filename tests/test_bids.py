@@ -769,7 +769,7 @@ def test_mistakes_are_said_before_anything_is_done(
             ["--by", "shape"],
             "--by 'shape' is no column of the events, and no expression",
         ),
-        (["--by", "onset >"], "no expression that pandas understands"),
+        (["--by", "onset >"], "no expression on them: "),
         (["--by", "onset + 0.5"], "numbers"),
         (["--where", "trial_type == 'cat'"], "--where and --by leave no event"),
         (["--where", "trial_type == 'button'"], "gives all events one label, 'button'"),

@@ -390,7 +390,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),
         (["words", "--generalize", "--sensors"], "either --generalize or --sensors"),
         (["words", "--generalize", "--same-trials"], "Add --test-file"),
-        (["words", "--generalize", "--train-on", "room == 1"], "no query that pandas"),
+        (["words", "--generalize", "--train-on", "room == 1"], "no query on the"),
         (["words", "--generalize", "--train-on", "block > 9"], "selects none of the"),
         (
             ["words", "--generalize", "--test-file", "gone-epo.fif"],

@@ -1,5 +1,7 @@
 """The voxels to decode: those of a mask, or those in the brain in all runs; counted."""
 
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,8 +65,22 @@ def _computed(runs, kind, images):
     )
     if kind == "images":  # of which a searchlight finds the background
         return Mask(None, {"MaskFrom": "computed by nilearn"})
-    image = compute_multi_epi_mask(images)
-    n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    for run, each in zip(runs, images, strict=True):
+        if not same_grid(each, images[0]):
+            raise ValueError(
+                f"{run.path.name} is on another grid than {name}: "
+                f"{grid_words(each)}, against {grid_words(images[0])}. Runs that are "
+                "decoded together are on one grid; --run chooses some."
+            )
+    n = 0
+    with warnings.catch_warnings(), suppress(ValueError):
+        warnings.simplefilter("ignore")  # of empty masks, which are refused below
+        image = compute_multi_epi_mask(images)
+        n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    if n == 0:
+        raise ValueError(
+            f"nilearn finds no brain in {name}{others}. Give a mask with --mask."
+        )
     return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from ..data.expressions import ExpressionError, evaluate_expression
 from ..utils.checks import quoted, word_bytes
 from .fates import (
     FATE,
@@ -187,12 +188,11 @@ def _evaluate(table, expression, flag):
     if expression in table.columns:
         return table[expression]
     try:
-        values = table.eval(expression, engine="python")
-    except Exception as error:  # pandas, its parser and the expression raise anything
+        values = evaluate_expression(table, expression)
+    except ExpressionError as error:
         raise ValueError(
-            f"{flag} {expression!r} is no column of the events, and no expression that "
-            f"pandas understands for them ({type(error).__name__}: {error}). The "
-            f"columns are: {quoted(map(str, table.columns), 30)}."
+            f"{flag} {expression!r} is no column of the events, and no expression on "
+            f"them: {error} The columns are: {quoted(map(str, table.columns), 30)}."
         ) from error
     if not isinstance(values, pd.Series):
         raise ValueError(f"{flag} {expression!r} is not one value for each event.")

@@ -14,6 +14,8 @@ import numpy as np
 from .. import __version__
 from ..reports.methods import methods_text
 from ..utils.checks import quoted
+from ..utils.files import check_target
+from ..utils.text import plain_cells
 
 NAME = "mvpa_kfda"
 BIDS_VERSION = "1.10.0"
@@ -231,6 +233,7 @@ def add_citations(folder, result, corrections):
 
 def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
+    check_target(path)
     # Other subjects may be at work on the same dataset, in other processes.
     draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
     try:
@@ -244,7 +247,7 @@ def write_table(table, path):
     """Write a table as BIDS has them."""
 
     def write(draft):
-        table.to_csv(draft, sep="\t", index=False, na_rep="n/a")
+        plain_cells(table).to_csv(draft, sep="\t", index=False, na_rep="n/a")
 
     in_place(path, write)
 

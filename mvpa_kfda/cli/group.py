@@ -5,6 +5,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, given
 
 METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
@@ -108,7 +109,8 @@ def _run_group(arguments):
         raise ValueError("--paired compares two lists; give the second with --other.")
     files = _expand(arguments.files)
     other = None if arguments.other is None else _expand(arguments.other)
-    check_out(arguments.out)
+    stem = f"group_{arguments.method}"
+    check_out(arguments.out, stem)
     options = given(arguments, GROUP_OPTIONS)
     options |= {"correction": arguments.correction or ["max"], "other": other}
     result = group_inference(
@@ -117,12 +119,11 @@ def _run_group(arguments):
         resample=arguments.resample,
         **options,
     )
-    stem = f"group_{arguments.method}"
     written = _write(result, arguments.out, stem)
     for line in _word(result):
-        print(line)
-    print(f"Wrote {', '.join(map(str, written))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+        tell(line)
+    tell(f"Wrote {', '.join(map(str, written))}")
+    tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
 def _expand(patterns):
@@ -134,11 +135,11 @@ def _expand(patterns):
 
 def _write(result, folder, stem):
     """Write result, table, figures and maps; return their paths."""
-    from .output import save_figure
+    from .output import save_figure, save_table
 
     name = folder / stem
     result.save(f"{name}.h5", overwrite=True)  # first: all else can be made from it
-    result.to_dataframe().to_csv(f"{name}.csv", index=False)
+    save_table(result.to_dataframe(), f"{name}.csv")
     written = [Path(f"{name}.h5"), Path(f"{name}.csv")]
     figures = {"": result.plot}
     for other in result.correction[1:] if result.axes else ():
@@ -155,15 +156,18 @@ def _write_images(result, name):
     """Write the maps of a result in a brain; return their paths."""
     if not _in_brain(result):
         return []
+    from ..utils.files import write_whole
+    from .output import save_table
+
     written = []
     for shown in (*result.scoring, "p", "neglog10p"):
         # Of a metric as "scores", which is what other tools look for.
         word = "scores" if shown == result.metric else shown
         path = Path(f"{name}_{word}{result.geometry.base.ending}")
-        result.to_img(shown).to_filename(path)
+        write_whole(path, result.to_img(shown).to_filename)
         written.append(path)
     peaks = Path(f"{name}_peaks.csv")
-    result.peaks().round(dict.fromkeys("xyz", 3)).to_csv(peaks, index=False)
+    save_table(result.peaks().round(dict.fromkeys("xyz", 3)), peaks)
     return [*written, peaks]
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import CORRECTIONS, check_there
 
 
@@ -63,7 +64,7 @@ def _run_report(arguments):
         name: load_result(path) for name, path in zip(_names(paths), paths, strict=True)
     }
     report(results, output, **options)
-    print(f"Wrote {output}")
+    tell(f"Wrote {output}")
 
 
 def _names(paths):

@@ -8,6 +8,7 @@ from pathlib import Path
 import mne
 
 from .. import __version__
+from ..utils.files import write_whole
 from .html import SCRIPT, STYLE
 
 #: What lets phones show a page at their own width.
@@ -43,7 +44,8 @@ class Page(mne.Report):
         path = Path(written)
         if path.suffix.lower() in (".html", ".htm"):
             html = path.read_text(encoding="utf-8")
-            path.write_text(framed(html), encoding="utf-8")
+            page = framed(html)
+            write_whole(path, lambda draft: draft.write_text(page, encoding="utf-8"))
             if open_browser:
                 webbrowser.open_new_tab(path.as_uri())
         return written

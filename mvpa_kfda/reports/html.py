@@ -13,7 +13,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from ..utils.rounding import nearest, rounded
-from ..viz.common import metric_label
+from ..viz.common import cut_texts, metric_label
 
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
 _DPI = 144
@@ -121,6 +121,7 @@ def folded(title, html):
 
 def figure_html(figure, alternative, caption=""):
     """Return a matplotlib figure with the text for those who do not see it."""
+    cut_texts(figure)
     content = BytesIO()
     figure.savefig(content, format="png", dpi=_DPI)
     width = round(figure.get_figwidth() * _DPI * 2 / 3)

@@ -15,7 +15,7 @@ from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
 from ..results.kinds import RESULTS
 from ..utils.checks import check_path
-from ..utils.files import check_folder
+from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
 from .html import paragraph, table_html
 from .sections import SECTIONS
@@ -118,7 +118,8 @@ def report(
                 own = None if len(named) == 1 else _identifier(name)
                 _add(page, html, section.title, section.tag, own)
     if fname is not None:
-        page.save(fname, open_browser=False, overwrite=overwrite, verbose="error")
+        options = {"open_browser": False, "overwrite": True, "verbose": "error"}
+        write_whole(fname, lambda draft: page.save(draft, **options))
     return page
 
 
@@ -192,7 +193,7 @@ def check_page(path, overwrite):
     """Refuse a file that cannot be written, before anything is drawn."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{path} is to be a page; give a name that ends in .html.")
-    check_folder(path)
+    check_target(path)
     if Path(path).exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "

@@ -9,6 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 from .checks import word_bytes
 from .memory import usable_memory
+from .text import tell
 
 #: What has to be installed, and what may be, as setup.cfg lists them.
 REQUIRED = (
@@ -36,7 +37,7 @@ def sys_info() -> None:
     """
     lines = {**_package(), **_machine(), **_blas(), **_packages()}
     width = max(map(len, lines)) + 2
-    print("\n".join(f"{name:<{width}}{value}" for name, value in lines.items()))
+    tell(*(f"{name:<{width}}{value}" for name, value in lines.items()))
 
 
 def _package():

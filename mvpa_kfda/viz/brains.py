@@ -28,8 +28,10 @@ from .common import (
     TITLE_DENSITY,
     add_figure_legend,
     check_request,
+    cut,
     describe,
     draw_chance,
+    draws_names,
     limits_of,
     maybe_show,
     new_figure,
@@ -53,6 +55,7 @@ _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 _RIGHTMOST = 0.985
 
 
+@draws_names
 def plot_volume(
     result,
     kind: Literal["stat_map", "glass_brain", "surface", "bar"] | None = None,
@@ -615,7 +618,7 @@ def _draw_rows(ax, result, picture, low, high, band):
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
     draw_chance(ax, picture.chance, level=picture.level, upright=True)
     texts = [
-        str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
+        cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
         for i in order
     ]
     ax.set_yticks(rows, texts)

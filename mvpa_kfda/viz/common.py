@@ -4,10 +4,13 @@ Matplotlib is imported inside the functions, so that decoding never loads it. Th
 colors are Okabe and Ito's, which color-blind readers tell apart.
 """
 
+import re
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,9 +18,12 @@ from ..inference.corrections import CORRECTIONS, smallest_p_value
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import metric_in_text, metric_limits
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
+from ..utils.text import plain_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
+
+Options, Drawn = ParamSpec("Options"), TypeVar("Drawn")
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
@@ -109,15 +115,67 @@ def metric_label(metric):
 
 #: Characters of a name that figures show, and the share of them that is its end.
 _LONGEST_NAME, _END_OF_NAME = 22, 0.42
+#: Characters of a whole title or label.
+_LONGEST_TEXT = 1000
 
 
 def short_name(name, longest=_LONGEST_NAME):
-    """Return a name that is not too long, and that matplotlib takes as it is."""
-    name = str(name)
+    """Return a name that is not too long."""
+    name = plain_text(name)
     if len(name) > longest:  # names often differ at their ends: "object 12"
         end = int(_END_OF_NAME * longest)
         name = f"{name[: longest - end - 1].rstrip()}…{name[-end:].lstrip()}"
-    return name.replace("$", r"\$")
+    return name
+
+
+def cut(text, most=120):
+    """Return a text of so many characters at most."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def cut_texts(figure):
+    """Cut what no figure can hold, and would be drawn letter by letter for minutes."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if len(words := text.get_text()) > _LONGEST_TEXT:
+            text.set_text(cut(words, _LONGEST_TEXT))
+
+
+#: What matplotlib itself writes on logarithmic axes.
+_POWER = re.compile(r"\$\\mathdefault\{[^$]*\}\$")
+
+
+def draws_names(plot: Callable[Options, Drawn]) -> Callable[Options, Drawn]:
+    """Let a function that plots take names as they are: ``$`` begins no formula."""
+
+    @wraps(plot)
+    def call(*args, **options):
+        from matplotlib import rcParams
+
+        # Texts ask for it when they are made, those of ticks and legends, too.
+        before = rcParams["text.parse_math"]
+        rcParams["text.parse_math"] = False
+        try:
+            return plot(*args, **options)
+        finally:
+            rcParams["text.parse_math"] = before
+
+    return call
+
+
+def _settle_texts(figure):
+    """Cut what is too long, and let users write formulas where no name has a $.
+
+    Logarithmic axes write their powers of ten so, too.
+    """
+    from matplotlib.text import Text
+
+    cut_texts(figure)
+    for text in figure.findobj(Text):
+        words = text.get_text()
+        if "$" not in words or _POWER.fullmatch(words):
+            text.set_parse_math(True)
 
 
 def short_names(names, longest=_LONGEST_NAME):
@@ -698,6 +756,7 @@ def _drawn_width(ax):
 
 def maybe_show(drawn, show):
     """Show the figure if asked to; return what was drawn."""
+    _settle_texts(drawn.figure)
     if check_flag("show", show):
         import matplotlib.pyplot as plt
 

@@ -22,6 +22,7 @@ from .common import (
     CURVE,
     axes_or_new,
     draw_chance,
+    draws_names,
     finish,
     inches_of,
     label_times,
@@ -124,6 +125,7 @@ def find_confusion(result, at="peak"):
     return Confusion(_count(result, predicted), where)
 
 
+@draws_names
 def plot_confusion(
     result,
     at: Any = "peak",
@@ -212,6 +214,7 @@ def plot_confusion(
     return maybe_show(ax, show)
 
 
+@draws_names
 def plot_recall(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:

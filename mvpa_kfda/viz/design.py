@@ -14,6 +14,7 @@ import numpy as np
 from .common import (
     COLORS,
     add_figure_legend,
+    draws_names,
     maybe_show,
     new_figure,
     short_name,
@@ -48,6 +49,7 @@ _ROW, _LOWEST, _HIGHEST = 0.19, 0.9, 6.0
 _LEGEND = 0.5
 
 
+@draws_names
 def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
     """Plot which trials are of which class, tested in which fold, and exchanged.
 
@@ -306,7 +308,7 @@ def _label_lines(axes, lines):
 def _add_words(figure, design):
     """Write above all panels what there is, and which problems there are."""
     width, lines = int(_DENSITY * figure.get_figwidth()), []
-    for words in design._summary().replace("$", r"\$").split("; "):
+    for words in design._summary().split("; "):
         lines += textwrap.wrap(words[0].upper() + words[1:], width)
     found = design._worded_problems()
     lines.append(found[0].upper() + found[1:])

@@ -16,6 +16,7 @@ from .common import (
     COLORS,
     SCORE_COLOR,
     axes_or_new,
+    draws_names,
     finish,
     label_times,
     maybe_show,
@@ -34,6 +35,7 @@ HALF_LINE = 45
 MOST_CURVES = 14
 
 
+@draws_names
 def plot_tuning(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -131,6 +133,7 @@ def _word_ends(grid, kernels, chosen):
     return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
+@draws_names
 def plot_flexibility(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -180,6 +183,7 @@ def plot_flexibility(
     return finish(ax, result, show, legend=legend)
 
 
+@draws_names
 def plot_predictions(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -256,6 +260,7 @@ def _correlation(values, others):
 CURVES_HEIGHT, LINE_HEIGHT = 4.7, 0.17
 
 
+@draws_names
 def plot_roc(
     result,
     *,

@@ -31,6 +31,7 @@ from .common import (
     draw_bars,
     draw_chance,
     draw_histogram,
+    draws_names,
     finish,
     fit_label,
     inches_of,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 _BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
+@draws_names
 def plot_group(
     result,
     *,
@@ -328,6 +330,7 @@ _DRAW = {
 # ---------------------------------------------------------------- the null distribution
 
 
+@draws_names
 def plot_null_max(
     result,
     *,
@@ -449,6 +452,7 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
+@draws_names
 def plot_latency(
     latency, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:

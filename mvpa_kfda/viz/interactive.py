@@ -25,7 +25,7 @@ from .brains import (
     shading_of,
     volume_of,
 )
-from .common import BOUND, CORRECTION_LABELS, label_of, metric_label
+from .common import BOUND, CORRECTION_LABELS, draws_names, label_of, metric_label
 from .maps import Picture, colors_for
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ _GRAY, _CAPTION = 0.8, 40
 _BODY = re.compile("<body[^>]*>")
 
 
+@draws_names
 def view_map(
     result,
     name,

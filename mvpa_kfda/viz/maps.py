@@ -27,6 +27,7 @@ from .common import (
     channel_label,
     check_request,
     draw_chance,
+    draws_names,
     find_marked,
     finish,
     fit_label,
@@ -52,6 +53,7 @@ LINE_COLOR = "#555555"
 N_COLORS = 257
 
 
+@draws_names
 def plot_generalization(
     result,
     *,
@@ -152,6 +154,7 @@ def plot_generalization(
     return _finish(ax, mesh, picture, result, show, legend)
 
 
+@draws_names
 def plot_time_frequency(
     result,
     *,
@@ -241,6 +244,7 @@ def plot_time_frequency(
 MOST_NAMES = 32
 
 
+@draws_names
 def plot_sensors(
     result,
     *,

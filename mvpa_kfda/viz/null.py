@@ -23,6 +23,7 @@ from .common import (
     choose_color,
     draw_chance,
     draw_histogram,
+    draws_names,
     finish,
     metric_label,
 )
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
 
+@draws_names
 def plot_null(
     result,
     *,
@@ -123,6 +125,7 @@ def _draw_ticks(ax, single, color):
     ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **style)
 
 
+@draws_names
 def plot_map_null(
     result,
     *,

@@ -18,6 +18,7 @@ from ..utils.rounding import nearest
 from .common import (
     SCORE_COLOR,
     add_figure_legend,
+    draws_names,
     maybe_show,
     new_figure,
     sample_edges,
@@ -53,6 +54,7 @@ _VIEWS = (
 )
 
 
+@draws_names
 def plot_sources(
     result,
     *,

@@ -30,6 +30,7 @@ from .common import (
     draw_chance,
     draw_once,
     draw_onset_line,
+    draws_names,
     finish,
     label_of,
     label_times,
@@ -58,6 +59,7 @@ INTERVAL_LABEL = "95 % t interval of the mean"
 DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
 
 
+@draws_names
 def plot_time(
     result,
     *,
