@@ -41,8 +41,7 @@ GROUP_OPTIONS = (
         "--permutations",
         "n_permutations",
         "P",
-        "number of second-level permutations (default: 10000, or 1000000 for "
-        "prevalence at up to 1000 positions without clusters)",
+        "number of second-level permutations (default: 10000)",
         int,
     ),
     Option("--alpha", "alpha", "A", "significance level", float, 0.05),
@@ -189,19 +188,20 @@ def _word(result):
         f"smallest p = {np.nanmin(p):.4g})"
     )
     if result.method == "prevalence":
-        yield _word_prevalence(np.asarray(result.gamma_0), result.largest_gamma_0)
+        yield _word_prevalence(result)
     if _in_brain(result) and n:
         yield result.peaks().head(_MOST).to_string(index=False)
 
 
-def _word_prevalence(bound, largest):
+def _word_prevalence(result):
     """Word the largest bound of the prevalence, and where it is a majority."""
     import numpy as np
 
     from ..utils.checks import counted
 
+    bound, largest = np.asarray(result.gamma_0), result.largest_gamma_0
     if not np.isfinite(bound).any():
-        return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
+        return "Prevalence: no bound, as a prevalence of 0 is nowhere rejected"
     return (
         f"Prevalence: more than {np.nanmax(bound):.2f} of the population have an "
         f"effect somewhere (no data could show more than {largest:.2f}), and the "
