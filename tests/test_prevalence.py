@@ -12,7 +12,7 @@ import build
 from mvpa_kfda import TimeResult, group_inference
 from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.corrections import corrected_p_values
-from mvpa_kfda.inference.prevalence import largest_bound, prevalence_bound, prevalence_p
+from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 
 ALPHA = 0.05
 
@@ -196,15 +196,14 @@ def test_p_values_at_the_ends():
 def test_largest_bound():
     # Worked by hand for 2 subjects: (g + (1 - g) / 100)^2 = 0.05.
     hand = (math.sqrt(0.05) - 0.01) / 0.99
-    assert_allclose(largest_bound([99, 99], ALPHA), hand, rtol=1e-12, atol=0)
-    assert math.isnan(largest_bound([3, 3], ALPHA))
-    assert largest_bound([1000] * 12) > largest_bound([100] * 12)
+    assert_allclose(prevalence_bound([0.01] * 2, ALPHA), hand, rtol=1e-12, atol=0)
+    assert math.isnan(prevalence_bound([0.25] * 2, ALPHA))
     # No data can give more: every subject's observed map stands out.
     null = RecombinedNull(
         np.ones((3, 2)), [np.zeros((4, 2))] * 3, [[0, 0, 1]] * 60, "min"
     )
     bound = prevalence_bound(null.p_by_subject(), ALPHA)
-    assert_array_equal(bound, largest_bound([4, 4, 4], ALPHA))
+    assert_array_equal(bound, prevalence_bound([0.2] * 3, ALPHA))
 
 
 @pytest.mark.parametrize("gamma", [-0.1, 1, np.nan])

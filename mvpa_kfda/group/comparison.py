@@ -490,7 +490,10 @@ def _warn_if_out_of_reach(comparison):
         "Use more permutations, more trials or groups to flip, or another correction."
     )
     for name in comparison.correction:
-        least = smallest_p_value(n, int(n_counted), name)
+        # Renamed classes have the same difference, as all that is compared is.
+        renamings = comparison.parameters["a"].get("renamings", 1)
+        n_distinct = (n + 1) / (renamings if drawn == "permutations" else 1) - 1
+        least = smallest_p_value(n_distinct, int(n_counted), name)
         if comparison.method == "both" and comparison.alternative == "two-sided":
             least = min(1.0, 2 * least)
         warn_if_above(comparison.alpha, least, name, f"{n} {drawn}", advice)

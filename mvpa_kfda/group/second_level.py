@@ -17,8 +17,9 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.null import Alternative, FullNull
 from ..inference.prevalence import prevalence_p
-from ..results.group import NULLS, GroupResult
+from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
+from ..results.prevalence import NULLS
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
@@ -458,6 +459,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "threshold": request.threshold,
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
+            "first_level_smallest_p": list(group.smallest_p),
             "first_level": group.first_level,
             "n_alike": tested.n_alike,
             "n_tests": tested.n_tests,
@@ -500,9 +502,8 @@ def warn_if_out_of_reach(result, majority):
         told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
     if result.method != "prevalence" or told:
         return
-    each = np.asarray(result.parameters["first_level_permutations"])
     n_tested = result._n_tested()
-    if n_tested * prevalence_p(1 / (1 + each), majority) > alpha:
+    if n_tested * prevalence_p(result._smallest_by_subject, majority) > alpha:
         at = f" at {counted(n_tested, 'position', ',')} at once" if n_tested > 1 else ""
         advice = "More subjects can show it"
         if n_tested > 1:
@@ -544,11 +545,7 @@ def _smallest_p(result, correction):
             how = "two-sided" if two_sided else "greater"
             least = min(least, float(parametric_p(*apart, how)[0]))
         return smallest_p_value(1 / least - 1, n_counted, correction)
-    if result.p_of_minimum is not None and correction in ("none", *ADJUSTMENTS):
-        each = np.asarray(result.parameters["first_level_permutations"])
-        least = float(prevalence_p(1 / (1 + each), 0.0))
-        return smallest_p_value(1 / least - 1, n_counted, correction)
-    least = smallest_p_value(result.n_permutations, n_counted, correction)
+    least = result._smallest_p(correction, n_counted)
     # Of all sign flips, and of all exchanges between equal groups, two are equally far
     # out: the observed one and its mirror image.
     mirrored = not METHODS[result.method].by_labels and n_others in (0, n)

@@ -85,16 +85,3 @@ def _solve(p, log_level):
         if (step <= 1e-15).all():
             break
     return gamma
-
-
-def largest_bound(n_permutations, alpha=0.05):
-    """Return the largest bound that subjects with so many permutations (N,) can show.
-
-    Examples
-    --------
-    >>> round(largest_bound([100] * 12, alpha=0.05), 2)  # one position
-    0.78
-    >>> round(largest_bound([100] * 12, alpha=0.05 / 30), 2)  # thirty of them
-    0.58
-    """
-    return float(prevalence_bound(1 / (1 + np.asarray(n_permutations)), alpha))

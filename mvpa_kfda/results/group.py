@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,10 +15,8 @@ from ..inference.corrections import (
     CorrectionNames,
     adjust,
     check_correction,
-    holm,
     names_in,
 )
-from ..inference.prevalence import largest_bound, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share, counted
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
@@ -29,6 +25,7 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .images import image_of_p, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
+from .prevalence import BY_HOLM, PrevalenceMixin
 from .sources import make_source_estimate
 
 if TYPE_CHECKING:
@@ -501,15 +498,9 @@ GROUP_TESTS = {
     ),
 }
 
-#: Corrections in whose place Holm's is taken for a share of the population.
-_BY_HOLM = ("max", "max-step-down")
-
-#: The share of the population that a null hypothesis grants to have an effect.
-NULLS = {"global": 0.0, "majority": 0.5}
-
 
 @result_kind
-class GroupResult(TestedMap):
+class GroupResult(PrevalenceMixin, TestedMap):
     """Inference over subjects, see :func:`group_inference`.
 
     Parameters
@@ -637,105 +628,6 @@ class GroupResult(TestedMap):
         """Whether the statistic has no value of its own for "no effect"."""
         return self.method in ("prevalence", "bootstrap")
 
-    @property
-    def gamma_0(self) -> NDArray:
-        """The prevalence bound at `alpha`, for all positions unless "none" was asked.
-
-        NaN where not even a prevalence of 0 is rejected, see `prevalence_bound`. It is
-        never above `largest_gamma_0`.
-        """
-        return self.prevalence_bound()
-
-    def prevalence_bound(
-        self, correction: CorrectionName | None = None, alpha: float | None = None
-    ) -> NDArray:
-        r"""Return the largest share of the population that is sure to have an effect.
-
-        The lower bound of a one-sided confidence interval of the prevalence
-        :math:`\gamma`: every smaller share is rejected. It is the :math:`\gamma` at
-        which the p-value of `pvalues` without a correction, :math:`p_\gamma`, is
-        :math:`\alpha_*`; where all :math:`p_k` are equal, :math:`p_k = p^{1/N}`, it is
-        Eq. 20 of [1]_:
-
-        .. math::
-            \prod_{k=1}^{N} (\gamma_0 + (1 - \gamma_0) p_k) = \alpha_*, \qquad
-            \gamma_0 = \frac{\alpha_*^{1/N} - p^{1/N}}{1 - p^{1/N}}
-
-        For one position, :math:`\alpha_* = \alpha`. At all V positions at once
-        :math:`\alpha_* = \alpha / V`: each bound is above the true share with a
-        probability of :math:`\alpha / V` at most, so that one or more of them are with
-        a probability of :math:`\alpha` at most, whatever the shares are and however
-        positions depend on each other. This cannot be had from Holm's method, which
-        tests one share at all positions; therefore the majority null may be rejected
-        by `pvalues` where the bound is a little below 0.5.
-
-        Parameters
-        ----------
-        correction : str or None
-            "none": the bound of each position for itself, good for one that was chosen
-            beforehand. None takes the correction that was asked for. Any other: bounds
-            that hold at all positions at once.
-        alpha : float or None
-            Significance level, None takes the one that was asked for.
-
-        Returns
-        -------
-        bound : array, shape (positions...)
-            Between 0 and 1; NaN where not even a prevalence of 0 is rejected.
-
-        Raises
-        ------
-        AttributeError
-            If the method is not "prevalence".
-        ValueError
-            If `alpha` is not between 0 and 1, or the correction is not known.
-
-        References
-        ----------
-        .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
-           inference for information-based imaging: From the second-level t-test to
-           prevalence inference. NeuroImage, 141, 378-392.
-        """
-        if self.method != "prevalence":
-            raise AttributeError(
-                f"The method {self.method!r} gives no bound of the prevalence; use "
-                'group_inference(results, method="prevalence").'
-            )
-        alpha = check_share("alpha", self.alpha if alpha is None else alpha)
-        level = alpha / self._n_tested(correction)
-        return self._map_of(prevalence_bound(self._p_by_subject, level))
-
-    @property
-    def largest_gamma_0(self) -> float:
-        """The largest prevalence bound that these subjects can show at `alpha`.
-
-        It takes all of them to exceed each of their permutations. More subjects raise
-        it, or fewer positions; more permutations of the subjects a little.
-        """
-        each = self.parameters.get("first_level_permutations")
-        each = np.full(self.n_subjects, np.inf) if each is None else each
-        return largest_bound(each, self.alpha / self._n_tested())
-
-    def _n_tested(self, correction=None):
-        """Return at how many positions the prevalence bound holds at once."""
-        if self._correction(correction) == "none":
-            return 1
-        return max(1, int(np.count_nonzero(self.counted)))
-
-    @property
-    def _p_by_subject(self):
-        """The p-values (N, C) of the minimum, at the positions that count."""
-        n, counted = self.n_subjects, self.counted
-        if self.p_of_minimum is not None:
-            return self.p_of_minimum[:, counted]
-        return np.tile(self.p_maps["none"][counted] ** (1 / n), (n, 1))
-
-    def _map_of(self, values):
-        """Put values (C,) of the positions that count into a map, NaN elsewhere."""
-        filled = np.full(self.shape, np.nan)
-        filled[self.counted] = values
-        return filled[()]
-
     def pvalues(
         self,
         correction: CorrectionName | None = None,
@@ -794,47 +686,15 @@ class GroupResult(TestedMap):
         gamma = self._share(null)
         if gamma == 0:
             return super().pvalues(correction)
-        name = self._correction(correction)
-        corrected = None
-        if name in _BY_HOLM:
-            corrected = holm
-        elif name in ADJUSTMENTS:
-            corrected = partial(adjust, correction=name)
-        elif name != "none":
-            raise ValueError(
-                f"The correction {name!r} tests the global null hypothesis only. For a "
-                "share of the population use 'max', which takes Holm's method, 'none', "
-                "'bonferroni', 'fdr' or 'fdr-by', or null='global'."
-            )
-        p = prevalence_p(self._p_by_subject, gamma)
-        return plain(self._map_of(p if corrected is None else corrected(p)))
-
-    def _share(self, null):
-        """Return the share of the population that the null hypothesis is about."""
-        if isinstance(null, str):
-            share = NULLS[check_option("null", null, NULLS, ("a share from 0 to 1",))]
-        else:
-            real = isinstance(null, Real) and not isinstance(null, bool)
-            if not real or not 0 <= null < 1:
-                raise ValueError(
-                    f"Invalid value for 'null': {null!r}. Allowed: 'global', "
-                    "'majority', or a share of the population, at least 0 and below 1."
-                )
-            share = float(null)
-        if share and self.method != "prevalence":
-            raise ValueError(
-                f"The method {self.method!r} has no null hypothesis about a share of "
-                'the population; use group_inference(results, method="prevalence").'
-            )
-        return share
+        return plain(self._p_of_share(gamma, self._correction(correction)))
 
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
         columns = super()._p_columns(correction, column, metric)
-        majority = correction in ("none", *_BY_HOLM, *ADJUSTMENTS)
+        majority = correction in ("none", *BY_HOLM, *ADJUSTMENTS)
         if self.method == "prevalence" and majority:
             name = column.replace("p", "p_majority", 1)
-            name = "p_majority_holm" if correction in _BY_HOLM else name
+            name = "p_majority_holm" if correction in BY_HOLM else name
             columns[name] = self.pvalues(correction, null="majority")
         return columns
 
