@@ -23,6 +23,7 @@ from mvpa_kfda import (
     Shrinkage,
     Tuned,
     bootstrap_latency,
+    compare,
     cross_validate,
     decode_epochs,
     decode_regions,
@@ -32,6 +33,7 @@ from mvpa_kfda import (
     load_result,
     methods_text,
     regress,
+    report,
     searchlight,
 )
 from mvpa_kfda.cli.main import main
@@ -61,6 +63,7 @@ from mvpa_kfda.reports.words import (
     SCHEME_WORDS,
     SPLITTER_WORDS,
     STEP_WORDS,
+    metric_words,
     number,
     p_words,
     read_call,
@@ -947,3 +950,33 @@ def test_clusters_of_several_tests_are_told():
     assert "tested twice" not in methods_text(flips)
     two = build.comparison(method="both", correction="cluster")
     assert f"{both}mass was compared in each test." in methods_text(two)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_what_was_not_tested_first_is_exploratory(tmp_path):
+    metrics = ["roc_auc", "accuracy"]
+    people = [build.result(scoring=metrics, seed=k) for k in range(5)]
+    auc = metric_words("roc_auc")[1]
+    first = f"The first metric, {auc}, was tested; tests of others"
+    assert methods_text(people[0]).count("exploratory") == 1
+    assert first in methods_text(people[0])
+    report(people[0], fname=tmp_path / "one.html")
+    assert first in (tmp_path / "one.html").read_text("utf-8")
+    options = {"random_state": 0, "method": "sign-flip"}
+    one = group_inference(people, correction="max", **options)
+    assert first in methods_text(one)
+    assert one.parameters["scoring"] == metrics
+    another = group_inference(
+        people, correction=["max", "fdr"], metric="accuracy", **options
+    )
+    text = methods_text(another)
+    assert f"was {auc}; tests of accuracy are exploratory" in text
+    assert "Of 2 corrections the first (corrected by the maximum" in text
+    text = methods_text(another, correction="fdr")
+    assert "correction named first was another (corrected by the maximum" in text
+    single = [build.result(seed=k) for k in range(5)]
+    text = methods_text(group_inference(single, correction="max", **options))
+    assert "exploratory" not in text + methods_text(single[0])
+    other = build.result(scoring=metrics, reg=30.0)
+    compared = compare(people[0], other, "permutation", metric="accuracy")
+    assert "tests of accuracy are exploratory" in methods_text(compared)

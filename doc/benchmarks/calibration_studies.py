@@ -130,6 +130,31 @@ def first_level(results, metrics, where=None):
     return found
 
 
+#: What may be tried after the first test: other corrections, and other metrics.
+FORKS = ("max", "cluster", "tfce", "fdr")
+FORKED_METRICS = ("accuracy", "roc_auc", "f1_macro")
+
+
+def forking(n):
+    """Test noise once, and by whatever finds something: words -> one per data set."""
+    found = defaultdict(list)
+    for number in range(n):
+        X = draw(30, number)[0]
+        result = decode(X, number, list(FORKED_METRICS))
+        hits = np.array(
+            [
+                [(result.pvalues(c, metric=m) <= ALPHA + 1e-9).any() for c in FORKS]
+                for m in FORKED_METRICS
+            ]
+        )
+        found["the first correction of the first metric"].append(hits[0, 0])
+        found[f"any of {len(FORKS)} corrections"].append(hits[0].any())
+        found[f"any of {len(FORKS)} corrections and {len(hits)} metrics"].append(
+            hits.any()
+        )
+    return found
+
+
 #: Column -> method, and which lists it takes.
 TESTS = {
     "prevalence": ("prevalence", "one"),
@@ -321,12 +346,11 @@ ONE_CLAIM = ("majority, Eq. 19", "majority, product")
 
 
 def draw_scores(rng, carriers, n_trials):
-    """Return accuracies (S, C) of 0.95, or of 0.5, and 100 permuted ones each."""
-    trials = np.resize(n_trials, len(carriers))
-    rates = np.where(carriers, 0.95, 0.5)
-    scores = rng.binomial(trials[:, np.newaxis], rates) / trials[:, np.newaxis]
+    """Return scores (S, C), higher in carriers, and 100 permuted ones each."""
+    spread = 0.5 / np.sqrt(np.resize(n_trials, len(carriers)))[:, np.newaxis]
     size = 100, carriers.shape[1]
-    return scores, [rng.binomial(each, 0.5, size) / each for each in trials]
+    scores = 0.5 + 0.45 * carriers + spread * rng.standard_normal(carriers.shape)
+    return scores, [0.5 + each * rng.standard_normal(size) for each in spread]
 
 
 def shares(n):

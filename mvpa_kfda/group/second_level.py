@@ -459,6 +459,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "threshold": request.threshold,
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
+            "scoring": list(group.scoring),
             "first_level_smallest_p": list(group.smallest_p),
             "first_level": group.first_level,
             "n_alike": tested.n_alike,

@@ -93,6 +93,8 @@ class Subjects:
     unbalanced: float
     #: The smallest p-values (S,) that the subjects' permutations can give.
     smallest_p: tuple
+    #: The metrics of the first subject, in the order they were asked for.
+    scoring: tuple
     #: How all of them were analysed, and their numbers of trials (S,).
     first_level: dict
     #: What their runs warned of: text -> names of the subjects.
@@ -118,6 +120,7 @@ class _SubjectMaps:
     one_sided: bool
     unbalanced: float
     smallest_p: float
+    scoring: tuple
     analysis: dict
     told: dict
     warnings: tuple
@@ -310,6 +313,7 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
         smallest_p=result._smallest_p(metric=metric),
+        scoring=tuple(result._scalars),
         analysis=_recorded(result),
         told=_told(result),
         warnings=result.warnings,
@@ -564,6 +568,7 @@ def _join(names, words, subject_maps, about):
         one_sided=one_sided,
         unbalanced=unbalanced,
         smallest_p=smallest_p,
+        scoring=first.scoring,
         **about,
     )
 

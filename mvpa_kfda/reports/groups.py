@@ -12,6 +12,7 @@ from .citations import name
 from .findings import (
     correction_sentence,
     found,
+    named_first,
     place_noun,
     positions_of,
     software_of,
@@ -116,6 +117,7 @@ def group_paragraphs(result, asked):
                 *_raised_variances(result),
                 *_group_draws(result, correction),
                 *_corrected(result, correction, alpha),
+                *named_first(result, correction),
             ],
             [*_group_found(result, correction, alpha), *_prevalence(result, alpha)],
             software_of(result.versions, result),
@@ -324,7 +326,11 @@ def comparison_paragraphs(result, asked):
     return _joined(
         [
             [*_compared(result), *_two_models(result)],
-            [*_comparison_test(result), *_corrected(result, correction, alpha)],
+            [
+                *_comparison_test(result),
+                *_corrected(result, correction, alpha),
+                *named_first(result, correction),
+            ],
             found(
                 result.places, scores, p, noun, correction, alpha, result.alternative
             ),

@@ -29,7 +29,7 @@ from ..viz.common import (
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.patterns import part_to_draw
 from .figures import plot_channel_patterns, plot_map_null
-from .findings import most_extreme
+from .findings import most_extreme, named_first
 from .html import facts_html, figure_html, folded, paragraph, table_html
 from .methods import methods_text
 from .summary import (
@@ -71,7 +71,9 @@ def _draw(plot, alternative, caption="", **options):
 
 def _summary(result):
     """Return what was asked and what was found."""
-    return paragraph(word_question(result)) + paragraph(word_answer(result), "lead")
+    words = "" if isinstance(result, Latency) else " ".join(named_first(result))
+    lead = paragraph(word_question(result)) + paragraph(word_answer(result), "lead")
+    return lead + (paragraph(words) if words else "")
 
 
 def _warnings(result):
