@@ -711,7 +711,7 @@ def test_grammar_of_latencies(people, others):
     body = check_text(latency)
     assert "100 times" in body
     assert f"{number(latency.peak)} s" in body
-    assert "the 95 % intervals are percentiles" in body
+    assert "The 95 % interval of the onset is that of Student's t" in body
     low, high = map(number, latency.peak_interval)
     assert f"{number(latency.peak)} s (95 % interval {low} to {high} s)" in body
     check_text(bootstrap_latency(people, criterion="t", level=0.01, **more))

@@ -503,9 +503,10 @@ def _resamples(result):
     if not n:
         return []
     share = number(100 * result.confidence)
+    drawn = f"Subjects were drawn with replacement {times_words(n)} [@Efron1993]. The"
     return [
-        f"Subjects were drawn with replacement {times_words(n)}, and the {share} % "
-        "intervals are percentiles of the latencies of these resamples [@Efron1993]."
+        f"{drawn} {share} % interval of the onset is that of Student's *t* with the "
+        "standard error of these resamples, the interval of the peak of percentiles."
     ]
 
 
