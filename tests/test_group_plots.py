@@ -917,3 +917,13 @@ def test_labels_end_within_the_figure(make, labels):
                 assert box.y0 >= 0, text.get_text()
                 assert box.x1 <= figure.bbox.width, text.get_text()
                 assert box.y1 <= figure.bbox.height, text.get_text()
+
+
+@pytest.mark.parametrize("marked", [(), [(1, 2)]])
+def test_clusters_of_the_bootstrap_are_drawn_whether_significant_or_not(marked):
+    fields = {"method": "bootstrap", "correction": ("cluster-fdr",)}
+    result = group(generalization(), marked=marked, **fields)
+    result.p_maps["cluster-fdr"] = result.p_maps["max"]
+    words = " ".join(texts(plot_group(result)))
+    assert "FDR correction of clusters" in words
+    assert "out of reach" not in words

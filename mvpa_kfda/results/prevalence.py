@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..inference.corrections import (
     ADJUSTMENTS,
+    CORRECTIONS,
     CorrectionName,
     adjust,
     holm,
@@ -105,7 +106,9 @@ class PrevalenceMixin:
         return float(prevalence_bound(self._smallest_by_subject, level))
 
     def _smallest_p(self, correction="none", n_positions=1, metric=None):
-        """Return the smallest p-value that the permutations can give."""
+        """Return the smallest p-value that the permutations can give; 0 if open."""
+        if correction not in CORRECTIONS:  # the clusters of the bootstrap
+            return 0.0
         product = self.method == "prevalence" and self.p_of_minimum is not None
         if not product or correction not in ("none", *ADJUSTMENTS):
             return super()._smallest_p(correction, n_positions, metric)
