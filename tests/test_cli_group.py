@@ -156,7 +156,7 @@ def test_no_bound_is_said(tmp_path, capsys):
         result = decode_arrays(X, Y, cv=5, n_permutations=19, random_state=0)
         result.save(tmp_path / f"sub-{number}.h5")
     assert run("group", tmp_path / "sub-*.h5", "--out", tmp_path / "out") == 0
-    assert "Prevalence: no bound, as the global null" in capsys.readouterr().out
+    assert "Prevalence: no bound, as a prevalence of 0" in capsys.readouterr().out
 
 
 def test_errors_are_one_line(files, tmp_path, capsys):

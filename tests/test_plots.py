@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 import build
-from mvpa_kfda import DecodingResult, TimeResult
+from mvpa_kfda import DecodingResult, TimeResult, decode_arrays, group_inference
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.names import metric_in_text
@@ -178,6 +178,30 @@ def test_bars_lie_below_the_curve_and_the_band():
 def test_a_level_out_of_reach_is_said():
     label = "p ≤ 0.001 (max-statistic correction) is out of reach with 199 permutations"
     assert label in legend(plot_time(time_result(), alpha=0.001))
+
+
+def test_a_level_out_of_reach_by_classes_of_equal_numbers_is_said():
+    # 3 against 3 subjects, decoded perfectly: 2 of 20 arrangements are perfect.
+    y, people = np.arange(12) // 2 % 2, np.arange(12) // 2
+    X = np.random.default_rng(0).normal(size=(12, 3, 2)) + 50 * y[:, None, None]
+    words = r"accuracy and AUC, for which no p-value can be below 2/20 = 0\.1"
+    options = {"groups": people, "n_permutations": 100}
+    with pytest.warns(UserWarning, match=words):
+        result = decode_arrays(X, y, scoring=["accuracy", "recall"], **options)
+    assert_allclose(result.pvalues("none"), 0.1, rtol=1e-12)
+    assert "is out of reach with 19 permutations" in " ".join(legend(plot_time(result)))
+    assert result._smallest_p(metric="accuracy") == pytest.approx(0.1, rel=1e-12)
+    assert result._smallest_p(metric="recall") == pytest.approx(0.05, rel=1e-12)
+    group = group_inference(
+        [
+            result,
+            replace(result, metrics={k: v - 0.1 for k, v in result.metrics.items()}),
+        ],
+        correction="none",
+        n_permutations=10,
+    )
+    assert group.parameters["first_level_smallest_p"] == [0.1, 0.1]
+    assert_allclose(group.pvalues(), 0.01, rtol=1e-9)
 
 
 def test_a_single_time_point_has_a_band():

@@ -632,7 +632,7 @@ def test_values_are_worded(value, words):
 def test_columns_are_named():
     names = {
         "p_max_step_down": "p (max-step-down)",
-        "p_majority_max": "p (majority, max)",
+        "p_majority_holm": "p (majority, holm)",
         "cluster_size_mm3": "Cluster size (mm³)",
         "train_time": "Training time (s)",
         "kappa": "Cohen's kappa",

@@ -42,8 +42,7 @@ GROUP_OPTIONS = (
         "--permutations",
         "n_permutations",
         "P",
-        "number of second-level permutations (default: 10000, or 1000000 for "
-        "prevalence at up to 1000 positions without clusters)",
+        "number of second-level permutations (default: 10000)",
         int,
     ),
     Option("--alpha", "alpha", "A", "significance level", float, 0.05),
@@ -196,20 +195,21 @@ def _word(result):
             f"smallest p = {np.nanmin(p):.4g})"
         )
     if result.method == "prevalence":
-        yield _word_prevalence(np.asarray(result.gamma_0), result.largest_gamma_0)
+        yield _word_prevalence(result)
     if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(_MOST).to_string(index=False)
 
 
-def _word_prevalence(bound, largest):
+def _word_prevalence(result):
     """Word the largest bound of the prevalence, and where it is a majority."""
     import numpy as np
 
     from ..utils.checks import counted
     from ..utils.rounding import rounded_down
 
+    bound, largest = np.asarray(result.gamma_0), result.largest_gamma_0
     if not np.isfinite(bound).any():
-        return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
+        return "Prevalence: no bound, as a prevalence of 0 is nowhere rejected"
     shown, most = rounded_down(np.nanmax(bound)), rounded_down(largest)
     return (
         f"Prevalence: more than {shown} of the population have an effect somewhere (no "

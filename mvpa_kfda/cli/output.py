@@ -12,7 +12,6 @@ from dataclasses import fields
 
 import numpy as np
 
-from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
 from ..utils.files import write_whole
@@ -255,7 +254,7 @@ def _word_significant(result, correction, what):
 
 def _out_of_reach(result, n_positions, correction):
     """Tell whether no p-value can be small enough, with so few permutations."""
-    return smallest_p_value(result.n_permutations, n_positions, correction) > ALPHA
+    return result._smallest_p(correction, n_positions, result.scoring[0]) > ALPHA
 
 
 def _word_where(result, correction):
@@ -349,7 +348,7 @@ def _word_number(result, peaks, correction):
     if _out_of_reach(result, n_decoded, correction):
         return OUT_OF_REACH
     if len(peaks) == 0:
-        least = smallest_p_value(result.n_permutations)
+        least = result._smallest_p(metric=result.scoring[0])
         needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
         if correction == "fdr" and needed > 1:
             return (

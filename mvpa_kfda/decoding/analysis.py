@@ -352,7 +352,7 @@ def _check_rank(n_components, n_classes):
     return None if n_components == n_classes - 1 else n_components
 
 
-def _permute(codes, tested, n_permutations, *, folds, groups, **options):
+def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **options):
     """Return the permutations, and trained and tested labels (P + 1, n) by them.
 
     Two labellings of a trial move together, as one label. Without a second one, since
@@ -361,7 +361,9 @@ def _permute(codes, tested, n_permutations, *, folds, groups, **options):
     """
     if folds is not None and folds.chosen is not None:
         return _permute_chosen(codes, n_permutations, folds, groups, options)
-    options |= {"folds": folds, "groups": groups}
+    # Two labellings have pairs of classes, which cannot be renamed one by one.
+    alike = alike and (tested is None or np.array_equal(tested, codes))
+    options |= {"folds": folds, "groups": groups, "alike": alike}
     n_classes = int(codes.max()) + 1
     pairs = codes if tested is None else codes * n_classes + tested
     used, pairs = np.unique(pairs, return_inverse=True)
@@ -388,6 +390,7 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
         n_permutations,
         folds=left_out_folds(folds),
         groups=_of(groups, chosen),
+        alike=False,
         **options,
     )
     of_all = np.tile(codes.astype(labels.dtype), (len(labels), 1))
@@ -561,6 +564,7 @@ def record_run(task, learned, permutations, seed):
         "n_permutations": permutations.n_permutations,
         "permute": permutations.scheme,
         "exact": permutations.exact,
+        "renamings": permutations.renamings,
         "random_state": seed,
         "dtype": task.dtype.name,
     }

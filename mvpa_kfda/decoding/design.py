@@ -427,10 +427,12 @@ training and test sets, 1.7e+09 arrangements; no problem found>
     leak = folds is not None and find_leak(folds, groups)
     if leak:
         problems.insert(0, leak)
-    few = find_few(known.get("arrangements", np.inf), result.n_permutations, "")
-    if few and few.severity == "warning":
-        scheme = known["permute"]
-        problems.append(find_few(known["arrangements"], result.n_permutations, scheme))
+    if "arrangements" in known:
+        count, scheme = known["arrangements"], known["permute"]
+        renamings = parameters.get("renamings", 1)
+        few = find_few(count, result.n_permutations, scheme, renamings)
+        if few and few.severity == "warning":
+            problems.append(few)
     return Design(
         result.classes,
         y,
@@ -482,6 +484,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute):
         codes, groups = codes[chosen], None if groups is None else groups[chosen]
     try:
         options = {"folds": folds, "groups": groups, "permute": permute}
+        options["alike"] = chosen is None
         with collected_warnings() as told:
             found = find_exchange(codes, n_permutations, **options)
     except ValueError as error:
@@ -490,7 +493,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute):
     known = {"permute": found.scheme, "n_permutations": n_permutations}
     problems = (
         find_biased(permute, folds),
-        find_few(found.count, n_permutations, found.scheme),
+        find_few(found.count, n_permutations, found.scheme, found.renamings),
     )
     problems = [problem for problem in problems if problem]
     problems += [Problem("exchange", text) for text in told]

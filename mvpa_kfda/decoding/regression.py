@@ -334,6 +334,7 @@ def make_regression_analysis(
         permute=permute,
         random_state=seed,
         check=check,
+        alike=False,
     )
     task = RegressionTask(
         labels=values.levels[permutations.labels],

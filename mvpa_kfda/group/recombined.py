@@ -32,6 +32,8 @@ from ..inference.null import (
     as_scores,
     check_finite_scores,
     check_level,
+    count_p,
+    tie_bound,
 )
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_option, generator
@@ -112,6 +114,23 @@ class RecombinedNull:
             )
             maps[batch] = self._over_subjects(drawn)
         return maps
+
+    def p_by_subject(self):
+        """Return each subject's own p-values (S, C) of the observed group map.
+
+        That of subject s is (1 + b) / (1 + P_s), where b of its P_s permuted maps reach
+        the observed one of the group. Of the minimum, which all observed maps reach,
+        this is the share of the subject's maps, the observed one among them, that
+        reach it, and the product over subjects the share of all recombinations.
+        """
+        p = np.empty(self._scores.shape)
+        for s, null in enumerate(self._nulls):
+            for part in batches(p.shape[1], len(null)):
+                maps, observed = null[:, part], self.observed[part]
+                size = np.maximum(np.abs(observed), np.abs(maps).max(axis=0))
+                bound = tie_bound(observed, size, self.dtype)
+                p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))
+        return p
 
     def _drawn(self, s, index, part):
         """Return the maps (m, part) of subject s with these numbers; 0 is observed."""

@@ -381,6 +381,8 @@ class MapTest:
     n_alike: int = 0
     #: How many tests had to reject.
     n_tests: int = 1
+    #: Of the minimum: the p-values (S, C) of the subjects, the larger of two tests.
+    p_of_minimum: np.ndarray | None = None
 
     @classmethod
     def of(cls, nulls, corrections):

@@ -8,6 +8,7 @@ and only when the trials that swap labels are exchangeable. Both are rules about
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -51,11 +52,16 @@ class Permutations:
     exact : bool
         True if the rows are all the distinct rearrangements, each one once. A p-value
         from them is exact and not a Monte Carlo estimate.
+    renamings : int
+        How many of the rows, if these are all the distinct rearrangements, differ from
+        the observed labels in the names of classes alone, and so have the same score;
+        the observed labels count. See `count_renamings`. Otherwise 1.
     """
 
     labels: np.ndarray
     scheme: str
     exact: bool
+    renamings: int = 1
 
     @property
     def n_permutations(self):
@@ -72,6 +78,7 @@ def permute_labels(
     permute="auto",
     random_state=None,
     check=None,
+    alike=True,
 ):
     r"""Shuffle labels in a way that is valid for these folds and groups.
 
@@ -100,6 +107,9 @@ def permute_labels(
     check : callable or None, default=None
         Called with the number of permutations before they are drawn, to refuse more
         than the caller has room for.
+    alike : bool, default=True
+        Whether scores stay as they are when classes are renamed: not if only the
+        labels that are trained on are shuffled, and not if these are numbers.
 
     Returns
     -------
@@ -138,7 +148,8 @@ def permute_labels(
     3. A splitter known not to look at labels: "within_groups" if groups are given,
        otherwise "free".
     4. "within_folds", if it leaves 20 rearrangements or more. The test is still valid,
-       but its p-values are coarse: none is smaller than 1 / W.
+       but its p-values are coarse: none is smaller than 1 / W, and of scores that treat
+       classes alike none than the share of `count_renamings`.
     5. Otherwise a ValueError says what can be done.
 
     Without folds: "groups" if labels are constant within groups, "within_groups" if
@@ -188,12 +199,13 @@ def permute_labels(
     _check_size(codes, n_rows - 1)
     if check is not None:
         check(n_rows - 1)
-    few = find_few(count, n_permutations, scheme)
+    renamings = _count_alike(units, folds, alike)
+    few = find_few(count, n_permutations, scheme, renamings)
     if few and few.severity == "warning":
         few.warn()
     shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
-    return Permutations(labels, scheme, exact)
+    return Permutations(labels, scheme, exact, renamings if exact else 1)
 
 
 def check_permutations(number, each, what=""):
@@ -225,16 +237,26 @@ class Arrangements:
     count: float
     #: Whether whole groups change places.
     whole: bool
+    #: As in `Permutations`.
+    renamings: int
 
 
-def find_exchange(codes, n_permutations, *, folds, groups=None, permute="auto"):
+def find_exchange(
+    codes, n_permutations, *, folds, groups=None, permute="auto", alike=True
+):
     """Return the `Arrangements` of `permute_labels`, which refuses the same."""
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
     count = _count(units)
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
     _check_size(codes, min(n_permutations, count - 1))
-    return Arrangements(scheme, units.blocks[units.of_trial], count, scheme == "groups")
+    return Arrangements(
+        scheme,
+        units.blocks[units.of_trial],
+        count,
+        scheme == "groups",
+        _count_alike(units, folds, alike),
+    )
 
 
 def find_biased(permute, folds):
@@ -251,20 +273,31 @@ def find_biased(permute, folds):
     return Problem("biased", text)
 
 
-def find_few(count, n_permutations, scheme):
+def find_few(count, n_permutations, scheme, renamings=1):
     """Return the `Problem` of fewer arrangements than are asked for, or None.
 
-    It is worth a warning where no p-value reaches 0.05.
+    It is worth a warning where no p-value reaches 0.05. So many `renamings` of classes
+    are among the arrangements, with one and the same score.
     """
-    if count > n_permutations + 1:
+    coarse, drawn = count < FEWEST * renamings, count > n_permutations + 1
+    if drawn and not (n_permutations and coarse):
         return None
-    smallest = f"no p-value can be below 1/{count}"
+    smallest = f"no p-value can be below {renamings}/{count}"
+    if drawn:
+        smallest = f"only the luck of the draw makes p-values below {renamings}/{count}"
+    if renamings > 1:
+        smallest = (
+            f"{renamings} of them differ only in which class is called which, and so "
+            f"have the same accuracy and AUC, for which {smallest} = "
+            f"{renamings / count:.2g}"
+        )
     text = (
         f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
         f"{smallest}. Use larger folds or more groups."
     )
     numbers = {"arrangements": count, "n_permutations": n_permutations}
-    if count < FEWEST:
+    numbers |= {"renamings": renamings}
+    if coarse:
         return Problem("few", text, numbers)
     text = (
         f"The labels have only {count} distinct arrangements (permute={scheme!r}), "
@@ -272,6 +305,40 @@ def find_few(count, n_permutations, scheme):
         f"once, p-values are exact, and {smallest}."
     )
     return Problem("few", text, numbers, "note")
+
+
+def count_renamings(codes, blocks):
+    """Count the rearrangements of labels within blocks that only rename classes.
+
+    Classes may be renamed into each other if they have equal numbers in each block:
+    the product of c! over all sets of c such classes, the labels as they are among
+    them. A score that treats classes alike, such as accuracy, is the same for all of
+    these.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 0, 0, 1, 1, 1])  # 2 of 20 arrangements
+    >>> count_renamings(codes, np.zeros(6, int))
+    2
+    >>> count_renamings(codes, np.array([0, 0, 1, 0, 1, 1]))  # 2 + 1 and 1 + 2
+    1
+    """
+    n_classes = int(codes.max(initial=0)) + 1
+    cells, counts = np.unique(blocks * n_classes + codes, return_counts=True)
+    numbers = [[] for _ in range(n_classes)]
+    for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
+        block, code = divmod(cell, n_classes)
+        numbers[code].append((block, count))
+    sets = Counter(tuple(each) for each in numbers if each)
+    return math.prod(math.factorial(n) for n in sets.values())
+
+
+def _count_alike(units, folds, alike):
+    """Count the arrangements with the score of the labels as they are."""
+    # Without folds, other trials are tested, whose labels stay as they are.
+    if not alike or folds is None:
+        return 1
+    return count_renamings(units.codes, units.blocks)
 
 
 def _units_of(codes, n_permutations, folds, groups, permute):

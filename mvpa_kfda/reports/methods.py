@@ -25,6 +25,7 @@ from .findings import (
     Asked,
     found_of,
     inference_of,
+    named_first,
     place_noun,
     positions_of,
     software_of,
@@ -129,7 +130,7 @@ def _subject_paragraphs(result, asked):
     paragraphs = [
         [*_data(result), *_features(result), *_scaling(result), *_averaging(result)],
         [*model_of(result.parameters, result.groups is not None), *_patterns(result)],
-        [*folds_of(result), *_metrics(result)],
+        [*folds_of(result), *_metrics(result), *named_first(result)],
         [*_permutations(result, asked.alternative), *inference_of(result, asked)],
         found_of(result, asked),
         software_of(result.versions, result),

@@ -30,7 +30,7 @@ from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
 from .figures import plot_channel_patterns
-from .findings import most_extreme
+from .findings import most_extreme, named_first
 from .html import facts_html, figure_html, folded, paragraph, table_html, view_html
 from .methods import methods_text
 from .summary import (
@@ -82,8 +82,10 @@ def _draw(plot, alternative, caption="", **options):
 
 def _summary(result, corrections):
     """Return what was asked and what was found."""
+    words = "" if isinstance(result, Latency) else " ".join(named_first(result))
     answer = word_answer(result, *corrections[:1])
-    return paragraph(word_question(result)) + paragraph(answer, "lead")
+    lead = paragraph(word_question(result)) + paragraph(answer, "lead")
+    return lead + (paragraph(words) if words else "")
 
 
 def _warnings(result):

@@ -8,7 +8,6 @@ from functools import singledispatch
 
 import numpy as np
 
-from ..inference.corrections import smallest_p_value
 from ..metrics.names import metric_in_text
 from ..results.base import SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
@@ -232,7 +231,7 @@ def _where_significant(result, metric, significant, correction):
     test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
     words = f"and {where} ({test}; smallest {equal_p(p.min())})"
     n_drawn = result.n_permutations
-    if n_drawn and smallest_p_value(n_drawn, p.size, correction) > alpha:
+    if n_drawn and result._smallest_p(correction, p.size, metric) > alpha:
         words += ", which so few permutations could not have shown"
     return words
 

@@ -25,6 +25,7 @@ from ..inference.corrections import (
     cluster_scores,
     known_corrections,
     p_values_of_kept,
+    smallest_p_value,
 )
 from ..inference.null import (
     ALTERNATIVES,
@@ -194,6 +195,10 @@ class Result:
         return same_content(self._content(), other._content())
 
 
+#: Metrics that change when two classes change their names.
+_OF_ONE_CLASS = ("recall", "precision", "f1")
+
+
 @record
 class ScoreMap(Result):
     """Scores at every position of zero or more axes, and their p-values.
@@ -222,6 +227,13 @@ class ScoreMap(Result):
     def scoring(self) -> list[str]:
         """Names of the metrics, in the order they were asked for."""
         return list(self.metrics)
+
+    def _smallest_p(self, correction="none", n_positions=1, metric=None):
+        """Return the smallest p-value that the permutations can give."""
+        n_rows = self.n_permutations + 1
+        if metric not in _OF_ONE_CLASS:
+            n_rows /= self.parameters.get("renamings", 1)
+        return smallest_p_value(n_rows - 1, n_positions, correction)
 
     def _is_scalar(self, name):
         """Tell a metric with one number per position from a confusion matrix."""

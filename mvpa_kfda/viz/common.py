@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..inference.corrections import CORRECTIONS, smallest_p_value
+from ..inference.corrections import CORRECTIONS
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import metric_in_text, metric_limits
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
@@ -330,17 +330,17 @@ def marking(
         words.append(ALTERNATIVE_LABELS[alternative])
     label, counted = ", ".join(words) + ")", p[~np.isnan(p)]
     n = result.n_permutations
-    label = significance_label(label, counted, alpha, correction, n, position)
+    smallest = result._smallest_p(correction, counted.size, metric) if n else 0
+    label = significance_label(label, counted, alpha, smallest, n, position)
     return p <= alpha, with_null(result, label)
 
 
-def significance_label(label, p, alpha, correction, n_permutations, position):
+def significance_label(label, p, alpha, smallest, n_permutations, position):
     """Word which p-values are marked, or why none is; `position` is what has one."""
     if (p <= alpha).any():
         return label
     # Without permutations, p is that of a distribution, and can be as small as any.
-    reachable = smallest_p_value(n_permutations, p.size, correction)
-    if n_permutations and reachable > alpha:
+    if n_permutations and smallest > alpha:
         drawn = counted(n_permutations, "permutation", ",")
         return f"{label} is out of reach with {drawn}"
     return f"no {position} at {label}"
