@@ -43,7 +43,8 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging
-from .problems import warn_of_absent_classes, warn_of_confounds, warn_of_design
+from .orders import warn_of_order
+from .problems import warn_of_absent_classes, warn_of_confounds
 from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
@@ -264,7 +265,7 @@ def make_analysis(
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)
-    warn_of_design(analysis, numbers)
+    warn_of_order(analysis, numbers)
     return analysis
 
 

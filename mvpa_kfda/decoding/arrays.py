@@ -197,9 +197,9 @@ def cross_validate(
     Warns
     -----
     UserWarning
-        If the order of the classes is alike in all groups, so that the position of a
-        trial tells its class, or if classes come in blocks, whose trials are no
-        independent ones.
+        If the order of trials tells their class: it is alike in all groups, classes
+        come in blocks or repeat, the class before tells the next one, classes follow
+        the time, or tested trials go with trained ones; see the guide.
 
     Notes
     -----

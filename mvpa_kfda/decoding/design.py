@@ -37,11 +37,11 @@ from ..utils.problems import Problem
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
+from .orders import find_in_order, find_in_values
 from .problems import (
     count_by_group,
     find_absent_class,
     find_confounded,
-    find_in_order,
     find_leak,
     find_misread,
     find_missing_class,
@@ -243,9 +243,10 @@ def check_design(
 
     Finds what the decoding functions would warn of or refuse, and some more, from
     labels alone: classes missing from runs, unequal classes, folds that cut through
-    runs, an order of trials that is the same in all runs, blocks that last, classes
-    that a model never sees, too few arrangements of the labels for the permutations,
-    and confounds that follow the classes.
+    runs, an order of trials that tells their class (the same in all runs, in blocks,
+    without repeats, or with the time), runs of patients and controls given as groups,
+    classes that a model never sees, too few arrangements of the labels for the
+    permutations, and confounds that follow the classes.
 
     Parameters
     ----------
@@ -424,6 +425,8 @@ training and test sets, 1.7e+09 arrangements; no problem found>
         one_by_one = blocks is not None and known["permute"] != "groups"
         trials = y, groups, result.classes, chosen, folds, one_by_one
         problems = _of_labels(*trials, in_time=result.members is None)
+    else:
+        problems = find_in_values(y, groups)
     leak = folds is not None and find_leak(folds, groups)
     if leak:
         problems.insert(0, leak)

@@ -61,6 +61,7 @@ from .analysis import (
     record_method,
     record_run,
 )
+from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
 from .repeats import ONCE
@@ -300,10 +301,12 @@ def make_regression_analysis(
     maps=None,
     preprocess=None,
     confounds=None,
+    numbers=None,
 ):
     """Check the arguments shared by all regressions and draw what is random.
 
     What is kept of the permutations' `maps` is measured before any value is drawn.
+    `numbers` (n,) are those of the trials in the recording, where they are known.
     """
     scoring, functions = name_functions(scoring)
     scoring = check_regression_scoring(scoring, functions)
@@ -354,6 +357,7 @@ def make_regression_analysis(
         "cv": folds.name.removeprefix("cv="),
         **record_run(task, learned, permutations, seed),
     }
+    warn_of_order_of_values(values.given, groups, numbers)
     return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
 
 
@@ -497,6 +501,12 @@ def regress(
         the wrong number of values or groups, unknown names, splits that leave out
         training trials, or a lambda that is too small.
 
+    Warns
+    -----
+    UserWarning
+        If the order of trials tells their number: numbers last from trial to trial,
+        follow the time, or are alike at the same position of all groups.
+
     Notes
     -----
     With the hat matrix :math:`G = 11^\top/n + K_c (K_c + \lambda I)^{-1}` the
@@ -567,7 +577,6 @@ def _make_from_decoding(
     with_patterns=False,
     n_components=None,
     keep_class_scores=False,
-    numbers=None,
     train_on=None,
     how=ONCE,
     **options,
@@ -576,7 +585,7 @@ def _make_from_decoding(
 
     Their default score, "accuracy", is r2 for numbers.
     """
-    del with_patterns, numbers  # of classes
+    del with_patterns  # of classes
     for name in ("equalize", "average_test"):
         check_flag(name, getattr(how, name))
     check_count("n_repeats", how.n_repeats, minimum=1)
