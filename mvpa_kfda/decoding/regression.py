@@ -258,6 +258,9 @@ class RegressionAnalysis:
         """Return the task of any positions."""
         return self.task
 
+    def warn_of(self, positions):
+        """Warn of nothing: there are no classes that could differ in variance."""
+
     def average(self, data, kernel, axis=0):
         """Return data and kernel as they are: values are not averaged."""
         return data, kernel
@@ -483,8 +486,8 @@ def regress(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
 
     Returns
     -------
