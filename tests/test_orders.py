@@ -50,16 +50,14 @@ def repeating(rng, share, n=N_RUN, n_groups=RUNS):
     return in_groups(lambda: (rng.random(n) > share).cumsum() % 2, n_groups)
 
 
-def followed(rng, n_classes=4, n=N_RUN, n_groups=RUNS, share=0.6):
-    """Return labels that are mostly followed by the same other one."""
+def followed(rng, n_classes=4, n=N_RUN, n_groups=RUNS):
+    """Return labels that repeat as by chance, and else are often followed by one."""
+    steps = [0, 1, *range(1, n_classes)]
+    shares = [1, 1, *[(n_classes - 2) / (n_classes - 1)] * (n_classes - 1)]
+    shares = np.array(shares) / n_classes
 
     def draw():
-        codes = [0]
-        for _ in range(n - 1):
-            by_chance = rng.random() > share
-            codes.append(rng.integers(n_classes) if by_chance else codes[-1] + 1)
-            codes[-1] %= n_classes
-        return np.array(codes)
+        return rng.choice(steps, n, p=shares).cumsum() % n_classes
 
     return in_groups(draw, n_groups)
 
