@@ -401,7 +401,8 @@ def design_of(result: SubjectResult) -> Design:
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate
     >>> from mvpa_kfda.decoding.design import design_of
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 5)), np.tile([0, 1], 20)
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 5)), rng.permutation(np.tile([0, 1], 20))
     >>> design_of(cross_validate(X, y, cv=5, n_permutations=99, random_state=0))
     <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (StratifiedKFold(n_splits=5, \
 random_state=None, shuffle=False)); labels exchanged among trials of the same \

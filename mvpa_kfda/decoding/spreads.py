@@ -12,8 +12,8 @@ from scipy.stats import f_oneway
 from ..kfda.kernels import needs_gram
 from ..utils.problems import Problem
 
-#: How many positions of a map are looked at, at most.
-_MOST = 16
+#: How many positions of a map are looked at, and features of each, at most.
+_MOST, _FEATURES = 16, 200
 
 #: Ratios of distances that matter, if equal classes have one as large no more often.
 _RATIO, _LEVEL = 1.4, 1e-4
@@ -36,9 +36,12 @@ def warn_of_spread(positions, analysis):
     kernel = getattr(positions, "kernel", None)
     if not tests or tests <= _OF_RANKS or (kernel is not None and needs_gram(kernel)):
         return
-    numbers = np.concatenate([np.asarray(block) for block in positions.blocks()])
+    numbers = [number for block in positions.blocks() for number in block]
+    numbers = np.array(numbers, np.intp)
+    if not len(numbers):
+        return
     some = numbers[np.unique(np.linspace(0, len(numbers) - 1, _MOST).astype(int))]
-    signals = [positions.signal(number) for number in some]
+    signals = [_thinned(positions.signal(number)) for number in some]
     codes, chosen = analysis.codes, analysis.chosen
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
         codes, _, chosen = analysis.single
@@ -79,6 +82,11 @@ def find_spread(signals, codes, classes):
         "claims about means test scoring='roc_auc', with as many trials of each class."
     )
     return Problem("spread", text, {"ratio": ratio})
+
+
+def _thinned(signal):
+    """Return a signal (n, p) with not too many features, evenly spaced."""
+    return signal[:, :: -(-signal.shape[1] // _FEATURES)]
 
 
 def _squares(signal, codes):
