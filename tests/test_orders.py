@@ -317,7 +317,7 @@ def test_none_of_2000_sound_designs_is_warned_of(name):
         ("patients and controls, groups are runs", "Give the subjects as groups"),
         ("pairs, one after the other", "Give groups that hold both"),
         ("lasting, .5", "Predict how a number differs from the one before"),
-        ("the same in all groups", "give the position as a confound"),
+        ("the same in all groups", "give the position and its square as confounds"),
     ],
 )
 def test_a_warning_says_what_to_do(name, advice):

@@ -348,9 +348,10 @@ def _find_order_of_values(trials, centred):
                 f"of {share:.2f}. So the position tells the number, and whatever "
                 "changes in the course of a group can be decoded. Neither folds that "
                 "leave groups out nor permutations help against it. Randomise the "
-                "order in every group anew. In recorded data give the position as a "
-                "confound. If the rows are only sorted so, and were recorded in other "
-                "orders, nothing is wrong."
+                "order in every group anew. In recorded data give the position and "
+                "its square as confounds, which takes out slow changes. If the rows "
+                "are only sorted so, and were recorded in other orders, nothing is "
+                "wrong."
             )
             numbers = {"n_groups": trials.n_groups, "correlation": share}
             return [Problem("order", text, numbers)]
@@ -617,13 +618,13 @@ def _find_subjects(codes, groups, numbers):
     if len(codes) - len(starts) < _PASSED:
         return []
     text = (
-        f"The rows pass {len(starts)} times through the {group.max() + 1} groups, and "
-        "are of one class each time, as if they were subjects, of one class each, such "
-        "as patients and controls, and groups their runs. Every subject is then both "
+        f"The rows pass {len(starts)} times through the {group.max() + 1} groups, each "
+        "time with trials of one class only, as if every passage were a subject, such "
+        "as a patient or a control, and groups its runs. Every subject is then both "
         "trained with and tested, so that scores tell who it is, and p-values are far "
-        "too small. Give the subjects as groups: they are left out as wholes, and "
-        "whole subjects exchange labels. If the rows are only sorted by class, and all "
-        "are of one subject, nothing is wrong."
+        "too small. Give the subjects as groups: they are left out as wholes, and whole "
+        "subjects exchange labels. If the rows are only sorted by class, and all are of "
+        "one subject, nothing is wrong."
     )
     return [Problem("subjects", text, {"passages": len(starts)})]
 
