@@ -622,9 +622,9 @@ def _find_subjects(codes, groups, numbers):
         "time with trials of one class only, as if every passage were a subject, such "
         "as a patient or a control, and groups its runs. Every subject is then both "
         "trained with and tested, so that scores tell who it is, and p-values are far "
-        "too small. Give the subjects as groups: they are left out as wholes, and whole "
-        "subjects exchange labels. If the rows are only sorted by class, and all are of "
-        "one subject, nothing is wrong."
+        "too small. Give the subjects as groups: they are left out as wholes, and "
+        "whole subjects exchange labels. If the rows are only sorted by class, and all "
+        "are of one subject, nothing is wrong."
     )
     return [Problem("subjects", text, {"passages": len(starts)})]
 
