@@ -328,6 +328,23 @@ def test_a_warning_says_what_to_do(name, advice):
     assert found.severity == "warning"
 
 
+def test_a_weak_trend_of_labels_that_subjects_give_is_a_note_of_the_design():
+    names, severities = [], set()
+    for seed in range(20):
+        found = check_design(*behaving(np.random.default_rng(seed))).problems
+        names += [each.name for each in found]
+        severities |= {each.severity for each in found if each.name == "trend"}
+    assert names.count("trend") >= 14
+    assert severities == {"warning", "note"}
+    notes = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        assert check_design(*shuffled(rng, 24, 4)).problems == []
+        found = check_design(rng.integers(2, size=96), np.arange(96) // 24).problems
+        notes += "trend" in [each.name for each in found]
+    assert notes <= 2  # of 40 at 0.005, three or more in 1 of 900 such tests
+
+
 def test_rows_sorted_by_class_or_number_say_nothing_about_time():
     seen = np.arange(80) % 40 < 20
     sorted_sets = np.repeat([0, 1, 0, 1], 20)

@@ -37,7 +37,7 @@ from ..utils.problems import Problem
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
-from .orders import find_in_order, find_in_values
+from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
     find_absent_class,
@@ -475,7 +475,10 @@ def _of_labels(
     ]
     found = [problem for problem in found if problem]
     if in_time:
-        found += find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
+        orders = find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
+        if not orders and chosen is None:
+            orders = [find_weak_trend(codes, groups, numbers)]
+        found += [problem for problem in orders if problem]
     return found
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from scipy.stats import pearson3, rankdata, skew
 
 from ..utils.problems import Problem
+from .problems import CONFOUND_LEVEL, measure_confounds
 
 #: Random orders that are drawn at most, and at a time.
 _MOST, _AT_A_TIME = 999, 20
@@ -519,6 +520,34 @@ def _find_trend(trials, single):
         f"order. {_word_time(single)}"
     )
     return [Problem("trend", text, {"eta_squared": share})]
+
+
+def find_weak_trend(codes, groups=None, numbers=None):
+    """Return the `Problem`, a note, of labels that seem to follow the time, or None.
+
+    Of labels that nobody dealt out in equal numbers, as those that subjects give: what
+    is too weak for a warning, at the level of confounds.
+    """
+    codes = np.asarray(codes, np.intp)
+    if groups is None and numbers is None and _is_sorted(codes):
+        return None
+    trials = _in_time(codes, groups, numbers)
+    counts = _count((trials.group * (codes.max() + 1) + trials.codes)[np.newaxis])
+    if len(np.unique(counts)) == 1 or not trials.time.any():
+        return None
+    within = None if groups is None else trials.group
+    time = trials.time[:, np.newaxis]
+    (share,), (p,) = measure_confounds([time], trials.codes, within)
+    if p > CONFOUND_LEVEL:
+        return None
+    text = (
+        "The classes may follow the time in the "
+        f"{'recording' if groups is None else 'groups'}: they explain {share:.1%} of "
+        f"the variance of the position (p = {p:.2g} by permutation), and are not as "
+        "frequent everywhere, as labels are that subjects give (errors, choices, "
+        f"ratings). {_word_time(groups is None)}"
+    )
+    return Problem("trend", text, {"eta_squared": float(share)}, "note")
 
 
 def _word_time(single):

@@ -23,7 +23,7 @@ _UNEQUAL = 1.5
 
 #: A confound that follows the classes by chance no more often than this is a problem,
 #: and how many permutations tell.
-_CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
+CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
 
 #: Runs of so many images are too short for z-scores within them, if as large a share
 #: of all runs is.
@@ -168,7 +168,7 @@ def _shares(column, labels):
 def find_confounded(names, shares, p):
     """Yield the `Problem` of every confound that follows the classes."""
     for name, share, each in zip(names, shares, p, strict=True):
-        if each <= _CONFOUND_LEVEL:
+        if each <= CONFOUND_LEVEL:
             text = (
                 f"Confounds: {name} follows the classes: they explain {share:.0%} of "
                 f"its variance (eta squared, p = {each:.2g} by permutation). What is "
