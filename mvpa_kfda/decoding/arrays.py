@@ -199,7 +199,8 @@ def cross_validate(
     UserWarning
         If the order of trials tells their class: it is alike in all groups, classes
         come in blocks or repeat, the class before tells the next one, classes follow
-        the time, or tested trials go with trained ones; see the guide.
+        the time, or tested trials go with trained ones; or if trials of one class vary
+        more, and scores of predicted labels are tested. See the guide.
 
     Notes
     -----
