@@ -136,6 +136,7 @@ def test_every_sign_flip(alternative):
     assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
 
 
+@pytest.mark.filterwarnings("ignore:The class of a trial is that:UserWarning")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("correction", ["max", "cluster", "cluster-size", "tfce"])
 def test_sign_flips_of_zeros_and_equal_differences(correction):

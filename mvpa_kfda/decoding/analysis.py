@@ -43,10 +43,12 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging
-from .problems import warn_of_absent_classes, warn_of_confounds, warn_of_design
+from .orders import warn_of_order
+from .problems import warn_of_absent_classes, warn_of_confounds
 from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
+from .spreads import warn_of_spread
 
 #: How a result records that there are no folds.
 _OTHERS = "none: tested on other trials"
@@ -135,6 +137,10 @@ class Analysis:
             return self.task
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, second=second)
+
+    def warn_of(self, positions):
+        """Warn of what the data at some positions say of p-values."""
+        warn_of_spread(positions, self)
 
     def average(self, data, kernel, axis=0):
         """Return data and kernel of pseudo-trials, if trials are to be averaged.
@@ -264,7 +270,7 @@ def make_analysis(
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)
-    warn_of_design(analysis, numbers)
+    warn_of_order(analysis, numbers)
     return analysis
 
 
@@ -611,6 +617,7 @@ def decode(
         An object of class `kind`.
     """
     positions.check()
+    analysis.warn_of(positions)
     task = analysis.task_for(positions)
     null = check_null(null, task, positions, len(analysis.tested), n_jobs)
     task = replace(task, null=null)

@@ -37,11 +37,11 @@ from ..utils.problems import Problem
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
+from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
     find_absent_class,
     find_confounded,
-    find_in_order,
     find_leak,
     find_misread,
     find_missing_class,
@@ -243,9 +243,10 @@ def check_design(
 
     Finds what the decoding functions would warn of or refuse, and some more, from
     labels alone: classes missing from runs, unequal classes, folds that cut through
-    runs, an order of trials that is the same in all runs, blocks that last, classes
-    that a model never sees, too few arrangements of the labels for the permutations,
-    and confounds that follow the classes.
+    runs, an order of trials that tells their class (the same in all runs, in blocks,
+    without repeats, or with the time), runs of patients and controls given as groups,
+    classes that a model never sees, too few arrangements of the labels for the
+    permutations, and confounds that follow the classes.
 
     Parameters
     ----------
@@ -270,9 +271,10 @@ def check_design(
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine. Here each is compared with
-        the classes. A string or list of strings: columns of the table of `y`.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine. Here each is
+        compared with the classes. A string or list of strings: columns of the table of
+        `y`.
     train_on : str | array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -399,7 +401,8 @@ def design_of(result: SubjectResult) -> Design:
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate
     >>> from mvpa_kfda.decoding.design import design_of
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 5)), np.tile([0, 1], 20)
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 5)), rng.permutation(np.tile([0, 1], 20))
     >>> design_of(cross_validate(X, y, cv=5, n_permutations=99, random_state=0))
     <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (StratifiedKFold(n_splits=5, \
 random_state=None, shuffle=False)); labels exchanged among trials of the same \
@@ -424,6 +427,8 @@ training and test sets, 1.7e+09 arrangements; no problem found>
         one_by_one = blocks is not None and known["permute"] != "groups"
         trials = y, groups, result.classes, chosen, folds, one_by_one
         problems = _of_labels(*trials, in_time=result.members is None)
+    else:
+        problems = find_in_values(y, groups)
     leak = folds is not None and find_leak(folds, groups)
     if leak:
         problems.insert(0, leak)
@@ -472,7 +477,10 @@ def _of_labels(
     ]
     found = [problem for problem in found if problem]
     if in_time:
-        found += find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
+        orders = find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
+        if not orders and chosen is None:
+            orders = [find_weak_trend(codes, groups, numbers)]
+        found += [problem for problem in orders if problem]
     return found
 
 

@@ -61,6 +61,7 @@ from .analysis import (
     record_method,
     record_run,
 )
+from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
 from .repeats import ONCE
@@ -257,6 +258,9 @@ class RegressionAnalysis:
         """Return the task of any positions."""
         return self.task
 
+    def warn_of(self, positions):
+        """Warn of nothing: there are no classes that could differ in variance."""
+
     def average(self, data, kernel, axis=0):
         """Return data and kernel as they are: values are not averaged."""
         return data, kernel
@@ -300,10 +304,12 @@ def make_regression_analysis(
     maps=None,
     preprocess=None,
     confounds=None,
+    numbers=None,
 ):
     """Check the arguments shared by all regressions and draw what is random.
 
     What is kept of the permutations' `maps` is measured before any value is drawn.
+    `numbers` (n,) are those of the trials in the recording, where they are known.
     """
     scoring, functions = name_functions(scoring)
     scoring = check_regression_scoring(scoring, functions)
@@ -355,6 +361,7 @@ def make_regression_analysis(
         "cv": folds.name.removeprefix("cv="),
         **record_run(task, learned, permutations, seed),
     }
+    warn_of_order_of_values(values.given, groups, numbers)
     return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
 
 
@@ -480,8 +487,8 @@ def regress(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
 
     Returns
     -------
@@ -497,6 +504,12 @@ def regress(
         On data or values that are not finite, values that are no numbers or all equal,
         the wrong number of values or groups, unknown names, splits that leave out
         training trials, or a lambda that is too small.
+
+    Warns
+    -----
+    UserWarning
+        If the order of trials tells their number: numbers last from trial to trial,
+        follow the time, or are alike at the same position of all groups.
 
     Notes
     -----
@@ -568,7 +581,6 @@ def _make_from_decoding(
     with_patterns=False,
     n_components=None,
     keep_class_scores=False,
-    numbers=None,
     train_on=None,
     how=ONCE,
     **options,
@@ -577,7 +589,7 @@ def _make_from_decoding(
 
     Their default score, "accuracy", is r2 for numbers.
     """
-    del with_patterns, numbers  # of classes
+    del with_patterns  # of classes
     for name in ("equalize", "average_test"):
         check_flag(name, getattr(how, name))
     check_count("n_repeats", how.n_repeats, minimum=1)

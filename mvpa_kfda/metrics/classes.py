@@ -4,6 +4,10 @@ A metric is an entry of :data:`METRICS`: all that the package knows of it stands
 All are the higher the better. Metrics of predicted labels (accuracy, recall, ...) are
 computed from counts pooled over all test sets, and the area under the ROC curve is the
 mean over test sets. Values agree with scikit-learn's functions on the same predictions.
+
+Under exchanged labels all of them test whether classes have equal distributions, not
+equal means. Metrics of predicted labels are sensitive to unequal variance; the area
+under the ROC curve, which compares ranks, hardly is where classes are equally frequent.
 """
 
 from collections.abc import Callable
