@@ -97,8 +97,11 @@ class RecombinedNull:
     def __getitem__(self, key):
         """Return group maps (rows, positions) of one slice, or of two of them."""
         rows, part = key if isinstance(key, tuple) else (key, slice(None))
-        maps = self.ranks(rows, part)
-        return maps if self.levels is None else self.levels.take(maps)
+        return self._scores_at(self.ranks(rows, part))
+
+    def _scores_at(self, ranks):
+        """Return the scores with these ranks, which they are where there are none."""
+        return ranks if self.levels is None else self.levels.take(ranks)
 
     def ranks(self, rows, part=slice(None)):
         """Return the ranks of group maps among the levels; scores where there are none.
@@ -126,7 +129,8 @@ class RecombinedNull:
         p = np.empty(self._scores.shape)
         for s, null in enumerate(self._nulls):
             for part in batches(p.shape[1], len(null)):
-                maps, observed = null[:, part], self.observed[part]
+                maps = self._scores_at(null[:, part])
+                observed = self.observed[part]
                 size = np.maximum(np.abs(observed), np.abs(maps).max(axis=0))
                 bound = tie_bound(observed, size, self.dtype)
                 p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))

@@ -93,7 +93,7 @@ class PrevalenceMixin:
             )
         alpha = check_share("alpha", self.alpha if alpha is None else alpha)
         level = alpha / self._n_tested(correction)
-        return self._map_of(prevalence_bound(self._p_by_subject, level))
+        return self._filled(prevalence_bound(self._p_by_subject, level))
 
     @property
     def largest_gamma_0(self) -> float:
@@ -135,7 +135,7 @@ class PrevalenceMixin:
             return self.p_of_minimum[:, counted]
         return np.tile(self.p_maps["none"][counted] ** (1 / n), (n, 1))
 
-    def _map_of(self, values):
+    def _filled(self, values):
         """Put values (C,) of the positions that count into a map, NaN elsewhere."""
         filled = np.full(self.shape, np.nan)
         filled[self.counted] = values
@@ -174,4 +174,4 @@ class PrevalenceMixin:
                 "'bonferroni', 'fdr' or 'fdr-by', or null='global'."
             )
         p = prevalence_p(self._p_by_subject, gamma)
-        return self._map_of(p if corrected is None else corrected(p))
+        return self._filled(p if corrected is None else corrected(p))
