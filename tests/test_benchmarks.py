@@ -380,7 +380,7 @@ class TestCalibration:
         assert columns[2:6] == [group, fewer, in_voxels, group]
         n_rows = [len(table) - 1 for table in tables[:-2]]
         n_foldwise = len(calibration.studies.FOLDWISE | calibration.studies.CROSSED)
-        assert n_rows == [10, 9, 11, 11, 9, 10, 10, 9, n_foldwise, 5, 5]
+        assert n_rows == [10, 9, 11, 11, 9, 10, 6, 6, 3, 10, 9, n_foldwise, 5, 5]
         spreads = calibration.studies.SPREADS
         latencies = [
             f"{name}, SD {spread:g} s"
@@ -391,7 +391,7 @@ class TestCalibration:
         for table in tables[:-2]:
             cells = [cell for row in table[1:] for cell in row[1:] if cell]
             shares = " / ".join(cell.rstrip(" ↑↓") for cell in cells).split(" / ")
-            assert len(shares) >= 15
+            assert len(shares) >= 3
             assert all(0 <= float(share) <= 100 for share in shares)
         for row in tables[-1][1:]:
             assert_allclose([float(cell) for cell in row[1:3]], 0.5, rtol=0, atol=0.08)

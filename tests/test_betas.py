@@ -1,6 +1,7 @@
 """Single trials of BOLD runs: equal to nilearn's models, refused where senseless."""
 
 import re
+import time
 import warnings
 
 import numpy as np
@@ -592,3 +593,85 @@ def test_singular_designs():
     for method in ("lss", "lsa"):
         with pytest.raises(ValueError, match=r"singular: the response to '?c'? at "):
             of_first(confounds=known, method=method)
+
+
+# ------------------------------------------------------------ one cell of a table
+
+
+def with_cell(name, value, **more):
+    """Return events of the first run with another value in the last row."""
+    table = EVENTS[0].sort_values("onset", ignore_index=True).astype({name: object})
+    table.loc[len(table) - 1, name] = value
+    return table.assign(**more)
+
+
+@pytest.mark.parametrize("value", [151.0, 1e6, 1e9, 1e300])
+@pytest.mark.parametrize("row", ["a", "q"])
+def test_durations_beyond_the_run_are_refused_before_any_work(value, row):
+    table = with_cell("duration", value)
+    table.loc[len(table) - 1, "trial_type"] = row
+    start = time.process_time()
+    with pytest.raises(ValueError, match=r"s, but the whole run 150 s \(1 such"):
+        of_first(events=table)
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("method", ["lss", "lsa"])
+def test_tables_beyond_reason_are_refused_before_any_work(method):
+    onsets = np.sort(np.random.default_rng(0).uniform(0, 149, 100_000))
+    table = pd.DataFrame({"onset": onsets, "duration": 0.1, "trial_type": "a"})
+    match = "100,000 regressors" if method == "lsa" else "more than the 32,767 volumes"
+    start = time.process_time()
+    with pytest.raises(ValueError, match=match):
+        of_first(events=table, method=method, conditions=None)
+    types = [f"type {i}" for i in range(len(table))]
+    table.loc[1:, "trial_type"] = types[1:]
+    with pytest.raises(ValueError, match="99,999 regressors of events of no interest"):
+        of_first(events=table, method=method, conditions="a")
+    assert time.process_time() - start < 5
+
+
+def test_scans_without_signal():
+    data = RUNS[0].get_fdata().copy()
+    data[..., 60:] = 0
+    empty = Nifti1Image(data, AFFINE)
+    with pytest.raises(ValueError, match=r"15 scans of 75 without .* scan 60,"):
+        of_first(imgs=empty)
+    of_first(imgs=empty, sample_masks=np.arange(60))
+    data = RUNS[0].get_fdata().copy()
+    data[..., 7] = 4
+    with pytest.warns(RuntimeWarning, match="1 scan of 75 without any signal"):
+        of_first(imgs=Nifti1Image(data, AFFINE))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("onset", "soon", "onset is 'soon' in line 14, and wrong in 1 of 13 rows"),
+        ("onset", "inf", "onset is 'inf' in line 14"),
+        ("onset", "n/a", "onset is 'n/a' in line 14"),
+        ("duration", "-1", r"duration is '-1(\.0)?' in line 14"),
+    ],
+)
+def test_mistakes_in_files_are_named_by_file_and_line(tmp_path, name, value, match):
+    path = tmp_path / "events.tsv"
+    with_cell(name, value).to_csv(path, sep="\t", index=False)
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}: {match}"):
+        of_first(events=path)
+
+
+def test_mistakes_in_files_of_confounds_are_named_by_file(tmp_path):
+    path = tmp_path / "confounds.tsv"
+    table = CONFOUNDS[0].astype(object)
+    table.loc[3, "y"] = "much"
+    table.to_csv(path, sep="\t", index=False)
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))} must hold numbers"):
+        of_first(confounds=path)
+
+
+def test_empty_masks_that_nobody_gave_are_no_masks_that_were_given():
+    empty = Nifti1Image(np.zeros((*SHAPE, 75)), AFFINE)
+    with pytest.raises(
+        ValueError, match="nilearn finds no brain in imgs: the mask that"
+    ):
+        of_first(imgs=empty, mask_img=None)

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import mne
 import numpy as np
@@ -34,11 +33,15 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.bids import app, trials
 from mvpa_kfda.bids.config import read_config
+from mvpa_kfda.bids.fates import MARK, NO_LABEL, count_fates, wanted
 from mvpa_kfda.bids.find import _recordings
-from mvpa_kfda.bids.write import COLUMNS, Output, describe_dataset
+from mvpa_kfda.bids.output import Output
+from mvpa_kfda.bids.sources import Run
+from mvpa_kfda.bids.write import COLUMNS, describe_dataset
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import LEVELS
 from mvpa_kfda.cli.bids import _options_of as options_of
+from mvpa_kfda.utils.rounding import rounded
 
 STIMULI = "trial_type != 'button'"
 FEW = ["--permutations", "5"]
@@ -533,8 +536,13 @@ def test_what_changed_is_done_anew_and_said(epochs, capsys):
     root, out = epochs
     before = states(out)
     epochs_file = root / "sub-02" / "eeg" / "sub-02_task-faces_proc-clean_epo.fif"
-    os.utime(epochs_file)
+    os.utime(epochs_file)  # as copies have other times, too
     capsys.readouterr()
+    assert run(root, out, "participant", *FEW) == 0
+    assert capsys.readouterr().out.count("there already") == 2
+    mne.read_epochs(epochs_file, verbose="error")[:23].save(
+        epochs_file, overwrite=True, verbose="error"
+    )
     assert run(root, out, "participant", *FEW) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "there already" in lines[0]
@@ -646,7 +654,13 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     text = (out / "sub-02_desc-time_report.html").read_text()
     result = the_result(out, "sub-02")
     assert "Subject 02" in text
-    assert f"{result.scores.max():.3f}" in text
+    assert rounded(result.scores.max()) in text
+    assert "FDR correction" not in text
+    corrected = [*given, "--correction", "fdr", "max"]
+    assert run(root, out, "participant", *FEW, *corrected) == 0
+    text = (out / "sub-02_desc-time_report.html").read_text()
+    for name in ("FDR", "max-statistic"):
+        assert re.search(f'<img alt="[^"]*{name} correction', text)
 
     def fail(*_):
         raise ValueError("no paper")
@@ -755,7 +769,7 @@ def test_mistakes_are_said_before_anything_is_done(
             ["--by", "shape"],
             "--by 'shape' is no column of the events, and no expression",
         ),
-        (["--by", "onset >"], "no expression that pandas understands"),
+        (["--by", "onset >"], "no expression on them: "),
         (["--by", "onset + 0.5"], "numbers"),
         (["--where", "trial_type == 'cat'"], "--where and --by leave no event"),
         (["--where", "trial_type == 'button'"], "gives all events one label, 'button'"),
@@ -882,16 +896,17 @@ def test_the_file_in_the_page_is_valid(epochs, tmp_path):
         assert len(read_config(config, level, options)) >= 4
 
 
-def test_marks_of_bad_stretches_are_no_events(tmp_path, monkeypatch):
+def test_marks_of_bad_stretches_are_no_events(tmp_path):
     """As MNE-BIDS writes the annotations "BAD_..." and "EDGE boundary"."""
     names = ["cat", "BAD_blink", "dog", "EDGE boundary", "bad", "n/a"]
     table = pd.DataFrame({"onset": [1, 2, 3, 4, 5, None], "duration": 0.0})
-    table.assign(trial_type=names).to_csv(
-        tmp_path / "events.tsv", sep="\t", index=False, na_rep="n/a"
-    )
-    monkeypatch.setattr(trials, "find_beside", lambda *given: tmp_path / "events.tsv")
-    unit = SimpleNamespace(runs=("1",), recordings=(None,))
-    options = {"bids_dir": tmp_path, "by": "trial_type", "where": None}
-    events = trials.events_of_runs(unit, options)
-    assert events["trial_type"].tolist() == ["cat", "dog"]
-    assert events["onset"].tolist() == [1, 3]
+    path = tmp_path / "events.tsv"
+    table.assign(trial_type=names).to_csv(path, sep="\t", index=False, na_rep="n/a")
+    options = {"by": "trial_type", "where": None}
+    events = trials.events_of_runs([Run("1", tmp_path, path)], options)
+    kept = wanted(events)
+    assert kept["trial_type"].tolist() == ["cat", "dog"]
+    assert kept["onset"].tolist() == [1, 3]
+    assert count_fates(events, events["run"]) == {
+        "1": {"decoded": 2, MARK: 3, NO_LABEL: 1}
+    }

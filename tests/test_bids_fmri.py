@@ -339,6 +339,10 @@ def test_voxels_that_not_all_runs_have_are_counted(study, capsys):
     mask[:] = 0
     nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
     assert run(study, *FEW) == 1
+    assert f"{path} is empty: no voxel is in this mask" in capsys.readouterr().err
+    mask[0] = 1
+    nibabel.Nifti1Image(mask, bids_data.AFFINE).to_filename(path)
+    assert run(study, *FEW) == 1
     assert "No voxel is in the brain masks of all runs" in capsys.readouterr().err
     nibabel.Nifti1Image(mask[:4], bids_data.AFFINE).to_filename(path)
     assert run(study, *FEW) == 1
@@ -385,9 +389,8 @@ def test_without_an_atlas_the_whole_mask_is_one_region(study, capsys):
     result = result_of(study, "sub-01")
     assert_array_equal(result.scores, expected.scores)
     assert_array_equal(result.null, expected.null)
-    assert (
-        run(study, "--correction", "none", "--method", "wilcoxon", level="group") == 0
-    )
+    given = ["--correction", "none", "--method", "sign-flip"]
+    assert run(study, *given, level="group") == 0
 
 
 @pytest.mark.parametrize("estimate", ["lss", "blocks"])
@@ -454,3 +457,112 @@ def test_several_results_of_one_analysis_stay_side_by_side(study, capsys):
     capsys.readouterr()
     assert run(study, *given, "--radius", "6", "--desc", "small") == 0
     assert "another --desc would have kept both" in capsys.readouterr().out
+
+
+# ----------------------------------------------------------------------- damaged files
+
+
+def cut_table(text):
+    """Return a table without its last rows."""
+    return "\n".join([*text.splitlines()[:20], ""])
+
+
+def with_cell(value):
+    """Return what puts a value into the first column of a table, in its fourth row."""
+
+    def change(text):
+        lines = text.splitlines()
+        lines[4] = "\t".join([value, *lines[4].split("\t")[1:]])
+        return "\n".join([*lines, ""])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("pattern", "content", "message"),
+    [
+        ("*run-1*preproc_bold.json", lambda _: "[1]", "holds no names with values"),
+        ("*run-1*preproc_bold.json", lambda _: "", "is no JSON file"),
+        (
+            "*run-1*preproc_bold.json",
+            lambda _: '{"StartTime": null}',
+            "StartTime is null, but must be a number of seconds. Correct it",
+        ),
+        ("*run-2*timeseries.tsv", cut_table, "have 19 rows, but the run has 60 scans"),
+        ("*run-2*timeseries.tsv", with_cell("much"), "hold a text where there must be"),
+        (
+            "*run-2*timeseries.tsv",
+            with_cell("n/a"),
+            "hold n/a or infinite values in 't",
+        ),
+        ("*run-2*timeseries.tsv", lambda _: "", "nilearn finds no confounds"),
+        ("*run-2*mask.nii.gz", lambda _: "no image", "is no image"),
+        ("*run-2*bold.nii.gz", lambda _: "no image", "is no image"),
+        ("*run-2*events.tsv", with_cell("inf"), "onset is 'inf' in line 5"),
+        ("*run-2*events.tsv", with_cell("soon"), "onset is 'soon' in line 5"),
+        ("*run-2*events.tsv", lambda _: "", "cannot be read as a table"),
+    ],
+)
+def test_messages_name_the_file(study, capsys, pattern, content, message):
+    (path,) = (p for p in study.rglob(pattern) if "sub-01" in p.name)
+    text = "" if path.suffix == ".gz" else path.read_text()
+    path.write_text(content(text))
+    assert run(study, "--participant-label", "01", *FEW) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert path.name.partition("_space")[0].partition("_desc")[0] in said
+    for word in ("imgs[", "confounds[", "events[", "t_r", "--t-r"):
+        assert word not in said
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((6, 6, 4), "is on another grid than the images"),
+        ((6, 6, 5, 2), "must be a 3D image"),
+        (None, "is no image"),
+    ],
+)
+@pytest.mark.parametrize("given", [False, True], ids=["of the run", "--mask"])
+def test_masks_that_do_not_fit_are_named(study, capsys, shape, message, given):
+    path = next((study / "prep").rglob("sub-01*run-1*mask.nii.gz"))
+    path = study / "mine.nii.gz" if given else path
+    if shape is None:
+        path.write_text("no image")
+    else:
+        image = nibabel.Nifti1Image(np.ones(shape, np.uint8), bids_data.AFFINE)
+        image.to_filename(path)
+    more = ["--mask", path] if given else []
+    assert run(study, "--participant-label", "01", *FEW, *more) == 2
+    said = capsys.readouterr().err
+    assert f"{path.name}" in said
+    assert message in said
+    assert "img_#" not in said
+    assert "nilearn.image" not in said
+
+
+def test_images_that_are_no_runs_are_named(study, capsys):
+    path = next((study / "prep").rglob("sub-01*run-2*preproc_bold.nii.gz"))
+    for shape, message in (
+        ((6, 6, 5), f"{path} has shape (6, 6, 5); a run must be a 4D image"),
+        ((6, 6, 4, 60), f"{path} is on another grid than "),
+    ):
+        nibabel.Nifti1Image(np.ones(shape), bids_data.AFFINE).to_filename(path)
+        assert run(study, "--participant-label", "01", *FEW) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_no_time_from_scan_to_scan_is_said_in_words_of_the_dataset(study, capsys):
+    for path in (study / "prep").rglob("*preproc_bold.*"):
+        if path.suffix == ".json":
+            path.unlink()
+            continue
+        image = load_img(path)
+        image.header.set_xyzt_units("mm")
+        nibabel.Nifti1Image(image.get_fdata(), image.affine).to_filename(path)
+    assert run(study, "--participant-label", "01", *FEW) == 2
+    said = capsys.readouterr().err
+    assert "Neither the headers of all images nor .json files tell the time" in said
+    assert "Add RepetitionTime to the .json files of the runs." in said
+    assert "t-r" not in said
+    assert "imgs" not in said

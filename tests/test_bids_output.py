@@ -171,6 +171,8 @@ def test_pages_say_how_trials_were_made(tmp_path):
     assert run(root, out, "participant", *given) == 0
     page = (out / "sub-01_desc-searchlight_report.html").read_text()
     assert "How trials were made" in page
+    words = "run 1: 8 decoded, 1 not chosen by --where; run 2: 8 decoded, 1 not chosen"
+    assert f"<tr><th>Events</th><td>{words}" in page
     assert "<tr><th>Slice time ref</th><td>0.5</td></tr>" in page
     assert "<th>Runs without mask</th><td>sub-01_task-objects_run-2_space-" in page
     assert "There is no brain mask of sub-01_task-objects_run-2" in page

@@ -32,6 +32,7 @@ from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
+from mvpa_kfda.utils.rounding import percent
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
 
@@ -201,7 +202,7 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert 0 < share < 1
     above = report_line(printed.out, "Above chance: ")
     assert above.startswith(
-        f"{share:.1%} of the map (p <= 0.05, correction 'max', 200 "
+        f"{percent(share, 1)} of the map (p <= 0.05, correction 'max', 200 "
     )
 
 
@@ -389,7 +390,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),
         (["words", "--generalize", "--sensors"], "either --generalize or --sensors"),
         (["words", "--generalize", "--same-trials"], "Add --test-file"),
-        (["words", "--generalize", "--train-on", "room == 1"], "no query that pandas"),
+        (["words", "--generalize", "--train-on", "room == 1"], "no query on the"),
         (["words", "--generalize", "--train-on", "block > 9"], "selects none of the"),
         (
             ["words", "--generalize", "--test-file", "gone-epo.fif"],

@@ -49,8 +49,23 @@ def test_writes_result_table_and_figures(files, tmp_path, capsys):
     assert "Tested 5 times from 0.000 to 4.000 s: 6 subjects" in text
     assert "Significant: 3.000 to 4.000 s (p <= 0.05, correction 'max'" in text
     largest = np.nanmax(expected.gamma_0)
-    assert f"Prevalence: more than {largest:.2f} of the population" in text
+    share = int(100 * largest + 1e-9)  # rounded down: it is a bound
+    assert f"Prevalence: more than 0.{share:02d} of the population" in text
     assert "_null.png" in text
+
+
+def test_every_correction_has_a_figure_and_a_line(files, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--method", "sign-flip", "--correction", "max", "cluster", "none"]
+    assert run("group", *files, *options, "--out", out) == 0
+    stem = "group_sign-flip"
+    endings = (".h5", ".csv", ".png", "_cluster.png", "_none.png", "_null.png")
+    assert {path.name for path in out.iterdir()} == {f"{stem}{e}" for e in endings}
+    images = [(out / f"{stem}{e}").read_bytes() for e in endings[2:5]]
+    assert len(set(images)) == 3
+    text = capsys.readouterr().out
+    for name in options[3:]:
+        assert f"correction {name!r}" in text
 
 
 def test_pattern_that_the_shell_left_alone(files, tmp_path):
@@ -141,7 +156,7 @@ def test_no_bound_is_said(tmp_path, capsys):
         result = decode_arrays(X, Y, cv=5, n_permutations=19, random_state=0)
         result.save(tmp_path / f"sub-{number}.h5")
     assert run("group", tmp_path / "sub-*.h5", "--out", tmp_path / "out") == 0
-    assert "Prevalence: no bound, as the global null" in capsys.readouterr().out
+    assert "Prevalence: no bound, as a prevalence of 0" in capsys.readouterr().out
 
 
 def test_errors_are_one_line(files, tmp_path, capsys):

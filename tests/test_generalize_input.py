@@ -196,14 +196,14 @@ def test_one_class_may_be_tested(epochs, others):
 QUERIES = {
     "position > 5": r"^train_on='position > 5' selects none of the 30 epochs; .* 'word",
     "position < 5": r"^train_on='position < 5' selects all of the 30 epochs; some",
-    "place == 1": r"is no query that pandas understands for the columns 'word', ",
-    "position ==": r"is no query that pandas understands",
-    "": r"is no query that pandas understands",
+    "place == 1": r"is no query on the columns 'word', ",
+    "position ==": r"is no query on the columns",
+    "": r"is no query on the columns",
     "position + 1": r"^train_on='position \+ 1' is no query",  # not rows 1 and 2
     "word": r"^train_on='word' is no query",
     "position.mean()": r"^train_on='position\.mean\(\)' is no query",
     "position": r"^train_on='position' is no query",
-    "__import__('os')": r"is no query that pandas understands",
+    "__import__('os')": r"is no query on the columns",
 }
 
 

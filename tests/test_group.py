@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,8 +20,6 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
-from mvpa_kfda.group.arguments import check_corrections, choose_n_permutations
-from mvpa_kfda.group.second_level import METHODS
 
 Y = np.tile(["face", "house"], 10)
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -60,13 +59,15 @@ def share_as_large(null, observed):
 
 
 @pytest.mark.parametrize(
-    ("method", "reduce"), [("prevalence", np.min), ("bootstrap", np.mean)]
+    ("method", "reduce", "n_subjects"),
+    [("prevalence", np.min, 3), ("prevalence", np.min, 5), ("bootstrap", np.mean, 3)],
 )
-def test_every_combination_of_permutations(method, reduce):
-    results = time_courses(effect=2.0)
-    group = group_inference(results, method, n_permutations=1000)
+def test_every_combination_of_permutations(method, reduce, n_subjects):
+    # Minima of five subjects are read so often that ranks take the scores' place.
+    results = time_courses(n_subjects, effect=2.0)
+    group = group_inference(results, method, n_permutations=10_000)
     null = every_combination(results, reduce)
-    assert group.n_permutations == 4**3 - 1
+    assert group.n_permutations == 4**n_subjects - 1
     assert_allclose(group.statistic, null[0], **EXACT)
     assert_allclose(group.pvalues("none"), share_as_large(null, null[0]), **EXACT)
     maxima = null.max(axis=1)[:, None]
@@ -74,30 +75,45 @@ def test_every_combination_of_permutations(method, reduce):
     assert_allclose(np.sort(group.null_max), np.sort(maxima[1:, 0]), **EXACT)
 
 
-def test_prevalence_formulas_of_the_paper():
+def test_shares_of_the_population():
     results = time_courses(6, 4, effect=3.0)
     group = group_inference(results, n_permutations=99999, random_state=0)
-    p, p_max, n = group.pvalues("none"), group.pvalues("max"), 6
     assert group.n_permutations == 5**6 - 1
+    maps = np.stack(maps_of(results))  # (S, P + 1, positions)
+    p = (maps >= maps[:, 0].min(axis=0) - 1e-9).mean(axis=1)
+    assert_allclose(group.p_of_minimum, p, **EXACT)
+    assert_allclose(group.pvalues("none"), p.prod(axis=0), **EXACT)
     for gamma in (0.25, 0.5):
-        share = ((1 - gamma) * p ** (1 / n) + gamma) ** n
+        share = (gamma + (1 - gamma) * p).prod(axis=0)
         assert_allclose(group.pvalues("none", null=gamma), share, **EXACT)
-        expected = p_max + (1 - p_max) * share
-        assert_allclose(group.pvalues(null=gamma), expected, **EXACT)
+        order = np.argsort(share)
+        holm = np.maximum.accumulate(np.minimum(1, [4, 3, 2, 1] * share[order]))
+        for name in ("max", None):
+            shown = group.pvalues(name, null=gamma)
+            assert_allclose(shown[order], holm, **EXACT)
+        bonferroni = np.minimum(1, 4 * share)
+        assert_allclose(group.pvalues("bonferroni", null=gamma), bonferroni, **EXACT)
     assert_array_equal(group.pvalues(null="majority"), group.pvalues(null=0.5))
-    level = (0.05 - p_max[-1]) / (1 - p_max[-1])
-    root = p[-1] ** (1 / n)
-    bound = (level ** (1 / n) - root) / (1 - root)
-    assert 0.2 < bound < 1
-    assert_allclose(group.gamma_0, [np.nan] * 3 + [bound], rtol=1e-9, atol=0)
-    assert_allclose(
-        group.prevalence_bound("none")[-1],
-        (0.05 ** (1 / n) - root) / (1 - root),
-        rtol=1e-9,
-        atol=0,
-    )
-    # The bound is the share that is just rejected.
-    assert_allclose(group.pvalues(null=float(bound))[-1], 0.05, rtol=1e-9, atol=0)
+    assert list(group.to_dataframe())[-4:] == [
+        *("p", "p_majority", "p_max", "p_majority_holm")
+    ]
+    # The bound is the share that is just rejected, at one position or at all.
+    one, at_once = group.prevalence_bound("none")[-1], group.gamma_0[-1]
+    assert 0.1 < at_once < one < 1
+    assert_allclose(group.pvalues("none", null=one)[-1], 0.05, rtol=1e-9, atol=0)
+    p_at_once = group.pvalues("bonferroni", null=at_once)[-1]
+    assert_allclose(p_at_once, 0.05, rtol=1e-9, atol=0)
+    assert np.isnan(group.gamma_0[:-1]).all()
+    assert at_once == group.largest_gamma_0
+
+
+def test_paper_where_no_permutations_of_subjects_are_known(eight):
+    group = group_inference(eight, n_permutations=999, random_state=0)
+    p = group.pvalues("none")
+    alike = replace(group, p_of_minimum=None, parameters={})
+    expected = (0.7 * p ** (1 / 8) + 0.3) ** 8  # Eq. 19
+    assert_allclose(alike.pvalues("none", null=0.3), expected, **EXACT)
+    assert_allclose(alike.largest_gamma_0, (0.05 / 4) ** (1 / 8), **EXACT)
 
 
 def t_of(values):
@@ -120,6 +136,7 @@ def test_every_sign_flip(alternative):
     assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
 
 
+@pytest.mark.filterwarnings("ignore:The class of a trial is that:UserWarning")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("correction", ["max", "cluster", "cluster-size", "tfce"])
 def test_sign_flips_of_zeros_and_equal_differences(correction):
@@ -408,8 +425,11 @@ def test_too_few_subjects_or_permutations_are_told():
         group_inference(few, "sign-flip")
     with pytest.warns(RuntimeWarning, match="can give is 0.0909.* n_permutations=200"):
         group_inference(few, "bootstrap", n_permutations=10)
-    with pytest.warns(RuntimeWarning, match="bound cannot exceed 0.06"):
+    with pytest.warns(RuntimeWarning, match="no prevalence bound at 4 positions at"):
         group_inference(few, n_permutations=50)
+    words = r"bound cannot exceed 0\.16, so .* More subjects can show it\.$"
+    with pytest.warns(RuntimeWarning, match=words):
+        group_inference(few, correction="none", n_permutations=50)
     with pytest.warns(RuntimeWarning, match="nothing can be significant") as told:
         group_inference(few, n_permutations=10)
     assert len(told) == 1  # that the bound is out of reach goes without saying
@@ -518,18 +538,9 @@ def test_rank_sums_of_ties_may_go_below_their_exact_floor():
 
 
 def test_number_of_permutations_by_default(eight):
-    def n_of(method, correction="max", n_positions=4):
-        names = check_corrections(correction, method)
-        return choose_n_permutations(None, METHODS[method], names, n_positions)
-
-    assert n_of("prevalence") == n_of("prevalence", "fdr", 1000) == 1_000_000
-    assert n_of("prevalence", n_positions=1001) == 10_000
-    assert n_of("prevalence", ["max", "tfce"]) == 10_000
-    assert n_of("bootstrap") == n_of("sign-flip") == 10_000
-    assert choose_n_permutations(7, METHODS["prevalence"], ("max",), 4) == 7
     group = group_inference(eight[:3], random_state=0)
     assert group.n_permutations == 999  # all there are
-    assert group.parameters["n_permutations"] == 1_000_000
+    assert group.parameters["n_permutations"] == 10_000
 
 
 def test_names_of_what_is_compared(eight, tmp_path):

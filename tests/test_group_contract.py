@@ -47,8 +47,10 @@ def corrections_of(kind):
 
 def assert_p_values(result, shape, corrections):
     """Assert that p-values are in bounds and in order."""
+    # Uncorrected p-values of the minimum are products over subjects.
     from_theory = result.method in ("t", "wilcoxon")
-    least = 0 if from_theory else 1 / (1 + result.n_permutations)
+    drawn = result.method not in ("t", "wilcoxon", "prevalence")
+    least = 1 / (1 + result.n_permutations) if drawn else 0
     uncorrected = np.asarray(result.pvalues("none"))
     for name in ("none", "fdr", "bonferroni", *corrections):
         p = np.asarray(result.pvalues(name))

@@ -526,7 +526,7 @@ def test_maps_have_the_mean_and_an_outline(where):
 @pytest.mark.parametrize("marked", [[], [(0, 1), (1, 1)]])
 def test_maps_of_the_bound_go_from_0_to_1(where, marked):
     # So many subjects and so small a p that the majority has it.
-    result = group(where(), marked=marked, smallest=1e-9)
+    result = group(where(), marked=marked, n=20, smallest=1e-30)
     drawn = plot_group(result, metric="gamma_0")
     ax = drawn.axes[0] if isinstance(drawn, plt.Figure) else drawn
     mesh = ax.collections[0]
@@ -544,7 +544,7 @@ def test_maps_of_the_bound_go_from_0_to_1(where, marked):
 
 
 def test_topomaps_of_the_bound():
-    result = group(sensors(), marked=[(3, 1)], smallest=1e-9)
+    result = group(sensors(), marked=[(3, 1)], n=20, smallest=1e-30)
     figure = plot_group(result, metric="gamma_0", times=[TIMES[1], TIMES[4]])
     (mesh,) = (
         each for each in figure.axes[0].collections if each.get_array() is not None
@@ -667,7 +667,7 @@ def test_brains_are_cut_at_the_best_of_equal_bounds():
     result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
     drawn = {"metric": "gamma_0", "values": bound, "favour": bound, "marked": None}
     drawn = SimpleNamespace(**drawn)
-    found = brains._cuts(result, drawn, "ortho", None)
+    found = brains.choose_cuts(result, drawn, "ortho", None)
     assert_allclose(found, space.points[40], rtol=0, atol=0)
 
 
@@ -917,3 +917,13 @@ def test_labels_end_within_the_figure(make, labels):
                 assert box.y0 >= 0, text.get_text()
                 assert box.x1 <= figure.bbox.width, text.get_text()
                 assert box.y1 <= figure.bbox.height, text.get_text()
+
+
+@pytest.mark.parametrize("marked", [(), [(1, 2)]])
+def test_clusters_of_the_bootstrap_are_drawn_whether_significant_or_not(marked):
+    fields = {"method": "bootstrap", "correction": ("cluster-fdr",)}
+    result = group(generalization(), marked=marked, **fields)
+    result.p_maps["cluster-fdr"] = result.p_maps["max"]
+    words = " ".join(texts(plot_group(result)))
+    assert "FDR correction of clusters" in words
+    assert "out of reach" not in words

@@ -168,27 +168,42 @@ def test_result_is_made_of_the_resamples():
     assert_array_equal(latency.onsets, onsets)
     assert_array_equal(latency.peaks, peaks)
     assert latency.window == (0.0, TIMES[-1])
-    limits = np.quantile(onsets, [0.025, 0.975])
-    assert_allclose(latency.onset_interval, limits, rtol=1e-12)
     assert_allclose(latency.onset, find(scores, TIMES, **options)[0], rtol=1e-12)
+    half = stats.t.isf(0.025, 7) * onsets.std(ddof=0) * np.sqrt(8 / 7)
+    assert_allclose(np.diff(latency.onset_interval), 2 * half, rtol=1e-12)
+    assert_allclose(latency.onset_interval.mean(), latency.onset, rtol=1e-12)
+    limits = np.quantile(peaks, [0.025, 0.975])
+    assert_allclose(latency.peak_interval, limits, rtol=1e-12)
     assert latency.n_without_onset == 0
     assert latency.onset_interval[0] < latency.onset < latency.onset_interval[1]
     again = bootstrap_latency(results, n_bootstraps=500, random_state=3)
     assert_array_equal(latency.onsets, again.onsets)
 
 
+def test_onset_intervals_end_with_the_search():
+    results = subjects(6, noise=0.03, jitter=0.04)
+    options = {"n_bootstraps": 200, "random_state": 0}
+    low, high = bootstrap_latency(results, **options).onset_interval
+    onset = bootstrap_latency(results, **options).onset
+    assert 0 < low < onset < high < TIMES[-1]
+    window = (low + 0.01, TIMES[-1])
+    cut = bootstrap_latency(results, window=window, **options).onset_interval
+    assert cut[0] >= window[0]
+
+
 @pytest.mark.slow
-def test_intervals_cover_the_true_latencies():
-    """With 20 subjects about 95 % of the intervals hold the true latency."""
+@pytest.mark.parametrize("n", [6, 20])
+def test_intervals_cover_the_true_latencies(n):
+    """About 95 % of the intervals hold the true latency, of few subjects too."""
     hits, n_repeats = 0, 300
     for seed in range(n_repeats):
-        results = subjects(20, noise=0.01, seed=seed, jitter=0.02)
+        results = subjects(n, noise=0.01, seed=seed, jitter=0.02)
         latency = bootstrap_latency(results, n_bootstraps=400, random_state=seed)
         # Blurred over many subjects the half of the peak is reached a bit earlier.
         low, high = latency.onset_interval
         hits += low <= true_onset() <= high
     share = hits / n_repeats
-    assert 0.87 < share < 0.98
+    assert 0.9 < share < 0.99
 
 
 def true_onset():
@@ -211,6 +226,13 @@ def test_difference_of_shifted_courses(paired):
     assert_allclose(latency.peak, 0.05, rtol=0, atol=1e-9)
     first, second = latency.parts
     assert_array_equal(latency.onsets, first.onsets - second.onsets)
+    low, high = latency.onset_interval
+    assert_allclose((low + high) / 2, latency.onset, rtol=0, atol=1e-12)
+    if not paired:
+        errors = [part.onsets.var() * 10 / 9 for part in (first, second)]
+        dof = sum(errors) ** 2 / sum(e**2 / 9 for e in errors)
+        half = stats.t.isf(0.025, dof) * np.sqrt(sum(errors))
+        assert_allclose(high - low, 2 * half, rtol=1e-12)
     if paired:  # the same subjects are drawn, who differ by the shift and no more
         assert_allclose(latency.onset_interval, 0.05, rtol=0, atol=1e-9)
         assert latency.n_subjects == 10
@@ -470,9 +492,10 @@ def test_resamples_without_onset_are_counted():
     share = latency.n_without_onset / 400
     assert_allclose(share, (4 / 5) ** 5, rtol=0, atol=0.1)  # without the first subject
     found = latency.onsets[~np.isnan(latency.onsets)]
-    assert_allclose(
-        latency.onset_interval, np.quantile(found, [0.025, 0.975]), rtol=1e-12
-    )
+    half = stats.t.isf(0.025, 4) * found.std() * np.sqrt(5 / 4)
+    low, high = latency.onset - half, latency.onset + half
+    limits = np.maximum(low, 0), min(high, TIMES[-1])
+    assert_allclose(latency.onset_interval, limits, rtol=0, atol=1e-12)
     assert latency.to_dataframe()["without"].tolist() == [latency.n_without_onset, 0]
 
 

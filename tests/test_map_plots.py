@@ -13,6 +13,7 @@ import build
 from mvpa_kfda import GeneralizationResult, SensorTimeResult, TimeFrequencyResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.viz.maps import (
+    extent_of,
     frequency_edges,
     is_geometric,
     outline,
@@ -465,6 +466,7 @@ def topomaps(monkeypatch):
 
     def record(values, info, **options):
         calls.append({"values": values, "info": info, **options})
+        return None, None
 
     monkeypatch.setattr(mne.viz, "plot_topomap", record)
     return calls
@@ -541,7 +543,9 @@ def test_pairs_of_gradiometers_show_the_better_one():
     result = sensor_time(info=info, marked=((1, 2), (6, 2)))
     with pytest.MonkeyPatch.context() as patch:
         calls = []
-        patch.setattr(mne.viz, "plot_topomap", lambda *a, **k: calls.append((a, k)))
+        patch.setattr(
+            mne.viz, "plot_topomap", lambda *a, **k: calls.append((a, k)) or (0, 0)
+        )
         plot_sensors(result, times=result.times[2])
     (((values, shown), options),) = calls
     pairs = [int(name[3:]) // 2 for name in shown["ch_names"]]
@@ -600,8 +604,11 @@ def of_type(*types):
         (without_positions(), "no topomaps: sensors without positions"),
         (on_one_spot(), "no topomaps: sensors without positions"),
         (of_type("misc"), "no topomaps of misc channels"),
-        (of_type("seeg"), "no topomaps of seeg channels"),
-        (of_type("eeg", "mag"), "no topomaps of several types of channels (eeg, mag)"),
+        (of_type("seeg"), "no topomaps of sEEG channels"),
+        (
+            of_type("eeg", "mag"),
+            "no topomaps of several types of channels (EEG, magnetometer)",
+        ),
     ],
 )
 def test_why_there_are_no_topomaps_is_said(topomaps, info, note):
@@ -610,6 +617,72 @@ def test_why_there_are_no_topomaps_is_said(topomaps, info, note):
     assert not topomaps
     assert len(figure.axes) == 2  # the map and the colorbar
     assert not any("topomap" in text for text in legend(figure))
+
+
+OCCIPITAL = ["O1", "O2", "Oz", "PO3", "PO4", "PO7", "PO8", "POz"]
+CENTRAL = ["FC3", "FCz", "FC4", "C3", "Cz", "C4", "CP3", "CPz", "CP4"]
+TEN_TWENTY = [
+    *("Fp1", "Fp2", "F7", "F3", "Fz", "F4", "F8", "T7", "C3", "Cz"),
+    *("C4", "T8", "P7", "P3", "Pz", "P4", "P8", "O1", "O2"),
+]
+
+
+def on_head(names, kind="eeg"):
+    """Return the Info of EEG channels at their places."""
+    info = mne.create_info(list(names), 100.0, "eeg")
+    info.set_montage("standard_1005")
+    if kind != "eeg":
+        info.set_channel_types(dict.fromkeys(names, kind), verbose=False)
+    return info
+
+
+@pytest.mark.parametrize(
+    ("info", "extent"),
+    [
+        (on_head(TEN_TWENTY), "head"),
+        (on_head(["AF7", "AF8", "TP9", "TP10"]), "head"),
+        (on_head(OCCIPITAL), "local"),
+        (on_head(CENTRAL), "local"),
+        (on_head(["F7", "F3", "T7", "C3", "P7", "P3", "O1"]), "local"),  # one side
+        (on_head(TEN_TWENTY, "hbo"), "head"),
+        (on_head(OCCIPITAL, "hbo"), "local"),
+        (on_head(["C3", "C4", "Oz"]), None),
+        (on_head(["Fz", "FCz", "Cz", "CPz", "Pz"]), None),
+    ],
+)
+def test_maps_reach_as_far_as_sensors_tell(topomaps, info, extent):
+    assert extent_of(info) == extent
+    if extent is not None:
+        plot_sensors(sensor_time(info=info), times=0.1)
+        (call,) = topomaps
+        assert call["extrapolate"] == extent
+
+
+@pytest.mark.parametrize(
+    ("names", "low", "high"), [(OCCIPITAL, 0.1, 0.3), (TEN_TWENTY, 0.9, 1.3)]
+)
+def test_nothing_is_drawn_far_from_sensors(names, low, high):
+    figure = plot_sensors(sensor_time(info=on_head(names)), times=0.1)
+    figure.draw_without_rendering()
+    ax = figure.axes[1]
+    (image,) = ax.images
+    drawn = image.get_clip_path().get_fully_transformed_path().get_extents()
+    head = max((line.get_window_extent() for line in ax.lines), key=lambda x: x.height)
+    assert low < drawn.height / head.height < high
+
+
+def test_few_sensors_are_dots():
+    result = sensor_time(info=on_head(["C3", "Cz", "C4"]), marked=((1, 2),))
+    figure = plot_sensors(result, times=TIMES[2])
+    empty, dots = figure.axes[1].collections
+    assert len(empty.get_offsets()) == 0
+    assert_allclose(np.sort(dots.get_array()), np.sort(result.scores[:, 2]), rtol=1e-12)
+    assert "significant sensors at that time" in legend(figure)
+
+
+def test_a_single_sensor_has_no_topomap():
+    figure = plot_sensors(sensor_time(info=on_head(["Cz"]), marked=()))
+    assert "no topomaps of a single sensor" in figure.axes[0].get_title(loc="left")
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
     begun = pytest.raises(Drawn, match="begun")
     with pytest.warns(RuntimeWarning, match=message), begun:
         draw(1_002_000)
-    # As many as a prevalence test takes by itself.
+    # As many as the code of prevalence inference takes.
     with pytest.raises(Drawn, match="begun"):
         draw(1_000_000)
 

@@ -12,7 +12,7 @@ from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
 from mvpa_kfda.kfda.kernels import RBF, Linear
-from mvpa_kfda.kfda.patterns import class_patterns
+from mvpa_kfda.kfda.patterns import class_patterns, pattern_weights, patterns_of
 from mvpa_kfda.kfda.penalties import Ridge
 from mvpa_kfda.results.patterns import pack_info, unpack_info
 from reference import fit as reference_fit
@@ -263,6 +263,20 @@ def test_folds_are_handled_some_at_a_time(monkeypatch):
             patch.setattr(patterns_module, "_CACHE_BYTES", 8 * 2 * len(codes) * 5)
             apart = class_patterns(plan, codes, 2, X)["class_folds"]
         assert_close(apart, together, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tests", ["partition", "leave-one-out"])
+def test_several_positions_have_the_patterns_of_each(tests, monkeypatch):
+    X, codes = make_data(4, 60)
+    folds = split(make_tests(tests, len(codes)), codes)
+    parts = X, X[:, :7], X[:, 20:60], X[:, 5:9]  # hats of both kinds
+    plans = [prepare(make_hat(part, Linear(), 0.3), folds) for part in parts]
+    monkeypatch.setattr(patterns_module, "_CACHE_BYTES", 8 * 20 * len(codes) * 9)
+    together = pattern_weights(plans, codes, 4)
+    for plan, part, weights in zip(plans, parts, together, strict=True):
+        alone = class_patterns(plan, codes, 4, part)
+        for kind, patterns in patterns_of(weights, part).items():
+            assert_close(patterns, alone[kind], rtol=1e-9)
 
 
 def test_nothing_given_is_changed():

@@ -31,7 +31,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.inference.clusters import find_clusters, tfce
 from mvpa_kfda.inference.corrections import corrected_p_values
-from mvpa_kfda.inference.prevalence import prevalence_bound
+from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features
@@ -224,11 +224,21 @@ def test_prevalence_core(case):
     near = {"rtol": 0, "atol": 1e-14}
     assert_allclose(ours.pvalues("none"), case.puGN, **near)
     assert_allclose(ours.pvalues("max"), case.pcGN, **near)
-    assert_allclose(ours.pvalues("none", null="majority"), case.puMN, **near)
-    assert_allclose(ours.pvalues("max", null="majority"), case.pcMN, **near)
-    uncorrected = prevalence_bound(ours.pvalues("none"), n_subjects, alpha)
-    assert_allclose(uncorrected, case.gamma0u, **near)
-    assert_allclose(ours.gamma_0, case.gamma0c, **near)
+    # The program takes all subjects for alike, Eq. 19. Its correction, Eq. 21, is no
+    # part of ours, but follows from the same functions.
+    p, corrected = ours.pvalues("none"), ours.pvalues("max")
+    alike = np.tile(p ** (1 / n_subjects), (n_subjects, 1))
+    uncorrected = prevalence_p(alike, 0.5)
+    assert_allclose(uncorrected, case.puMN, **near)
+    assert_allclose(corrected + (1 - corrected) * uncorrected, case.pcMN, **near)
+    assert_allclose(prevalence_bound(alike, alpha), case.gamma0u, rtol=0, atol=1e-12)
+    with np.errstate(divide="ignore"):
+        level = (alpha - corrected) / (1 - corrected)
+    assert_allclose(prevalence_bound(alike, level), case.gamma0c, rtol=0, atol=1e-12)
+    # Where subjects differ, the power of their mean is too small.
+    own = prevalence_p(ours.p_of_minimum, 0.5)
+    assert_allclose(ours.pvalues("none", null="majority"), own, **near)
+    assert (own >= uncorrected - 1e-14).all()
 
 
 # --------------------------------------------------------------------------- CoSMoMVPA

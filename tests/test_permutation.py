@@ -18,7 +18,11 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from mvpa_kfda.inference.permutation import Permutations, permute_labels
+from mvpa_kfda.inference.permutation import (
+    Permutations,
+    count_renamings,
+    permute_labels,
+)
 from mvpa_kfda.kfda.folds import Folds, make_folds
 
 SEED = 3
@@ -375,18 +379,55 @@ def test_auto_goes_by_the_groups_where_folds_are_blind(
     assert found.exact == (n_permutations > 9)
 
 
-@pytest.mark.parametrize(("n_pairs", "warns"), [(2, True), (3, False)])
+@pytest.mark.parametrize(("n_pairs", "warns"), [(2, True), (3, True), (4, False)])
 def test_few_arrangements_are_pointed_out(n_pairs, warns):
-    codes = np.tile([0, 1], n_pairs)  # 6 or 20 arrangements
+    codes = np.tile([0, 1], n_pairs)  # 2 of 6, of 20 or of 70 have all scores alike
     folds = make_folds(LeaveOneOut(), codes)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         permuted = permute_labels(codes, 1000, folds=folds)
     assert permuted.exact
     messages = [str(warning.message) for warning in caught]
-    expected = ["only 6 distinct arrangements"] if warns else []
+    words = {2: "only 6 distinct", 3: "can be below 2/20 = 0.1. Use larger"}
+    expected = [words[n_pairs]] if warns else []
     assert len(messages) == len(expected)
     assert all(map(str.__contains__, messages, expected))
+
+
+def test_few_renamed_classes_are_pointed_out_however_many_arrangements():
+    """7! arrangements of a single block have one and the same score."""
+    codes = np.arange(7)
+    folds = make_folds(LeaveOneOut(), codes)
+    with pytest.warns(
+        UserWarning, match=r"5040 distinct.* luck .* below 5040/5040 = 1\."
+    ):
+        found = permute_labels(codes, 100, folds=folds)
+    assert (found.exact, found.renamings) == (False, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        permute_labels(codes, 100, folds=folds, alike=False)  # numbers
+        permute_labels(codes, 100, folds=None)  # tested labels stay
+
+
+@pytest.mark.parametrize(
+    ("codes", "blocks"),
+    [
+        ([0, 0, 0, 1, 1, 1], [0] * 6),
+        ([0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]),
+        ([0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 2, 2, 3, 3]),
+        ([0, 1, 2, 2, 0, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]),
+        ([0, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 1]),
+        ([0, 1, 2, 3, 3, 2, 1, 0], [0, 0, 1, 1, 1, 1, 0, 0]),
+        ([0, 3, 3, 0], [0, 0, 1, 1]),  # classes that no label has
+    ],
+)
+def test_renamings_are_the_arrangements_of_one_partition(codes, blocks):
+    codes, blocks = np.array(codes), np.array(blocks)
+    alike = 0
+    for labels in rearrangements(codes, blocks):
+        pairs = {*zip(codes.tolist(), labels, strict=True)}
+        alike += len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    assert count_renamings(codes, blocks) == alike
 
 
 def test_auto_stays_within_folds_that_may_come_from_labels():

@@ -8,16 +8,19 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 import build
-from mvpa_kfda import DecodingResult, TimeResult
+from mvpa_kfda import DecodingResult, TimeResult, decode_arrays, group_inference
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.names import metric_in_text
 from mvpa_kfda.viz.common import (
     CORRECTION_LABELS,
+    NULL_BAND,
     histogram_edges,
     metric_label,
     significant_spans,
 )
-from mvpa_kfda.viz.time import plot_null, plot_time
+from mvpa_kfda.viz.null import plot_null
+from mvpa_kfda.viz.time import plot_time
 
 N = 40
 TIMES = np.linspace(-0.1, 0.3, 9)
@@ -75,11 +78,11 @@ def bars(ax):
 def test_the_curve_the_band_and_chance(metric):
     result = time_result()
     ax = plot_time(result, metric=metric)
-    line = artist(ax, METRICS[metric].label)
+    line = artist(ax, metric_label(metric))
     assert_array_equal(line.get_xdata(), TIMES)
     assert_array_equal(line.get_ydata(), result.metrics[metric])
     assert set(artist(ax, "chance").get_ydata()) == {result.chances[metric]}
-    band = artist(ax, "95 % of the permutations (2.5 to 97.5 %)")
+    band = artist(ax, NULL_BAND)
     corners = band.get_paths()[0].vertices
     for t in range(len(TIMES)):
         here = corners[np.isclose(corners[:, 0], TIMES[t], rtol=0, atol=1e-9), 1]
@@ -97,7 +100,7 @@ def test_everything_is_named():
     assert legend(ax) == [
         "Accuracy",
         "chance (0.5)",
-        "95 % of the permutations (2.5 to 97.5 %)",
+        NULL_BAND,
         "p ≤ 0.05 (max-statistic correction)",
         "onset (0 s)",
     ]
@@ -175,6 +178,30 @@ def test_bars_lie_below_the_curve_and_the_band():
 def test_a_level_out_of_reach_is_said():
     label = "p ≤ 0.001 (max-statistic correction) is out of reach with 199 permutations"
     assert label in legend(plot_time(time_result(), alpha=0.001))
+
+
+def test_a_level_out_of_reach_by_classes_of_equal_numbers_is_said():
+    # 3 against 3 subjects, decoded perfectly: 2 of 20 arrangements are perfect.
+    y, people = np.arange(12) // 2 % 2, np.arange(12) // 2
+    X = np.random.default_rng(0).normal(size=(12, 3, 2)) + 50 * y[:, None, None]
+    words = r"accuracy and AUC, for which no p-value can be below 2/20 = 0\.1"
+    options = {"groups": people, "n_permutations": 100}
+    with pytest.warns(UserWarning, match=words):
+        result = decode_arrays(X, y, scoring=["accuracy", "recall"], **options)
+    assert_allclose(result.pvalues("none"), 0.1, rtol=1e-12)
+    assert "is out of reach with 19 permutations" in " ".join(legend(plot_time(result)))
+    assert result._smallest_p(metric="accuracy") == pytest.approx(0.1, rel=1e-12)
+    assert result._smallest_p(metric="recall") == pytest.approx(0.05, rel=1e-12)
+    group = group_inference(
+        [
+            result,
+            replace(result, metrics={k: v - 0.1 for k, v in result.metrics.items()}),
+        ],
+        correction="none",
+        n_permutations=10,
+    )
+    assert group.parameters["first_level_smallest_p"] == [0.1, 0.1]
+    assert_allclose(group.pvalues(), 0.01, rtol=1e-9)
 
 
 def test_a_single_time_point_has_a_band():
@@ -288,7 +315,7 @@ def test_every_repeat_is_a_thin_line_behind_the_mean():
     result = replace(time_result(), repeats=both)
     for metric, repeats in both.items():
         ax = plot_time(result, metric=metric, color="C3", repeats=True)
-        mean = artist(ax, METRICS[metric].label)
+        mean = artist(ax, metric_label(metric))
         thin = [line for line in ax.lines if line.get_linewidth() == 0.7]
         assert_array_equal([line.get_ydata() for line in thin], repeats.T)
         assert all(line.get_zorder() < mean.get_zorder() for line in thin)
@@ -331,10 +358,30 @@ def test_repeats_that_were_not_made_are_not_drawn():
 
 def test_every_metric_and_correction_has_a_name():
     assert set(CORRECTION_LABELS) == {*CORRECTIONS, "cluster-fdr"}
-    assert {name: metric_label(name) for name in METRICS} == {
-        name: metric.label for name, metric in METRICS.items()
-    }
-    assert metric_label("my_own_score") == "My own score"
+    for name, metric in METRICS.items():
+        assert metric_in_text(name) == metric.label
+        assert metric_label(name) == metric.label[0].upper() + metric.label[1:]
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "in_text"),
+    [
+        ("my_own_score", "My own score", "my own score"),
+        ("mcc", "MCC", "MCC"),
+        ("MCC", "MCC", "MCC"),
+        ("weighted_f1", "Weighted F1", "weighted F1"),
+        ("pr_auc", "PR AUC", "PR AUC"),
+        ("dPrime", "DPrime", "dPrime"),
+        ("kappa", "Cohen's kappa", "Cohen's kappa"),
+        ("roc_auc", "ROC AUC", "ROC AUC"),
+        ("recall_macro", "Recall (macro)", "recall (macro)"),
+        ("pearsonr", "Pearson correlation", "Pearson correlation"),
+        ("r2", "R²", "R²"),
+    ],
+)
+def test_names_of_metrics_are_words(name, label, in_text):
+    assert metric_label(name) == label
+    assert metric_in_text(name) == in_text
 
 
 # ---------------------------------------------------------------------- small helpers

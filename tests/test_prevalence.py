@@ -8,9 +8,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+import build
+from mvpa_kfda import TimeResult, group_inference
 from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.corrections import corrected_p_values
-from mvpa_kfda.inference.prevalence import largest_bound, prevalence_bound, prevalence_p
+from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 
 ALPHA = 0.05
 
@@ -127,64 +129,137 @@ def test_many_combinations_are_drawn():
 # ------------------------------------------------------------------------- prevalence
 
 
-def test_bound_is_where_the_p_value_crosses_the_level():
+def alike(p, n_subjects):
+    """Return p-values of subjects (N, ...) whose product is p."""
+    return np.tile(np.asarray(p) ** (1 / n_subjects), (n_subjects, *[1] * np.ndim(p)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_p_values_of_the_minimum_by_subject(dtype, monkeypatch):
+    scores, nulls = subjects((3, 1, 5), n_positions=6)
+    nulls = [null.astype(dtype) for null in nulls]
+    draws = draw_recombinations([4, 2, 6], 47)
+    null = RecombinedNull(scores, nulls, draws, "min")
+    p = null.p_by_subject()
+    for s, v in np.ndindex(p.shape):
+        reach = [x >= scores[:, v].min() - 1e-6 for x in nulls[s][:, v]]
+        assert p[s, v] == (1 + sum(reach)) / (1 + len(reach))
+    assert len({*p.ravel()}) > 6
+    # The product is the share of all recombinations: here all are there.
+    every = corrected_p_values(null.observed, null[:])
+    assert_allclose(prevalence_p(p, 0.0), every, rtol=1e-12, atol=0)
+    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 4)
+    assert_array_equal(null.p_by_subject(), p)
+
+
+def test_equal_subjects_have_the_formulas_of_the_paper():
     p = np.array([[1e-4, 1e-3], [0.01, 0.049]])
-    bound = prevalence_bound(p, 12, ALPHA)
-    assert bound.shape == (2, 2)
-    for position in np.ndindex(bound.shape):
-        at_bound = prevalence_p(p[position], 12, bound[position])
-        assert_allclose(at_bound, ALPHA, rtol=1e-12, atol=0)
-    corrected = np.array([[0.001, 0.02], [0.03, 0.006]])
-    bound = prevalence_bound(p, 12, ALPHA, corrected)
-    assert np.isfinite(bound).sum() == 3
-    for position in zip(*np.nonzero(np.isfinite(bound)), strict=True):
-        at_bound = prevalence_p(p[position], 12, bound[position], corrected[position])
-        assert_allclose(at_bound, ALPHA, rtol=1e-12, atol=0)
-    assert (
-        bound[np.isfinite(bound)] < prevalence_bound(p, 12)[np.isfinite(bound)]
-    ).all()
+    for gamma in (0.0, 0.3, 0.5):
+        expected = ((1 - gamma) * p ** (1 / 12) + gamma) ** 12  # Eq. 19
+        assert_allclose(prevalence_p(alike(p, 12), gamma), expected, rtol=1e-12, atol=0)
+    for alpha in (ALPHA, np.array([[0.05, 0.04], [0.03, 0.05]])):
+        root, level = p ** (1 / 12), np.asarray(alpha) ** (1 / 12)
+        expected = (level - root) / (1 - root)  # Eq. 20
+        bound = prevalence_bound(alike(p, 12), alpha)
+        assert bound.shape == (2, 2)
+        assert_allclose(bound, expected, rtol=1e-10, atol=1e-14)
+
+
+def test_bound_is_where_the_p_value_crosses_the_level():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.001, 1, (5, 200)) ** rng.uniform(0.1, 2, 200)
+    bound = prevalence_bound(p, ALPHA)
+    found = np.isfinite(bound)
+    assert_array_equal(found, prevalence_p(p, 0) <= ALPHA)
+    assert 10 < found.sum() < 200
+    assert np.ptp(bound[found]) > 0.3
+    each = [prevalence_p(p[:, v], bound[v]) for v in np.flatnonzero(found)]
+    assert_allclose(each, ALPHA, rtol=1e-10, atol=0)
+    assert (bound[found] < prevalence_bound(p[:, found], 2 * ALPHA)).all()
 
 
 def test_no_bound_where_the_global_null_stands():
-    assert prevalence_bound(ALPHA, 5, ALPHA) == 0
-    assert np.isnan(prevalence_bound([0.0501, 0.5, 1.0], 5, ALPHA)).all()
-    # p is below the level, but what the correction leaves of the level is not.
-    assert np.isnan(prevalence_bound(0.04, 5, ALPHA, [0.045, ALPHA, 0.3, 1.0])).all()
-    assert np.isnan(prevalence_bound(1.0, 5, ALPHA, 1.0))
+    p = np.array([[0.1, 0.4, 0.5, 1.0], [0.4, 0.1, 0.2, 1.0]])
+    bound = prevalence_bound(p, ALPHA)
+    assert 0 < bound[0] == bound[1] < 1
+    assert np.isnan(bound[2:]).all()
+    assert 0 < prevalence_bound(p[:, 0], 0.0401) < 1e-3
 
 
 def test_p_values_at_the_ends():
-    assert prevalence_p(1.0, 7) == 1
-    assert prevalence_p(1.0, 7, 0.3, corrected=1.0) == 1
-    assert_allclose(prevalence_p(0.02, 7, 0.0), 0.02, rtol=1e-14, atol=0)
-    assert_allclose(prevalence_p(0.02, 1, 0.5), 0.51, rtol=1e-14, atol=0)
+    assert prevalence_p(np.ones(7), 0.3) == 1
+    assert_allclose(prevalence_p([0.2, 0.1], 0.0), 0.02, rtol=1e-14, atol=0)
+    assert_allclose(prevalence_p([0.02], 0.5), 0.51, rtol=1e-14, atol=0)
+    assert prevalence_p(np.full(200, 1e-4), 0.0) > 0  # 1e-800 is no float
 
 
 def test_largest_bound():
-    # Worked by hand for 2 subjects: roots 0.1 and sqrt(0.04 / 0.99).
-    hand = (math.sqrt(0.04 / 0.99) - 0.1) / 0.9
-    assert_allclose(largest_bound(2, 99, ALPHA), hand, rtol=1e-12, atol=0)
-    assert math.isnan(largest_bound(12, 19, ALPHA))
-    assert largest_bound(12, 10**6) > largest_bound(12, 10**4)
+    # Worked by hand for 2 subjects: (g + (1 - g) / 100)^2 = 0.05.
+    hand = (math.sqrt(0.05) - 0.01) / 0.99
+    assert_allclose(prevalence_bound([0.01] * 2, ALPHA), hand, rtol=1e-12, atol=0)
+    assert math.isnan(prevalence_bound([0.25] * 2, ALPHA))
     # No data can give more: every subject's observed map stands out.
     null = RecombinedNull(
         np.ones((3, 2)), [np.zeros((4, 2))] * 3, [[0, 0, 1]] * 60, "min"
     )
-    u = corrected_p_values(null.observed, null[:])
-    c = corrected_p_values(null.observed, null[:], "max")
-    best = largest_bound(3, 60)
-    assert_allclose(prevalence_bound(u, 3, ALPHA, c), best, rtol=1e-12, atol=0)
+    bound = prevalence_bound(null.p_by_subject(), ALPHA)
+    assert_array_equal(bound, prevalence_bound([0.2] * 3, ALPHA))
 
 
 @pytest.mark.parametrize("gamma", [-0.1, 1, np.nan])
 def test_gamma_is_checked(gamma):
     with pytest.raises(ValueError, match=r"'gamma': .*Allowed: a"):
-        prevalence_p(0.01, 5, gamma)
+        prevalence_p([0.01, 0.02], gamma)
 
 
-@pytest.mark.parametrize("alpha", [0, 1, -0.2])
-def test_alpha_is_checked(alpha):
-    with pytest.raises(ValueError, match=r"'alpha': .*above 0 and below 1"):
-        prevalence_bound(0.01, 5, alpha)
-    with pytest.raises(ValueError, match=r"'alpha': .*above 0 and below 1"):
-        largest_bound(5, 99, alpha)
+# ------------------------------------------------------------- how often they are wrong
+
+
+def of_group(rng, carriers, n_trials, p_effect=0.95):
+    """Return results (S,) with an effect where they are `carriers` (S, C)."""
+    results = []
+    for has, n in zip(carriers, n_trials, strict=True):
+        null = rng.binomial(n, 0.5, (50, len(has))) / n
+        scores = rng.binomial(n, np.where(has, p_effect, 0.5)) / n
+        times = np.arange(len(has))
+        results.append(build.made(TimeResult, scores, null, times=times))
+    return results
+
+
+def majorities(results):
+    """Return where a group has a majority by p-values, and where by the bound."""
+    group = group_inference(results, n_permutations=20, random_state=0)
+    p = group.pvalues("max", null="majority")
+    return p <= ALPHA, group.prevalence_bound("max") >= 0.5
+
+
+@pytest.mark.filterwarnings("ignore:With .* permutations the smallest:RuntimeWarning")
+def test_no_false_majority_at_any_position():
+    # Half of the population has an effect at each of 30 positions, so that any majority
+    # is a false one; by Eq. 21 some would be found in about every second group.
+    n_groups, found = 120, np.zeros(2)
+    for number in range(n_groups):
+        rng = np.random.default_rng((1, number))
+        carriers = rng.random((10, 30)) < 0.5
+        results = of_group(rng, carriers, [60] * 10)
+        found += [hits.any() for hits in majorities(results)]
+    assert (found / n_groups <= 0.1).all()  # the 99.9 % quantile is 0.117
+    # Of 20 subjects who all have it, most positions are found.
+    results = of_group(rng, np.ones((20, 30)), [60] * 20)
+    by_p, by_bound = majorities(results)
+    assert by_p.all()
+    assert by_bound.all()
+
+
+@pytest.mark.filterwarnings("ignore:With .* permutation the smallest:RuntimeWarning")
+def test_subjects_may_have_fewer_trials():
+    # Half of them have a wide spread of permuted scores, and reach the minimum easily.
+    n_groups, found = 250, []
+    for number in range(n_groups):
+        rng = np.random.default_rng((2, number))
+        carriers = rng.random((12, 4)) < 0.5
+        results = of_group(rng, carriers, [16, 400] * 6)
+        group = group_inference(results, n_permutations=1, random_state=0)
+        found.append(group.pvalues("none", null="majority") <= ALPHA)
+    # 250 times 4 positions: 3.0 to 7.2 % with a probability of 99.8 %.
+    assert np.mean(found) <= 0.072

@@ -9,11 +9,14 @@ from scipy import sparse
 from scipy.stats import false_discovery_control
 
 import islands
+from mvpa_kfda.group import recombined
 from mvpa_kfda.group.recombined import (
     RecombinedNull,
     cluster_size_p,
     draw_recombinations,
 )
+from mvpa_kfda.inference.corrections import correct
+from mvpa_kfda.inference.null import FullNull
 
 
 def group(n_positions, n_permutations=199, seed=0, effect=(), dtype=float, trials=None):
@@ -145,7 +148,7 @@ def test_a_single_position_is_a_line():
 def test_batches_do_not_matter(monkeypatch):
     null = group(12, effect=(2, 3, 4))
     whole = cluster_size_p([null], 0.02)
-    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 450)
+    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 14)
     parts = cluster_size_p([null], 0.02)
     assert_array_equal(parts.p_values, whole.p_values)
     assert parts.n_null_clusters == whole.n_null_clusters
@@ -167,7 +170,7 @@ def test_share_of_maps_is_not_cut_by_rounding():
 
 def test_threshold_is_checked():
     with pytest.raises(ValueError, match=r"'threshold': 0\.7. Allowed: a p-level"):
-        cluster_size_p(group(5), 0.7)
+        cluster_size_p([group(5)], 0.7)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -176,6 +179,78 @@ def test_scores_must_be_finite(bad):
     null.observed[2] = bad
     with pytest.raises(ValueError, match="Scores must be finite"):
         cluster_size_p([null], 0.05)
+
+
+# ------------------------------------------------------- minima by ranks of the scores
+
+
+def minima(kind, dtype=float, n_draws=1200):
+    """Return scores (5, 7), nulls (10, 7) and draws of five subjects, by kind."""
+    rng = np.random.default_rng(3)
+    shape, trials = (5, 11, 7), np.array([40, 40, 41, 60, 400])[:, None, None]
+    if kind == "many levels":
+        maps = rng.normal(0.5, 0.05, shape)
+    else:
+        maps = rng.binomial(trials, 0.5, shape) / trials
+    maps[:, 0, 2] += 0.2
+    maps -= 0.7  # so that sizes are those of low scores
+    if kind == "not finite":
+        maps[1, 4, 3] = np.nan
+    nulls = [each.astype(dtype) for each in maps[:, 1:]]
+    return maps[:, 0], nulls, draw_recombinations([11] * 5, n_draws, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("kind", "limit", "size"),
+    [("few", 2**16 - 1, 1), ("many levels", 2**16 - 1, 2), ("many levels", 99, None)],
+)
+def test_minima_by_ranks_are_those_of_scores(kind, limit, size, dtype, monkeypatch):
+    monkeypatch.setattr(recombined, "_MOST_LEVELS", limit)
+    given = minima(kind, dtype)
+    null = RecombinedNull(*given, "min")
+    scores, nulls, draws = given
+    first = [
+        np.vstack([o.astype(dtype), n]) for o, n in zip(scores, nulls, strict=True)
+    ]
+    expected = np.min([m[d] for m, d in zip(first, draws.T, strict=True)], axis=0)
+    assert null.dtype == null[:].dtype == dtype
+    assert_array_equal(null[:], expected)
+    assert_array_equal(null[50:60, 2:4], expected[50:60, 2:4])
+    if size is None:
+        assert null.levels is None
+    else:
+        assert null.ranks(slice(9)).dtype.itemsize == size
+    lazy, whole = FullNull(null.observed, null), FullNull(null.observed, expected)
+    reached = (expected >= null.observed.astype(dtype)).sum(axis=0)
+    assert len(np.unique(reached)) > 5
+    assert reached.max() > 255
+    assert_array_equal(lazy.exceedances, reached)
+    assert_array_equal(whole.exceedances, reached)
+    assert_array_equal(lazy.maximum, expected.max(axis=1))
+    low = FullNull(null.observed, null, alternative="less")
+    assert_array_equal(low.maximum, -expected.min(axis=1))
+    size = np.abs(np.vstack([null.observed, expected])).max(axis=0)
+    assert_array_equal(whole.size, size)
+    with monkeypatch.context() as patch:
+        patch.setattr("mvpa_kfda.inference.clusters._BATCH", 14)
+        assert_array_equal(FullNull(null.observed, null).size, size)
+    for correction in ("max-step-down", "cluster"):
+        assert_array_equal(correct(lazy, correction), correct(whole, correction))
+    two = {"alternative": "two-sided"}
+    lazy, whole = (FullNull(null.observed, each, **two) for each in (null, expected))
+    assert_array_equal(lazy.exceedances, whole.exceedances)
+
+
+def test_scores_are_not_ranked_for_few_draws():
+    assert RecombinedNull(*minima("few"), "min").levels is not None
+    assert RecombinedNull(*minima("few", n_draws=900), "min").levels is None
+
+
+def test_minima_must_be_finite():
+    null = RecombinedNull(*minima("not finite"), "min")
+    with pytest.raises(ValueError, match="must be finite"):
+        FullNull(null.observed, null)
 
 
 # ----------------------------------------------------------- clusters of two tests

@@ -598,7 +598,8 @@ def test_scores_are_plotted_over_time():
 
 @pytest.mark.parametrize("name", REGRESSION_METRICS)
 def test_metrics_have_labels(name):
-    assert metric_label(name) == REGRESSION_METRICS[name].label
+    words = REGRESSION_METRICS[name].label
+    assert metric_label(name) == words[0].upper() + words[1:]
 
 
 def test_scores_of_test_sets_are_in_the_order_of_the_folds():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import RBF, cross_validate, decode_arrays, generalize_arrays
-from mvpa_kfda.decoding import repeats
+from mvpa_kfda.decoding import grouped, repeats
 
 OPTIONS = {
     "cv": 3,
@@ -16,11 +16,12 @@ OPTIONS = {
 }
 
 
-def problem(n_times=6):
-    """Return trials (36, 20, times) of two classes, and their labels."""
+def problem(n_times=6, n_features=20):
+    """Return trials (36, features, times) of two classes, and their labels."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.repeat([0, 1], [16, 20]))
-    return rng.standard_normal((36, 20, n_times)) + 0.2 * y[:, None, None], y
+    noise = rng.standard_normal((36, n_features, n_times))
+    return noise + 0.2 * y[:, None, None], y
 
 
 CASES = {
@@ -51,20 +52,59 @@ def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
     assert_array_equal(found.null, expected.null)
 
 
+@pytest.mark.parametrize(
+    ("n_features", "options", "n_grams"),
+    [
+        (60, {}, 12),
+        (60, {"reg": "ledoit_wolf"}, 12),
+        (60, {"reg": "ledoit_wolf", "average_test": False}, 12),
+        (20, {"reg": "ledoit_wolf"}, 0),
+        (20, {"kernel": RBF(0.1)}, 12),
+        (20, {"average": None}, 0),
+        (60, {"average": None, "reg": "ledoit_wolf"}, 0),
+    ],
+)
+def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatch):
+    """Those of a block of positions, against a model of its own for every repeat."""
+    X, y = problem(n_features=n_features)
+    options = OPTIONS | {"scoring": ["accuracy", "roc_auc"]} | options
+    made = []
+
+    def counted(name, function):
+        return lambda *args: made.append(name) or function(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grouped, "_gram", counted("gram", grouped._gram))
+        of_block = counted("block", grouped.BlockHats.of)
+        patch.setattr(grouped.BlockHats, "of", of_block)
+        together = decode_arrays(X + 5, y, verbose=False, **options)
+    assert [made.count(each) for each in ("gram", "block")] == [n_grams, 2]
+    alone = staticmethod(lambda positions, *_: positions)
+    monkeypatch.setattr(grouped.GramPositions, "of", alone)
+    monkeypatch.setattr(grouped.BlockHats, "of", staticmethod(lambda *_: None))
+    apart = decode_arrays(X + 5, y, verbose=False, **options)
+    assert_allclose(together.lambdas, apart.lambdas, rtol=1e-10, atol=0)
+    for name, null in apart.nulls.items():
+        assert len(np.unique(null)) > 5
+        assert_allclose(together.metrics[name], apart.metrics[name], rtol=1e-12, atol=0)
+        assert_allclose(together.nulls[name], null, rtol=1e-12, atol=0)
+
+
 def test_few_matrices_are_held_at_once(monkeypatch):
     X, y = problem()
     held = []
-    prepare_all = repeats.prepare_all
+    prepare_sorted = repeats.prepare_sorted
 
-    def counted(hats, *settings):
+    def counted(hats, *settings, **options):
         held.append(len(hats))
-        return prepare_all(hats, *settings)
+        return prepare_sorted(hats, *settings, **options)
 
-    monkeypatch.setattr(repeats, "prepare_all", counted)
+    monkeypatch.setattr(repeats, "prepare_sorted", counted)
     decode_arrays(X, y, verbose=False, **OPTIONS)
-    assert held == [20] * 3 + [10] * 3  # 5 repeats of 4 and of 2 times
-    # Of one time they hold two matrices (18, 18) of 8 bytes.
-    monkeypatch.setattr(repeats, "_MATRIX_BYTES", 2 * 4 * 2 * 8 * 16**2)
+    assert held == [4 * 15, 2 * 15]  # 5 repeats of 3 permutations, of 4 and of 2 times
+    # Of one time they hold a matrix (16, 16) of 8 bytes, and blocks of folds twice.
+    each = 8 * (16**2 + 2 * (6**2 + 6**2 + 4**2))
+    monkeypatch.setattr(repeats, "_MATRIX_BYTES", 2 * 4 * each)
     held.clear()
     decode_arrays(X, y, verbose=False, **OPTIONS)
     assert max(held) == 8
@@ -72,18 +112,17 @@ def test_few_matrices_are_held_at_once(monkeypatch):
 
 def test_what_fails_in_a_permutation_is_located(monkeypatch):
     X, y = problem()
-    calls, prepare_all = [], repeats.prepare_all
+    calls = []
 
-    def fails(hats, *settings):
+    def fails(hats, *settings, **options):
         calls.append(len(hats))
-        if len(calls) > 2:  # one by one they are in order
-            raise ValueError("some of them")
-        return prepare_all(hats, *settings)
+        raise ValueError("some of them")  # one by one they are in order
 
     expected = decode_arrays(X, y, verbose=False, **OPTIONS)
-    monkeypatch.setattr(repeats, "prepare_all", fails)
+    monkeypatch.setattr(repeats, "prepare_sorted", fails)
     found = decode_arrays(X, y, verbose=False, **OPTIONS)
-    assert len(calls) > 3
+    assert calls == [4 * 15, 2 * 15]
+    assert len(np.unique(found.null)) > 2
     assert_array_equal(found.null, expected.null)
 
     def kernel(A, B):

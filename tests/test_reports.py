@@ -3,11 +3,15 @@
 import base64
 import io
 import re
+import time
+import webbrowser
 from dataclasses import replace
 from functools import cache
+from html import escape
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
+import mne
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +20,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import recall_score
 
 import build
+import mvpa_kfda
 from mvpa_kfda import (
+    compare,
     decode_arrays,
     decode_epochs,
     generalize_arrays,
@@ -26,7 +32,10 @@ from mvpa_kfda import (
     simulate_epochs,
 )
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.reports.figures import best_place, plot_map_null, quantile_of
+from mvpa_kfda.reports.figures import (
+    best_place,
+    plot_channel_patterns,
+)
 from mvpa_kfda.reports.html import (
     MOST_ROWS,
     column_label,
@@ -36,9 +45,16 @@ from mvpa_kfda.reports.html import (
     worded,
 )
 from mvpa_kfda.reports.sections import SECTIONS
-from mvpa_kfda.reports.summary import HEADINGS, word_answer, word_question
+from mvpa_kfda.reports.summary import (
+    HEADINGS,
+    corrections_of,
+    word_answer,
+    word_question,
+)
 from mvpa_kfda.results.kinds import RESULTS
-from mvpa_kfda.viz.common import draw_apart
+from mvpa_kfda.utils.rounding import percent, rounded
+from mvpa_kfda.viz.common import CORRECTION_LABELS, draw_apart
+from mvpa_kfda.viz.null import plot_map_null, quantile_of
 
 pytestmark = [
     # The latency of so few subjects of noise is not found in all resamples.
@@ -64,11 +80,11 @@ PAGES = {
     "SourceResult": OF_MAPS,
     "SourceTimeResult": OF_MAPS,
     "GeneralizationResult": OF_MAPS,
-    "VolumeResult": OF_MAPS,
-    "regions": OF_MAPS | {"Activation patterns"},
+    "VolumeResult": OF_MAPS | {"Interactive view"},
+    "regions": OF_MAPS | {"Interactive view", "Activation patterns"},
     "group": OF_GROUPS | {"Statistic"},
     "group of numbers": OF_GROUPS,
-    "group of volumes": OF_GROUPS | {"Statistic"},
+    "group of volumes": OF_GROUPS | {"Interactive view", "Statistic"},
     "prevalence": OF_GROUPS | {"Statistic"},
     "comparison": ALWAYS | {"Null distribution", "Statistic"},
     "latency": ALWAYS | {"Warnings of the run"},
@@ -145,7 +161,7 @@ def read(page, title=None):
 def read_section(result, title):
     """Read one section about a result."""
     (section,) = (each for each in SECTIONS if each.title == title)
-    return Reader(section.make(result))
+    return Reader(section.html(result, corrections_of(result)))
 
 
 def images_in(reader):
@@ -264,8 +280,73 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     group = build.group(correction="cluster", n=8)
     n = (group.pvalues("cluster") <= 0.05).sum()
     assert n
-    expected = f"and significant clusters hold {n} of 3 times (p ≤ 0.05, cluster"
+    expected = f"and significant clusters cover {n} of 3 times (p ≤ 0.05, cluster"
     assert expected in word_answer(group)
+    single = result_of("TimeResult")
+    n = (single.pvalues("cluster") <= 0.05).sum()
+    expected = f"and significant clusters cover {n} of 3 times (p ≤ 0.05, cluster"
+    assert expected in word_answer(single, "cluster")
+
+
+@pytest.mark.parametrize("kind", ["TimeResult", "regions"])
+def test_every_correction_has_a_figure_a_table_and_its_words(kind, monkeypatch):
+    titles = ("In short", "Scores", "Peaks", "Methods")
+    few = [section for section in SECTIONS if section.title in titles]
+    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
+    page = report(result_of(kind), correction=["fdr", "max"])
+    (_, alternatives) = images_in(read(page, "Scores"))
+    n_views = len(alternatives) // 2
+    assert n_views == (3 if kind == "regions" else 1)
+    labels = ["FDR correction"] * n_views + ["max-statistic correction"] * n_views
+    for text, label in zip(alternatives, labels, strict=True):
+        assert label in text
+    assert alternatives[0] != alternatives[-1]
+    for label in labels:
+        assert f"({label})" in read(page, "Peaks").text
+    assert "FDR correction" in read(page, "In short").text
+    assert "max-statistic" not in read(page, "In short").text
+    assert "Benjamini" in read(page, "Methods").text
+
+
+def test_the_table_of_results_has_the_correction_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", [])
+    result = result_of("TimeResult")
+    page = report({"a": result, "b": result}, correction="fdr")
+    p = word_p(np.nanmin(result.pvalues("fdr")))
+    assert [row[3] for row in read(page, "All results").rows[1:]] == [p, p]
+
+
+def test_groups_have_a_figure_for_every_correction():
+    group = build.group(correction=["max", "fdr", "cluster"])
+    page = report(group, correction="tfce")  # which is of subjects
+    (_, alternatives) = images_in(read(page, "Scores"))
+    for text, name in zip(alternatives, group.correction, strict=True):
+        assert CORRECTION_LABELS[name] in text
+    pixels = images_in(read(page, "Scores"))[0]
+    assert not np.array_equal(pixels[0], pixels[1])
+
+
+def test_unknown_corrections_are_refused_before_anything_is_drawn(tmp_path):
+    for wrong, error in (("maximum", ValueError), (["max", 3], ValueError)):
+        with pytest.raises(error, match="'correction'"):
+            report(result_of("TimeResult"), tmp_path / "a.html", correction=wrong)
+    assert not [*tmp_path.iterdir()]
+    kept_too_little = {"mine": build.result("VolumeResult", null="max")}
+    with pytest.raises(ValueError, match=r"mine: .*'cluster' needs the whole null"):
+        report(kept_too_little, correction="cluster")
+
+
+def test_metrics_keep_their_capitals_within_sentences():
+    group = group_inference(build.subjects(n=5, scoring="roc_auc"), "sign-flip")
+    assert word_question(group).startswith("Is mean ROC AUC over the population above")
+    assert word_answer(group).startswith("Mean ROC AUC is highest with ")
+    options = {"n_permutations": 39, "scoring": "kappa"}
+    compared = compare(*(build.result(reg=reg, **options) for reg in (0.3, 30.0)))
+    assert word_answer(compared).startswith("The difference in Cohen's kappa is ")
+    assert word_question(compared).startswith(
+        "Does Cohen's kappa differ between result a "
+    )
+    assert "Largest Cohen's kappa difference" in compared._facts()
 
 
 def test_questions_of_two_lists_name_both():
@@ -308,7 +389,9 @@ def test_recall_is_worded_for_those_who_do_not_see_it():
     best = result.scores.argmax()
     recall = recall_score(result.y, result.predicted[best], average=None)
     confusion, over_time = images_in(read(page_of("TimeResult"), "Confusion"))[1]
-    assert f"Recall: ant {recall[0]:.2f}, bee {recall[1]:.2f}." in confusion
+    assert confusion.startswith("Confusion matrix at time ")
+    shares = [percent(share) for share in recall]
+    assert f"Recall: ant {shares[0]}, bee {shares[1]}." in confusion
     assert "Recall of every class over time" in over_time
 
 
@@ -412,7 +495,61 @@ def test_many_channels_and_classes_have_patterns():
     assert best_place(result) == (result.scores.argmax(),)
 
 
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [
+        ("eeg", "EEG (µV)"),
+        ("mag", "Magnetometers (fT)"),
+        ("grad", "Gradiometers (fT/cm)"),
+        ("seeg", "sEEG (mV)"),
+    ],
+)
+def test_patterns_name_their_channels_and_units(kind, label):
+    X, codes = build.trials((10, 10), 5, 3)
+    result = decode_epochs(build.epochs(X, codes, kind), "word", cv=4)
+    labels = {ax.get_ylabel() for ax in plot_channel_patterns(result).axes}
+    assert label in labels
+    places = {
+        ch["ch_name"]: [0.07 * np.cos(i), 0.07 * np.sin(i), 0.06]
+        for i, ch in enumerate(result.info["chs"])
+    }
+    if kind == "eeg":  # on a part of the head
+        epochs = build.epochs(X, codes, kind)
+        epochs.set_montage(mne.channels.make_dig_montage(places))
+        figure = plot_channel_patterns(decode_epochs(epochs, "word", cv=4))
+        (bar,) = (ax for ax in figure.axes if ax.get_label() == "<colorbar>")
+        assert bar.get_ylabel() == label
+        assert all(len(ax.images) == 1 for ax in figure.axes if ax is not bar)
+
+
 # ------------------------------------------------------------- the null of a whole map
+
+
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+def test_every_result_of_a_subject_has_its_null(null):
+    volume = build.result("VolumeResult", 0, 39, null=null)
+    maxima = volume.null_max
+    ax = volume.plot_null(alpha=0.1)
+    labels = ax.get_legend_handles_labels()[1]
+    p = np.nanmin(volume.pvalues("max"))
+    assert f"observed, {rounded(np.nanmax(volume.scores))} (p = {p:.2g})" in labels
+    assert f"p ≤ 0.1 above {rounded(np.sort(maxima)[-4])}" in labels
+    heights = [patch.get_height() for patch in ax.patches]
+    assert sum(heights) == len(maxima) == 39
+
+
+def test_the_null_of_a_single_number_and_of_another_metric():
+    result = build.result(scoring=["accuracy", "roc_auc"], n_permutations=39)
+    assert result.plot_null(metric="roc_auc").get_xlabel() == (
+        "ROC AUC, maximum over positions"
+    )
+    single = result_of("DecodingResult")
+    assert single.plot_null().get_xlabel() == "Accuracy"
+    for kind in ("DecodingResult", "TimeResult"):
+        with pytest.raises(ValueError, match="n_permutations"):
+            result_of(kind, 0).plot_null()
+    with pytest.raises(ValueError, match="'alpha': 2"):
+        single.plot_null(alpha=2)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100, database=None)
@@ -431,7 +568,7 @@ def test_what_is_above_the_line_is_significant(null, alpha):
 
 def test_null_of_a_map_is_of_the_largest_scores():
     result = result_of("TimeResult")
-    figure = draw_apart(plot_map_null, result, 0.05)
+    figure = draw_apart(plot_map_null, result)
     (ax,) = figure.axes
     counts = [patch.get_height() for patch in ax.patches]
     edges = [patch.get_x() for patch in ax.patches]
@@ -448,7 +585,7 @@ def test_null_of_a_map_is_of_the_largest_scores():
 
 
 def test_both_nulls_of_a_map_of_generalization_are_drawn():
-    ax = draw_apart(plot_map_null, result_of("GeneralizationResult"), 0.05).axes[0]
+    ax = draw_apart(plot_map_null, result_of("GeneralizationResult")).axes[0]
     labels = ax.get_legend_handles_labels()[1]
     assert "permuted labels" in labels
     assert "permuted labels of the training trials alone" in labels
@@ -495,9 +632,12 @@ def test_values_are_worded(value, words):
 def test_columns_are_named():
     names = {
         "p_max_step_down": "p (max-step-down)",
-        "p_majority_max": "p (majority, max)",
+        "p_majority_holm": "p (majority, holm)",
         "cluster_size_mm3": "Cluster size (mm³)",
         "train_time": "Training time (s)",
+        "kappa": "Cohen's kappa",
+        "f1_macro": "F1 (macro)",
+        "mcc": "MCC",
     }
     assert {name: column_label(name) for name in names} == names
 
@@ -535,6 +675,28 @@ def test_page_asks_no_host_for_anything(kind, tmp_path):
 
 
 HOSTILE = ["<b>x</b>", '"&<script>alert(1)</script>', "$\\frac$"]
+
+
+def test_pages_say_who_made_them(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open_new_tab", opened.append)
+    page = report(result_of("TimeResult"), tmp_path / "page.html")
+    assert isinstance(page, mne.Report)
+    page.add_html("<footer>mine</footer> stays", title="Added")
+    page.save(tmp_path / "again.html")
+    assert opened == [(tmp_path / "again.html").resolve().as_uri()]
+    for name in ("page.html", "again.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert not re.search(r'alt="MNE"|mne\.tools|class="[^"]*fixed-bottom', text)
+        *_, foot = text.split("<footer")
+        assert f"mvpa_kfda {mvpa_kfda.__version__}" in foot
+        assert foot.rstrip().endswith("</html>")
+        reader = Reader(text)
+        assert reader.texts.count("MNE-Python") == 0
+        assert reader.inside == []  # all that was opened is closed
+    assert "<footer>mine</footer> stays" in text
+    page.save(tmp_path / "page.html", overwrite=True, open_browser=False)
+    assert len(opened) == 1
 
 
 def test_names_from_data_are_text():
@@ -689,6 +851,16 @@ def test_command_writes_a_page_beside_a_result(saved, capsys):
     assert main(["report", "latency.h5", "--overwrite"]) == 0
 
 
+def test_command_shows_the_corrections_that_it_is_given(saved):
+    result_of("TimeResult").save("time.h5")
+    assert main(["report", "time.h5", "--correction", "fdr", "max"]) == 0
+    text = (saved / "time.html").read_text("utf-8")
+    expected = report(result_of("TimeResult"), correction=["fdr", "max"])
+    alternatives = images_in(read(expected, "Scores"))[1]
+    assert len(alternatives) == 2
+    assert all(escape(each) in text for each in alternatives)
+
+
 def test_command_takes_patterns_and_names_results_by_their_files(saved, capsys):
     assert main(["report", "*.h5", "--output", "both.html"]) == 0
     assert capsys.readouterr().out == "Wrote both.html\n"
@@ -720,3 +892,12 @@ def test_command_tells_files_of_one_name_apart(saved, capsys):
     assert main(["report", "latency.h5", "sub/latency.h5"]) == 0
     text = Reader((saved / "report.html").read_text("utf-8")).text
     assert "sub/latency.h5" in text
+
+
+def test_names_as_long_as_books_take_no_time():
+    """Figures cut them: letter by letter they took minutes."""
+    result = build.result("TimeResult")
+    long = [name * 100_000 for name in "ab"]
+    started = time.process_time()
+    report(replace(result, classes=np.array(long)))
+    assert time.process_time() - started < 10

@@ -111,7 +111,7 @@ def test_a_slice_time_that_is_given_comes_first(tmp_path):
         ([{"StartTime": 3.0, "RepetitionTime": 2.0}], "0_bold.json: RepetitionTime is"),
         (
             [{"StartTime": None}],
-            r"0_bold\.json: StartTime is None, but must be a",
+            r"0_bold\.json: StartTime is null, but must be a",
         ),
         ([{"RepetitionTime": "2 s"}], "RepetitionTime is '2 s', but must be a number"),
         ([{"RepetitionTime": 0}], "RepetitionTime is 0 s"),

@@ -223,6 +223,16 @@ def test_slices_in_a_row_hold_the_best_voxel(monkeypatch):
     assert make().coordinates[503, 2] in np.asarray(seen["cut_coords"])
 
 
+def test_slices_in_a_row_stay_in_the_brain(monkeypatch):
+    space = volume_space()
+    along = space.points[:, 2]
+    top = int(along.argmax())
+    found = cuts(monkeypatch, make(space, good=(top,)), views="z")["cut_coords"]
+    assert along.max() in found
+    assert ((along.min() <= found) & (found <= along.max())).all()
+    assert len(np.unique(found)) == len(found)
+
+
 def test_one_slice_is_drawn_as_one(monkeypatch, overlays):
     result = make(slab())
     seen = cuts(monkeypatch, result)
@@ -317,7 +327,7 @@ def test_surface_without_significance_has_no_outline():
 
 
 def test_folds_are_darker_than_crowns():
-    shade = brains._shading(surface_space(), "left", None)
+    shade = brains.shading_of(surface_space(), "left", None)
     height = surface_space().coordinates["left"][:, 0]
     inner = np.zeros((9, 8), bool)
     inner[1:-1, 1:-1] = True
@@ -331,9 +341,9 @@ def test_folds_are_darker_than_crowns():
         {"left": np.ones(fsaverage.n_vertices)},
     )
     depth = datasets.load_fsaverage_data("fsaverage5", data_type="sulcal")
-    shade = brains._shading(mesh, "left", None)
+    shade = brains.shading_of(mesh, "left", None)
     assert np.corrcoef(shade, depth.data.parts["left"].ravel())[0, 1] > 0.3
-    assert_array_equal(brains._shading(mesh, "left", depth), depth.data.parts["left"])
+    assert_array_equal(brains.shading_of(mesh, "left", depth), depth.data.parts["left"])
 
 
 # ------------------------------------------------------------------ regions, features

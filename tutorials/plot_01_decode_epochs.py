@@ -67,7 +67,7 @@ print(f"Labels were exchanged {result.parameters['permute']!r}.")
 result.plot(correction="max")
 
 # %%
-# The gray band holds the middle 95 % of the permuted scores at each time point. The
+# The gray band holds the central 95 % of the permuted scores at each time point. The
 # bars mark significant time points after a correction for all 101 of them. Both
 # bursts of class information are found, and nothing before the stimulus. What came out
 # is a :class:`~mvpa_kfda.TimeResult`; trials in an array go to

@@ -35,7 +35,7 @@ from mvpa_kfda import (
 )
 
 rng = np.random.default_rng(0)
-y = np.tile([0, 1], 60)
+y = np.random.default_rng(1).permutation(np.tile([0, 1], 60))
 answers = np.zeros((3, 20, 40))  # data sets, features, times
 answers[0, 0, 10:30] = 1
 late = np.arange(40) - np.arange(10, 30)[:, np.newaxis]

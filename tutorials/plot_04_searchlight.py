@@ -174,7 +174,8 @@ for ax, correction in zip(axes, rows, strict=True):
 # it may be out of reach of any pattern, and nothing can be said about one of them. The
 # same holds for TFCE: next to a strong effect it marks voxels without any.
 #
-# ``peaks`` lists the highest spheres of each significant cluster.
+# ``peaks`` lists the highest spheres of each significant cluster. In a notebook,
+# ``result.view(alpha=0.05, correction="tfce")`` shows the map to be clicked through.
 
 print(result.peaks("tfce").round(3).to_string())
 result.plot("glass_brain", correction="tfce")

@@ -86,8 +86,9 @@ group.plot()
 # The bars mark where the *global* null hypothesis is rejected, that nobody in the
 # population has an effect. The panel below has the prevalence bound
 # :math:`\gamma_0`: with 95 % confidence, more than this share of the population has an
-# effect at that time. Where the bound is above one half, an effect is shown for the
-# majority. The :class:`~mvpa_kfda.GroupResult` has the same as p-values:
+# effect at that time, for all times at once. Where the bound is above one half, an
+# effect is shown for the majority. The :class:`~mvpa_kfda.GroupResult` has the same as
+# p-values:
 
 for null in ("global", "majority", 0.6):
     significant = group.pvalues(null=null) <= 0.05
@@ -97,11 +98,12 @@ print(f"No data of 12 could give more than {group.largest_gamma_0:.3f}.")
 
 # %%
 # In truth ten of twelve have an effect. A bound is not an estimate: the share is
-# *higher* than this, and nobody knows by how much. With more participants or more
-# second-level permutations the bound can be higher.
+# *higher* than this, and nobody knows by how much. With more participants, or for
+# fewer time points that are chosen beforehand, the bound can be higher.
 #
-# The correction compares with the largest statistic over all time points, one for each
-# of the second-level permutations. Beyond the dashed line p is at most 0.05.
+# The correction of the global null compares with the largest statistic over all time
+# points, one for each of the second-level permutations. Beyond the dashed line p is at
+# most 0.05. For the majority it is Holm's method.
 
 group.plot_null()
 
@@ -165,9 +167,10 @@ fig.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
 # %%
 # With four of twelve, the mean is significantly above chance, and most of the
 # participants have no effect. This is not an error of the test. It answers another
-# question. Prevalence inference finds the majority where it is one, and says nothing
-# when it is not. The price is paid with eight of twelve: the lowest score is that of a
-# participant without an effect, which is seldom high.
+# question. Prevalence inference finds the majority at many time points where all have
+# the effect, and says nothing when it is none. The price is paid with ten and with
+# eight of twelve: the lowest score is that of a participant without an effect, which is
+# seldom high.
 #
 # A t-test (``method="t"``), Wilcoxon's test and the bootstrap of mean scores can not
 # tell a few participants from most of them, either.

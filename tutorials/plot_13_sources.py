@@ -36,7 +36,7 @@ forward = mne.make_forward_solution(info, trans=None, src=src, bem=sphere)
 gain = forward["sol"]["data"].reshape(len(info["ch_names"]), -1, 3)
 places = 1e3 * forward["source_rr"]  # in mm
 times = np.arange(-5, 25) / info["sfreq"]
-y = np.tile(["face", "house"], 40)
+y = np.random.default_rng(1).permutation(np.tile(["face", "house"], 40))
 effects = [(0.10, [-45, -40, 50]), (0.25, [45, 45, 50])]
 
 

@@ -18,8 +18,6 @@ from bench_paper import duration, list_table, machine
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda.inference.prevalence import prevalence_p
-
 RESULTS = Path(__file__).with_name("results_calibration.rst")
 ALPHA, CONFIDENCE, COVERED = studies.ALPHA, 0.99, 0.95
 
@@ -37,10 +35,12 @@ class Sizes:
     shuffled: int  # groups for ways to shuffle
     foldwise: int  # subjects decoded with what folds learn
     maps: int  # maps of time generalization
+    shares: int  # groups of whom some are carriers
+    forks: int  # subjects tested again and again
 
 
-FULL = Sizes(1000, 200, 80, 80, 300, 300, 300, 1000, 600)
-QUICK = Sizes(4, 1, 1, 1, 1, 2, 1, 2, 2)
+FULL = Sizes(1000, 200, 80, 80, 300, 300, 300, 1000, 600, 400, 400)
+QUICK = Sizes(4, 1, 1, 1, 1, 2, 1, 2, 2, 2, 2)
 
 
 def interval(n, rate=ALPHA):
@@ -146,6 +146,8 @@ def run(sizes):
     equal, different = list(studies.PAIRS)[:2], list(studies.PAIRS)[2:]
     done("equal", studies.comparisons(sizes.compared, equal))
     done("different", studies.comparisons(sizes.compared, different))
+    done("shares", studies.shares(sizes.shares))
+    done("forks", studies.forking(sizes.forks))
     done("foldwise", studies.foldwise(sizes.foldwise))
     done("maps", studies.generalization(sizes.maps))
     done("latencies", studies.latency_coverage(sizes.latencies))
@@ -156,8 +158,6 @@ def run(sizes):
 def write(path, found, sizes):
     """Write the tables."""
     singles = within(sizes.single)
-    smallest = 1 / (studies.N_SECOND + 1)
-    least = prevalence_p(smallest, studies.N_SUBJECTS, 0.5)
     lines = [
         ".. Written by bench_calibration.py.",
         "",
@@ -208,10 +208,11 @@ def write(path, found, sizes):
         "",
         *power_table(found["power"]),
         "A test of the mean finds effects that a quarter of the population has. Only "
-        "the majority null says that an effect is typical. With 12 subjects no p-value "
-        f"of it is below {least:.3f}, too large for Bonferroni and false discovery "
-        "rates at 4 of 12 positions; the correction by the maximum is made for it.",
+        'the majority null says that an effect is typical; its correction "max" is '
+        "Holm's method.",
         "",
+        *_shares(*found["shares"], sizes.shares),
+        *_forks(found["forks"], sizes.forks),
         "Two results of a subject",
         "~~~~~~~~~~~~~~~~~~~~~~~~",
         "",
@@ -232,6 +233,54 @@ def write(path, found, sizes):
         *_shuffles(found["shuffled"], sizes.shuffled),
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _shares(at_positions, at_one, n):
+    """Return the lines on shares of the population."""
+    rows = [
+        [words, *(percent(rates[name], marked=True) for name in studies.CLAIMS)]
+        for words, rates in at_positions.items()
+    ]
+    rows_of_one = [
+        [words, *(f"{100 * np.mean(rates[name]):.1f}" for name in studies.ONE_CLAIM)]
+        for words, rates in at_one.items()
+    ]
+    n_tested = n * studies.N_POSITIONS
+    return [
+        "Shares of the population",
+        "~~~~~~~~~~~~~~~~~~~~~~~~",
+        "",
+        f"{studies.N_POSITIONS} positions, at each of which a subject has an effect "
+        "with a probability of 0.5, so that whatever is said of a majority is wrong. "
+        "Scores are normal, without ties, 100 permutations each. How often a majority "
+        "is claimed anywhere, by p-values and by the bound: by the paper's correction "
+        f"and by that of ``group_inference`` ({within(n)}):",
+        "",
+        *list_table(["Group", *studies.CLAIMS], rows),
+        "The paper's correction controls the error at positions where nobody has an "
+        "effect. Holm's method and Bonferroni's bound control it wherever effects are. "
+        "With 8 subjects and 30 positions they cannot show any majority.",
+        "",
+        "At one position, without a correction, by the formula of the paper for "
+        f"subjects that are all alike and by the product over subjects ({n_tested:,} "
+        "positions):",
+        "",
+        *list_table(["Group", *studies.ONE_CLAIM], rows_of_one),
+    ]
+
+
+def _forks(found, n):
+    """Return the lines on tests that are tried one after the other."""
+    rows = [[words, percent(rates)] for words, rates in found.items()]
+    return [
+        "Forking paths",
+        "~~~~~~~~~~~~~",
+        "",
+        f"How often something is found in noise ({within(n)}) by "
+        f"{', '.join(studies.FORKS)} with {', '.join(studies.FORKED_METRICS)}:",
+        "",
+        *list_table(["Tests", "Found"], rows),
+    ]
 
 
 def _foldwise(found, n):
@@ -295,9 +344,9 @@ def _latencies(found, n):
         f"``bootstrap_latency`` of {studies.N_SUBJECTS} subjects with an effect of "
         "different height and latency (standard deviation in the first column); how "
         "many of its intervals hold the latency of the population, in per cent. "
-        f"{100 * COVERED:g} % would be {within(n, COVERED)}. Intervals of percentiles "
-        "take the spread of the few subjects there are for that of the population, and "
-        "that of the onset is too narrow where latencies differ much.",
+        f"{100 * COVERED:g} % would be {within(n, COVERED)}. Those of onsets are of "
+        "Student's t with the standard error of the resamples, those of peaks of "
+        "percentiles.",
         "",
         *latency_table(found),
     ]

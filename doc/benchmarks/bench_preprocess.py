@@ -12,9 +12,9 @@ permutations and repetitions, and ``--out`` says where to write.
     voxels, 4 classes, 5 folds.
 (b) The same with training sets that are not all others, without steps, against as many
     ordinary folds.
-(c) ``decode_epochs``, 100 time points of the first shape, 1000 permutations, against
-    the same call without steps, and against ONE cross-validation, without any
-    permutation, of a pipeline of StandardScaler and linear discriminant analysis in
+(c) ``decode_epochs``, 100 time points of the first shape, without permutations and with
+    1000, against the same call without steps, and against ONE cross-validation, without
+    any permutation, of a pipeline of StandardScaler and linear discriminant analysis in
     MNE's SlidingEstimator; a searchlight of such spheres.
 (d) scikit-learn's ``permutation_test_score`` of the same pipelines, which refits them
     for every fold and permutation; extrapolated from few permutations.
@@ -158,25 +158,27 @@ def sliding(epochs, y, cv):
 def part_c(table):
     """Time a time course and a searchlight."""
     epochs, y = make_epochs(n_times=Sizes.n_times)
-    cv, n_permutations = StratifiedKFold(10), Sizes.n_permutations
+    cv, steps = StratifiedKFold(10), [None, *STEPS]
 
-    def decode(step):
+    def decode(step, n_permutations):
         options = {"n_permutations": n_permutations, "random_state": 0}
         decode_epochs(epochs, y, cv=cv, preprocess=step, verbose=False, **options)
 
-    sides = {f'"{name}"': partial(decode, name) for name in STEPS}
-    sides |= {"plain": partial(decode, None), "mne": partial(sliding, epochs, y, cv)}
-    seconds = medians(max(1, Sizes.runs // 3), **sides)
-    plain, theirs = seconds.pop("plain"), seconds.pop("mne")
-    words = f"(c) 300 x 64 x {Sizes.n_times} times, {n_permutations} permutations"
-    for name, value in seconds.items():
-        for other, against in (("without", plain), ("one sliding pipeline", theirs)):
-            table.append(
-                f"{words}, {name}",
-                milliseconds(value),
-                f"{other}: {milliseconds(against)}",
-                f"{value / against:.2f} of its time",
-            )
+    theirs = partial(sliding, epochs, y, cv)
+    for n, in_words in ((0, "no"), (Sizes.n_permutations, Sizes.n_permutations)):
+        sides = {str(step): partial(decode, step, n) for step in steps}
+        seconds = medians(max(1, Sizes.runs // 3), **sides, mne=theirs)
+        against = {"without": seconds.pop("None")}
+        against["one sliding pipeline"] = seconds.pop("mne")
+        words = f"(c) 300 x 64 x {Sizes.n_times} times, {in_words} permutations"
+        for step, value in seconds.items():
+            for other, those in against.items():
+                table.append(
+                    f'{words}, "{step}"',
+                    milliseconds(value),
+                    f"{other}: {milliseconds(those)}",
+                    f"{value / those:.2f} of its time",
+                )
     spheres(table)
 
 

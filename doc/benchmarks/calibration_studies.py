@@ -35,8 +35,10 @@ from mvpa_kfda import (
     group_inference,
     searchlight,
 )
+from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.clusters import find_clusters
-from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values, holm
+from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 
 ALPHA = 0.05
 Y = np.arange(40) % 2
@@ -126,6 +128,31 @@ def first_level(results, metrics, where=None):
                 options = {"metric": metric, "alternative": side}
                 rates = significant(result, names, where, **options)
                 collect(found, {f"{METRICS[metric]}, {words}": rates})
+    return found
+
+
+#: What may be tried after the first test: other corrections, and other metrics.
+FORKS = ("max", "cluster", "tfce", "fdr")
+FORKED_METRICS = ("accuracy", "roc_auc", "f1_macro")
+
+
+def forking(n):
+    """Test noise once, and by whatever finds something: words -> one per data set."""
+    found = defaultdict(list)
+    for number in range(n):
+        X = draw(30, number)[0]
+        result = decode(X, number, list(FORKED_METRICS))
+        hits = np.array(
+            [
+                [(result.pvalues(c, metric=m) <= ALPHA + 1e-9).any() for c in FORKS]
+                for m in FORKED_METRICS
+            ]
+        )
+        found["the first correction of the first metric"].append(hits[0, 0])
+        found[f"any of {len(FORKS)} corrections"].append(hits[0].any())
+        found[f"any of {len(FORKS)} corrections and {len(hits)} metrics"].append(
+            hits.any()
+        )
     return found
 
 
@@ -306,6 +333,77 @@ def comparisons(n, pairs):
                 rates = significant(compared, names, where)
                 collect(found, {f"{method}, {words}": rates})
     return found
+
+
+#: Numbers of subjects of groups of whom some are carriers, and their positions.
+OF_CARRIERS, N_POSITIONS = (8, 12, 20), 30
+#: Who has the effect, with a probability of one half, so that nowhere a majority has.
+CARRIERS = {"others at each position": False, "the same everywhere": True}
+#: What says so: the paper's correction, and what is in results.
+CLAIMS = ("majority, Eq. 21", "majority, Holm", "bound, Eq. 23", "bound")
+#: Numbers of trials of the subjects, in turn.
+OF_TRIALS = {"40 trials each": (40,), "20 or 400 trials": (20, 400)}
+ONE_CLAIM = ("majority, Eq. 19", "majority, product")
+
+
+def draw_scores(rng, carriers, n_trials):
+    """Return scores (S, C), higher in carriers, and 100 permuted ones each."""
+    spread = 0.5 / np.sqrt(np.resize(n_trials, len(carriers)))[:, np.newaxis]
+    size = 100, carriers.shape[1]
+    scores = 0.5 + 0.45 * carriers + spread * rng.standard_normal(carriers.shape)
+    return scores, [0.5 + each * rng.standard_normal(size) for each in spread]
+
+
+def shares(n):
+    """Return how often shares of the population are claimed that are not there."""
+    at_positions, at_one = {}, {}
+    for study, n_subjects in enumerate(OF_CARRIERS, start=20):
+        for words, alike in CARRIERS.items():
+            hits = {name: [] for name in CLAIMS}
+            for number in range(n):
+                rng = np.random.default_rng((study, alike, number))
+                shape = n_subjects, 1 if alike else N_POSITIONS
+                carriers = np.broadcast_to(
+                    rng.random(shape) < 0.5, (n_subjects, N_POSITIONS)
+                )
+                for name, where in _claims(rng, carriers, (40,)).items():
+                    hits[name].append(bool(where.any()))
+            at_positions[f"{n_subjects} subjects, {words}"] = hits
+        for words, n_trials in OF_TRIALS.items():
+            hits = {name: [] for name in ONE_CLAIM}
+            for number in range(n):
+                rng = np.random.default_rng((study, len(n_trials), 2, number))
+                carriers = rng.random((n_subjects, N_POSITIONS)) < 0.5
+                null = _minimum(rng, carriers, n_trials)
+                p = null.p_by_subject()
+                equal = np.tile(p.prod(axis=0) ** (1 / n_subjects), (n_subjects, 1))
+                for name, each in zip(ONE_CLAIM, (equal, p), strict=True):
+                    hits[name] += [*(prevalence_p(each, 0.5) <= ALPHA)]
+            at_one[f"{n_subjects} subjects, {words}"] = hits
+    return at_positions, at_one
+
+
+def _minimum(rng, carriers, n_trials):
+    """Return the null of the minimum over subjects."""
+    scores, nulls = draw_scores(rng, carriers, n_trials)
+    draws = draw_recombinations([101] * len(scores), N_SECOND, rng)
+    return RecombinedNull(scores, nulls, draws, "min")
+
+
+def _claims(rng, carriers, n_trials):
+    """Return where a majority is claimed: by the paper's correction, and by ours."""
+    null = _minimum(rng, carriers, n_trials)
+    p = null.p_by_subject()
+    corrected = corrected_p_values(null.observed, null[:], "max")
+    majority, n = prevalence_p(p, 0.5), p.shape[1]
+    with np.errstate(divide="ignore"):
+        level = (ALPHA - corrected) / (1 - corrected)
+    return {
+        "majority, Eq. 21": corrected + (1 - corrected) * majority <= ALPHA,
+        "majority, Holm": holm(majority) <= ALPHA,
+        "bound, Eq. 23": prevalence_bound(p, np.maximum(level, 1e-300)) > 0.5,
+        "bound": prevalence_bound(p, ALPHA / n) > 0.5,
+    }
 
 
 #: Standard deviations of the subjects' latencies, in seconds.

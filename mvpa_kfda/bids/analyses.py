@@ -11,7 +11,7 @@ from ..decoding.generalization import generalize_epochs
 from ..decoding.images import decode_regions, searchlight
 from ..decoding.sizes import FULL_NULL_BYTES
 from .find import HEAD
-from .read import LABEL
+from .trials import LABEL
 
 #: Corrections that need more of the permutations than their maxima, and those that need
 #: all of it.

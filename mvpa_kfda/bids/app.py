@@ -4,7 +4,6 @@ import time
 import warnings
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path
 
 import mne
 import numpy as np
@@ -13,16 +12,19 @@ from ..group.second_level import group_inference
 from ..reports.html import equal_p
 from ..reports.summary import smallest_p
 from ..results.kinds import keeps_warnings
-from ..utils.checks import counted, quoted
+from ..utils.checks import counted
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
 from .config import word_config
-from .find import HEAD, check_dataset, entities_of, find_units
+from .find import HEAD, check_dataset, find_units
+from .gather import gather_results
 from .kept import KeptTrials
-from .pages import write_overview, write_page
-from .read import check_readers, files_of, read_trials
+from .output import Output, is_whole
+from .pages import is_of, seal_page, write_overview, write_page
+from .read import check_readers, read_trials
+from .sources import OF_RESULTS, OF_TRIALS, checksum, dataset_places, find_inputs, uri
+from .trials import sources_of
 from .write import (
-    Output,
     about_files,
     add_citations,
     check_output,
@@ -39,8 +41,6 @@ _NOT_OF_RESULTS = (
     *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
     *("name", "keep_betas"),
 )
-#: Options that are files: their content counts, not where they are.
-_FILES = ("mask_img", "labels_img", "lut")
 #: Spaces in which the brains of subjects have nothing in common.
 _OWN_SPACES = ("T1w", "T2w", "individual", "fsnative", "orig", "scanner")
 
@@ -100,6 +100,9 @@ def participants(options, method, config):
     if options["derivatives"]:
         check_dataset(options["derivatives"], "--derivatives")
     check_output(options["output_dir"], options["bids_dir"], options["derivatives"])
+    most = options["max_dropped"]
+    if not 0 <= most <= 100:
+        raise ValueError(f"--max-dropped {most:g}: give a percentage from 0 to 100.")
     units, missing = find_units(options)
     check_readers(units)
     for unit_name, reason in missing.items():
@@ -116,13 +119,11 @@ def participants(options, method, config):
     used["analysis"] = "analysis", options["analysis"], True
     _write_config(options["output_dir"], "participant", desc, used)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
-        states = []
         for unit in of_subject:
             given = unit, options, method, desc, keys
             step = _attempt(unit.name, subject, _decode_unit, *given)
-            states.append(step.state)
             yield replace(step, images=unit.datatype not in HEAD)
-        step = _page_of_subject(options["output_dir"], subject, desc, states)
+        step = _page_of_subject(options["output_dir"], subject, desc)
         if step.state == "failed":
             yield step
         write_overview(options["output_dir"], options["bids_dir"])
@@ -149,17 +150,28 @@ def _unused(options):
     return analysis.unused() | more
 
 
-def _page_of_subject(folder, subject, desc, states):
-    """Write the page of a subject, unless it is there and nothing is new."""
-    name, page = (
-        f"sub-{subject} page",
-        folder / f"sub-{subject}_desc-{desc}_report.html",
-    )
-    if "done" not in states and not ("there" in states and not page.exists()):
-        return Step(name, "there", "", subject=subject)
+def _page_of_subject(folder, subject, desc):
+    """Write the page of a subject, unless it is there of these very results."""
     pattern = f"sub-{subject}_*desc-{desc}_decoding.h5"
     paths = sorted((folder / f"sub-{subject}").rglob(pattern))
-    return _attempt(name, subject, _write_page, paths, page, f"Subject {subject}")
+    paths = [path for path in paths if is_whole(path)]
+    page = _page(folder, f"sub-{subject}", desc)
+    return _make_page(paths, page, f"sub-{subject} page", f"Subject {subject}", subject)
+
+
+def _page(folder, subject, desc):
+    """Return the page of a subject, or of a test of the group by its stem."""
+    return folder / f"{subject}_desc-{desc}_report.html"
+
+
+def _make_page(paths, page, name, title, subject=None):
+    """Write the page of results, unless it is there of these very results."""
+    if not paths or is_of(page, paths):
+        return Step(name, "there", "", subject=subject)
+    step = _attempt(name, subject, _write_page, paths, page, title)
+    if step.state == "done":
+        seal_page(page, paths)
+    return step
 
 
 def _attempt(name, subject, function, *arguments):
@@ -179,24 +191,25 @@ def _decode_unit(unit, options, method, desc, keys):
     """Decode one subject in one task, or see that it is done."""
     start = time.perf_counter()
     analysis, corrections = ANALYSES[options["analysis"]], options["correction"]
-    output, kept = _outputs_of(unit, options, desc)
+    inputs = find_inputs(unit, options)
+    output, kept = _outputs_of(unit, inputs, options, desc)
     output.check()
-    places = _places(options)
-    sources = [_uri(each.path, places) for each in unit.recordings]
     to_keep = options["keep_betas"] and unit.kind == "bold" and kept.trials is None
     if output.result_is_there and to_keep:
-        kept.write(read_trials(unit, options), about_files(sources))
+        trials = read_trials(inputs, options)
+        kept.write(trials, about_files(_sources(inputs, trials, options)))
     if output.is_complete:
         if to_keep:
             return "done", "there already, images of trials kept"
         return "there", "there already"
-    changes, notes = output.changes(keys), ()
+    changes, notes, sources = output.changes(keys), (), output.sources
     if output.result_is_there:
         result = output.load()
     else:
         output.folder.mkdir(parents=True, exist_ok=True)
-        result, trials = _decode_trials(unit, options, method, kept, output.checkpoint)
-        notes = trials.notes
+        checkpoint = output.checkpoint
+        result, trials = _decode_trials(inputs, options, method, kept, checkpoint)
+        notes, sources = trials.notes, _sources(inputs, trials, options)
         output.clear()  # not before: what was there stays if this fails
         output.save(result, sources, trials.about)
         if to_keep:
@@ -208,46 +221,40 @@ def _decode_unit(unit, options, method, desc, keys):
     return "done", _with_changes(words, result, changes, start)
 
 
-def _outputs_of(unit, options, desc):
+def _sources(inputs, trials, options):
+    """Return the names of the recordings that trials are of."""
+    places = dataset_places(options)
+    return [uri(path, places) for path in sources_of(inputs.runs, trials.table)]
+
+
+def _outputs_of(unit, inputs, options, desc):
     """Return the files of the result of a unit, and those of its trials."""
     folder = options["output_dir"] / f"sub-{unit.subject}"
+    page = _page(options["output_dir"], f"sub-{unit.subject}", desc)
     if unit.session is not None:
         folder /= f"ses-{unit.session}"
     folder /= unit.datatype
     entities = {"ses": unit.session, "task": unit.task} | space_entities(unit.space)
     stem = stem_of(f"sub-{unit.subject}", entities | {"desc": desc})
-    places = _places(options)
-    given = {name: options[name] for name in _FILES if options[name] is not None}
-    of_trials = [*files_of(unit, options)]
-    if "mask_img" in given:
-        of_trials.append(given.pop("mask_img"))
-    states = {_uri(path, places): _state_of(path) for path in of_trials}
-    others = {_uri(path, places): _state_of(path) for path in given.values()}
-    of_results = _of_results(options, _unused(options))
+    places, of_results = dataset_places(options), _of_results(options, _unused(options))
     return (
-        Output(folder, stem, states | others, of_results),
-        KeptTrials(folder, stem, states, of_results),
+        Output(folder, stem, inputs.record(places), of_results, page),
+        KeptTrials(folder, stem, inputs.record(places, OF_TRIALS), of_results),
     )
 
 
-def _places(options):
-    """Return the folders of the datasets by the names that links give them."""
-    places = {"raw": options["bids_dir"]}
-    if options["derivatives"]:
-        places["preprocessed"] = options["derivatives"]
-    return places
-
-
-def _decode_trials(unit, options, method, kept, checkpoint):
+def _decode_trials(inputs, options, method, kept, checkpoint):
     """Return the result of a unit, which keeps all warnings, and its trials."""
     found = []
 
     @keeps_warnings
     def decode():
-        trials = kept.trials if unit.kind == "bold" else None
-        found.append(read_trials(unit, options) if trials is None else trials)
+        trials = kept.trials if inputs.kind == "bold" else None
+        found.append(read_trials(inputs, options) if trials is None else trials)
         analysis = ANALYSES[options["analysis"]]
-        return analysis.decode(found[0], options, method, checkpoint)
+        result = analysis.decode(found[0], options, method, checkpoint)
+        inputs.check_unchanged()  # atlases are read only now
+        return result
 
     return decode(), found[0]
 
@@ -277,23 +284,8 @@ def _with_changes(words, result, changes, start, flag="--desc"):
 
 def _of_results(options, unused=()):
     """Return the options on which results depend."""
-    left_out = (*_NOT_OF_RESULTS, *_FILES, *unused)
+    left_out = (*_NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS, *unused)
     return {name: value for name, value in options.items() if name not in left_out}
-
-
-def _state_of(path):
-    """Return what tells whether a file has changed: its size and time."""
-    state = path.stat()
-    return [state.st_size, state.st_mtime_ns]
-
-
-def _uri(path, places):
-    """Return the name of a file in one of the datasets, as BIDS writes it."""
-    path = Path(path)
-    for name, folder in reversed(places.items()):
-        if path.is_relative_to(folder):
-            return f"bids:{name}:{path.relative_to(folder).as_posix()}"
-    return path.absolute().as_uri()
 
 
 def _write_config(folder, level, desc, config):
@@ -343,27 +335,26 @@ def group(options, method, config):
     check_dataset(options["bids_dir"], "BIDS_DIR")
     folder = options["output_dir"]
     check_output(folder, options["bids_dir"], options["derivatives"])
-    tests = _find_results(folder, options)
+    tests = gather_results(folder, options)
     keys = {name: key for name, (key, *_) in config.items()}
     if options["name"] is not None:
         tests = {_with_name(key, options["name"]): each for key, each in tests.items()}
     descs = {dict(key).get("desc") for key in tests}
     for desc in sorted(descs):
         _write_config(folder, "group", desc, config)
-    for key, files in tests.items():
+    for key, gathered in tests.items():
         entities = dict(key)
         name = " ".join(["group", *(f"{k}-{v}" for k, v in entities.items())])
-        step = _attempt(name, None, _test, entities, files, options, method, keys)
+        step = _attempt(name, None, _test, entities, gathered, options, method, keys)
         yield step
         if step.state == "failed":
             continue
         stem = stem_of("group", entities)
         page = folder / f"{stem}_report.html"
-        if step.state == "done" or not page.exists():
-            paths = [folder / "group" / f"{stem}_decoding.h5"]
-            step = _attempt(f"{name} page", None, _write_page, paths, page, name)
-            if step.state == "failed":
-                yield step
+        paths = [folder / "group" / f"{stem}_decoding.h5"]
+        step = _make_page(paths, page, f"{name} page", name)
+        if step.state == "failed":
+            yield step
         write_overview(folder, options["bids_dir"])
 
 
@@ -375,36 +366,7 @@ def _with_name(key, name):
     )
 
 
-def _find_results(folder, options):
-    """Return the files of subjects by the entities that they have in common."""
-    wanted = {
-        "task": options["task"],
-        "ses": options["session"],
-        "sub": options["participant_label"],
-        "desc": None if options["desc"] is None else [entity_value(options["desc"])],
-    }
-    space, tests = space_entities(options["space"]), {}
-    for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
-        entities = entities_of(path)
-        chosen = all(
-            labels is None
-            or entities.get(key) in [each.removeprefix(f"{key}-") for each in labels]
-            for key, labels in wanted.items()
-        )
-        if not chosen or any(entities.get(k) != v for k, v in space.items()):
-            continue
-        subject = entities.pop("sub")
-        del entities["suffix"]
-        tests.setdefault(tuple(entities.items()), {})[subject] = path
-    if not tests:
-        raise ValueError(
-            f"OUTPUT_DIR {folder} has no results of subjects that match. Run the level "
-            "participant first, or see --task, --session, --space and --desc."
-        )
-    return tests
-
-
-def _test(entities, files, options, method, keys):
+def _test(entities, gathered, options, method, keys):
     """Test the results of all subjects of one kind, or see that it is done."""
     start = time.perf_counter()
     space = entities.get("space")
@@ -413,17 +375,17 @@ def _test(entities, files, options, method, keys):
             f"maps are in the space {space} of each subject's own brain, and cannot be "
             "put together. Decode images in a space of templates, see --space."
         )
-    if len(files) < 2:
-        raise ValueError(
-            f"only subject {quoted(files)} has a result; a group needs two or more."
-        )
+    gathered.check()
+    files = gathered.files
     folder = options["output_dir"] / "group"
     places = {"": options["output_dir"]}
-    inputs = {_uri(path, places): _state_of(path) for path in files.values()}
-    output = Output(folder, stem_of("group", entities), inputs, _of_results(options))
+    inputs = {uri(path, places): checksum(path) for path in files.values()}
+    stem = stem_of("group", entities)
+    page = options["output_dir"] / f"{stem}_report.html"
+    output = Output(folder, stem, inputs, _of_results(options), page)
     output.check()
     if output.is_complete:
-        return "there", "there already"
+        return "there", "; ".join(["there already", *gathered.notes])
     changes, sources = output.changes(keys), list(inputs)
     if output.result_is_there:
         result = output.load()
@@ -439,7 +401,7 @@ def _test(entities, files, options, method, keys):
         output.save(result, sources)
     maps = result.geometry is not None and result.geometry.kind == "volume"
     add_citations(options["output_dir"], result, options["correction"])
-    words = [f"{len(files)} subjects", *_word_group(result)]
+    words = [f"{len(files)} subjects", *_word_group(result), *gathered.notes]
     summary = {"Found": "; ".join(words), "Warnings": len(result.warnings)}
     output.finish(result, sources, options["correction"], maps, summary)
     return "done", _with_changes(words, result, changes, start, "--name")

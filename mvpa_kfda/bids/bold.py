@@ -6,21 +6,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from nilearn.image import clean_img, load_img, smooth_img
+from nilearn.image import clean_img, smooth_img
 
-from ..data.betas import single_trial_betas
+from ..data.betas import RESPONSE, single_trial_betas
+from ..data.bold import check_lasting, check_signal
 from ..data.fmriprep import TUNES, check_tuned, models_drifts, read_fmriprep
-from ..data.runs import open_runs
+from ..data.runs import VolumeRuns, open_runs
 from ..data.timing import Timing, find_timing, read_sidecar
-from ..data.volumes import n_volumes, on_grid
+from ..data.volumes import load_volume, n_volumes, on_grid
 from ..utils.checks import check_positive, counted
-from .find import find_beside, stem_of_file
+from .fates import (
+    BEFORE,
+    BEYOND,
+    FATE,
+    MARK,
+    NO_ONSET,
+    SCRUBBED,
+    mark,
+    wanted,
+)
 from .masks import Mask, mask_of_runs
 from .trials import (
     LABEL,
     RUN,
     Trials,
     about_trials,
+    check_losses,
     events_of_runs,
     groups_of,
     with_plain_labels,
@@ -28,21 +39,29 @@ from .trials import (
 
 #: Drifts are slower, in Hz, as in nilearn.
 _HIGH_PASS = 0.01
+#: What is left out and is no part of a model of a run either.
+_NOT_MODELLED = (MARK, NO_ONSET, BEYOND, SCRUBBED)
 #: Seconds by which onsets may miss each other and be the same.
 _SAME_TIME = 1e-6
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """The BOLD runs of a unit, with what is known of their scans."""
+    """BOLD runs, with what is known of their scans."""
 
-    unit: object
+    runs: tuple
     images: list
     timing: Timing
     confounds: list  #: regressors of no interest for each run, or None
     kept: list  #: the scans to keep of each run, None for all
     high_pass: float | None  #: None where confounds model the drifts
     mask: Mask
+
+    def times(self, number):
+        """Return when the scans of a run were taken, in seconds, and which are kept."""
+        n, kept = n_volumes(self.images[number]), self.kept[number]
+        times = (np.arange(n) + self.timing.slice_time_ref) * self.timing.t_r
+        return times, np.isin(np.arange(n), np.arange(n) if kept is None else kept)
 
 
 @dataclass(frozen=True)
@@ -53,22 +72,21 @@ class Estimate:
     own: tuple = ()  #: options that not all of them have a use for
 
 
-def read_bold(unit, options):
+def read_bold(inputs, options):
     """Estimate an image for every trial of preprocessed BOLD runs."""
     estimate = ESTIMATES[options["estimate"]]
-    events = events_of_runs(unit, options)
-    events, unit = _without_empty_runs(events, unit)
-    runs = _open(unit, options)
+    events = events_of_runs(inputs.runs, options)
+    runs = _open(_with_trials(inputs.runs, events), events, options)
     data, table, about, notes = estimate.make(runs, events, options)
-    table = with_plain_labels(table.reset_index(drop=True))
+    facts, of_events = about_trials(table, events)
     left_out = {
-        label: n_volumes(image) - len(kept)
-        for label, image, kept in zip(unit.runs, runs.images, runs.kept, strict=True)
+        run.label: n_volumes(image) - len(kept)
+        for run, image, kept in zip(runs.runs, runs.images, runs.kept, strict=True)
         if kept is not None
     }
     names = [n for each in runs.confounds if each is not None for n in each.columns]
     about = {
-        **about_trials(table),
+        **facts,
         "Estimate": options["estimate"],
         **about,
         "RepetitionTime": runs.timing.t_r,
@@ -80,57 +98,78 @@ def read_bold(unit, options):
         "SmoothingFWHM": options["smoothing_fwhm"],
         **runs.mask.about,
     }
-    notes += runs.mask.notes
+    notes = (*of_events, *notes, *runs.mask.notes)
     if n := sum(left_out.values()):
         notes += (f"{counted(n, 'scan')} left out",)
+    table = with_plain_labels(table.reset_index(drop=True))
     groups = groups_of(table[RUN])
     return Trials(data, table, groups, runs.mask.image, about, notes)
 
 
-def _without_empty_runs(events, unit):
-    """Return events and unit without the runs of which nothing is decoded."""
-    runs = events.loc[events[LABEL].notna(), RUN].unique()
-    recordings = [
-        each
-        for label, each in zip(unit.runs, unit.recordings, strict=True)
-        if label in runs
-    ]
-    return events[events[RUN].isin(runs)], replace(unit, recordings=tuple(recordings))
+def _with_trials(runs, events):
+    """Return the runs of which anything is to be decoded."""
+    labels = set(wanted(events)[RUN])
+    return tuple(run for run in runs if run.label in labels)
 
 
 # ---------------------------------------------------------------------------- the runs
 
 
-def _open(unit, options):
-    """Return the `_Runs` of a unit, their data not yet read."""
-    images = [load_img(each.path) for each in unit.recordings]
-    names = [each.path.name for each in unit.recordings]
+def _open(runs, events, options):
+    """Return `_Runs`, their data not yet read, and mark events outside of them."""
+    timing, images = _timing(runs, options)
+    for run, image in zip(runs, images, strict=True):
+        own = events[events[RUN] == run.label]
+        length = n_volumes(image) * timing.t_r
+        mark(events, own.index[own["onset"] < 0], BEFORE)
+        mark(events, own.index[own["onset"] >= length], BEYOND)
+        left = wanted(events.loc[own.index])
+        _check_durations(run, left)
+        check_lasting(left, run.events.name, length)
+    check_losses(events, options)
+    runs = _with_trials(every := runs, events)
+    images = [i for i, run in zip(images, every, strict=True) if run in runs]
+    confounds, kept, drifts = _confounds(runs, options)
+    high_pass = None if drifts else options["high_pass"] or _HIGH_PASS
+    mask = mask_of_runs(runs, "bold", images, options["mask_img"])
+    return _Runs(runs, images, timing, confounds, kept, high_pass, mask)
+
+
+def _timing(runs, options):
+    """Return the `Timing` of runs, and their images."""
+    images = [load_volume(run.path, run.path.name) for run in runs]
     opened = open_runs(images)
     headers = [opened.header_t_r(number) for number in range(len(images))]
-    sidecars = [_sidecar(each) for each in unit.recordings]
-    timing = find_timing(
-        names, headers, sidecars, slice_time_ref=options["slice_time_ref"]
-    )
-    confounds, kept, drifts = _confounds(unit, options)
-    high_pass = None if drifts else options["high_pass"] or _HIGH_PASS
-    mask = mask_of_runs(unit, images, options["mask_img"])
-    return _Runs(unit, images, timing, confounds, kept, high_pass, mask)
+    sidecars = [_sidecar(run) for run in runs]
+    names, share = [run.path.name for run in runs], options["slice_time_ref"]
+    return find_timing(names, headers, sidecars, slice_time_ref=share), images
 
 
-def _sidecar(recording):
-    """Return what the .json file of a run says; None if there is none."""
-    path = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
-    if not path.is_file():
-        path = find_beside(
-            recording, recording.root, "bold.json", [("desc", "preproc")]
+def _sidecar(run):
+    """Return what the .json files of a run say, the nearest first; None for none."""
+    told = [read_sidecar(path) for path in run.sidecars]
+    if not told:
+        return None
+    times = [[each.t_r for each in told], [each.start for each in told]]
+    t_r, start = (next((x for x in each if x is not None), None) for each in times)
+    return replace(told[0], t_r=t_r, start=start)
+
+
+def _check_durations(run, trials):
+    """Refuse trials without a duration, by the file that has them."""
+    missing = trials["duration"].isna()
+    if missing.any():
+        raise ValueError(
+            f"{run.events} has no duration of {counted(int(missing.sum()), 'trial')} "
+            f"to decode (the first at {trials.loc[missing, 'onset'].iloc[0]:g} s). "
+            "Fill them in, or leave the trials out by --where."
         )
-    return None if path is None else read_sidecar(path)
 
 
-def _confounds(unit, options):
+def _confounds(runs, options):
     """Return regressors and the scans to keep of each run, and if they model drifts."""
     strategy = _strategy(options)
-    paths = [each.path for each in unit.recordings]
+    paths = [run.path for run in runs]
     if not strategy:
         return [None] * len(paths), [None] * len(paths), False
     tuned = {name: options[name] for name in TUNES}
@@ -149,7 +188,11 @@ def _strategy(options):
 
 def _single_trials(runs, events, options):
     """Return estimates of single trials, their table, facts and notes."""
-    of_interest = events[LABEL].notna()
+    _mark_unseen(runs, events)
+    check_losses(events, options)
+    labels = [run.label for run in runs.runs]
+    events = events[events[RUN].isin(labels) & ~events[FATE].isin(_NOT_MODELLED)]
+    of_interest = events[FATE].isna()
     types = events.get("trial_type", events[LABEL])
     # Without a type they are not modelled, as in nilearn, unless they are decoded.
     types = types.astype(object).where(types.notna() | ~of_interest, "n/a")
@@ -160,7 +203,7 @@ def _single_trials(runs, events, options):
     drifts = {} if runs.high_pass is None else {"high_pass": runs.high_pass}
     betas = single_trial_betas(
         runs.images,
-        [table for _, table in events.groupby(RUN, sort=False)],
+        [table for _, table in events.drop(columns=FATE).groupby(RUN, sort=False)],
         method=options["estimate"],
         conditions=sorted(set(types[of_interest])),
         t_r=runs.timing.t_r,
@@ -175,6 +218,28 @@ def _single_trials(runs, events, options):
     return betas.imgs, betas.table, {"HrfModel": betas.parameters["hrf_model"]}, ()
 
 
+def _mark_unseen(runs, events):
+    """Mark trials of whose response there is no scan."""
+    for number, run in enumerate(runs.runs):
+        times, kept = runs.times(number)
+        for row in wanted(events[events[RUN] == run.label]).itertuples():
+            seen = times > row.onset
+            seen &= times <= row.onset + row.duration + RESPONSE
+            _mark_without(events, [row.Index], seen, kept)
+
+
+def _mark_without(events, rows, seen, kept):
+    """Mark events without a scan; tell whether there is one.
+
+    `seen` are the scans of their response, `kept` those that are not left out.
+    """
+    if not seen.any():
+        mark(events, rows, BEYOND)
+    elif not (seen & kept).any():
+        mark(events, rows, SCRUBBED)
+    return (seen & kept).any()
+
+
 # ------------------------------------------------------------------------------- blocks
 
 
@@ -186,26 +251,50 @@ def _block_means(runs, events, options):
     delay, gap = options["delay"], options["block_gap"]
     if gap is not None:
         gap = check_positive("block_gap", gap, " In seconds.", zero=True)
+    if (n := len(wanted(events))) > VolumeRuns.most_images:
+        raise ValueError(
+            f"{n:,} events to decode are more than the {VolumeRuns.most_images:,} "
+            "volumes that a NIfTI image can hold. Choose fewer by --where or --run."
+        )
     means, tables = [], []
-    of_runs = [table for _, table in events.groupby(RUN, sort=False)]
-    for number, table in enumerate(of_runs):
+    for number, run in enumerate(runs.runs):
+        own = wanted(events[events[RUN] == run.label])
+        table = join_events(own, gap)
+        table = table[_mark_blocks(runs, number, table, own, events, options)]
         values = _cleaned(runs, number, options["smoothing_fwhm"])
-        n = values.shape[3]
-        times = (np.arange(n) + runs.timing.slice_time_ref) * runs.timing.t_r
-        kept = runs.kept[number]
-        there = np.isin(np.arange(n), np.arange(n) if kept is None else kept)
-        table = join_events(table[table[LABEL].notna()], gap)
+        times, kept = runs.times(number)
         for row in table.itertuples():
-            inside = (times >= row.onset + delay) & there
-            inside &= times < row.onset + row.duration + delay
-            if not inside.any():
-                raise ValueError(_word_no_scan(table, row, delay, gap))
+            inside = _during(row, times, delay) & kept
             means.append(values[..., inside].mean(axis=3))
         tables.append(table)
-    table, n_events = pd.concat(tables), int(events[LABEL].notna().sum())
+    check_losses(events, options)
+    if not means:
+        raise ValueError("No block is left. See --confounds and --delay.")
+    table, n_events = pd.concat(tables), len(wanted(events))
     about = {"Delay": delay, "BlockGap": gap, "NumberOfEvents": n_events}
     notes = () if gap is None else (f"{len(table)} blocks of {n_events} events",)
     return on_grid(np.stack(means, axis=3), runs.images[0]), table, about, notes
+
+
+def _during(block, times, delay):
+    """Mark the scans of the response to a block."""
+    start = block.onset + delay
+    return (times >= start) & (times < start + block.duration)
+
+
+def _mark_blocks(runs, number, table, own, events, options):
+    """Return which blocks of a run have scans, and mark the events of the others."""
+    times, kept = runs.times(number)
+    delay, gap, there = options["delay"], options["block_gap"], []
+    for row in table.itertuples():
+        seen = _during(row, times, delay)
+        if not seen.any() and row.onset + delay <= times[-1]:
+            raise ValueError(_word_no_scan(table, row, delay, gap))
+        ends = own["onset"] + own["duration"]
+        of_block = (own["onset"] >= row.onset) & (ends <= row.onset + row.duration)
+        of_block &= own[LABEL] == getattr(row, LABEL)
+        there.append(_mark_without(events, own.index[of_block], seen, kept))
+    return np.array(there, bool)
 
 
 def _cleaned(runs, number, smoothing_fwhm):
@@ -213,7 +302,11 @@ def _cleaned(runs, number, smoothing_fwhm):
     image = runs.images[number]
     if smoothing_fwhm is not None:
         image = smooth_img(image, smoothing_fwhm)
-    average = np.asarray(image.dataobj, dtype=float).mean(axis=3, keepdims=True)
+    values, mask = np.asarray(image.dataobj, dtype=float), runs.mask.image
+    there = np.asarray(mask.dataobj) != 0
+    kept = np.flatnonzero(runs.times(number)[1])
+    check_signal(values[there].T[kept], f"run {runs.runs[number].label}", kept)
+    average = values.mean(axis=3, keepdims=True)
     cleaned = clean_img(
         image,
         detrend=True,
@@ -221,7 +314,7 @@ def _cleaned(runs, number, smoothing_fwhm):
         confounds=runs.confounds[number],
         high_pass=runs.high_pass,
         t_r=runs.timing.t_r,
-        mask_img=runs.mask.image,
+        mask_img=mask,
     )
     return np.asarray(cleaned.dataobj) + average
 

@@ -7,14 +7,17 @@ import numpy as np
 import pandas as pd
 
 from ..utils.checks import check_positive
+from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
 from .trials import (
     LABEL,
     RUN,
     Trials,
     about_trials,
+    as_texts,
+    check_losses,
+    choose_events,
     events_of_runs,
     groups_of,
-    label_events,
     with_plain_labels,
 )
 
@@ -30,7 +33,7 @@ def _naming(path):
         raise ValueError(text) from error
 
 
-def read_epochs(unit, options):
+def read_epochs(inputs, options):
     """Read epochs that were cut before."""
     for name in ("high_pass", "low_pass", "baseline", "reject"):
         if options[name] is not None:
@@ -38,24 +41,25 @@ def read_epochs(unit, options):
                 f"--{name.replace('_', '-')} is for raw recordings, and these are "
                 "epochs already. Leave it out."
             )
-    parts, tables = [], []
-    for label, each in zip(unit.runs, unit.recordings, strict=True):
-        epochs = _load_epochs(each.path)
-        with _naming(each.path):
+    parts, tables, flat = [], [], []
+    for run in inputs.runs:
+        epochs = _load_epochs(run.path)
+        with _naming(run.path):
             table = _table_of(epochs)
+            flat.append(_are_flat(epochs))
             if options["tmin"] is not None or options["tmax"] is not None:
                 epochs.load_data().crop(options["tmin"], options["tmax"])
             _resample(epochs, options["resample"])
-        if len(unit.recordings) > 1 or RUN not in table:
-            table[RUN] = label
+        if len(inputs.runs) > 1 or RUN not in table:
+            table[RUN] = run.label
         epochs.metadata = None  # of other columns, perhaps, than the next run's
         parts.append(epochs)
         tables.append(table)
-    epochs = _joined(parts)
-    table = pd.concat(tables, ignore_index=True)
-    table[LABEL] = label_events(table, options["by"], options["where"])
-    kept = np.flatnonzero(table[LABEL].notna())
-    return _as_trials(epochs[kept], table.iloc[kept])
+    events = choose_events(tables, options)
+    mark(events, events.index[np.concatenate(flat)], FLAT)
+    check_losses(events, options)
+    kept = wanted(events).index
+    return _as_trials(_joined(parts)[kept], events.loc[kept], events)
 
 
 def _load_epochs(path):
@@ -92,16 +96,29 @@ def _resample(epochs, sfreq):
     epochs.load_data().resample(sfreq, verbose="error")
 
 
-def _as_trials(epochs, table):
-    """Return the `Trials` of epochs and their table."""
+def _are_flat(epochs):
+    """Mark epochs of which every channel holds one value, as where nothing was on."""
+    picks = _data_channels(epochs.info)
+    if len(picks) == 0 or len(epochs) == 0:
+        return np.zeros(len(epochs), bool)
+    data = epochs.get_data(picks=picks, copy=False)
+    if data.shape[2] == 1:  # of a single sample anything is one value
+        return (data == 0).all(axis=(1, 2))
+    return (data.max(axis=2) == data.min(axis=2)).all(axis=1)
+
+
+def _as_trials(epochs, table, events):
+    """Return the `Trials` of epochs and their table, of all `events` there were."""
+    facts, notes = about_trials(table, events)
     table = with_plain_labels(table.reset_index(drop=True))
     epochs.metadata = table
-    about = about_trials(table) | {
+    about = facts | {
         "SamplingFrequency": float(epochs.info["sfreq"]),
         "FirstSample": float(epochs.times[0]),
         "LastSample": float(epochs.times[-1]),
     }
-    return Trials(epochs, table, groups_of(table[RUN]), about=about)
+    groups = groups_of(table[RUN])
+    return Trials(epochs, table, groups, about=about, notes=notes)
 
 
 def _joined(parts):
@@ -115,42 +132,87 @@ def _joined(parts):
     return mne.concatenate_epochs(parts, on_mismatch="warn", verbose="error")
 
 
-def read_raw(unit, options):
+def read_raw(inputs, options):
     """Cut raw recordings into epochs around the events to decode."""
     read_raw_bids, path_of = import_mne_bids()
     baseline, reject = _baseline(options["baseline"]), _rejection(options["reject"])
-    events = events_of_runs(unit, options)
-    types = events.get("trial_type", events[LABEL]).astype(str)
+    events = events_of_runs(inputs.runs, options)
+    types = as_texts(events.get("trial_type", events[LABEL]))
     numbers = {name: i for i, name in enumerate(sorted(types.unique()), 1)}
-    parts, tables = [], []
-    for label, each in zip(unit.runs, unit.recordings, strict=True):
-        of_run = events[(events[RUN] == label) & events[LABEL].notna()]
+    parts, rows = [], []
+    for run in inputs.runs:
+        of_run = wanted(events[events[RUN] == run.label])
         if len(of_run) == 0:
             continue
-        with _naming(each.path):
-            raw = read_raw_bids(path_of(each.path, check=False), verbose="error")
+        with _naming(run.path):
+            raw = read_raw_bids(path_of(run.path, check=False), verbose="error")
             raw.load_data()
+            of_run = _mark_lost(raw, of_run, events, options)
+            if len(of_run) == 0:
+                continue
             if options["high_pass"] is not None or options["low_pass"] is not None:
                 raw.filter(options["high_pass"], options["low_pass"], verbose="error")
             cut = {"baseline": baseline, "reject": reject}
-            cut |= {name: options[name] for name in ("tmin", "tmax")}
-            epochs = _cut(raw, of_run, types[of_run.index], numbers, cut)
+            epochs = _cut(raw, of_run, types[of_run.index], numbers, options, cut)
+            of_run = _mark_dropped(epochs, of_run, events)
             if len(epochs) > 0:
                 _resample(epochs, options["resample"])
                 parts.append(epochs)
-                tables.append(of_run.iloc[epochs.selection])
+                rows.append(of_run)
+    check_losses(events, options)
     if not parts:
-        names = ", ".join(each.path.name for each in unit.recordings)
+        names = ", ".join(run.path.name for run in inputs.runs)
         raise ValueError(
             f"No epoch is left of {names}: all are rejected, or outside of the "
             "recordings. See --reject, --tmin and --tmax."
         )
-    return _as_trials(_joined(parts), pd.concat(tables))
+    return _as_trials(_joined(parts), pd.concat(rows), events)
 
 
-def _cut(raw, table, types, numbers, options):
+def _mark_lost(raw, table, events, options):
+    """Return the events of a run with signal in the recording, and mark all others."""
+    samples, sfreq = _samples(raw, table), raw.info["sfreq"]
+    tmin, tmax = _window(options)
+    first, last = (samples + round(t * sfreq) for t in (tmin, tmax))
+    mark(events, table.index[(samples < 0) | (first < 0)], BEFORE)
+    mark(events, table.index[last >= raw.n_times], BEYOND)
+    inside = (samples >= 0) & (first >= 0) & (last < raw.n_times)
+    changes = np.cumsum(_change(raw))
+    ends = (np.clip(sample, 0, raw.n_times - 1) for sample in (first - 1, last + 1))
+    start, stop = (changes[sample] for sample in ends)
+    flat = inside & (start == stop)
+    mark(events, table.index[flat], FLAT)
+    return table[inside & ~flat]
+
+
+def _change(raw):
+    """Mark the samples at which a channel has another value than one before."""
+    changed = np.zeros(raw.n_times, bool)
+    for pick in _data_channels(raw.info):
+        changed[1:] |= np.diff(raw[pick][0][0]) != 0
+    return changed
+
+
+def _data_channels(info):
+    """Return the numbers of the good channels that can be decoded."""
+    types = ("meg", "eeg", "seeg", "ecog", "dbs", "fnirs")
+    return mne.pick_types(info, **dict.fromkeys(types, True))
+
+
+def _window(options):
+    """Return the first and the last second of epochs."""
+    tmin, tmax = options["tmin"], options["tmax"]
+    return -0.2 if tmin is None else tmin, 0.5 if tmax is None else tmax
+
+
+def _samples(raw, table):
+    """Return the samples of onsets, counted from the start of a recording."""
+    return raw.time_as_index(table["onset"].to_numpy(float), use_rounding=True)
+
+
+def _cut(raw, table, types, numbers, options, cut):
     """Return the epochs of a run around its events."""
-    samples = raw.time_as_index(table["onset"].to_numpy(float), use_rounding=True)
+    samples = _samples(raw, table)
     codes = types.map(numbers).to_numpy()
     events = np.column_stack([samples + raw.first_samp, np.zeros_like(codes), codes])
     twice = pd.Series(samples).duplicated()
@@ -160,18 +222,28 @@ def _cut(raw, table, types, numbers, options):
             f"Run {table[RUN].iloc[0]} has two events to decode at {onset:g} s. Leave "
             "one of them out by --where."
         )
-    tmin, tmax = options["tmin"], options["tmax"]
     return mne.Epochs(
         raw,
         events,
         {name: numbers[name] for name in sorted(types.unique())},
-        -0.2 if tmin is None else tmin,
-        0.5 if tmax is None else tmax,
-        baseline=options["baseline"],
-        reject=options["reject"],
+        *_window(options),
+        **cut,
         preload=True,
         verbose="error",
     )
+
+
+def _mark_dropped(epochs, table, events):
+    """Return the events of epochs, and mark those that MNE-Python has dropped."""
+    for row, reasons in zip(table.index, epochs.drop_log, strict=True):
+        words = [word.lower() for word in reasons]
+        if {"too_short", "no_data"} & {*words}:
+            mark(events, [row], BEYOND)
+        elif any(word.startswith(("bad", "edge")) for word in words):
+            mark(events, [row], ANNOTATED)
+        elif words:
+            mark(events, [row], REJECTED)
+    return table.iloc[epochs.selection]
 
 
 def _baseline(given):

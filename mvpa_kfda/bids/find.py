@@ -143,7 +143,7 @@ def find_units(options):
         if not having:
             _refuse("run", wanted[0], {r.entities.get("run") for r in found}, root)
         found = having
-    subjects = _subjects(root, found, options)
+    subjects = subjects_of(root, options["participant_label"])
     if kind in ("bold", "images"):
         found, space = _choose_space(found, options["space"], root)
     else:
@@ -342,12 +342,12 @@ def _refuse(flag, label, known, root):
     raise ValueError(f"--{flag} {label}: no recording is of that {flag}. {there}")
 
 
-def _subjects(root, found, options):
-    """Return the labels of the subjects to decode."""
+def subjects_of(root, wanted=None):
+    """Return the labels of the subjects of a dataset, all or those that are wanted."""
     folders = sorted(
         p.name.removeprefix("sub-") for p in root.glob("sub-*") if p.is_dir()
     )
-    wanted = _plain(options["participant_label"], "sub")
+    wanted = _plain(wanted, "sub")
     if wanted is None:
         return [name for name in folders if name != _NOBODY]
     for label in wanted:
@@ -399,30 +399,3 @@ def _check_unit(unit):
                 "--run or --space."
             )
         seen[label] = each
-
-
-def find_beside(recording, root, suffix, also=()):
-    """Return the file of a recording with another suffix, in a dataset; None for none.
-
-    By BIDS' rule of inheritance: in the folder of the recording or above, the name has
-    no entity that differs. `suffix` has the ending, or is a tuple of several; `also`
-    are entities that the name must have.
-    """
-    where = recording.path.parent.relative_to(recording.root)
-    suffixes = (suffix,) if isinstance(suffix, str) else suffix
-    for folder in (where, *where.parents):
-        for each in suffixes:
-            for path in sorted((root / folder).glob(f"*_{each}")):
-                if _is_of(path, recording.entities, dict(also)):
-                    return path
-    return None
-
-
-def _is_of(path, own, also):
-    """Tell whether the name of a file says that it is of a recording."""
-    entities = entities_of(path)
-    extra = {key: entities.pop(key, None) for key in also}
-    entities.pop("suffix")
-    return extra == also and all(
-        same_value(key, own.get(key), value) for key, value in entities.items()
-    )

@@ -9,22 +9,24 @@ import json
 from functools import cached_property
 from hashlib import sha256
 
+import nibabel
 import nilearn
 import numpy as np
-from nilearn.image import load_img
 
 from .. import __version__
 from ..utils.checks import warn
 from .bold import ESTIMATES
+from .sources import checksum
 from .trials import RUN, Trials, groups_of, read_events_tsv
 from .write import in_place, read_json, write_json, write_table
 
 #: Options that trials depend on.
-_OPTIONS = {"by", "where", "estimate", *(n for e in ESTIMATES.values() for n in e.own)}
+_OPTIONS = {
+    *("by", "where", "estimate", "max_dropped"),
+    *(n for each in ESTIMATES.values() for n in each.own),
+}
 #: Older pandas reads numbers that differ by so much from those that it wrote.
 _ROUNDED = 1e-12
-#: Bytes that are read at once.
-_AT_ONCE = 2**20
 
 
 class KeptTrials:
@@ -50,15 +52,15 @@ class KeptTrials:
         """Tell whether files are those that were written."""
         sums = record.get("Checksums")
         return isinstance(sums, dict) and all(
-            (self.folder / name).is_file() and _checksum(self.folder / name) == known
+            (self.folder / name).is_file() and checksum(self.folder / name) == known
             for name, known in sums.items()
         )
 
     def _load(self, name, record):
         """Read trials."""
         table = read_events_tsv(self.folder / f"{name}.tsv", record["TextColumns"])
-        data = load_img(self.folder / f"{name}.nii.gz")
-        mask = load_img(self.folder / f"{name}_mask.nii.gz")
+        data = nibabel.load(self.folder / f"{name}.nii.gz")
+        mask = nibabel.load(self.folder / f"{name}_mask.nii.gz")
         about = record["Trials"] | {"TrialsFrom": f"{name}.nii.gz"}
         notes = (*record["Notes"], f"trials from {name}.nii.gz")
         return Trials(data, table, groups_of(table[RUN]), mask, about, notes)
@@ -91,22 +93,13 @@ class KeptTrials:
         }
         if _same_table(read_events_tsv(paths[1], texts), trials.table):
             record["Digest"] = self.digest
-            record["Checksums"] = {path.name: _checksum(path) for path in paths}
+            record["Checksums"] = {path.name: checksum(path) for path in paths}
         else:
             warn(
                 f"{paths[1].name} cannot hold the table of events as it is, so that "
                 "the images of trials are kept, but will be made anew in other runs."
             )
         write_json(sidecar, record)
-
-
-def _checksum(path):
-    """Return a checksum of a file."""
-    found = sha256()
-    with path.open("rb") as file:
-        while content := file.read(_AT_ONCE):
-            found.update(content)
-    return found.hexdigest()
 
 
 def _same_table(table, other):

@@ -1,19 +1,17 @@
 """The voxels to decode: those of a mask, or those in the brain in all runs; counted."""
 
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
-from nilearn.image import load_img
 from nilearn.masking import compute_multi_epi_mask, intersect_masks
 
-from ..data.volumes import grid_words, load_mask, same_grid
+from ..data.volumes import grid_words, load_3d, load_mask, same_grid
 from ..utils.checks import warn
-from .find import find_beside, stem_of_file
 
 #: From this share of voxels on that not all masks have there is a warning.
 _MANY = 0.1
-_BRAIN = [("desc", "brain")]
-_ENDINGS = ("mask.nii.gz", "mask.nii")
 
 
 @dataclass(frozen=True)
@@ -25,68 +23,64 @@ class Mask:
     notes: tuple = ()  #: what to say beside the result
 
 
-def mask_of_runs(unit, images, given):
-    """Return the `Mask` of runs: the voxels given, else those in the brain in all runs.
-
-    Of images of single trials masks may have the names of their images, with _mask.
-    """
+def mask_of_runs(runs, kind, images, given):
+    """Return the `Mask` of runs: the voxels given, else those in the brain in all."""
     if given is not None:
-        image = load_img(given)
+        image = _load(given, images[0])
         n = int(load_mask(image, images[0], "--mask")[0].sum())
         return Mask(image, {"MaskVoxels": n, "MaskFrom": "--mask"})
-    paths = [_path_of(each, unit.kind) for each in unit.recordings]
-    if not any(paths):
-        return _computed(unit, images)
-    if missing := [
-        each.path.name
-        for each, path in zip(unit.recordings, paths, strict=True)
-        if path is None
-    ]:
+    if not any(run.mask for run in runs):
+        return _computed(runs, kind, images)
+    if missing := [run.path.name for run in runs if run.mask is None]:
         warn(
             f"There is no brain mask of {', '.join(missing)}. The voxels are those in "
             "the masks of the other runs; give --mask to choose them."
         )
-    masks = {}
-    for label, path in zip(unit.runs, paths, strict=True):
-        if path is not None:
-            masks[label] = load_img(path)
-            _check_grid(masks[label], path, images[0])
+    masks = {run.label: _load(run.mask, images[0]) for run in runs if run.mask}
     return _intersection(masks, missing)
 
 
-def _path_of(recording, kind):
-    """Return the mask of a run, None if there is none."""
-    if kind == "images":
-        stem = stem_of_file(recording.path)
-        own = [recording.path.with_name(f"{stem}_{ending}") for ending in _ENDINGS]
-        there = [path for path in own if path.is_file()]
-        if there:
-            return there[0]
-    return find_beside(recording, recording.root, _ENDINGS, _BRAIN)
-
-
-def _check_grid(mask, path, image):
-    """Refuse masks on another grid, by name."""
+def _load(path, image):
+    """Return a mask, and refuse one that is empty or on another grid, by name."""
+    mask = load_3d(path, path.name)
     if not same_grid(mask, image):
         raise ValueError(
             f"{path.name} is on another grid than the images: {grid_words(mask)}, "
-            f"against {grid_words(image)}. Put a mask on their grid in its place, or "
-            "give one with --mask."
+            f"against {grid_words(image)}. Give a mask on their grid with --mask."
         )
+    if not (np.asarray(mask.dataobj) > 0).any():
+        raise ValueError(
+            f"{path} is empty: no voxel is in this mask. Give another with --mask."
+        )
+    return mask
 
 
-def _computed(unit, images):
+def _computed(runs, kind, images):
     """Return the mask that nilearn computes of runs without any."""
-    name = unit.recordings[0].path.name
+    name = runs[0].path.name
     others = " and the other runs" if len(images) > 1 else ""
     warn(
         f"There is no brain mask of {name}{others}: nilearn computes one of the "
         "images. Give --mask to choose the voxels."
     )
-    if unit.kind == "images":  # of which a searchlight finds the background
+    if kind == "images":  # of which a searchlight finds the background
         return Mask(None, {"MaskFrom": "computed by nilearn"})
-    image = compute_multi_epi_mask(images)
-    n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    for run, each in zip(runs, images, strict=True):
+        if not same_grid(each, images[0]):
+            raise ValueError(
+                f"{run.path.name} is on another grid than {name}: "
+                f"{grid_words(each)}, against {grid_words(images[0])}. Runs that are "
+                "decoded together are on one grid; --run chooses some."
+            )
+    n = 0
+    with warnings.catch_warnings(), suppress(ValueError):
+        warnings.simplefilter("ignore")  # of empty masks, which are refused below
+        image = compute_multi_epi_mask(images)
+        n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    if n == 0:
+        raise ValueError(
+            f"nilearn finds no brain in {name}{others}. Give a mask with --mask."
+        )
     return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
 
 

@@ -4,19 +4,25 @@ The last one has subjects in rows and their analyses side by side.
 """
 
 import re
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
+from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..results.load import load_result
 from ..utils.checks import counted
+from .fates import word_runs
 from .find import entities_of
+from .sources import checksum
 from .write import in_place, read_json, stem_of
 
 #: Facts that the rest of the page has already.
 _KNOWN = ("NumberOfTrials", "TrialsPerClass")
 NAME = "index.html"
+#: What a page ends with, before a checksum.
+_SEAL = b"\n<!-- checksum "
 #: What MNE-BIDS calls datasets that nobody has named.
 _UNNAMED = "unspecified"
 _NONE = "\N{EN DASH}"
@@ -49,7 +55,7 @@ def write_page(paths, page, title):
 
     named = {_word_entities(path): path for path in paths}
     results = {name: load_result(path) for name, path in named.items()}
-    made = report(results, None, title)
+    made = report(results, None, title, correction=_corrections_of(paths[0]))
     for name, path in named.items():
         if facts := _facts_of(path):
             heading = "How trials were made" + (f": {name}" if len(named) > 1 else "")
@@ -62,11 +68,44 @@ def write_page(paths, page, title):
     in_place(page, write)
 
 
+def _corrections_of(path):
+    """Return the corrections that were asked for, which stand beside a result."""
+    record = read_json(path.with_suffix(".json")) or {}
+    asked = record.get("Options", {}).get("correction", ())
+    return [name for name in asked if name in CORRECTIONS] or None  # or of the group
+
+
+def seal_page(page, paths):
+    """Say at the end of a page of which results it is."""
+    if page.is_file():
+        text = page.read_bytes()
+        in_place(page, lambda draft: draft.write_bytes(text + _seal(text, paths)))
+
+
+def is_of(page, paths):
+    """Tell whether a page is there as it was written, of these very results."""
+    if not page.is_file():
+        return False
+    text, _, last = page.read_bytes().rpartition(_SEAL)
+    return _SEAL + last == _seal(text, paths)
+
+
+def _seal(text, paths):
+    """Return a comment with a checksum of a page and of results and their records."""
+    found = sha256(text)
+    for path in sorted(paths):
+        own = path, path.with_suffix(".json")
+        found.update("".join(checksum(each) for each in own).encode())
+    return _SEAL + found.hexdigest().encode() + b" -->\n"
+
+
 def _facts_of(path):
     """Return how the trials of a result were made, by names in words."""
     record = read_json(path.with_suffix(".json"))
     trials = record.get("Trials") if isinstance(record, dict) else None
     trials = trials if isinstance(trials, dict) else {}
+    if "Events" in trials:
+        trials = trials | {"Events": word_runs(trials["Events"])}
     return {
         _word_fact(key): value
         for key, value in trials.items()

@@ -4,19 +4,35 @@ Events are tables with one row per trial. All runs are read as one table, so tha
 expression such as ``rt > rt.median()`` means the same in each.
 """
 
+import ast
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from ..utils.checks import quoted
-from .find import find_beside
+from ..data.expressions import ExpressionError, evaluate_expression
+from ..utils.checks import quoted, word_bytes
+from .fates import (
+    FATE,
+    MARK,
+    NO_COLUMN,
+    NO_LABEL,
+    NO_ONSET,
+    NOT_CHOSEN,
+    check_lost,
+    count_fates,
+    mark,
+    word_fates,
+)
 
 #: Columns that trials are given here.
 LABEL, RUN = "decoded_label", "run"
 #: Events that MNE-Python takes for no events either.
 _NO_EVENTS = ("bad", "edge")
 _MISSING = ["n/a", "", "nan", "NaN"]
+#: Bytes of the largest table: millions of events.
+_LARGEST = 2**28
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,8 @@ class Trials:
 def read_events_tsv(path, texts=()):
     """Return a table of events; the columns `texts` hold no numbers."""
     try:
+        if (size := path.stat().st_size) > _LARGEST:
+            raise ValueError(f"{word_bytes(size)} are no table of events")
         # Unlike pandas by itself, a condition may be called "None" or "NA".
         table = pd.read_csv(
             path,
@@ -47,12 +65,94 @@ def read_events_tsv(path, texts=()):
     return table.reset_index(drop=True)
 
 
+def events_of_runs(runs, options):
+    """Return the events of all runs in one table, with labels and the run of each."""
+    tables = [_read_events(run.events).assign(**{RUN: run.label}) for run in runs]
+    events = choose_events(tables, options)
+    mark(events, events.index[events["onset"].isna()], NO_ONSET)
+    return events
+
+
+def check_losses(events, options):
+    """Refuse trials of which more are lost than is allowed."""
+    check_lost(count_fates(events, events[RUN]), options["max_dropped"])
+
+
+def _read_events(path):
+    """Return the table of events of a run, whose times are numbers."""
+    table = read_events_tsv(path)
+    lacking = [name for name in ("onset", "duration") if name not in table]
+    if lacking or len(table) == 0:
+        what = f"no column {quoted(lacking)}" if lacking else "no events"
+        raise ValueError(f"{path} has {what}.")
+    for name in ("onset", "duration"):
+        values = pd.to_numeric(table[name], errors="coerce").astype(float)
+        wrong = ~np.isfinite(values) & table[name].notna()
+        if name == "duration":
+            wrong |= values < 0
+        if wrong.any():
+            line = np.flatnonzero(wrong)[0]
+            least = ", not negative" if name == "duration" else ""
+            raise ValueError(
+                f"{path}: {name} is {str(table[name].iloc[line])!r} in line "
+                f"{line + 2}. It must be a number of seconds{least}, or n/a."
+            )
+        table[name] = values
+    return table
+
+
+def choose_events(tables, options):
+    """Return the events of tables in one, with labels and why others are left out.
+
+    What `options` have for them is evaluated on all tables together.
+    """
+    by, where = options["by"], options["where"]
+    events = pd.concat(tables, ignore_index=True)
+    events[FATE] = pd.Series(None, events.index, dtype=object)
+    if "trial_type" in events:
+        words = as_texts(events["trial_type"])
+        no_events = [word.lower().startswith(_NO_EVENTS) for word in words]
+        mark(events, events.index[no_events], MARK)
+    start = 0
+    for table in tables:
+        rows = events.index[start : start + len(table)]
+        start += len(table)
+        for name in _columns_in(by, events) + _columns_in(where, events):
+            if name not in table:
+                mark(events, rows, NO_COLUMN.format(name))
+    known = events[events[FATE].isna()]
+    labels, chosen = label_events(known.drop(columns=FATE), by, where)
+    events[LABEL] = labels.reindex(events.index).astype(object)
+    events[LABEL] = events[LABEL].where(events[LABEL].notna(), None)
+    mark(events, known.index[~chosen], NOT_CHOSEN)
+    mark(events, events.index[events[LABEL].isna()], NO_LABEL)
+    return events
+
+
+def as_texts(column):
+    """Return a column of texts, n/a for what is missing."""
+    return column.astype(object).where(column.notna(), "n/a").map(str)
+
+
+def _columns_in(expression, table):
+    """Return the columns of a table that an expression names."""
+    if expression is None or expression in table.columns:
+        return [] if expression is None else [expression]
+    names = re.findall("`([^`]*)`", expression)
+    try:
+        tree = ast.parse(re.sub("`[^`]*`", "_", expression).strip(), mode="eval")
+        names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    except SyntaxError:  # which is said where it is evaluated
+        pass
+    return [name for name in dict.fromkeys(names) if name in table.columns]
+
+
 def label_events(table, by, where):
-    """Return the labels (n,) of events, None for those that are left out."""
+    """Return the labels (n,) of events, None for n/a, and which `where` is true for."""
     labels = _evaluate(table, by, "--by")
     if len(labels) != len(table):
         raise ValueError(f"--by {by!r} is not one label for each event.")
-    kept = ~labels.isna()
+    chosen = pd.Series(True, table.index)
     if where is not None:
         chosen = _evaluate(table, where, "--where")
         if chosen.dtype != bool:
@@ -63,7 +163,7 @@ def label_events(table, by, where):
                     "e.g. \"response == 'correct'\"."
                 )
             chosen = chosen.astype(bool)
-        kept &= chosen
+    kept = ~labels.isna() & chosen
     if not kept.any():
         what = "--by" if where is None else "--where and --by"
         raise ValueError(f"{what} leave no event: all are n/a or not chosen.")
@@ -75,11 +175,12 @@ def label_events(table, by, where):
             f"--by {by!r} gives all events one label, {of_kept.iloc[0]!r}. There must "
             "be two or more."
         )
-    return pd.Series(
+    labels = pd.Series(
         [of_kept.get(i) if k else None for i, k in zip(table.index, kept, strict=True)],
         table.index,
         dtype=object,
     )
+    return labels, chosen
 
 
 def _evaluate(table, expression, flag):
@@ -87,65 +188,33 @@ def _evaluate(table, expression, flag):
     if expression in table.columns:
         return table[expression]
     try:
-        values = table.eval(expression, engine="python")
-    except Exception as error:  # pandas, its parser and the expression raise anything
+        values = evaluate_expression(table, expression)
+    except ExpressionError as error:
         raise ValueError(
-            f"{flag} {expression!r} is no column of the events, and no expression that "
-            f"pandas understands for them ({type(error).__name__}: {error}). The "
-            f"columns are: {quoted(map(str, table.columns), 30)}."
+            f"{flag} {expression!r} is no column of the events, and no expression on "
+            f"them: {error} The columns are: {quoted(map(str, table.columns), 30)}."
         ) from error
     if not isinstance(values, pd.Series):
         raise ValueError(f"{flag} {expression!r} is not one value for each event.")
     return values
 
 
-def events_of_runs(unit, options):
-    """Return the events of all runs in one table, with labels, and the run of each."""
-    tables = []
-    for label, each in zip(unit.runs, unit.recordings, strict=True):
-        path = find_beside(each, options["bids_dir"], "events.tsv")
-        if path is None:
-            raise ValueError(
-                f"{each.path.name} has no events: there is no events.tsv for it in "
-                f"{options['bids_dir']}."
-            )
-        table = read_events_tsv(path)
-        lacking = [name for name in ("onset", "duration") if name not in table]
-        if lacking or len(table) == 0:
-            what = f"no column {quoted(lacking)}" if lacking else "no events"
-            raise ValueError(f"{path} has {what}.")
-        _check_times(table, path)
-        table = table[table["onset"].notna()]
-        if "trial_type" in table:
-            words = table["trial_type"].astype(str).str.lower()
-            table = table[~words.str.startswith(_NO_EVENTS)]
-        tables.append(table.assign(**{RUN: label}))
-    table = pd.concat(tables, ignore_index=True)
-    table[LABEL] = label_events(table, options["by"], options["where"])
-    return table
+def about_trials(table, events):
+    """Return what a JSON file says of the trials that are decoded, and notes.
 
-
-def _check_times(table, path):
-    """Refuse onsets and durations that are no numbers, by the name of the file."""
-    for name in ("onset", "duration"):
-        values = pd.to_numeric(table[name], errors="coerce")
-        wrong = np.flatnonzero(values.isna() & table[name].notna())
-        if len(wrong):
-            raise ValueError(
-                f"{path}: {name} is {str(table[name].iloc[wrong[0]])!r} in line "
-                f"{wrong[0] + 2}. It must be a number of seconds, or n/a."
-            )
-
-
-def about_trials(table):
-    """Return what a JSON file says of the trials that are decoded."""
-    runs = table[RUN].astype(str).value_counts(sort=False)
+    `events` are those that trials were made of.
+    """
+    per_run = table[RUN].astype(str).value_counts(sort=False)
     labels = table[LABEL].astype(str).value_counts().sort_index()
-    return {
+    counts = count_fates(events, events[RUN])
+    about = {
         "NumberOfTrials": len(table),
-        "TrialsPerRun": runs.to_dict(),
+        "TrialsPerRun": per_run.to_dict(),
         "TrialsPerClass": labels.to_dict(),
+        "Events": counts,
     }
+    words = word_fates(counts)
+    return about, () if words is None else (words,)
 
 
 def groups_of(runs):
@@ -155,5 +224,14 @@ def groups_of(runs):
 
 
 def with_plain_labels(table):
-    """Return a table whose labels are of one plain type."""
+    """Return a table of trials whose labels are of one plain type."""
+    table = table.drop(columns=FATE, errors="ignore")
     return table.assign(**{LABEL: table[LABEL].infer_objects()})
+
+
+def sources_of(runs, table):
+    """Return the recordings of the runs that have trials in a table."""
+    if len(runs) == 1:
+        return (runs[0].path,)
+    labels = set(table[RUN].astype(str))
+    return tuple(run.path for run in runs if run.label in labels)

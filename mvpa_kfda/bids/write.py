@@ -7,15 +7,15 @@ import json
 import os
 import re
 import uuid
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from .. import __version__
 from ..reports.methods import methods_text
-from ..results.load import load_result
 from ..utils.checks import quoted
+from ..utils.files import check_target
+from ..utils.text import plain_cells
 
 NAME = "mvpa_kfda"
 BIDS_VERSION = "1.10.0"
@@ -191,6 +191,8 @@ def _relative(path, folder):
 def read_json(path):
     """Return what a JSON file holds, None if it is none."""
     try:
+        if not path.is_file():  # a pipe would have no end
+            return None
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError):
         return None
@@ -200,6 +202,11 @@ def write_json(path, content):
     """Write a JSON file, whole or not at all."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)
     in_place(path, lambda draft: draft.write_text(f"{text}\n", encoding="utf-8"))
+
+
+def as_json(content):
+    """Return what a JSON file gives back of some content."""
+    return json.loads(json.dumps(content, default=_plain))
 
 
 def _plain(value):
@@ -226,6 +233,7 @@ def add_citations(folder, result, corrections):
 
 def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
+    check_target(path)
     # Other subjects may be at work on the same dataset, in other processes.
     draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
     try:
@@ -239,7 +247,7 @@ def write_table(table, path):
     """Write a table as BIDS has them."""
 
     def write(draft):
-        table.to_csv(draft, sep="\t", index=False, na_rep="n/a")
+        plain_cells(table).to_csv(draft, sep="\t", index=False, na_rep="n/a")
 
     in_place(path, write)
 
@@ -247,190 +255,3 @@ def write_table(table, path):
 def about_files(sources):
     """Return what JSON files say of who made something, and from which files."""
     return {"Sources": sources, "GeneratedBy": {"Name": NAME, "Version": __version__}}
-
-
-# --------------------------------------------------------------------------- one result
-
-
-class Output:
-    """The files of one result, and the record of what they were made from.
-
-    The record is the JSON file beside the result. It is written before the result and
-    tells by a digest whether inputs and options are still the same.
-    """
-
-    def __init__(self, folder, stem, inputs, options):
-        self.folder, self.stem = folder, stem
-        self.inputs, self.options = inputs, _as_json(options)
-        text = json.dumps([self.inputs, self.options], sort_keys=True)
-        self.digest = sha256(text.encode()).hexdigest()[:16]
-        self.result_path = folder / f"{stem}_decoding.h5"
-        self.record_path = folder / f"{stem}_decoding.json"
-        self.checkpoint = folder / f".{stem}_{self.digest}.checkpoint"
-        self._old = read_json(self.record_path) or {}
-        self._trials = self._old.get("Trials")
-
-    def check(self):
-        """Refuse to replace a result that is not known to be of this command."""
-        if self.result_path.exists() and "Digest" not in self._old:
-            raise ValueError(
-                f"{self.result_path} is there, but not {self.record_path.name}, which "
-                "says how it was made. Move it away to have it made anew."
-            )
-
-    @property
-    def result_is_there(self):
-        """Whether the result is there, made from the same inputs and options."""
-        return self._old.get("Digest") == self.digest and self.result_path.exists()
-
-    @property
-    def is_complete(self):
-        """Whether nothing is left to do."""
-        files = self._old.get("Files", [])
-        return (
-            self.result_is_there
-            and bool(files)
-            and all((self.folder / name).exists() for name in files)
-        )
-
-    def changes(self, keys):
-        """Word what differs from the result that is there; empty if there is none.
-
-        `keys` maps options to what they are called on the command line.
-        """
-        if not self.result_path.exists():
-            return ""
-        old = self._old.get("Options", {})
-        names = [
-            n for n in {**old, **self.options} if old.get(n) != self.options.get(n)
-        ]
-        names = [f"--{keys.get(name, name)}" for name in names]
-        if self._old.get("Inputs") != self.inputs:
-            names.append("input files")
-        return ", ".join(names)
-
-    def clear(self):
-        """Delete what was made of other inputs or options."""
-        for name in self._old.get("Files", []):
-            if Path(name).name == name:
-                (self.folder / name).unlink(missing_ok=True)
-        for path in self.folder.glob(f".{self.stem}_*.checkpoint*"):
-            if not path.name.startswith(self.checkpoint.name):
-                path.unlink()
-
-    def save(self, result, sources, trials=None):
-        """Write a result, after the record of it; `trials` says how they were made."""
-        self.result_path.unlink(missing_ok=True)
-        self._trials = trials
-        self._record(result, sources, [])  # without files: there is more to write
-        result.save(self.result_path)
-        self.checkpoint.unlink(missing_ok=True)
-
-    def load(self):
-        """Return the result that is there."""
-        return load_result(self.result_path)
-
-    def finish(self, result, sources, corrections, maps, summary):
-        """Write tables and maps, and last the record of all files."""
-        names = [self.result_path.name, self.record_path.name]
-        names += self._write_tables(result, corrections, maps, sources)
-        if _in_brain(result):
-            names += self._write_maps(result, corrections, sources)
-        columns = (
-            {}
-            if maps
-            else _described_columns(
-                result, result.to_dataframe(*_few(result, corrections))
-            )
-        )
-        self._record(result, sources, names, {"Summary": summary} | columns)
-
-    def _record(self, result, sources, files, more=None):
-        """Write the record."""
-        content = {
-            "Description": "Result of mvpa_kfda, read by mvpa_kfda.load_result",
-            **self._about(result, sources),
-            "Digest": self.digest,
-            "Inputs": self.inputs,
-            "Files": files,
-            **(more or {}),
-        }
-        write_json(self.record_path, content)
-
-    def _about(self, result, sources):
-        """Return what every JSON file says."""
-        return {
-            **about_files(sources),
-            **({} if self._trials is None else {"Trials": self._trials}),
-            "Options": self.options,
-            "Parameters": _as_json(result.parameters),
-            "Versions": _as_json(result.versions),
-        }
-
-    def _write_tables(self, result, corrections, maps, sources):
-        """Write the table of all positions or, of maps, of the peaks."""
-        few = _few(result, corrections)
-        if not maps:
-            table, name = result.to_dataframe(*few), f"{self.stem}_decoding.tsv"
-            write_table(table, self.folder / name)
-            return [name]
-        if not result._has_p:
-            return []
-        table = result.peaks(*corrections[:1]) if few else result.peaks()
-        name = f"{self.stem}_peaks.tsv"
-        write_table(table.round(dict.fromkeys("xyz", 3)), self.folder / name)
-        about = {
-            "Description": "Peaks of the positions with p <= 0.05, with the correction "
-            f"{corrections[0]!r}",
-            **self._about(result, sources),
-            **_described_columns(result, table),
-        }
-        write_json(self.folder / f"{self.stem}_peaks.json", about)
-        return [name, f"{self.stem}_peaks.json"]
-
-    def _write_maps(self, result, corrections, sources):
-        """Write maps of scores and p-values."""
-        maps = {}
-        for metric in result._scalars:
-            words = describe_column(metric, result)["Description"]
-            maps[entity_value(metric)] = metric, {}, words
-        if result._has_p:
-            maps["p"] = "p", {"correction": "none"}, COLUMNS["p"][0]
-            for name in corrections:
-                if name != "none":
-                    words = f"p-value, with the correction {name!r}"
-                    maps[entity_value(f"p-{name}")] = "p", {"correction": name}, words
-            maps["z"] = "z", {"correction": "none"}, "Normal deviate of the p-value"
-        names = []
-        for label, (name, options, words) in maps.items():
-            stem = f"{self.stem}_stat-{label}_statmap"
-            image = result.to_img(name, **options)
-            in_place(self.folder / f"{stem}.nii.gz", image.to_filename)
-            about = {"Description": words, **self._about(result, sources)}
-            chance = result.chances.get(name, np.nan)
-            if np.isfinite(chance):
-                about["Chance"] = float(chance)
-            write_json(self.folder / f"{stem}.json", about)
-            names += [f"{stem}.nii.gz", f"{stem}.json"]
-        return names
-
-
-def _few(result, corrections):
-    """Return the argument of tables that says the corrections, none without any."""
-    return ([name for name in corrections if name != "none"],)
-
-
-def _in_brain(result):
-    """Tell whether the positions of a result are voxels, or regions of a volume."""
-    geometry = getattr(result, "geometry", None)
-    return geometry is not None and geometry.base.kind == "volume"
-
-
-def _described_columns(result, table):
-    """Return descriptions of the columns of a table."""
-    return {name: describe_column(name, result) for name in table.columns}
-
-
-def _as_json(content):
-    """Return what a JSON file gives back of some content."""
-    return json.loads(json.dumps(content, default=_plain))

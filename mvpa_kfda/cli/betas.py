@@ -6,6 +6,7 @@ The packages that read images are imported inside functions: ``--help`` needs no
 import time
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, check_there, given
 from .images import output_of
 
@@ -199,7 +200,7 @@ def _run_betas(arguments):
     start = time.perf_counter()
     tables = *arguments.events, *(arguments.confounds or ())
     check_there(*arguments.images, *tables, arguments.mask_img)
-    check_out(arguments.out)
+    check_out(arguments.out, output_of(arguments).name)
     from .. import single_trial_betas
     from ..utils.checks import counted
 
@@ -216,15 +217,15 @@ def _run_betas(arguments):
     files, advice = _write(betas, output_of(arguments))
     types = betas.table["trial_type"].value_counts().sort_index().items()
     timing = betas.parameters
-    print(
+    tell(
         f"Estimated {counted(len(betas.table), 'trial')} of "
         f"{counted(len(arguments.images), 'run')} by {arguments.method}: "
-        f"{', '.join(f'{name} {n}' for name, n in types)}\n"
+        f"{', '.join(f'{name} {n}' for name, n in types)}",
         f"Scans are {timing['t_r']:g} s apart, slices at {timing['slice_time_ref']:g} "
-        f"of a scan ({timing['slice_time_ref_from']}); {_word_drifts(timing)}\n"
-        f"Wrote {', '.join(map(str, files))}\n"
-        f"Decode them: {advice}\n"
-        f"Took {time.perf_counter() - start:.1f} s"
+        f"of a scan ({timing['slice_time_ref_from']}); {_word_drifts(timing)}",
+        f"Wrote {', '.join(map(str, files))}",
+        f"Decode them: {advice}",
+        f"Took {time.perf_counter() - start:.1f} s",
     )
 
 
@@ -266,17 +267,20 @@ def _write(betas, stem):
     """Write images, their table and the mask; return files, and how to decode them."""
     from nibabel.cifti2 import Cifti2Image, ParcelsAxis
 
+    from ..utils.files import write_whole
+    from .output import save_table
+
     ending, more = ".nii.gz", ""
     if isinstance(betas.imgs, Cifti2Image):
         parcels = isinstance(betas.imgs.header.get_axis(1), ParcelsAxis)
         ending = ".pscalar.nii" if parcels else ".dscalar.nii"
     image, table = (stem.with_name(stem.name + e) for e in (ending, ".tsv"))
-    betas.imgs.to_filename(image)
-    betas.table.to_csv(table, sep="\t", index=False, na_rep="n/a")
+    write_whole(image, betas.imgs.to_filename)
+    save_table(betas.table, table, sep="\t", na_rep="n/a")
     files = [image, table]
     if betas.mask_img is not None:
         files.append(stem.with_name(f"{stem.name}_mask{ending}"))
-        betas.mask_img.to_filename(files[-1])
+        write_whole(files[-1], betas.mask_img.to_filename)
         more = f" --mask {files[-1]}"
     command = "regions" if ending == ".pscalar.nii" else "searchlight"
     return files, (

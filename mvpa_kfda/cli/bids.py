@@ -8,6 +8,7 @@ import argparse
 import re
 from pathlib import Path
 
+from ..utils.text import tell
 from .betas import SLICE_TIME_REF, TUNING_OPTIONS
 from .common import (
     ANALYSIS_OPTIONS,
@@ -86,6 +87,16 @@ DATA_OPTIONS = (
         "train_on",
         "QUERY",
         "train with the events for which this is true, and test on the others",
+    ),
+    Option(
+        "--max-dropped",
+        "max_dropped",
+        "PERCENT",
+        "of the events to decode, how many may be lost: without an onset, outside of "
+        "the recording, without signal, in tables without the column. With more the "
+        "subject fails. What --where and --reject leave out does not count",
+        float,
+        5.0,
     ),
     Option(
         "--analysis",
@@ -368,7 +379,7 @@ def add_bids(commands):
         if action.dest in given:
             action.default = argparse.SUPPRESS  # what is given can be told by this
     # A message that names options of other commands is no help with a whole dataset.
-    parser.set_defaults(run=_run_bids, command="bids", alone=True)
+    parser.set_defaults(run=_run_bids, command="bids")
 
 
 def _run_bids(arguments):
@@ -392,7 +403,7 @@ def _run_bids(arguments):
                     f"{outcome.name}: {_fitted(outcome.words, outcome.images)}",
                 )
             else:
-                print(f"{outcome.name}: {outcome.words}", flush=True)
+                tell(f"{outcome.name}: {outcome.words}")
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues") from None
     finally:
@@ -401,11 +412,11 @@ def _run_bids(arguments):
     failed = sum(outcome.state == "failed" for outcome in done)
     words = f"{failed} of {len(done)} failed"
     if failed == len(done):
-        print(f"Wrote no result: {words}")
+        tell(f"Wrote no result: {words}")
         return 2
     overview = settled["output_dir"] / OVERVIEW
-    print(f"Wrote {settled['output_dir']}{f'; {words}' if failed else ''}")
-    print(f"See {overview}")
+    tell(f"Wrote {settled['output_dir']}{f'; {words}' if failed else ''}")
+    tell(f"See {overview}")
     return 1 if failed else 0
 
 
@@ -425,6 +436,11 @@ _REWORDED = (
         r"Fill in (these values), or drop the trials first\.",
         r"Fill in \1, or leave the "
         "trials out by --where.",
+    ),
+    (
+        r"\S*t.r is not given, and not all headers of imgs .*?beside them\.",
+        "Neither the headers of all images nor .json files tell the time from scan to "
+        "scan.",
     ),
     (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
 )

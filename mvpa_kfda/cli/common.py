@@ -16,6 +16,8 @@ import tempfile
 from collections import namedtuple
 from pathlib import Path
 
+from ..utils.text import tell
+
 KERNELS = ("linear", "rbf", "polynomial")
 CORRECTIONS = (
     *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
@@ -271,7 +273,7 @@ def _limit_jobs(jobs):
 
     are = "is" if most == 1 else "are"
     processors = counted(most, "processor")
-    print(f"mvpa-kfda: --jobs {most}, as there {are} {processors}", file=sys.stderr)
+    tell(f"mvpa-kfda: --jobs {most}, as there {are} {processors}", file=sys.stderr)
     return most
 
 
@@ -334,8 +336,13 @@ def add_out(parser, default):
     )
 
 
-def check_out(folder):
-    """Make the folder and see that it takes files, before anything is computed."""
+def check_out(folder, stem):
+    """Make the folder and see that it takes files, before anything is computed.
+
+    What is there by names that begin with `stem` must be files.
+    """
+    from ..utils.files import check_target
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -350,6 +357,9 @@ def check_out(folder):
             f"--out {folder}: no files can be written into this folder "
             f"({error.strerror}). Change its permissions, or give another folder."
         ) from error
+    for path in folder.iterdir():
+        if path.name.startswith(stem) and not path.is_dir():
+            check_target(path)
 
 
 def check_there(*paths):
@@ -432,8 +442,10 @@ def reword(text, options):
     """Put options (argument -> argparse action) in the place of arguments in a text."""
     from ast import literal_eval  # only messages need it
 
+    there = {flag for option in options.values() for flag in option.option_strings}
     for pattern, words in REWORDED:
-        text = re.sub(pattern, words, text)
+        if there.issuperset(re.findall(r"--[a-z][a-z-]*", words)):
+            text = re.sub(pattern, words, text)
     names = "|".join(options)
     others = "|".join(
         name

@@ -2,8 +2,10 @@
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, given
 
 METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
@@ -26,8 +28,7 @@ GROUP_OPTIONS = (
         "--correction",
         "correction",
         CORRECTIONS,
-        "corrections for testing many positions; the figures have the first (default: "
-        "max)",
+        "corrections for testing many positions, a figure each (default: max)",
         several=True,
     ),
     Option(
@@ -41,8 +42,7 @@ GROUP_OPTIONS = (
         "--permutations",
         "n_permutations",
         "P",
-        "number of second-level permutations (default: 10000, or 1000000 for "
-        "prevalence at up to 1000 positions without clusters)",
+        "number of second-level permutations (default: 10000)",
         int,
     ),
     Option("--alpha", "alpha", "A", "significance level", float, 0.05),
@@ -108,7 +108,8 @@ def _run_group(arguments):
         raise ValueError("--paired compares two lists; give the second with --other.")
     files = _expand(arguments.files)
     other = None if arguments.other is None else _expand(arguments.other)
-    check_out(arguments.out)
+    stem = f"group_{arguments.method}"
+    check_out(arguments.out, stem)
     options = given(arguments, GROUP_OPTIONS)
     options |= {"correction": arguments.correction or ["max"], "other": other}
     result = group_inference(
@@ -117,12 +118,11 @@ def _run_group(arguments):
         resample=arguments.resample,
         **options,
     )
-    stem = f"group_{arguments.method}"
     written = _write(result, arguments.out, stem)
     for line in _word(result):
-        print(line)
-    print(f"Wrote {', '.join(map(str, written))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+        tell(line)
+    tell(f"Wrote {', '.join(map(str, written))}")
+    tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
 def _expand(patterns):
@@ -134,13 +134,15 @@ def _expand(patterns):
 
 def _write(result, folder, stem):
     """Write result, table, figures and maps; return their paths."""
-    from .output import save_figure
+    from .output import save_figure, save_table
 
     name = folder / stem
     result.save(f"{name}.h5", overwrite=True)  # first: all else can be made from it
-    result.to_dataframe().to_csv(f"{name}.csv", index=False)
+    save_table(result.to_dataframe(), f"{name}.csv")
     written = [Path(f"{name}.h5"), Path(f"{name}.csv")]
     figures = {"": result.plot}
+    for other in result.correction[1:] if result.axes else ():
+        figures[f"_{other}"] = partial(result.plot, correction=other)
     if len(result.null_max):
         figures["_null"] = result.plot_null
     for ending, plot in figures.items():
@@ -153,15 +155,18 @@ def _write_images(result, name):
     """Write the maps of a result in a brain; return their paths."""
     if not _in_brain(result):
         return []
+    from ..utils.files import write_whole
+    from .output import save_table
+
     written = []
     for shown in (*result.scoring, "p", "neglog10p"):
         # Of a metric as "scores", which is what other tools look for.
         word = "scores" if shown == result.metric else shown
         path = Path(f"{name}_{word}{result.geometry.base.ending}")
-        result.to_img(shown).to_filename(path)
+        write_whole(path, result.to_img(shown).to_filename)
         written.append(path)
     peaks = Path(f"{name}_peaks.csv")
-    result.peaks().round(dict.fromkeys("xyz", 3)).to_csv(peaks, index=False)
+    save_table(result.peaks().round(dict.fromkeys("xyz", 3)), peaks)
     return [*written, peaks]
 
 
@@ -178,32 +183,36 @@ def _word(result):
     from .output import word_spans
 
     yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
-    p, correction = np.asarray(result.pvalues()), result.correction[0]
-    significant = p <= result.alpha
-    n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
-    words = f"{n} of {counted(n_counted, 'position')}"
-    if [*result.axes] == ["times"]:
-        words = word_spans(result.times, significant)
-    yield (
-        f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "
-        f"smallest p = {np.nanmin(p):.4g})"
-    )
+    for correction in result.correction if result.axes else result.correction[:1]:
+        p = np.asarray(result.pvalues(correction))
+        significant = p <= result.alpha
+        n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
+        words = f"{n} of {counted(n_counted, 'position')}"
+        if [*result.axes] == ["times"]:
+            words = word_spans(result.times, significant)
+        yield (
+            f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "
+            f"smallest p = {np.nanmin(p):.4g})"
+        )
     if result.method == "prevalence":
-        yield _word_prevalence(np.asarray(result.gamma_0), result.largest_gamma_0)
-    if _in_brain(result) and n:
+        yield _word_prevalence(result)
+    if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(_MOST).to_string(index=False)
 
 
-def _word_prevalence(bound, largest):
+def _word_prevalence(result):
     """Word the largest bound of the prevalence, and where it is a majority."""
     import numpy as np
 
     from ..utils.checks import counted
+    from ..utils.rounding import rounded_down
 
+    bound, largest = np.asarray(result.gamma_0), result.largest_gamma_0
     if not np.isfinite(bound).any():
-        return "Prevalence: no bound, as the global null hypothesis is nowhere rejected"
+        return "Prevalence: no bound, as a prevalence of 0 is nowhere rejected"
+    shown, most = rounded_down(np.nanmax(bound)), rounded_down(largest)
     return (
-        f"Prevalence: more than {np.nanmax(bound):.2f} of the population have an "
-        f"effect somewhere (no data could show more than {largest:.2f}), and the "
-        f"majority at {counted(np.count_nonzero(bound >= 0.5), 'position')}"
+        f"Prevalence: more than {shown} of the population have an effect somewhere (no "
+        f"data could show more than {most}), and the majority at "
+        f"{counted(np.count_nonzero(bound >= 0.5), 'position')}"
     )

@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..utils.text import tell
 from .common import (
     ANALYSIS_OPTIONS,
     CLUSTER_CORRECTIONS,
@@ -337,11 +338,11 @@ def _run(arguments, decode, unit, options):
         arguments.train_on,
         arguments.average_blocks,
     )
-    check_out(arguments.out)
+    check_out(arguments.out, output_of(arguments).name)
     checkpoint, standardize = _checkpoint(arguments), arguments.standardize
     if arguments.resume:
         doing = "Continuing" if checkpoint.exists() else "Starting, there is no"
-        print(doing, checkpoint, flush=True)
+        tell(f"{doing} {checkpoint}")
     with _kept_until_written(checkpoint):
         result = decode(
             images,
@@ -357,7 +358,7 @@ def _run(arguments, decode, unit, options):
             **given(arguments, options),
             **analysis_arguments(arguments),
         )
-        text = write_images(
+        lines = write_images(
             result,
             name,
             unit,
@@ -366,7 +367,7 @@ def _run(arguments, decode, unit, options):
             arguments.cluster_threshold,
         )
     # At the end, so that a reader who goes away, as `head` does, spoils no file.
-    print(f"{text}\nTook {time.perf_counter() - arguments.start:.1f} s")
+    tell(*lines, f"Took {time.perf_counter() - arguments.start:.1f} s")
 
 
 def _read_classes(names, labels):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..utils.signals import interrupting_signals
+from ..utils.text import tell
 from .betas import add_betas
 from .bids import add_bids
 from .common import (
@@ -152,10 +153,11 @@ def main(argv=None):
     parser, arguments = _make_parser(), argparse.Namespace(command=None)
 
     def say(what, message):
-        alone = getattr(arguments, "alone", False)
-        options = parser.options(arguments.command, alone)
+        # A command that is known has no other options than its own.
+        command = arguments.command
+        options = parser.options(command, alone=command is not None)
         text = reword(one_line(message), options)
-        print(f"mvpa-kfda: {what}{text}", file=sys.stderr)
+        tell(f"mvpa-kfda: {what}{text}", file=sys.stderr)
 
     with warnings.catch_warnings(), interrupting_signals() as caught:
         warnings.simplefilter("ignore")
@@ -300,7 +302,7 @@ def _run_demo(arguments):
     from .output import write_and_print
 
     start = time.perf_counter()
-    check_out(arguments.out)
+    check_out(arguments.out, "demo")
     epochs = simulate_epochs(random_state=0)
     result = decode_epochs(epochs, n_permutations=1000, random_state=0)
     write_and_print(result, "simulated EEG", arguments.out / "demo", "max", start)
@@ -316,7 +318,7 @@ def _run_epochs(arguments):
     y = _read_classes(arguments)
     epochs = _read_epochs(arguments.file)
     test_epochs = arguments.test_epochs and _read_epochs(arguments.test_epochs)
-    check_out(arguments.out)
+    check_out(arguments.out, _stem(arguments.file))
     options = {
         "groups": arguments.groups,
         "confounds": arguments.confounds,
@@ -341,7 +343,7 @@ def _run_methods(arguments):
 
     check_there(arguments.file)
     options = {o.argument: getattr(arguments, o.argument) for o in METHODS_OPTIONS}
-    print(methods_text(load_result(arguments.file), **options))
+    tell(*methods_text(load_result(arguments.file), **options).split("\n"))
 
 
 def _decode(arguments, epochs, y, test_epochs, options):

@@ -12,9 +12,11 @@ from dataclasses import fields
 
 import numpy as np
 
-from ..inference.corrections import smallest_p_value
 from ..results.images import VolumeResult
 from ..utils.checks import counted, quoted
+from ..utils.files import write_whole
+from ..utils.rounding import percent, rounded
+from ..utils.text import plain_cells, tell
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
@@ -64,16 +66,16 @@ def write_and_print(result, name, stem, correction, start):
     tested = f"tested on {counted(result.n_tested, 'other trial')}"
     if result.parameters["n_folds"]:
         tested = ", ".join(result._worded_folds())
-    print(
+    tell(
         f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
         f"{counted(n_channels, 'channel')}, "
         f"{' x '.join(map(counted, result.shape, nouns))}, {tested}"
     )
-    print(_word_best(result, best, place.format(*at)))
+    tell(_word_best(result, best, place.format(*at)))
     if result.n_permutations:
-        print(_word_significant(result, correction, _word_where(result, correction)))
-    print(f"Wrote {', '.join(map(str, files))}")
-    print(f"Took {time.perf_counter() - start:.1f} s")
+        tell(_word_significant(result, correction, _word_where(result, correction)))
+    tell(f"Wrote {', '.join(map(str, files))}")
+    tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
 def _write(result, stem, correction):
@@ -81,7 +83,7 @@ def _write(result, stem, correction):
     files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
     result.save(files[2], overwrite=True)  # first, as the others can be made from it
     corrections = [] if correction == "none" else [correction]
-    result.to_dataframe(corrections).to_csv(files[1], index=False)
+    save_table(result.to_dataframe(corrections), files[1])
     save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
     return files
 
@@ -108,7 +110,7 @@ def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
     width = max(len(ending) for ending in written) + len(stem.name)
     for ending, text in written.items():
         lines.append(f"  {stem.name + ending:{width}}  {text}")
-    return "\n".join(lines)
+    return lines
 
 
 class _ResultAtLevel(VolumeResult):
@@ -139,7 +141,7 @@ def _write_tables(result, peaks, stem, correction):
         tables["_peaks.csv"] = peaks, what
     for ending, (table, _) in tables.items():
         table = table.round(dict.fromkeys("xyz", 3))  # mm
-        table.to_csv(stem.with_name(stem.name + ending), index=False)
+        save_table(table, stem.with_name(stem.name + ending))
     return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
 
 
@@ -157,7 +159,8 @@ def _write_maps(result, stem, correction):
         maps["_z"] = "z", "none", "z, uncorrected"
     for ending, (name, corrected, _) in maps.items():
         image = result.to_img(name, correction=corrected)
-        image.to_filename(stem.with_name(f"{stem.name}{ending}{of_file}"))
+        path = stem.with_name(f"{stem.name}{ending}{of_file}")
+        write_whole(path, image.to_filename)
     return {f"{ending}{of_file}": f"map of {text[2]}" for ending, text in maps.items()}
 
 
@@ -172,7 +175,7 @@ def _write_patterns(result, stem):
         ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}{of_file}"
         if ending in written:
             ending = f"_pattern_{number}{of_file}"
-        image.to_filename(stem.with_name(stem.name + ending))
+        write_whole(stem.with_name(stem.name + ending), image.to_filename)
         written[ending] = f"activation pattern of {label}, in the unit of the images"
     return written
 
@@ -205,6 +208,12 @@ def _write_figures(result, stem, correction):
     return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
 
 
+def save_table(table, path, **options):
+    """Write a table."""
+    table = plain_cells(table)
+    write_whole(path, lambda draft: table.to_csv(draft, index=False, **options))
+
+
 def save_figure(path, plot, **options):
     """Write what a method of a result plots; a display is not needed."""
     import matplotlib
@@ -213,7 +222,7 @@ def save_figure(path, plot, **options):
     import matplotlib.pyplot as plt
 
     figure = plot(**options).figure
-    figure.savefig(path, dpi=150)
+    write_whole(path, lambda draft: figure.savefig(draft, dpi=150))
     plt.close(figure)
 
 
@@ -226,9 +235,9 @@ def _word_predicted(result):
 
 def _word_best(result, position, place):
     """Word the best score, where it is, and the chance level, if there is one."""
-    chance = f" (chance {result.chance:.3f})" if np.isfinite(result.chance) else ""
+    chance = f" (chance {rounded(result.chance)})" if np.isfinite(result.chance) else ""
     score = result.scores[position]
-    return f"Best {result.scoring[0]}: {score:.3f} at {place}{chance}"
+    return f"Best {result.scoring[0]}: {rounded(score)} at {place}{chance}"
 
 
 def _word_significant(result, correction, what):
@@ -245,7 +254,7 @@ def _word_significant(result, correction, what):
 
 def _out_of_reach(result, n_positions, correction):
     """Tell whether no p-value can be small enough, with so few permutations."""
-    return smallest_p_value(result.n_permutations, n_positions, correction) > ALPHA
+    return result._smallest_p(correction, n_positions, result.scoring[0]) > ALPHA
 
 
 def _word_where(result, correction):
@@ -254,7 +263,7 @@ def _word_where(result, correction):
         return OUT_OF_REACH
     significant = result.pvalues(correction) <= ALPHA
     if significant.ndim > 1:
-        return f"{significant.mean():.1%} of the map"
+        return f"{percent(significant.mean(), 1)} of the map"
     return word_spans(result.times, significant)
 
 
@@ -339,7 +348,7 @@ def _word_number(result, peaks, correction):
     if _out_of_reach(result, n_decoded, correction):
         return OUT_OF_REACH
     if len(peaks) == 0:
-        least = smallest_p_value(result.n_permutations)
+        least = result._smallest_p(metric=result.scoring[0])
         needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
         if correction == "fdr" and needed > 1:
             return (
@@ -364,4 +373,4 @@ def _word_peaks(peaks, stem):
             name: f"{{:.{DECIMALS.get(name, 4)}f}}".format
             for name in first.select_dtypes("float")
         }
-        yield first.to_string(index=False, formatters=styles)
+        yield from first.to_string(index=False, formatters=styles).split("\n")

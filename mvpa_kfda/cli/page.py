@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from .common import check_there
+from ..utils.text import tell
+from .common import CORRECTIONS, check_there
 
 
 def add_report(commands):
@@ -31,6 +32,15 @@ def add_report(commands):
         "--title", metavar="T", help="title of the page; else what was analysed"
     )
     parser.add_argument(
+        "--correction",
+        nargs="+",
+        choices=CORRECTIONS,
+        metavar="C",
+        help="corrections of the p-values of single subjects, a figure and a table "
+        f"each, of {', '.join(CORRECTIONS)} (default: max); groups have all that "
+        "they were tested with",
+    )
+    parser.add_argument(
         "--overwrite", action="store_true", help="replace the page of an earlier run"
     )
     parser.set_defaults(run=_run_report)
@@ -48,12 +58,13 @@ def _run_report(arguments):
     if output is None:
         output = paths[0].with_suffix(".html") if len(paths) == 1 else "report.html"
     options = {"title": arguments.title, "overwrite": arguments.overwrite}
+    options["correction"] = arguments.correction
     check_page(output, arguments.overwrite)  # before large files are read
     results = {
         name: load_result(path) for name, path in zip(_names(paths), paths, strict=True)
     }
     report(results, output, **options)
-    print(f"Wrote {output}")
+    tell(f"Wrote {output}")
 
 
 def _names(paths):

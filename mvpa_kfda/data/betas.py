@@ -51,15 +51,21 @@ from ..utils.memory import check_memory
 from ..utils.progress import Progress
 from .bold import (
     COLUMNS,
+    check_counts,
     check_durations,
+    check_lasting,
+    check_number,
     check_sample_mask,
+    check_signal,
     check_trials,
     given_of_runs,
     mark_trials,
     name_runs,
     read_bold_confounds,
     read_events,
+    refuse_many,
     table_of_trials,
+    warn_of_drifts_twice,
 )
 from .runs import open_runs
 from .timing import find_timing, sidecar_beside
@@ -85,6 +91,7 @@ _FUNCTIONS = {
     "glover": (glover_hrf, glover_time_derivative, glover_dispersion_derivative),
     "spm": (spm_hrf, spm_time_derivative, spm_dispersion_derivative),
 }
+_OF_NILEARN = {function for several in _FUNCTIONS.values() for function in several}
 _ENDINGS = ("", " + derivative", " + derivative + dispersion")
 #: Haemodynamic responses of one regressor and more -> nilearn's function for each.
 HRF_MODELS = {
@@ -98,7 +105,7 @@ _WIDEST = 100
 #: Seconds before a run from which on nilearn takes events in.
 _MIN_ONSET = -24
 #: Seconds that a response lasts.
-_RESPONSE = 32.0
+RESPONSE = 32.0
 #: The share of a response that has to be within the run, lest there is a warning.
 _SEEN = 0.5
 #: A regressor of which less is left, relative to its length, when all others are taken
@@ -247,21 +254,15 @@ def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
             name=name,
         )
         check_trials(run.trials, name, n * t_r)
+        check_lasting(run.events, name, n * t_r)
+        n_trials = int(run.is_trial.sum()) if options["method"] == "lsa" else 1
+        n_types = run.events.loc[~run.is_trial, "trial_type"].nunique()
+        k = len(_find_kernels(options["hrf_model"]))
+        n_kept = len(run.frame_times[run.kept])
+        check_counts(name, n_trials * k, n_types * k, n_kept)
         runs.append(run)
-    _warn_of_drifts_twice(runs, options["drift_model"])
+    warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
     return runs
-
-
-def _warn_of_drifts_twice(runs, drift_model):
-    """Warn of fMRIPrep's drifts among confounds, where drifts are modelled anyway."""
-    names = [n for run in runs if run.confounds is not None for n in run.confounds]
-    cosines = sorted({name for name in names if name.startswith("cosine")})
-    if cosines and drift_model is not None:
-        warn(
-            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
-            f"fMRIPrep, and drift_model={drift_model!r} adds others. Give "
-            "drift_model=None, or leave these confounds out."
-        )
 
 
 def _check_high_pass(options):
@@ -292,7 +293,7 @@ def _regressor(trial, kernel, frame_times):
     try:
         found, _ = compute_regressor(event, kernel, frame_times, min_onset=_MIN_ONSET)
     except Exception as error:  # of anybody's function
-        if not callable(kernel):
+        if not callable(kernel) or kernel in _OF_NILEARN:
             raise
         raise ValueError(
             f"hrf_model {kernel!r} failed when called as function(t_r, oversampling), "
@@ -328,10 +329,10 @@ def _warn_of_late_trials(runs, kernels, t_r):
     for run in runs:
         trials, times = run.trials, run.frame_times
         ends = (trials["onset"] + trials["duration"]).to_numpy()
-        near = np.flatnonzero(ends + _RESPONSE > times[-1])
+        near = np.flatnonzero(ends + RESPONSE > times[-1])
         if len(near) == 0:
             continue
-        n, more = len(times), int(np.ceil((ends.max() + _RESPONSE - times[-1]) / t_r))
+        n, more = len(times), int(np.ceil((ends.max() + RESPONSE - times[-1]) / t_r))
         longer = times[0] + np.arange(n + max(more, 1)) * t_r
         power = _regressors(trials.iloc[near], kernels[:1], longer)[:, :, 0] ** 2
         share = power[:, :n].sum(axis=1) / power.sum(axis=1)
@@ -431,11 +432,7 @@ def _check_size(n_regressors, basis, run):
     """Refuse models with more regressors than scans."""
     n_scans, rank = basis.shape
     if n_regressors + rank > n_scans:
-        raise ValueError(
-            f"{run.name}: the model has {n_regressors} regressors of trials and {rank} "
-            f"of no interest, but there are {n_scans} scans. Use method='lss', a "
-            "simpler hrf_model, or fewer confounds."
-        )
+        refuse_many(run.name, n_regressors, rank, n_scans)
 
 
 def _refuse_singular(what, run):
@@ -518,6 +515,7 @@ def _fit_by_nilearn(Y, run, options, progress):
 
 def _estimate(data, finite, run, weights, options, progress, notes):
     """Return estimates (n_trials, n_voxels) of a run, and take note of odd voxels."""
+    check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
     sound = finite & usable_columns(data)
     notes["hold NaN or infinite values, and so do their estimates"] |= ~finite
     notes["are constant in some run, where their estimates are 0"] |= finite & ~sound
@@ -742,6 +740,8 @@ def single_trial_betas(
     table = table_of_trials(tables, is_trial)
     check_durations(table)
     kernels = _find_kernels(options["hrf_model"])
+    n_values = max(runs.lengths) * len(kernels)
+    check_number(len(table), runs.most_images, n_values)
     models = [_lay_out(design, kernels, options) for design in designs]
     _warn_of_late_trials(designs, kernels, options["t_r"])
     runs.fit(mask_img, options["smoothing_fwhm"])

@@ -12,11 +12,15 @@ import numpy as np
 import pandas as pd
 
 from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
+from ..utils.memory import check_memory
 from .images import read_table
 from .volumes import listed
 
 #: The columns that events must have.
 COLUMNS = ("onset", "duration", "trial_type")
+
+#: From this share of scans without any signal on a run is refused.
+_MANY_EMPTY = 0.05
 
 #: Parts of file names by which runs are told apart.
 _ENTITIES = ("sub", "ses", "task", "acq", "run")
@@ -79,13 +83,13 @@ def _check_same_run(image, item, number, name):
 
 def read_events(item, number):
     """Return a table of events in the order of their onsets, and check it."""
-    name = f"events[{number}]"
+    name = word_item(item, "events", number)
     if not isinstance(item, str | PathLike | pd.DataFrame):
         raise TypeError(
             f"{name} must be a DataFrame or the path of an events.tsv file; got "
             f"{type(item).__name__}."
         )
-    table = read_table(item, name).reset_index(drop=True)
+    table = read_table(item, "events").reset_index(drop=True)
     missing = [column for column in COLUMNS if column not in table.columns]
     if missing or len(table) == 0:
         what = f"no column {quoted(missing)}" if missing else "no rows"
@@ -100,26 +104,75 @@ def read_events(item, number):
             f"{name}: {counted(n, 'event')} without a trial_type (n/a) {verb} not "
             "modelled."
         )
-        table = table[~unnamed].reset_index(drop=True)
+        table = table[~unnamed]
+    in_file = not isinstance(item, pd.DataFrame)
     for column in ("onset", "duration", *({"modulation"} & {*table.columns})):
-        values = pd.to_numeric(table[column], errors="coerce").astype(float)
-        wrong = ~np.isfinite(values.to_numpy())
-        if column == "duration":
-            wrong |= values.to_numpy() < 0
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"{name}: {column} is {str(table[column].iloc[row])!r} in row {row} "
-                f"(counted from 0), and wrong in {wrong.sum()} of {len(table)} rows. "
-                "It must be a number of seconds, durations not negative; drop these "
-                "rows, or fill in the values."
-            )
-        table[column] = values
+        table = table.assign(**{column: seconds(table[column], name, in_file)})
     table = table.sort_values("onset", kind="stable", ignore_index=True)
     types = table["trial_type"]
     if types.dtype.kind == "f" and (types == types.round()).all():
         table["trial_type"] = types.astype(int)  # whole numbers beside an n/a
     return table
+
+
+def word_item(item, name, number):
+    """Return what to call an item: its file, or its place in what was given."""
+    given = isinstance(item, str | PathLike)
+    return fspath(item) if given else f"{name}[{number}]"
+
+
+def seconds(column, name, in_file):
+    """Return a column as numbers, by name; its index holds the numbers of rows.
+
+    Durations must not be negative. Rows are counted as lines of a file, or from 0.
+    """
+    values = pd.to_numeric(column, errors="coerce").astype(float)
+    wrong = ~np.isfinite(values.to_numpy())
+    if column.name == "duration":
+        wrong |= values.to_numpy() < 0
+    if wrong.any():
+        first = np.flatnonzero(wrong)[0]
+        row, value = column.index[first], column.iloc[first]
+        value = "n/a" if in_file and pd.isna(value) else str(value)
+        place = f"line {row + 2}" if in_file else f"row {row} (counted from 0)"
+        raise ValueError(
+            f"{name}: {column.name} is {value!r} in {place}, and wrong in "
+            f"{wrong.sum()} of {len(values)} rows. It must be a number of seconds, "
+            "durations not negative; drop these rows, or fill in the values."
+        )
+    return values
+
+
+def check_lasting(table, name, length):
+    """Refuse events that last longer than the whole run, as milliseconds would."""
+    long = (table["duration"] > length).to_numpy()
+    if long.any():
+        first = table.iloc[np.flatnonzero(long)[0]]
+        raise ValueError(
+            f"{name}: the event at {first['onset']:g} s lasts {first['duration']:g} s, "
+            f"but the whole run {length:g} s ({counted(int(long.sum()), 'such event')} "
+            f"of {len(table)}). Durations are in seconds; correct the table."
+        )
+
+
+def check_signal(data, name, scans):
+    """Refuse a run with many scans (n_scans, n_places) of which all places are equal.
+
+    `scans` are their numbers. Of few there is a warning.
+    """
+    if data.shape[1] < 2:
+        return
+    empty = np.flatnonzero(data.max(axis=1) == data.min(axis=1))
+    if len(empty) == 0:
+        return
+    text = (
+        f"{name} has {counted(len(empty), 'scan')} of {len(data)} without any signal, "
+        f"with one value everywhere in the mask (the first: scan {scans[empty[0]]}, "
+        "counted from 0)."
+    )
+    if len(empty) > _MANY_EMPTY * len(data):
+        raise ValueError(f"{text} Leave these scans out, or the whole run.")
+    warn(f"{text} Estimates of trials at such scans are of no use.")
 
 
 def mark_trials(tables, conditions):
@@ -139,12 +192,17 @@ def mark_trials(tables, conditions):
     return [table["trial_type"].astype(str).isin(names).to_numpy() for table in tables]
 
 
+def is_outside(onsets, length):
+    """Mark onsets that are not within a run of some length."""
+    return (onsets < 0) | (onsets >= length)
+
+
 def check_trials(trials, name, length):
     """Refuse trials of a run that cannot be estimated."""
     if len(trials) == 0:
         raise ValueError(f"{name} holds no trials of interest. Leave the run out.")
     onsets = trials["onset"].to_numpy()
-    outside = (onsets < 0) | (onsets >= length)
+    outside = is_outside(onsets, length)
     if outside.any():
         raise ValueError(
             f"{name} lasts from 0 to {length:g} s, and does not hold "
@@ -191,6 +249,49 @@ def check_durations(trials):
         )
 
 
+def check_counts(name, n_regressors, n_others, n_scans):
+    """Refuse more regressors than there are scans, before any is computed.
+
+    `n_others` are those of events of no interest.
+    """
+    if n_others >= n_scans:
+        raise ValueError(
+            f"{name}: {counted(n_others, 'regressor', ',')} of events of no interest, "
+            f"one for each trial_type, but there are {n_scans} scans. Give these "
+            "events fewer types, or drop them."
+        )
+    if n_regressors >= n_scans:
+        refuse_many(name, n_regressors, n_others, n_scans)
+
+
+def refuse_many(name, n_regressors, n_others, n_scans):
+    """Say that a model has more regressors than scans."""
+    raise ValueError(
+        f"{name}: the model has {n_regressors:,} regressors of trials and {n_others:,} "
+        f"of no interest, but there are {n_scans} scans. Use method='lss', a simpler "
+        "hrf_model, or fewer confounds."
+    )
+
+
+def check_number(n_trials, most, n_values):
+    """Refuse more trials than an image, or the memory, can hold.
+
+    Each trial takes some values for its regressors.
+    """
+    if n_trials > most:
+        raise ValueError(
+            f"{n_trials:,} trials are more than the {most:,} volumes that a NIfTI "
+            "image can hold. Name the types of interest as conditions, or estimate "
+            "fewer runs at a time."
+        )
+    check_memory(
+        3 * 8 * n_trials * n_values,
+        f"To model {counted(n_trials, 'trial', ',')}, with {n_values:,} values of "
+        "regressors each,",
+        "fewer conditions or runs at a time",
+    )
+
+
 def table_of_trials(tables, is_trial):
     """Return the table of all trials."""
     parts = []
@@ -223,13 +324,13 @@ def read_bold_confounds(item, number, n_scans):
     """Return regressors of no interest that are given for a run, or None."""
     if item is None:
         return None
-    name = f"confounds[{number}]"
+    name = word_item(item, "confounds", number)
     hint = (
         "What nilearn.interfaces.fmriprep.load_confounds returns are two things: give "
         "the first as confounds and the second as sample_masks."
     )
     if isinstance(item, str | PathLike):
-        item = read_table(item, name)
+        item = read_table(item, "confounds")
     elif isinstance(item, np.ndarray) and item.ndim == 2:
         item = pd.DataFrame(
             item, columns=[f"confound_{i}" for i in range(item.shape[1])]
@@ -257,6 +358,18 @@ def read_bold_confounds(item, number, n_scans):
             "nilearn.interfaces.fmriprep.load_confounds does both."
         )
     return values.rename(columns=str).reset_index(drop=True)
+
+
+def warn_of_drifts_twice(confounds, drift_model):
+    """Warn of fMRIPrep's drifts among confounds, where drifts are modelled anyway."""
+    names = [n for table in confounds if table is not None for n in table]
+    cosines = sorted({name for name in names if name.startswith("cosine")})
+    if cosines and drift_model is not None:
+        warn(
+            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
+            f"fMRIPrep, and drift_model={drift_model!r} adds others. Give "
+            "drift_model=None, or leave these confounds out."
+        )
 
 
 def check_sample_mask(item, number, n_scans):

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..utils.advice import COMPLEX
 from ..utils.checks import check_per_trial, native, quoted, refuse_masked
 from .epochs import per_epoch
+from .expressions import evaluate_expression
 
 #: How users give confounds.
 Confounds = ArrayLike | pd.DataFrame | str | Sequence[str] | None
@@ -99,16 +100,13 @@ def _choose_by_query(query, n, table, owner, none, trials):
             "for the others."
         )
     columns = quoted(map(str, table.columns))
-    no_query = (
-        f"train_on={query!r} is no query that pandas understands for the columns "
-        f"{columns}"
-    )
+    no_query = f"train_on={query!r} is no query on the columns {columns}"
     try:
-        mask = table.reset_index(drop=True).eval(query)
+        mask = evaluate_expression(table.reset_index(drop=True), query)
         if getattr(mask, "dtype", None) == "boolean":  # with missing values
             mask = mask.fillna(False)
         mask = np.asarray(mask)
-    except Exception as error:  # pandas, its parser and the expression raise anything
+    except ValueError as error:
         raise ValueError(f"{no_query}: {error}") from error
     if mask.shape != (n,) or mask.dtype != bool:
         raise ValueError(

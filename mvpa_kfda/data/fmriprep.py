@@ -1,8 +1,10 @@
 """Regressors of no interest that fMRIPrep writes beside its runs, read by nilearn."""
 
+import nibabel
+import numpy as np
 from nilearn.interfaces.fmriprep import load_confounds
 
-from ..utils.checks import check_count, check_positive, quoted
+from ..utils.checks import check_count, check_positive, counted, quoted
 
 #: The strategy that takes fMRIPrep's cosines, and the one that needs them: components
 #: are computed from data without drifts, so that they do not span the drifts.
@@ -62,6 +64,12 @@ def read_fmriprep(paths, strategy, tuned, flag):
                 f"{path.name}: the confounds of fMRIPrep have no column {error}, which "
                 f"{flag} {' '.join(strategy)} needs."
             ) from error
+        except TypeError as error:  # of arithmetic with texts
+            raise ValueError(
+                f"{path.name}: the confounds of fMRIPrep hold a text where there must "
+                f"be a number ({error}). Correct the table beside it, or choose others "
+                f"with {flag}."
+            ) from error
         except (ValueError, OSError) as error:
             raise ValueError(
                 f"{path.name}: nilearn finds no confounds {quoted(strategy)} of "
@@ -72,6 +80,29 @@ def read_fmriprep(paths, strategy, tuned, flag):
                 f"{path.name}: {flag} {' '.join(strategy)} leaves no scan. Raise "
                 "fd_threshold and std_dvars_threshold, or leave the run out."
             )
-        confounds.append(table if table is not None and table.shape[1] else None)
+        table = table if table is not None and table.shape[1] else None
+        _check_table(table, path, flag)
+        confounds.append(table)
         kept.append(scans)
     return confounds, kept
+
+
+def _check_table(table, path, flag):
+    """Refuse confounds that are not of the scans of a run, by its name."""
+    if table is None:
+        return
+    image = nibabel.load(path)
+    n_scans = image.shape[0 if isinstance(image, nibabel.Cifti2Image) else -1]
+    if len(table) != n_scans:
+        raise ValueError(
+            f"{path.name}: the confounds of fMRIPrep have "
+            f"{counted(len(table), 'row')}, but the run has {n_scans} scans. One of "
+            "the two was cut short."
+        )
+    broken = table.columns[~np.isfinite(table).all()]
+    if len(broken):
+        raise ValueError(
+            f"{path.name}: the confounds of fMRIPrep hold n/a or infinite values in "
+            f"{quoted(broken, 5)}. Correct the table beside it, or choose others with "
+            f"{flag}."
+        )

@@ -17,13 +17,13 @@ from .cifti import is_cifti, load_cifti_mask, load_ciftis, with_rows
 from .images import check_masker, is_masker
 from .volumes import (
     NilearnWarnings,
+    grid_words,
     is_surface,
     listed,
     load_mask,
     load_surface_mask,
     load_surfaces,
     load_volume,
-    load_volumes,
     mask_surfaces,
     n_maps,
     n_volumes,
@@ -55,12 +55,21 @@ class VolumeRuns:
     """Runs that are 4D images on one grid."""
 
     noun = "voxel"
+    #: NIfTI-1, which images are saved as, counts volumes by 16 bits.
+    most_images = 2**15 - 1
 
     def __init__(self, items):
         self.images = [load_volume(item, f"imgs[{i}]") for i, item in enumerate(items)]
         self.lengths = [n_volumes(image) for image in self.images]
         _check_runs(self.images, self.lengths, 4)
-        load_volumes(self.images)  # refuses other grids
+        for number, image in enumerate(self.images):
+            if not same_grid(image, self.images[0]):
+                names = _name(image, number), _name(self.images[0], 0)
+                raise ValueError(
+                    f"{names[0]} is on another grid than {names[1]}: "
+                    f"{grid_words(image)}, against {grid_words(self.images[0])}. "
+                    "Resample it first, by nilearn.image.resample_to_img."
+                )
 
     def header_t_r(self, number):
         """Return the seconds from scan to scan in a header, None if none are told."""
@@ -94,6 +103,11 @@ class VolumeRuns:
             return mask_img
         if mask_img is None:
             mask_img = self._brain()
+            if not np.any(mask_img.dataobj):
+                raise ValueError(
+                    "nilearn finds no brain in imgs: the mask that it computes of them "
+                    "is empty. Look at the images, or give mask_img."
+                )
         mask = load_mask(mask_img, first)[0]
         return NiftiMasker(
             on_grid(mask.astype(np.uint8), first),
@@ -139,6 +153,7 @@ class SurfaceRuns:
     """Runs that are surface images on one mesh."""
 
     noun = "vertex"
+    most_images = np.inf
 
     def __init__(self, items):
         self.images = load_surfaces(items)
@@ -188,6 +203,8 @@ class SurfaceRuns:
 
 class CiftiRuns:
     """Runs that are CIFTI files with the same columns, grayordinates or parcels."""
+
+    most_images = np.inf
 
     def __init__(self, items):
         self._files = load_ciftis(items)
@@ -243,14 +260,20 @@ class CiftiRuns:
         )
 
 
+def _name(image, number):
+    """Return what to call an image: its file, or its place in what was given."""
+    own = getattr(image, "get_filename", lambda: None)()
+    return f"imgs[{number}]" if own is None else own
+
+
 def _check_runs(images, lengths, ndim):
     """Refuse images that are no runs."""
     for number, (image, length) in enumerate(zip(images, lengths, strict=True)):
         if len(image.shape) != ndim or length < _FEWEST:
             raise ValueError(
-                f"imgs[{number}] has shape {image.shape}; a run must be a 4D image (on "
-                "surfaces and in CIFTI files 2-D data) with a scan every t_r seconds. "
-                "If imgs are the scans of one run, join them: "
+                f"{_name(image, number)} has shape {image.shape}; a run must be a 4D "
+                "image (on surfaces and in CIFTI files 2-D data) with a scan every t_r "
+                "seconds. If imgs are the scans of one run, join them: "
                 "nilearn.image.concat_imgs(imgs)."
             )
 
@@ -277,5 +300,5 @@ def _check_finite(finite, noun, name):
     if not finite.any():
         raise ValueError(
             f"All {plural(noun)} of the mask hold NaN or infinite values somewhere in "
-            f"{name}. Look at its scans; sample_masks leaves some out."
+            f"{name}. Look at its scans, and leave such scans or the run out."
         )

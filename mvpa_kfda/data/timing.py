@@ -79,10 +79,15 @@ def _seconds(path, content, name):
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value < float("inf"):
         raise ValueError(
-            f"{path}: {name} is {value!r}, but must be a number of seconds. Correct "
-            "it, or take it out of the file."
+            f"{path}: {name} is {_in_json(value)}, but must be a number of seconds. "
+            "Correct it, or take it out of the file."
         )
     return float(value)
+
+
+def _in_json(value):
+    """Word a value as the file has it: null, not None."""
+    return repr(value) if isinstance(value, str) else json.dumps(value)
 
 
 def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):

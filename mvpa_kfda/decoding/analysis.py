@@ -43,10 +43,12 @@ from ..utils.checks import (
 )
 from ..utils.files import versions
 from .averaging import Averaging
-from .problems import warn_of_absent_classes, warn_of_confounds, warn_of_design
+from .orders import warn_of_order
+from .problems import warn_of_absent_classes, warn_of_confounds
 from .repeats import ONCE, Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
+from .spreads import warn_of_spread
 
 #: How a result records that there are no folds.
 _OTHERS = "none: tested on other trials"
@@ -135,6 +137,10 @@ class Analysis:
             return self.task
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, second=second)
+
+    def warn_of(self, positions):
+        """Warn of what the data at some positions say of p-values."""
+        warn_of_spread(positions, self)
 
     def average(self, data, kernel, axis=0):
         """Return data and kernel of pseudo-trials, if trials are to be averaged.
@@ -267,7 +273,7 @@ def make_analysis(
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)
-    warn_of_design(analysis, numbers)
+    warn_of_order(analysis, numbers)
     return analysis
 
 
@@ -355,7 +361,7 @@ def _check_rank(n_components, n_classes):
     return None if n_components == n_classes - 1 else n_components
 
 
-def _permute(codes, tested, n_permutations, *, folds, groups, **options):
+def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **options):
     """Return the permutations, and trained and tested labels (P + 1, n) by them.
 
     Two labellings of a trial move together, as one label. Without a second one, since
@@ -364,7 +370,9 @@ def _permute(codes, tested, n_permutations, *, folds, groups, **options):
     """
     if folds is not None and folds.chosen is not None:
         return _permute_chosen(codes, n_permutations, folds, groups, options)
-    options |= {"folds": folds, "groups": groups}
+    # Two labellings have pairs of classes, which cannot be renamed one by one.
+    alike = alike and (tested is None or np.array_equal(tested, codes))
+    options |= {"folds": folds, "groups": groups, "alike": alike}
     n_classes = int(codes.max()) + 1
     pairs = codes if tested is None else codes * n_classes + tested
     used, pairs = np.unique(pairs, return_inverse=True)
@@ -392,6 +400,7 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
         n_permutations,
         folds=left_out_folds(folds),
         groups=_of(groups, chosen),
+        alike=False,
         **options,
     )
     of_all = np.tile(codes.astype(labels.dtype), (len(labels), 1))
@@ -565,6 +574,7 @@ def record_run(task, learned, permutations, seed):
         "n_permutations": permutations.n_permutations,
         "permute": permutations.scheme,
         "exact": permutations.exact,
+        "renamings": permutations.renamings,
         "random_state": seed,
         "dtype": task.dtype.name,
     }
@@ -611,6 +621,7 @@ def decode(
         An object of class `kind`.
     """
     positions.check()
+    analysis.warn_of(positions)
     task = analysis.task_for(positions)
     null = check_null(null, task, positions, len(analysis.tested), n_jobs)
     task = replace(task, null=null)

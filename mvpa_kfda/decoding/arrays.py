@@ -157,8 +157,8 @@ def cross_validate(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -200,9 +200,10 @@ def cross_validate(
     Warns
     -----
     UserWarning
-        If the order of the classes is alike in all groups, so that the position of a
-        trial tells its class, or if classes come in blocks, whose trials are no
-        independent ones.
+        If the order of trials tells their class: it is alike in all groups, classes
+        come in blocks or repeat, the class before tells the next one, classes follow
+        the time, or tested trials go with trained ones; or if trials of one class vary
+        more, and scores of predicted labels are tested. See the guide.
 
     Notes
     -----
@@ -414,8 +415,8 @@ def decode_arrays(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests

@@ -30,8 +30,8 @@ from ..utils.checks import check_count
 from ..utils.problems import Problem
 
 
-def _mean(data, members, axis):
-    """Average entries of an axis, as many at a time as there are averages."""
+def average(data, members, axis=0):
+    """Return the means of some entries of an axis, those of an average in each row."""
     total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
     for each in members.T[1:]:
         total += np.take(data, each, axis)
@@ -49,7 +49,7 @@ class Grouping:
     def apply(self, data, axis=0):
         """Return data with the trials along an axis averaged, (..., n_new, ...)."""
         data = np.asarray(data)
-        means = [_mean(data, members, axis) for members in self.sides]
+        means = [average(data, members, axis) for members in self.sides]
         return means[0] if len(means) == 1 else np.concatenate(means, axis)
 
     def kernel(self, kernel):

@@ -38,11 +38,11 @@ from ..utils.problems import Problem
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
+from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
     find_absent_class,
     find_confounded,
-    find_in_order,
     find_leak,
     find_misread,
     find_missing_class,
@@ -245,9 +245,10 @@ def check_design(
 
     Finds what the decoding functions would warn of or refuse, and some more, from
     labels alone: classes missing from runs, unequal classes, folds that cut through
-    runs, an order of trials that is the same in all runs, blocks that last, classes
-    that a model never sees, too few arrangements of the labels for the permutations,
-    and confounds that follow the classes.
+    runs, an order of trials that tells their class (the same in all runs, in blocks,
+    without repeats, or with the time), runs of patients and controls given as groups,
+    classes that a model never sees, too few arrangements of the labels for the
+    permutations, and confounds that follow the classes.
 
     Parameters
     ----------
@@ -274,9 +275,10 @@ def check_design(
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine. Here each is compared with
-        the classes. A string or list of strings: columns of the table of `y`.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine. Here each is
+        compared with the classes. A string or list of strings: columns of the table of
+        `y`.
     train_on : str | array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -404,7 +406,8 @@ def design_of(result: SubjectResult) -> Design:
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate
     >>> from mvpa_kfda.decoding.design import design_of
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 5)), np.tile([0, 1], 20)
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 5)), rng.permutation(np.tile([0, 1], 20))
     >>> design_of(cross_validate(X, y, cv=5, n_permutations=99, random_state=0))
     <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (KFold(n_splits=5, \
 random_state=None, shuffle=False)); labels exchanged among all trials, 1.4e+11 \
@@ -429,13 +432,17 @@ arrangements; no problem found>
         one_by_one = blocks is not None and known["permute"] != "groups"
         trials = y, groups, result.classes, chosen, folds, one_by_one
         problems = _of_labels(*trials, in_time=result.members is None)
+    else:
+        problems = find_in_values(y, groups)
     leak = folds is not None and find_leak(folds, groups)
     if leak:
         problems.insert(0, leak)
-    few = find_few(known.get("arrangements", np.inf), result.n_permutations, "")
-    if few and few.severity == "warning":
-        scheme = known["permute"]
-        problems.append(find_few(known["arrangements"], result.n_permutations, scheme))
+    if "arrangements" in known:
+        count, scheme = known["arrangements"], known["permute"]
+        renamings = parameters.get("renamings", 1)
+        few = find_few(count, result.n_permutations, scheme, renamings)
+        if few and few.severity == "warning":
+            problems.append(few)
     return Design(
         result.classes,
         y,
@@ -475,7 +482,10 @@ def _of_labels(
     ]
     found = [problem for problem in found if problem]
     if in_time:
-        found += find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
+        orders = find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
+        if not orders and chosen is None:
+            orders = [find_weak_trend(codes, groups, numbers)]
+        found += [problem for problem in orders if problem]
     return found
 
 
@@ -494,6 +504,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
             moved, folds = np.flatnonzero(chosen), left_out_folds(folds)
             codes, groups = codes[chosen], None if groups is None else groups[chosen]
         options = {"folds": folds, "groups": groups, "permute": permute}
+        options["alike"] = chosen is None
         with collected_warnings() as told:
             found = find_exchange(codes, n_permutations, **options)
     except ValueError as error:
@@ -503,7 +514,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
     problems = (
         price,
         find_biased(permute, folds),
-        find_few(found.count, n_permutations, found.scheme),
+        find_few(found.count, n_permutations, found.scheme, found.renamings),
     )
     problems = [problem for problem in problems if problem]
     problems += [Problem("exchange", text) for text in told]

@@ -527,9 +527,9 @@ def searchlight(
     confounds : str | list of str | array_like, shape (n_images, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine. A string or list of strings:
-        columns of the table of `y`.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine. A string or
+        list of strings: columns of the table of `y`.
     train_on : str | array_like of bool, shape (n_images,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests
@@ -847,9 +847,9 @@ def decode_regions(
     confounds : str | list of str | array_like, shape (n_images, ...) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine. A string or list of strings:
-        columns of the table of `y`.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine. A string or
+        list of strings: columns of the table of `y`.
     train_on : str | array_like of bool, shape (n_images,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests

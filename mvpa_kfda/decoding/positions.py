@@ -21,7 +21,7 @@ from sklearn import config_context
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
 from ..kfda.hat import make_hat, prefers_features
-from ..kfda.kernels import KernelChoice, Linear, Precomputed, gram_of
+from ..kfda.kernels import Linear
 from ..kfda.models import (
     Stack,
     check_size,
@@ -81,13 +81,6 @@ class Positions(Protocol):
     def models(self, block, task):
         """Yield the models of a block, each of one position or of several in a row."""
 
-    def hats(self, block, task):
-        """Return the hats of a block's models, where these are plans of one hat each.
-
-        None where they are not, or are prepared together already.
-        """
-        return None
-
     def where(self, position):
         """Return how to begin a message about a position."""
 
@@ -145,11 +138,6 @@ def cut_windows(times, sfreq, window, step):
     return Windows(starts, width, step, centres)
 
 
-def _has_hats(reg, task):
-    """Tell whether positions have one hat each for all folds."""
-    return not (task.is_foldwise or isinstance(reg, Tuned))
-
-
 @dataclass(frozen=True)
 class FeaturePositions(Positions):
     """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
@@ -187,12 +175,6 @@ class FeaturePositions(Positions):
         """Yield the model of every position in a block."""
         for _ in block:
             yield plan_of_features(self.X, self.kernel, self.reg, task)
-
-    def hats(self, block, task):
-        """Return the hat of every position in a block."""
-        if not _has_hats(self.reg, task):
-            return None
-        return [make_hat(self.X, self.kernel, self.reg) for _ in block]
 
     def where(self, position):
         """Return how to begin a message about a position."""
@@ -321,15 +303,6 @@ class WindowPositions(Positions):
         """Return the features of a window (n, p), and the kernel for them."""
         return self.features(position), self.kernel_of(position)
 
-    def hats(self, block, task):
-        """Return the hats of a block's windows, where each needs one of its own."""
-        if self._sums_kernels or not _has_hats(self.reg, task):
-            return None
-        return [
-            make_hat(self.features(each), self.kernel_of(each), self.reg)
-            for each in block
-        ]
-
     def grouped(self, grouping, block):
         """Return the windows of pseudo-trials, with the samples of a block's only."""
         starts = self.starts.ravel()[np.asarray(block)]
@@ -449,20 +422,25 @@ _SHORT = 4
 
 
 def _in_stacks(plans, task):
-    """Yield plans, those of folds with matrices of their own in stacks.
+    """Yield plans, in stacks where positions share what depends on labels only.
 
-    Positions of a stack share what depends on labels only, as memory allows.
+    As many as memory allows.
     """
-    if not task.stacks_folds:
+    if not task.stacks:
         yield from plans
         return
     stack, n_bytes = [], 0
-    for plan in plans:
-        if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+    try:
+        for plan in plans:
+            if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+                yield Stack(tuple(stack))
+                stack, n_bytes = [], 0
+            stack.append(plan)
+            n_bytes += plan.n_bytes
+    except ValueError:
+        if stack:  # before it comes what is in order, so that its place is known
             yield Stack(tuple(stack))
-            stack, n_bytes = [], 0
-        stack.append(plan)
-        n_bytes += plan.n_bytes
+        raise
     yield Stack(tuple(stack))
 
 
@@ -676,50 +654,3 @@ class SubsetPositions(Positions):
         if last - first == len(columns) - 1 and (np.diff(columns) == 1).all():
             return self.data[first : last + 1]
         return self.data[columns]
-
-
-@dataclass(frozen=True)
-class GramPositions(Positions):
-    """Some positions of a map by their kernel matrices, worked out once."""
-
-    #: The matrices (n, n), by position.
-    grams: dict
-    reg: object
-    #: The positions they are of.
-    positions: Positions
-
-    @classmethod
-    def of(cls, positions, block):
-        """Return those of a block's positions; themselves where they have no single."""
-        kernel = getattr(positions, "kernel", None)
-        several = kernel is None or isinstance(kernel, KernelChoice)
-        if several or kernel.is_linear or kernel.low_rank:
-            return positions
-        grams = {}
-        for position in block:
-            X, kernel = positions.samples(position)
-            if kernel.shift_free:
-                X = X - X.mean(axis=0)
-            try:
-                with config_context(assume_finite=True, skip_parameter_validation=True):
-                    grams[position] = gram_of(X, kernel.fit(X))
-            except ValueError as error:  # of the user's own kernel
-                raise ValueError(f"{positions.where(position)}{error}") from error
-        return cls(grams, positions.reg, positions)
-
-    def where(self, position):
-        """Return how to begin a message about a position."""
-        return self.positions.where(position)
-
-    def models(self, block, task):
-        """Yield the model of every position in a block."""
-        for position in block:
-            yield plan_of_features(self.grams[position], Precomputed(), self.reg, task)
-
-    def grouped(self, grouping, block):
-        """Return the same positions of pseudo-trials."""
-        grams = {
-            position: grouping.apply(grouping.apply(self.grams[position]), axis=1)
-            for position in block
-        }
-        return replace(self, grams=grams)

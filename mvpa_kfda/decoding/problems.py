@@ -1,24 +1,13 @@
 """Problems of a design: what lets something else pass for what is decoded.
 
-The order of trials is one. Whatever drifts in the course of a recording (fatigue,
-movement, electrodes) is alike in trials that are near in time, and alike at the same
-position of every run. A check compares the order of the labels with `_MOST` random
-orders within groups, drawn with a fixed seed. It finds a problem only where none of
-them goes as far and what is seen is large enough to matter, so that a randomised design
-is hardly ever warned of.
-
-- Order: pairs of trials of two groups at the same position that are of one class.
-- Blocks: changes of the class from one trial of a group to the next.
-
-Besides, a class may be absent from what a model is trained on, or from a group; classes
-may be unequal; folds may cut through groups; runs may be too short for z-scores; a
-confound may follow the classes, be a number that stands for something else, or have a
-category that no training trial has. What concerns folds, permutations or averages alone
-is found where these are made.
+A class may be absent from what a model is trained on, or from a group; classes may be
+unequal; folds may cut through groups; runs may be too short for z-scores; a confound
+may follow the classes, be a number that stands for something else, or have a category
+that no training trial has. What concerns the order of trials has a module of its own,
+and what concerns folds, permutations or averages alone is found where these are made.
 """
 
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,28 +17,13 @@ from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted
 from ..utils.problems import Problem
 
-#: Random orders that are drawn at most, and at a time.
-_MOST, _AT_A_TIME = 9999, 20
-
-#: Standard deviations from which on no more orders need to be drawn, but this many.
-_FAR, _ENOUGH = 10.0, 100
-
-#: How alike the order has to be in different groups: 0 as by chance, 1 the same.
-_ALIKE = 0.15
-#: The same where classes come in blocks: few blocks are often alike by chance.
-_ALIKE_BLOCKS = 0.5
-
-#: Blocks have fewer changes of the class, as a part of those in random order.
-_FEW_CHANGES = 0.7
-
 #: With more than so many times the trials of the smallest class, the largest is a
 #: problem.
 _UNEQUAL = 1.5
 
 #: A confound that follows the classes by chance no more often than this is a problem,
 #: and how many permutations tell.
-_CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
-
+CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
 
 #: Runs of so many images are too short for z-scores within them, if as large a share
 #: of all runs is.
@@ -61,106 +35,6 @@ _Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for ima
 #: Distinct whole numbers that may number runs, and of what share of all from the first
 #: to the last there have to be some.
 _FEWEST_RUNS, _NUMBERED = 3, 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class _Trials:
-    """Trials in the order of time within groups, one group after the other."""
-
-    codes: np.ndarray  #: the class of each, (n,)
-    group: np.ndarray  #: the number of its group, (n,)
-    #: Its position in the group, (n,): its rank, and the number that it was given.
-    ranks: np.ndarray
-    numbers: np.ndarray
-
-    @property
-    def together(self):
-        """Mark trials (n - 1,) that the next one of their group follows."""
-        return self.group[1:] == self.group[:-1]
-
-    def changes(self, labels):
-        """Count changes of the class, (B,), in labels (B, n)."""
-        return np.count_nonzero((labels[:, 1:] != labels[:, :-1])[:, self.together], 1)
-
-    def agreements(self, labels, position):
-        """Count pairs at one position that are of one class, (B,), in labels (B, n)."""
-        n_classes = int(self.codes.max()) + 1
-        n_cells = n_classes * (int(position.max()) + 1)
-        cells = position * n_classes + labels
-        cells = cells + n_cells * np.arange(len(labels))[:, np.newaxis]
-        counts = np.bincount(cells.ravel(), minlength=n_cells * len(labels))
-        return _pairs(counts.reshape(len(labels), n_cells)).sum(axis=1)
-
-    def windows(self):
-        """Return numbers (n,) of the smallest windows that hold the same classes each.
-
-        They are as long as a group where classes are not balanced in less.
-        """
-        longest = int(np.gcd.reduce(np.bincount(self.group)))
-        for size in range(2, longest + 1):
-            if longest % size:
-                continue
-            window = np.arange(len(self.codes)) // size
-            counts = np.zeros((window[-1] + 1, int(self.codes.max()) + 1), int)
-            np.add.at(counts, (window, self.codes), 1)
-            if (counts == counts[0]).all():
-                return window
-        return self.group
-
-
-def _pairs(counts):
-    """Return how many pairs there are in so many."""
-    return counts * (counts - 1) // 2
-
-
-def find_problems(codes, groups=None, numbers=None):
-    """Look for problems in the order of labels.
-
-    Parameters
-    ----------
-    codes : array of int, shape (n_trials,)
-        Class of each trial, numbered from 0.
-    groups : array, shape (n_trials,) | None
-        Runs, sessions or subjects.
-    numbers : array of int, shape (n_trials,) | None
-        The number of each trial in the recording, of which some may be missing. None:
-        the trials are in order, as far as is known.
-
-    Returns
-    -------
-    problems : list of Problem
-        Those that were found.
-    """
-    trials = _in_time(codes, groups, numbers)
-    blocks = _find_blocks(trials, numbers is not None or groups is not None)
-    alike = _ALIKE_BLOCKS if blocks else _ALIKE
-    return [*_find_order(trials, alike), *blocks]
-
-
-def warn_of_design(analysis, numbers=None):
-    """Warn of the problems in the order of labels that an analysis runs into."""
-    codes, groups, chosen = analysis.single
-    permutations = analysis.permutations
-    one_by_one = permutations.n_permutations and permutations.scheme != "groups"
-    trials = codes, groups, chosen, numbers
-    for problem in find_in_order(*trials, analysis.folds, one_by_one):
-        problem.warn()
-
-
-def find_in_order(codes, groups, chosen, numbers, folds, one_by_one):
-    """Return the problems in the order of labels that are some for these folds.
-
-    Blocks are none where labels are not exchanged `one_by_one`, and folds regard groups
-    or there are none. Where only `chosen` trials are trained with, their labels count.
-    """
-    cut = groups is None and folds is not None
-    if chosen is not None:  # the others' labels are never trained with
-        cut = cut and len(folds.tests) > 1
-        codes, groups, numbers = (
-            None if each is None else each[chosen] for each in (codes, groups, numbers)
-        )
-    found = find_problems(codes, groups, numbers)
-    return [each for each in found if each.name != "blocks" or one_by_one or cut]
 
 
 def find_absent_class(folds, codes, classes):
@@ -294,7 +168,7 @@ def _shares(column, labels):
 def find_confounded(names, shares, p):
     """Yield the `Problem` of every confound that follows the classes."""
     for name, share, each in zip(names, shares, p, strict=True):
-        if each <= _CONFOUND_LEVEL:
+        if each <= CONFOUND_LEVEL:
             text = (
                 f"Confounds: {name} follows the classes: they explain {share:.0%} of "
                 f"its variance (eta squared, p = {each:.2g} by permutation). What is "
@@ -461,111 +335,3 @@ def find_short_runs(y, groups):
         "houses)."
     )
     return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
-
-
-def _in_time(codes, groups, numbers):
-    """Return the `_Trials` in the order of their numbers."""
-    n = len(codes)
-    numbers = np.arange(n) if numbers is None else np.asarray(numbers)
-    group = np.zeros(n, int)
-    if groups is not None:
-        group = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    order = np.lexsort((numbers, group))
-    numbers, group = numbers[order], group[order]
-    first = np.flatnonzero(np.diff(group, prepend=-1))[group]
-    return _Trials(
-        np.asarray(codes, np.intp)[order],
-        group,
-        np.arange(n) - first,
-        numbers - numbers[first],
-    )
-
-
-def _beyond_chance(statistic, codes, windows):
-    """Return what random orders give on average, and whether none gives as much.
-
-    Labels are shuffled within windows (n,), numbered from 0 in ascending order.
-    """
-    rng, drawn = np.random.default_rng(0), np.empty(0)
-    observed = statistic(codes[np.newaxis])[0]
-    while len(drawn) < _MOST:
-        keys = windows + rng.random((min(_AT_A_TIME, _MOST - len(drawn)), len(codes)))
-        drawn = np.append(drawn, statistic(codes[np.argsort(keys, axis=1)]))
-        if drawn.max() >= observed:
-            return drawn.mean(), False
-        far = observed - drawn.mean() > _FAR * drawn.std()
-        if len(drawn) >= _ENOUGH and far:
-            break
-    return drawn.mean(), True
-
-
-def _find_order(trials, alike):
-    """Find labels that come in the same order in every group."""
-    n_groups = int(trials.group[-1]) + 1
-    if n_groups == 1:
-        return []
-    windows = trials.windows()
-    # Where trials were dropped, those that are left have their place by the numbers.
-    dropped = not np.array_equal(trials.ranks, trials.numbers)
-    for position in (trials.ranks, trials.numbers)[: 1 + dropped]:
-        position = np.unique(position, return_inverse=True)[1].reshape(-1)
-        n_pairs = _pairs(np.bincount(position)).sum()
-        if n_pairs == 0:
-            continue
-
-        def agreements(labels, position=position):
-            return trials.agreements(labels, position)
-
-        # Designs that are balanced within windows are compared with others that are.
-        chance, found = _beyond_chance(agreements, trials.codes, windows)
-        observed = agreements(trials.codes[np.newaxis])[0]
-        if found and observed - chance >= alike * (n_pairs - chance):
-            shares = float(observed / n_pairs), float(chance / n_pairs)
-            numbers = {"n_groups": n_groups, "agreement": shares[0]}
-            text = _word_order(n_groups, *shares)
-            return [Problem("order", text, numbers | {"by_chance": shares[1]})]
-    return []
-
-
-def _word_order(n_groups, share, by_chance):
-    """Say that the order is the same in all groups."""
-    return (
-        f"The order of the classes is alike in the {n_groups} groups: trials at the "
-        f"same position of two groups are of one class in {share:.0%} of the cases; in "
-        f"random order it would be {by_chance:.0%}. So the position tells the class, "
-        "and whatever changes in the course of a group can be decoded. Neither folds "
-        "that leave groups out nor permutations help against it. Randomise the order "
-        "in every group anew. In recorded data compare with what is decoded before the "
-        "stimulus, or from the position alone. If the rows are only sorted so, and "
-        "were recorded in other orders, nothing is wrong."
-    )
-
-
-def _find_blocks(trials, in_time):
-    """Find labels that last for many trials."""
-    observed = trials.changes(trials.codes[np.newaxis])[0]
-    if not in_time and observed == trials.codes.max():
-        return []  # a table that is sorted by class says nothing about time
-    lasting, found = _beyond_chance(
-        lambda labels: -trials.changes(labels), trials.codes, trials.group
-    )
-    by_chance = -float(lasting)
-    if not found or observed >= _FEW_CHANGES * by_chance:
-        return []
-    numbers = {"changes": int(observed), "by_chance": by_chance}
-    return [Problem("blocks", _word_blocks(observed, by_chance), numbers)]
-
-
-def _word_blocks(changes, by_chance):
-    """Say that labels come in blocks."""
-    times = "once" if changes == 1 else f"{changes} times"
-    return (
-        f"The label changes {times} from one trial to the next; in random order it "
-        f"would change about {by_chance:.0f} times. Trials that are near in time are "
-        "alike, volumes of a time series most of all, so that those of a block are not "
-        "independent: permuting them one by one gives p-values that are too small, and "
-        "without groups they are both trained with and tested. Decode the mean of each "
-        "block, or one estimate per trial, with runs as groups, or give the number of "
-        "each block as groups. If the rows are only sorted by class, and were recorded "
-        "in another order, nothing is wrong."
-    )

@@ -59,6 +59,7 @@ from .analysis import (
     record_method,
     record_run,
 )
+from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
 from .repeats import ONCE
@@ -255,6 +256,9 @@ class RegressionAnalysis:
         """Return the task of any positions."""
         return self.task
 
+    def warn_of(self, positions):
+        """Warn of nothing: there are no classes that could differ in variance."""
+
     def average(self, data, kernel, axis=0):
         """Return data and kernel as they are: values are not averaged."""
         return data, kernel
@@ -336,6 +340,7 @@ def make_regression_analysis(
         permute=permute,
         random_state=seed,
         check=check,
+        alike=False,
     )
     task = RegressionTask(
         labels=values.levels[permutations.labels],
@@ -356,6 +361,7 @@ def make_regression_analysis(
         "cv": folds.name.removeprefix("cv="),
         **record_run(task, learned, permutations, seed),
     }
+    warn_of_order_of_values(values.given, groups, numbers)
     return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
 
 
@@ -474,8 +480,8 @@ def regress(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
 
     Returns
     -------
@@ -491,6 +497,12 @@ def regress(
         On data or values that are not finite, values that are no numbers or all equal,
         the wrong number of values or groups, unknown names, splits that leave out
         training trials, or a lambda that is too small.
+
+    Warns
+    -----
+    UserWarning
+        If the order of trials tells their number: numbers last from trial to trial,
+        follow the time, or are alike at the same position of all groups.
 
     Notes
     -----
@@ -562,7 +574,6 @@ def _make_from_decoding(
     with_patterns=False,
     n_components=None,
     keep_class_scores=False,
-    numbers=None,
     train_on=None,
     how=ONCE,
     **options,
@@ -587,7 +598,7 @@ def _make_from_decoding(
     )
     by_default = isinstance(scoring, str) and scoring == "accuracy"
     scoring = "r2" if by_default else scoring
-    return make_regression_analysis(*data, scoring=scoring, numbers=numbers, **options)
+    return make_regression_analysis(*data, scoring=scoring, **options)
 
 
 def refuse_for_regression(**of_classes):

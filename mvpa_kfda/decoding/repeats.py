@@ -15,13 +15,15 @@ repeats, and the whole procedure runs on what comes out of it, all regroupings i
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
+from itertools import product
 from numbers import Integral
+from sys import getsizeof
 
 import numpy as np
 from sklearn.model_selection import KFold
 
 from ..inference.permutation import BLIND, find_price
-from ..kfda.direct import Plan, prepare_all
+from ..kfda.direct import Plan, prepare_sorted
 from ..kfda.folds import (
     DEFAULT_FOLDS,
     Folds,
@@ -43,7 +45,7 @@ from .averaging import (
     find_left_out,
     folds_of_averages,
 )
-from .positions import GramPositions
+from .grouped import BlockHats, GramPositions
 from .run import Task, models_of, score_models
 from .splitters import Shown, seeded_splitters
 
@@ -212,23 +214,74 @@ class Regrouped:
 
     def run_block(self, task, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
-        parts, positions = [], GramPositions.of(positions, block)
+        parts, with_patterns = [], task.single.with_patterns
+        observed = GramPositions.of(positions, block, task.single, with_patterns)
         for j in range(self.n_repeats):
             single, grouping = self._single(task.single, 0, j)
-            part = single.run_block(positions.grouped(grouping, block), block)
+            part = single.run_block(observed.grouped(grouping, block), block)
             parts.append(self._of_tested(part))
         part = _mean_of(parts)
         if self.n_repeats > 1:  # every repeat has discriminants of its own
             part.pop("patterns/discriminant", None)
-        has_second = task.second is not None and len(self.labels) > 1
-        kinds = {"nulls": None} | ({"second": 0} if has_second else {})
-        for kind, tested_as in kinds.items():
-            nulls = [
-                self._scores(task.single, b, positions, block, tested_as)
-                for b in range(1, len(self.labels))
-            ]
-            part |= _stacked(kind, nulls, part)
+        if len(self.labels) > 1:
+            part |= self._nulls(task, positions, block)
         return part
+
+    def _nulls(self, task, positions, block):
+        """Return the nulls of one block, mean scores (P, cells) over repeats."""
+        single, kinds = task.single, {"nulls": None}
+        if task.second is not None:
+            kinds["second"] = 0
+        positions = GramPositions.of(positions, block, single)
+        hats = BlockHats.of(positions, block, single)
+        step = self._n_together(single, positions, block, hats)
+        pairs = list(product(range(1, len(self.labels)), range(self.n_repeats)))
+        found = {}
+        for kind, tested_as in kinds.items():
+            how = single, positions, block, hats, tested_as
+            scores = [
+                self._scores(pairs[start : start + step], *how)
+                for start in range(0, len(pairs), step)
+            ]
+            for name in scores[0]:
+                values = np.concatenate([each[name] for each in scores])
+                values = values.reshape(-1, self.n_repeats, values.shape[1])
+                found[f"{kind}/{name}"] = values.mean(axis=1)
+        return found
+
+    def _n_together(self, single, positions, block, hats):
+        """Return how many repeats of label vectors to handle at a time, by memory."""
+        if positions.row:
+            return 1  # their models hold what they are tested with
+        if hats is None:
+            n_bytes = 16 * single.folds.n**2 * len(block)
+            return int(np.clip(_MATRIX_BYTES // n_bytes, 1, self.n_repeats))
+        return max(1, _MATRIX_BYTES // hats.n_bytes(single.folds))
+
+    def _scores(self, pairs, single, positions, block, hats, tested_as):
+        """Return the scores (pairs, cells) of pairs of a label vector and a repeat."""
+        models, task = None, replace(single, labels=self.codes[None])
+        if hats is not None:
+            layout = task.folds.layout
+            members = np.stack([self.members(*pair)[layout.order] for pair in pairs])
+            models = _stack(lambda: hats.of_averages(members), layout, task)
+        if models is None:
+            models = []
+            for pair in pairs:
+                task, each = self._regrouped(single, pair, positions, block, tested_as)
+                models += models_of(each, block, task)
+        return _of_repeats(models, task, len(pairs))[0]
+
+    def _regrouped(self, single, pair, positions, block, tested_as):
+        """Return the task and the positions of one repeat of a label vector."""
+        # Averages that are tested elsewhere take the places of those trained with, fold
+        # by fold; only what folds learn needs to know both.
+        both = tested_as if single.is_foldwise else None
+        task, grouping = self._single(single, *pair, both)
+        tested = {}
+        if tested_as is not None and both is None:
+            tested = {"tested": Grouping((self.members(tested_as, pair[1]),))}
+        return task, positions.grouped(grouping, block, **tested)
 
     def _single(self, single, b, j, tested_as=None):
         """Return the task of one repeat of a label vector, and its grouping."""
@@ -240,29 +293,6 @@ class Regrouped:
         learned = single.learned.averaged(grouping)
         task = replace(single, labels=codes[None], folds=folds, learned=learned)
         return task, grouping
-
-    def _scores(self, single, b, positions, block, tested_as=None):
-        """Return the mean scores (cells,) over repeats of a permuted label vector."""
-        # Averages that are tested elsewhere take the places of those trained with, fold
-        # by fold; only what folds learn needs to know both.
-        both = tested_as if single.is_foldwise else None
-
-        def ask(j):
-            task, grouping = self._single(single, b, j, both)
-            tested = {}
-            if tested_as is not None and both is None:
-                tested = {"tested": Grouping((self.members(tested_as, j),))}
-            return task, positions.grouped(grouping, block, **tested)
-
-        step = max(1, _MATRIX_BYTES // (16 * single.folds.n**2 * len(block)))
-        if positions.row:
-            step = 1  # their models hold what they are tested with
-        found = []
-        for start in range(0, self.n_repeats, step):
-            some = range(start, min(start + step, self.n_repeats))
-            task, models = _models_of([partial(ask, j) for j in some], block)
-            found.append(_of_repeats(models, task, len(some)))
-        return _mean_scores(found)[0]
 
     def _of_tested(self, part):
         """Return a part with the predictions of tested samples only."""
@@ -340,46 +370,69 @@ class Reshuffled:
         part = parts[0] if len(parts) == 1 else _mean_of(parts)
         if len(singles[0].labels) == len(self.labels):
             return part
-        labelled = range(1, len(self.labels))
-        found = [self._scores(singles, b, positions, block) for b in labelled]
-        kinds = ("nulls", "second") if second is not None else ("nulls",)
-        for kind, nulls in zip(kinds, zip(*found, strict=True), strict=True):
-            part |= _stacked(kind, nulls, part)
+        hats = BlockHats.of(positions, block, singles[0])
+        known = None if hats is None else hats.of_trials()
+        found = [
+            self._scores(singles, b, positions, block, known)
+            for b in range(1, len(self.labels))
+        ]
+        for number, kind in enumerate(("nulls", "second")[: len(found[0])]):
+            for name in found[0][number]:
+                part[f"{kind}/{name}"] = np.stack([e[number][name] for e in found])
         return part
 
-    def _scores(self, singles, b, positions, block):
+    def _scores(self, singles, b, positions, block, hats):
         """Return a list of mean scores (cells,) over repeats, of permuted labels."""
         found = []
-        for draw, single in zip(self.draws, singles, strict=True):
-            labels = self.labels[b]
-            folds = draw(labels)
+        for j, single in enumerate(singles):
+            labels, folds = self.labels[b], self._redrawn(b, j)
             within = self.inner(labels, self.groups, folds)
             task = replace(single, labels=labels[None], folds=folds, inner=within)
-            found.append(_of_repeats(list(models_of(positions, block, task)), task))
-        return _mean_scores(found)
+            models = None
+            if hats is not None:
+                order = folds.layout.order
+                models = _stack(
+                    lambda order=order: [hat.reordered(order) for hat in hats],
+                    folds.layout,
+                    task,
+                )
+            if models is None:
+                models = models_of(positions, block, task)
+            found.append(_of_repeats(list(models), task))
+        return [
+            {
+                name: np.mean([each[name][0] for each in kind], axis=0)
+                for name in kind[0]
+            }
+            for kind in zip(*found, strict=True)
+        ]
+
+    def _redrawn(self, b, j):
+        """Return the folds of repeat j that a permuted label vector has."""
+        folds = self._drawn.get((b, j))
+        if folds is None:
+            folds = self.draws[j](self.labels[b])
+            n_bytes = sum(map(getsizeof, folds.tests))
+            if (len(self._drawn) + 1) * n_bytes <= _DRAWN_BYTES:
+                self._drawn[b, j] = folds
+        return replace(folds)  # without the layout that it will have, which is larger
+
+    @cached_property
+    def _drawn(self):
+        """What was drawn for one block of positions, kept for the others."""
+        return {}
 
 
-def _models_of(asked, block):
-    """Return the last task and the models of a block, of repeats with the same folds.
+def _stack(hats, layout, task):
+    """Return the one model of hats in the layout's order, made here; None if any fails.
 
-    Of functions that return the task and the positions of a repeat each.
+    It is for the task's single label vector.
     """
-    models, hats = [], []
     try:
-        for ask in asked:
-            task, positions = ask()
-            own = positions.hats(block, task)
-            if own is None:
-                models += models_of(positions, block, task)
-            else:
-                hats += own
-        return task, models or prepare_all(hats, *task.settings)
+        plans = prepare_sorted(hats(), layout, task.dtype, task.rank, once=True)
     except ValueError:  # one by one they say where it is
-        models = []
-        for ask in asked:
-            task, positions = ask()
-            models += models_of(positions, block, task)
-        return task, models
+        return None
+    return [Stack(tuple(plans))]
 
 
 def _of_repeats(models, task, n_repeats=1):
@@ -391,22 +444,6 @@ def _of_repeats(models, task, n_repeats=1):
         {name: values.reshape(n_repeats, -1) for name, values in scores.items()}
         for scores in score_models(models, task)
     ]
-
-
-def _mean_scores(found):
-    """Return a list of the mean scores (cells,) over repeats, some of them in each."""
-    return [
-        {name: np.concatenate([e[name] for e in kind]).mean(axis=0) for name in kind[0]}
-        for kind in zip(*found, strict=True)
-    ]
-
-
-def _stacked(kind, nulls, part):
-    """Return the scores (P, cells) of all permutations, as a part names them."""
-    names = [key.partition("/")[2] for key in part if key.startswith("nulls/")]
-    if nulls:
-        return {f"{kind}/{name}": np.stack([n[name] for n in nulls]) for name in names}
-    return {f"{kind}/{name}": part[f"nulls/{name}"] for name in names}
 
 
 def _mean_of(parts):

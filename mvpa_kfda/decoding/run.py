@@ -16,7 +16,7 @@ import numpy as np
 
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
-from ..kfda.patterns import class_patterns
+from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.steps import Learned
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -98,13 +98,12 @@ class Task:
         return 0 if self.folds is None else len(self.folds.tests)
 
     @property
-    def stacks_folds(self):
-        """Whether positions with matrices of every fold are stacked to share labels.
+    def stacks(self):
+        """Whether positions are stacked, to share what depends on labels only.
 
         Numbers are of single positions, and tuning takes long by itself.
         """
-        alone = self.inner is not None or self.n_classes is None
-        return self.is_foldwise and not alone
+        return self.inner is None and self.n_classes is not None
 
     @property
     def settings(self):
@@ -276,10 +275,9 @@ def _patterns(model, positions, task, numbers):
     """Return the patterns of the observed labels, ``patterns/KIND``."""
     plans, found = getattr(model, "plans", (model.plan,)), {}
     ragged = positions.pattern_rows(numbers) is not None
-    for plan, number in zip(plans, numbers, strict=True):
-        signal = positions.signal(number)
-        maps = class_patterns(plan, task.labels[0], task.n_classes, signal)
-        for kind, values in maps.items():
+    weights = pattern_weights(plans, task.labels[0], task.n_classes)
+    for each, number in zip(weights, numbers, strict=True):
+        for kind, values in patterns_of(each, positions.signal(number)).items():
             values = values.T if ragged else values[np.newaxis]
             found.setdefault(f"patterns/{kind}", []).append(values)
     return {key: np.concatenate(values) for key, values in found.items()}

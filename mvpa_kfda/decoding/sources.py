@@ -197,8 +197,8 @@ def decode_sources(
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
         Taken out of the features by linear regression before `preprocess`, in every
         fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out: angles
-        are best given as sine and cosine.
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
         Which trials to train with; all others are for tests, as in cross-decoding. With
         `groups` or `cv` every fold trains on these trials of its training set and tests

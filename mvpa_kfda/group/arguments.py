@@ -10,7 +10,7 @@ from numbers import Real
 
 from scipy import stats
 
-from ..inference.corrections import ADJUSTMENTS, CORRECTIONS, check_correction
+from ..inference.corrections import CORRECTIONS, check_correction
 from ..inference.null import ALTERNATIVES, level_of_side
 from ..utils.checks import check_flag, check_option, check_share, quoted, warn
 from .subjects import list_entries, name_subjects
@@ -20,10 +20,6 @@ CLUSTER_FDR = "cluster-fdr"
 
 #: Second-level permutations where no number is given.
 N_PERMUTATIONS = 10_000
-
-#: Up to so many positions a method may have another number of them, where corrections
-#: look at each permuted map only once, at every position alone.
-_FEW_POSITIONS, _QUICK = 1_000, ("none", "max", *ADJUSTMENTS)
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,6 @@ class GroupMethod:
     corrections: tuple = ()
     #: What may be tested for; of some methods and corrections only high scores.
     alternatives: tuple = ALTERNATIVES
-    #: Second-level permutations where no number is given, at few positions.
-    n_permutations: int = N_PERMUTATIONS
 
 
 @dataclass(frozen=True)
@@ -163,14 +157,6 @@ def check_two_names(labels, whose, example):
             f"{whose}, such as {example}."
         )
     return names
-
-
-def choose_n_permutations(n_permutations, method, corrections, n_positions):
-    """Return the number of second-level permutations, where None was given, too."""
-    if n_permutations is not None:
-        return n_permutations
-    quick = set(corrections) <= set(_QUICK) and n_positions <= _FEW_POSITIONS
-    return method.n_permutations if quick else N_PERMUTATIONS
 
 
 def check_corrections(correction, method, also=()):

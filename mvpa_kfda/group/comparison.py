@@ -274,7 +274,7 @@ def compare(
         labels=labels or DEFAULT_RESULTS,
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
-        | {"n_tests": tested.n_tests},
+        | {"n_tests": tested.n_tests, "scoring": a._scalars},
         versions=versions(),
     )
     if method == "sign-flip":
@@ -486,11 +486,12 @@ def _warn_if_out_of_reach(comparison):
     n_flips, drawn = comparison.parameters.get("n_flips", np.inf), "permutations"
     if n_flips <= n:  # with "both", the fewer of the two
         n, drawn = n_flips, "sign flips"
-    advice = (
-        "Use more permutations, more trials or groups to flip, or another correction."
-    )
+    advice = "Use more permutations, or more trials or groups to flip."
     for name in comparison.correction:
-        least = smallest_p_value(n, int(n_counted), name)
+        # Renamed classes have the same difference, as all that is compared is.
+        renamings = comparison.parameters["a"].get("renamings", 1)
+        n_distinct = (n + 1) / (renamings if drawn == "permutations" else 1) - 1
+        least = smallest_p_value(n_distinct, int(n_counted), name)
         if comparison.method == "both" and comparison.alternative == "two-sided":
             least = min(1.0, 2 * least)
         warn_if_above(comparison.alpha, least, name, f"{n} {drawn}", advice)

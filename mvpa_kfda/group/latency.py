@@ -223,9 +223,9 @@ def bootstrap_latency(
 ) -> Latency:
     r"""Bootstrap the onset and the peak latency of a group's time course.
 
-    Subjects are drawn with replacement [1]_, the mean time course of every such
-    resample is searched for its onset and its peak, and the middle part of these
-    latencies is the confidence interval, as is usual for decoding over time [2]_.
+    Subjects are drawn with replacement [1]_, and the mean time course of every such
+    resample is searched for its onset and its peak. The spread of these latencies makes
+    the confidence intervals.
 
     Parameters
     ----------
@@ -312,13 +312,27 @@ def bootstrap_latency(
     some subjects occur several times, which makes its t-values larger than those of
     the subjects themselves.
 
-    Intervals are of percentiles. Corrected ones (BCa) need the onset of all subjects
-    but one, which may not exist. Resamples without an onset are left out. With few
-    subjects such intervals are too narrow, as the bootstrap takes the spread of n
-    subjects for that of the population, without the factor n / (n - 1). Where the
-    subjects' latencies differ, **95 % intervals hold the onset in less than 95 %**: of
-    12 subjects, in 92 % of 300 simulations with latencies that had a standard deviation
-    of 0.02 s, and in 87 % with 0.06 s; the peak in 98 % and more.
+    The interval of an **onset**, or of a difference between onsets, is :math:`o \pm
+    t_{n-1} \, s \sqrt{n / (n - 1)}`, with the standard deviation s of the resampled
+    onsets and Student's t, and within the time that is searched; between groups it is
+    that of Welch. The interval of a **peak** is of percentiles, as is usual for
+    decoding over time [2]_. Resamples without an onset are left out. Simulations of
+    subjects with noise that lasts over times (autocorrelation 0.8 from one sample of
+    0.01 s to the next), whose latencies had a standard deviation of 0.02 or 0.06 s: 95
+    % intervals held the onset in 93 and 92 % with 6 subjects, 97 and 96 % with 8, 95
+    and 93 % with 12, 91 and 91 % with 20 (of 300 each). Percentiles did in 70 to 84 %,
+    BCa in 70 to 90 %, jackknife intervals in 66 to 80 %. Peaks were held by percentiles
+    in 93 to 99 %.
+
+    **Onsets of noisy means are late**, since the maximum of a noisy mean is too high
+    and so is half of it: in these simulations by 0.020, 0.013, 0.012 and 0.009 s
+    with 6, 8, 12 and 20 subjects, and by 0.042, 0.033, 0.027 and 0.020 s where their
+    latencies differ much. The estimate is not corrected for that, as a resample is
+    noisier in the same way. **Take differences between conditions or groups of equal
+    size and noise**, in which this cancels: without any difference, 95 % intervals left
+    out 0 in 0.4 to 8 % of 250 simulations each (with little noise and 6 or 8 subjects
+    in 3 to 6 %, percentiles in 7 to 8 %). Do not compare the onset of a strong effect
+    with that of a weak one, or of a large group with that of a small one.
 
     **Noise may be found as an onset where the effect is weak**, which is why nothing is
     searched before 0 s and short excursions do not count. In simulations of 12 subjects
@@ -474,7 +488,10 @@ def _bootstrap(courses, drawn, rule, confidence, asked):
     latency = Latency(
         onset=float(onsets[0]),
         peak=float(peaks[0]),
-        onset_interval=_interval(onsets, confidence),
+        onset_interval=np.clip(
+            _onset_interval(onsets[0], onsets[1:], confidence, len(scores)),
+            *searched(times, rule),
+        ),
         peak_interval=_interval(peaks, confidence),
         onsets=onsets[1:],
         peaks=peaks[1:],
@@ -500,23 +517,54 @@ def _interval(latencies, confidence):
     return np.quantile(resampled, [tail, 1 - tail])
 
 
+def _onset_interval(onset, resampled, confidence, n_subjects):
+    """Return the interval of t around an onset, NaN without any."""
+    error = _squared_error(resampled, n_subjects)
+    return _around(onset, error, confidence, n_subjects - 1)
+
+
+def _squared_error(resampled, n_subjects):
+    """Return the squared standard error of an onset, NaN if no resample has one."""
+    found = resampled[~np.isnan(resampled)]
+    # A bootstrap takes the spread of n subjects for that of the population.
+    return found.var() * n_subjects / (n_subjects - 1) if len(found) else np.nan
+
+
+def _around(onset, squared_error, confidence, dof):
+    """Return the interval of t, NaN where either is."""
+    half = student.isf((1 - confidence) / 2, dof) * np.sqrt(squared_error)
+    ends = onset + half * np.array([-1, 1])
+    return np.full(2, np.nan) if np.isnan(onset) else ends
+
+
+def _between_groups(onset, parts):
+    """Return the interval of a difference between groups, with the dof of Welch."""
+    errors = np.array([_squared_error(part.onsets, part.n_subjects) for part in parts])
+    each = np.array([part.n_subjects - 1 for part in parts])
+    total = errors.sum()
+    dof = total**2 / (errors**2 / each).sum() if total > 0 else each.sum()
+    return _around(onset, total, parts[0].confidence, dof)
+
+
 def _subtract(first, second, paired, labels):
     """Return the difference between two latencies."""
     onsets, peaks = first.onsets - second.onsets, first.peaks - second.peaks
     onset, peak = first.onset - second.onset, first.peak - second.peak
-    more = 0 if paired else second.n_subjects
+    more, parts = 0 if paired else second.n_subjects, (first, second)
+    known = onset, onsets, first.confidence, first.n_subjects
+    interval = _onset_interval(*known) if paired else _between_groups(onset, parts)
     return replace(
         first,
         onset=onset,
         peak=peak,
-        onset_interval=_interval(np.append(onset, onsets), first.confidence),
+        onset_interval=interval,
         peak_interval=_interval(np.append(peak, peaks), first.confidence),
         onsets=onsets,
         peaks=peaks,
         times=np.empty(0),
         mean=np.empty(0),
         n_subjects=first.n_subjects + more,
-        parts=(first, second),
+        parts=parts,
         labels=labels,
     )
 

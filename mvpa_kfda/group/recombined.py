@@ -28,12 +28,20 @@ from ..inference.clusters import batches, find_clusters
 from ..inference.null import (
     TIES,
     as_precise_as,
+    as_ranks,
     as_scores,
     check_finite_scores,
     check_level,
+    count_p,
+    tie_bound,
 )
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_option, generator
+
+#: Levels whose ranks, and one more, are numbers of two bytes.
+_MOST_LEVELS = 2**16 - 1
+#: Readings of a map from which ranking its scores first takes less time.
+_OFTEN = 100
 
 
 class RecombinedNull:
@@ -45,6 +53,10 @@ class RecombinedNull:
     # (P, S) are those that go into each second-level permutation. The `statistic` over
     # subjects is "min", that of prevalence inference, or "mean". Subjects are taken one
     # after the other, so a row does not depend on which are read with it.
+    #
+    # A minimum is one of the scores, of which there are few: shares of so many trials.
+    # If they are read often, ranks among these `levels`, of a byte or two, take the
+    # place of scores.
 
     ndim = 2
 
@@ -59,6 +71,24 @@ class RecombinedNull:
         self._draws, self._statistic = np.asarray(draws), statistic
         self.shape = len(self._draws), self._scores.shape[1]
         self.observed = self._over_subjects(self._scores).astype(float)
+        self.levels = None
+        n_maps = max(map(len, self._nulls))
+        if statistic == "min" and len(self._draws) > _OFTEN * n_maps:
+            self._rank()
+
+    def _rank(self):
+        """Put ranks in the place of scores, unless there are too many levels."""
+        maps = [self._scores.astype(self.dtype), *self._nulls]
+        maps = [each.astype(self.dtype, copy=False) for each in maps]
+        levels = np.empty(0, self.dtype)
+        for each in maps:
+            levels = np.union1d(levels, each)
+            if len(levels) > _MOST_LEVELS:
+                return
+        if not np.isfinite(levels).all():
+            return  # whoever reads the scores will refuse them
+        self._scores, *self._nulls = (as_ranks(levels, each) for each in maps)
+        self.levels = levels
 
     def __len__(self):
         """Return the number of second-level permutations."""
@@ -67,8 +97,20 @@ class RecombinedNull:
     def __getitem__(self, key):
         """Return group maps (rows, positions) of one slice, or of two of them."""
         rows, part = key if isinstance(key, tuple) else (key, slice(None))
+        return self._scores_at(self.ranks(rows, part))
+
+    def _scores_at(self, ranks):
+        """Return the scores with these ranks, which they are where there are none."""
+        return ranks if self.levels is None else self.levels.take(ranks)
+
+    def ranks(self, rows, part=slice(None)):
+        """Return the ranks of group maps among the levels; scores where there are none.
+
+        With rank i a score is ``levels[i]``.
+        """
         draws = self._draws[rows]
-        maps = np.empty((len(draws), self._scores[0, part].size), self.dtype)
+        dtype = self.dtype if self.levels is None else self._scores.dtype
+        maps = np.empty((len(draws), self._scores[0, part].size), dtype)
         for batch in batches(*maps.shape):
             drawn = (
                 self._drawn(s, index, part) for s, index in enumerate(draws[batch].T)
@@ -76,19 +118,39 @@ class RecombinedNull:
             maps[batch] = self._over_subjects(drawn)
         return maps
 
+    def p_by_subject(self):
+        """Return each subject's own p-values (S, C) of the observed group map.
+
+        That of subject s is (1 + b) / (1 + P_s), where b of its P_s permuted maps reach
+        the observed one of the group. Of the minimum, which all observed maps reach,
+        this is the share of the subject's maps, the observed one among them, that
+        reach it, and the product over subjects the share of all recombinations.
+        """
+        p = np.empty(self._scores.shape)
+        for s, null in enumerate(self._nulls):
+            for part in batches(p.shape[1], len(null)):
+                maps = self._scores_at(null[:, part])
+                observed = self.observed[part]
+                size = np.maximum(np.abs(observed), np.abs(maps).max(axis=0))
+                bound = tie_bound(observed, size, self.dtype)
+                p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))
+        return p
+
     def _drawn(self, s, index, part):
         """Return the maps (m, part) of subject s with these numbers; 0 is observed."""
         index = index.astype(np.intp) - 1
         # Index -1 takes any row, the last one, and is put right.
         maps = self._nulls[s][:, part].take(index, axis=0)
-        maps[index < 0] = self._scores[s, part]
+        observed = np.flatnonzero(index < 0)
+        maps[observed] = self._scores[s, part]
         return maps
 
     def _over_subjects(self, maps):
         """Return the statistic of maps that come one subject after the other."""
         maps = iter(maps)
         if self._statistic == "min":
-            total = next(maps).astype(self.dtype)
+            total = next(maps)
+            total = total.astype(self.dtype if total.dtype.kind == "f" else total.dtype)
             for part in maps:
                 np.minimum(total, part, out=total)
             return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -15,12 +16,15 @@ from scipy.stats import norm, t
 
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.null import Alternative, FullNull
-from ..results.group import NULLS, GroupResult
+from ..inference.prevalence import prevalence_p
+from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
+from ..results.prevalence import NULLS
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
     CLUSTER_FDR,
+    N_PERMUTATIONS,
     GroupMethod,
     Request,
     check_alpha,
@@ -30,7 +34,6 @@ from .arguments import (
     check_list_names,
     check_other,
     check_threshold,
-    choose_n_permutations,
     join_lists,
     warn_if_above,
 )
@@ -70,7 +73,19 @@ def recombine(subjects, request):
         for kept in (subjects.nulls, subjects.second_nulls)
         if kept
     ]
-    return _test(nulls, subjects, request, {"none", "max"})
+    if request.method.statistic == "mean":
+        return _test(nulls, subjects, request, {"none", "max"})
+    # All recombinations give these p-values of the minimum, so that none are drawn.
+    by_test = [null.p_by_subject() for null in nulls]
+    if len(nulls) > 1:
+        by_test[1][:, subjects.exempt] = 0.0
+    p_of_minimum = reduce(np.maximum, by_test)
+    tested = _test(nulls, subjects, request, {"max"})
+    p = tested.p | {"none": prevalence_p(p_of_minimum, 0.0)}
+    # Of drawn recombinations a maximum may by chance have the smaller p-value.
+    for name in p.keys() & {"max", "max-step-down"}:
+        p[name] = np.maximum(p[name], p["none"])
+    return replace(tested, p=p, p_of_minimum=p_of_minimum)
 
 
 def exchange(subjects, request):
@@ -107,7 +122,6 @@ METHODS = {
         "min",
         by_labels=True,
         alternatives=("greater",),
-        n_permutations=1_000_000,  # its bound grows with them
     ),
     "bootstrap": GroupMethod(
         recombine, "mean", by_labels=True, corrections=(CLUSTER_FDR,)
@@ -177,10 +191,8 @@ def group_inference(
         Significance level of the figures. The prevalence bound has the same.
     n_permutations : int or None
         Number of second-level permutations. If there are no more than that, all of
-        them are taken, and the test is exact. None is 10,000 or, for "prevalence" at up
-        to 1,000 positions, 1,000,000: the prevalence bound grows with them (of 12
-        subjects, up to 0.587 and 0.677). It stays 10,000 where a correction by
-        clusters, TFCE or "max-step-down" is asked for, which takes long.
+        them are taken, and the test is exact. None is 10,000. Uncorrected p-values of
+        "prevalence", and what it says about shares of the population, need none.
     threshold : float or None
         p-level that a position passes to be in a cluster, above 0 and below 0.5, for
         the corrections by clusters; one-sided unless the test is two-sided. None is
@@ -229,10 +241,16 @@ def group_inference(
         p_c(v) = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1(v) \le \max_{v'} m_i(v')]
 
     are the p-values of the global null hypothesis, that nobody has an effect (Eq. 24
-    and 26). They say how many there are in the population that have one:
-    ``pvalues(null="majority")`` and `GroupResult.gamma_0`. In the paper
-    :math:`\alpha = 0.05`, the majority is :math:`\gamma = 0.5`, and its code makes
-    :math:`P_2 = 10^6` second-level permutations.
+    and 26). Of all recombinations, of which the paper draws :math:`10^6`, p is the
+    product :math:`\prod_k p_k` of the shares of the maps of subject k that reach m, and
+    is taken from these. A share :math:`\gamma` of the population that has an effect
+    makes it :math:`\prod_k (\gamma + (1 - \gamma) p_k)`, which tests whether more than
+    this share have one: ``pvalues(null="majority")``, at :math:`\gamma = 0.5`, and
+    `GroupResult.gamma_0`. Where permuted scores of all subjects are spread alike, this
+    is Eq. 19. At many positions these p-values are corrected by Holm's method, and the
+    bound by Bonferroni's. The correction of the paper (Eq. 21) controls the error
+    at positions where nobody has an effect and not where a few have one, see
+    :meth:`GroupResult.pvalues`.
 
     *bootstrap* [2]_: The statistic is the mean over subjects, and second-level
     permutations are drawn in the same way. ``correction="cluster-fdr"`` is that of the
@@ -321,8 +339,8 @@ def group_inference(
     alternative = check_alternative(alternative, method, corrections, other is not None)
     check_other(other, paired, name, method)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
-    if n_permutations is not None:
-        check_count("n_permutations", n_permutations, minimum=1)
+    n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
+    check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired)
     if threshold is not None:
         n_means = 1 if paired or other is None else 2
@@ -344,9 +362,7 @@ def group_inference(
         corrections=corrections,
         alternative=alternative,
         threshold=float(threshold),
-        n_permutations=choose_n_permutations(
-            n_permutations, method, corrections, int(group.counted.sum())
-        ),
+        n_permutations=n_permutations,
         seed=draw_seed(random_state),
         n_first=n_first,
         paired=bool(paired),
@@ -413,6 +429,7 @@ def _test(nulls, subjects, request, always, height=None, samples=()):
 def _pack(name, group, request, tested, labels, alpha):
     """Make the result, with maps of all positions."""
     scores, n_first = group.expand(group.scores), request.n_first
+    of_minimum = tested.p_of_minimum
     compared = len(scores) > n_first
     of_clusters = tested.cluster_scores
     return GroupResult(
@@ -442,11 +459,14 @@ def _pack(name, group, request, tested, labels, alpha):
             "threshold": request.threshold,
             "random_state": request.seed,
             "first_level_permutations": [len(null) for null in group.nulls],
+            "scoring": list(group.scoring),
+            "first_level_smallest_p": list(group.smallest_p),
             "first_level": group.first_level,
             "n_alike": tested.n_alike,
             "n_tests": tested.n_tests,
         },
         subject_warnings=group.warnings,
+        p_of_minimum=None if of_minimum is None else group.expand(of_minimum),
         versions=versions(),
     )
 
@@ -483,12 +503,19 @@ def warn_if_out_of_reach(result, majority):
         told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
     if result.method != "prevalence" or told:
         return
-    largest = np.nan_to_num(result.largest_gamma_0)
-    if largest < majority:
+    n_tested = result._n_tested()
+    if n_tested * prevalence_p(result._smallest_by_subject, majority) > alpha:
+        at = f" at {counted(n_tested, 'position', ',')} at once" if n_tested > 1 else ""
+        advice = "More subjects can show it"
+        if n_tested > 1:
+            advice += ", and so can fewer positions, chosen before scores are seen"
+        largest = result.largest_gamma_0
+        bound = f"the prevalence bound cannot exceed {largest:.2f}"
+        if np.isnan(largest):
+            bound = "there can be no prevalence bound"
         warn(
-            f"With {drawn} the prevalence bound cannot exceed {largest:.2f}, so an "
-            f"effect in the majority cannot be shown at alpha={alpha:g}. More subjects "
-            "or more permutations raise it."
+            f"With {result.n_subjects} subjects {bound}{at}, so an effect in the "
+            f"majority cannot be shown at alpha={alpha:g}. {advice}."
         )
 
 
@@ -519,7 +546,7 @@ def _smallest_p(result, correction):
             how = "two-sided" if two_sided else "greater"
             least = min(least, float(parametric_p(*apart, how)[0]))
         return smallest_p_value(1 / least - 1, n_counted, correction)
-    least = smallest_p_value(result.n_permutations, n_counted, correction)
+    least = result._smallest_p(correction, n_counted)
     # Of all sign flips, and of all exchanges between equal groups, two are equally far
     # out: the observed one and its mirror image.
     mirrored = not METHODS[result.method].by_labels and n_others in (0, n)

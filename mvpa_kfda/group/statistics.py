@@ -348,6 +348,7 @@ class OnLattice:
         self._null, self._lattice = null, lattice
         self.shape, self.dtype = (len(null), *lattice), null.dtype
         self.ndim = len(self.shape)
+        self.levels = getattr(null, "levels", None)
 
     def __len__(self):
         """Return the number of permutations."""
@@ -356,6 +357,11 @@ class OnLattice:
     def __getitem__(self, rows):
         """Return the maps of some permutations."""
         rows = self._null[rows]
+        return rows.reshape(len(rows), *self._lattice)
+
+    def ranks(self, rows):
+        """Return the same as ranks among the `levels`, where there are any."""
+        rows = self._null.ranks(rows)
         return rows.reshape(len(rows), *self._lattice)
 
 
@@ -375,6 +381,8 @@ class MapTest:
     n_alike: int = 0
     #: How many tests had to reject.
     n_tests: int = 1
+    #: Of the minimum: the p-values (S, C) of the subjects, the larger of two tests.
+    p_of_minimum: np.ndarray | None = None
 
     @classmethod
     def of(cls, nulls, corrections):

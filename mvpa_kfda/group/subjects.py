@@ -91,6 +91,10 @@ class Subjects:
     one_sided: bool
     #: The largest ratio between the tested trials of two classes, of all subjects.
     unbalanced: float
+    #: The smallest p-values (S,) that the subjects' permutations can give.
+    smallest_p: tuple
+    #: The metrics of the first subject, in the order they were asked for.
+    scoring: tuple
     #: How all of them were analysed, and their numbers of trials (S,).
     first_level: dict
     #: What their runs warned of: text -> names of the subjects.
@@ -115,6 +119,8 @@ class _SubjectMaps:
     exempt: np.ndarray
     one_sided: bool
     unbalanced: float
+    smallest_p: float
+    scoring: tuple
     analysis: dict
     told: dict
     warnings: tuple
@@ -306,6 +312,8 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         exempt=exempt_of(result),
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
+        smallest_p=result._smallest_p(metric=metric),
+        scoring=tuple(result._scalars),
         analysis=_recorded(result),
         told=_told(result),
         warnings=result.warnings,
@@ -535,6 +543,7 @@ def _join(names, words, subject_maps, about):
     _check_counted(has_score, counted, words)
     one_sided = any(maps.one_sided for maps in subject_maps)
     unbalanced = max(maps.unbalanced for maps in subject_maps)
+    smallest_p = tuple(maps.smallest_p for maps in subject_maps)
     where = slice(None) if counted.all() else counted  # no copies where all count
     scores, nulls, second_nulls = [], [], []
     for who in words:
@@ -558,6 +567,8 @@ def _join(names, words, subject_maps, about):
         exempt=first.exempt[counted],
         one_sided=one_sided,
         unbalanced=unbalanced,
+        smallest_p=smallest_p,
+        scoring=first.scoring,
         **about,
     )
 

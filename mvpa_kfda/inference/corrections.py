@@ -94,6 +94,24 @@ def _bonferroni(p):
     return np.minimum(1.0, p * np.size(p))
 
 
+def holm(p):
+    """Return p-values of Holm (1979), for the family-wise error whatever depends.
+
+    No correction of the list: the maximum statistic finds more. It is for hypotheses
+    whose maximum has no known distribution.
+
+    Examples
+    --------
+    >>> holm(np.array([0.01, 0.04, 0.03]))
+    array([0.03, 0.06, 0.06])
+    """
+    order = np.argsort(p, axis=None)
+    factors = np.arange(np.size(p), 0, -1)
+    adjusted = np.empty(np.size(p))
+    adjusted[order] = np.maximum.accumulate(factors * np.ravel(p)[order])
+    return np.minimum(1.0, adjusted).reshape(np.shape(p))
+
+
 def _fdr(p):
     """Return p-values of Benjamini and Hochberg."""
     return false_discovery_control(np.ravel(p), method="bh").reshape(np.shape(p))

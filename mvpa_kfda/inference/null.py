@@ -4,6 +4,10 @@ A null has shape (P, positions...), float64 or float32: an array, in memory or
 memory-mapped, or a lazy null, an object with `shape`, `ndim`, `dtype` and `len` whose
 rows are worked out whenever ``null[first:last]`` asks for them. It is read in batches
 of permutations, and every temporary is as large as a batch or as one map.
+
+A lazy null of few different scores may offer them, in ascending order, as `levels`, and
+``null.ranks(slice)``: numbers of a byte or two such that ``levels[ranks]`` are the
+scores. Of ranks extremes are found, and scores counted, in a fraction of the time.
 """
 
 from dataclasses import dataclass, fields
@@ -159,27 +163,50 @@ class FullNull(Null):
         for part in batches(self.n_permutations, self.observed.size):
             yield part, np.asarray(self.null[part], dtype=self.dtype)
 
+    @property
+    def _levels(self):
+        """The scores that there are in ascending order, if they are known; or None."""
+        return getattr(self.null, "levels", None)
+
+    def _ordered(self):
+        """Yield slices of the permutations and what is in the order of their scores."""
+        if self._levels is None:
+            yield from self.rows()
+            return
+        for part in batches(self.n_permutations, self.observed.size):
+            yield part, self.null.ranks(part)
+
     @cached_property
     def _extremes(self):
         """Largest and smallest score of each position, then of each permutation."""
         # A lazy null is costly to read, so one reading serves all four.
-        high = np.full(self.observed.shape, -np.inf)
-        low = np.full(self.observed.shape, np.inf)
-        highest, lowest = np.empty((2, self.n_permutations), dtype=self.dtype)
-        for part, scores in self.rows():
-            np.maximum(high, scores.max(axis=0), out=high)
-            np.minimum(low, scores.min(axis=0), out=low)
-            scores = scores.reshape(len(scores), -1)
-            highest[part], lowest[part] = scores.max(axis=1), scores.min(axis=1)
-        return high, low, highest, lowest
+        high = low = None
+        highest, lowest = [], []
+        for part, rows in self._ordered():
+            top, bottom = rows.max(axis=0), rows.min(axis=0)
+            high = np.maximum(high, top) if part.start else top
+            low = np.minimum(low, bottom) if part.start else bottom
+            rows = rows.reshape(len(rows), -1)
+            highest.append(rows.max(axis=1))
+            lowest.append(rows.min(axis=1))
+        found = high, low, np.concatenate(highest), np.concatenate(lowest)
+        if self._levels is not None:
+            found = (self._levels[ranks] for ranks in found)
+        high, low, highest, lowest = found
+        return high.astype(float), low.astype(float), highest, lowest
 
     @cached_property
     def exceedances(self):
         """How many permuted scores reach the observed one, (positions...)."""
         bound = tie_bound(self.values, self.size, self.dtype)
         count = np.zeros(bound.shape, dtype=np.int64)
+        if self._levels is not None and self.alternative == "greater":
+            bound = as_ranks(self._levels, bound)
+            for _, ranks in self._ordered():
+                count += count_true(ranks >= bound)
+            return count
         for _, scores in self.rows():
-            count += np.count_nonzero(self.turned(scores) >= bound, axis=0)
+            count += count_true(self.turned(scores) >= bound)
         return count
 
     @cached_property
@@ -474,6 +501,20 @@ def against_maximum(values, maximum, dtype, size=None):
 def tie_bound(values, size, dtype):
     """Return the smallest scores that count as equal to the values."""
     return np.asarray(values - TIES[dtype] * size).astype(dtype)
+
+
+def as_ranks(levels, scores):
+    """Return how many of the levels, in ascending order, are less than each score."""
+    small = np.uint8 if len(levels) < 2**8 else np.uint16
+    return np.searchsorted(levels, scores).astype(small)
+
+
+def count_true(flags):
+    """Count truths along the first axis; in bytes, many times faster than otherwise."""
+    count = np.zeros(flags.shape[1:], np.int64)
+    for start in range(0, len(flags), 255):
+        count += flags[start : start + 255].view(np.uint8).sum(axis=0, dtype=np.uint8)
+    return count
 
 
 def standardise(rows, moments):

@@ -11,6 +11,7 @@ no trace of that. So a splitter that looks at labels has to be shown the shuffle
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -52,11 +53,16 @@ class Permutations:
     exact : bool
         True if the rows are all the distinct rearrangements, each one once. A p-value
         from them is exact and not a Monte Carlo estimate.
+    renamings : int
+        How many of the rows, if these are all the distinct rearrangements, differ from
+        the observed labels in the names of classes alone, and so have the same score;
+        the observed labels count. See `count_renamings`. Otherwise 1.
     """
 
     labels: np.ndarray
     scheme: str
     exact: bool
+    renamings: int = 1
 
     @property
     def n_permutations(self):
@@ -74,6 +80,7 @@ def permute_labels(
     random_state=None,
     check=None,
     classes=None,
+    alike=True,
 ):
     r"""Shuffle labels in a way that is valid for these folds and groups.
 
@@ -106,6 +113,9 @@ def permute_labels(
     classes : array of int, shape (n_codes,) or None, default=None
         The class that is trained with for each code, where codes stand for more than
         that. None: the codes themselves.
+    alike : bool, default=True
+        Whether scores stay as they are when classes are renamed: not if only the
+        labels that are trained on are shuffled, and not if these are numbers.
 
     Returns
     -------
@@ -145,6 +155,9 @@ def permute_labels(
        ValueError says what can be done.
     3. Folds that were drawn from the labels: a ValueError. The decoding functions show
        such splitters every labelling, and shuffle without folds, as in 1.
+
+    Where there are few rearrangements p-values are coarse: none is smaller than 1 / W,
+    and of scores that treat classes alike none than the share of `count_renamings`.
 
     Shuffling freely over fixed stratified folds is biased: the observed labels are
     spread evenly over the folds and the shuffled ones are not. A fold rich in one class
@@ -203,10 +216,12 @@ def permute_labels(
         known = _Known(folds, scheme, classes)
         labels = known.listed(labels) if exact else known.redrawn(labels, units, rng)
         count = len(labels) if exact else count
-    few = find_few(count, n_permutations, scheme)
+    # Renamed classes are as many in every training set: the rule keeps all or none.
+    renamings = _count_alike(units, folds, alike)
+    few = find_few(count, n_permutations, scheme, renamings)
     if few and few.severity == "warning":
         few.warn()
-    return Permutations(labels, scheme, exact)
+    return Permutations(labels, scheme, exact, renamings if exact else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,16 +303,26 @@ class Arrangements:
     count: float
     #: Whether whole groups change places.
     whole: bool
+    #: As in `Permutations`.
+    renamings: int
 
 
-def find_exchange(codes, n_permutations, *, folds, groups=None, permute="auto"):
+def find_exchange(
+    codes, n_permutations, *, folds, groups=None, permute="auto", alike=True
+):
     """Return the `Arrangements` of `permute_labels`, which refuses the same."""
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
     count = _count(units)
     if count == 1:
         raise ValueError(_only_one(scheme, folds))
     _check_size(codes, min(n_permutations, count - 1))
-    return Arrangements(scheme, units.blocks[units.of_trial], count, scheme == "groups")
+    return Arrangements(
+        scheme,
+        units.blocks[units.of_trial],
+        count,
+        scheme == "groups",
+        _count_alike(units, folds, alike),
+    )
 
 
 def find_biased(permute, folds):
@@ -343,20 +368,31 @@ def find_price(folds):
     return Problem("price", text)
 
 
-def find_few(count, n_permutations, scheme):
+def find_few(count, n_permutations, scheme, renamings=1):
     """Return the `Problem` of fewer arrangements than are asked for, or None.
 
-    It is worth a warning where no p-value reaches 0.05.
+    It is worth a warning where no p-value reaches 0.05. So many `renamings` of classes
+    are among the arrangements, with one and the same score.
     """
-    if count > n_permutations + 1:
+    coarse, drawn = count < FEWEST * renamings, count > n_permutations + 1
+    if drawn and not (n_permutations and coarse):
         return None
-    smallest = f"no p-value can be below 1/{count}"
+    smallest = f"no p-value can be below {renamings}/{count}"
+    if drawn:
+        smallest = f"only the luck of the draw makes p-values below {renamings}/{count}"
+    if renamings > 1:
+        smallest = (
+            f"{renamings} of them differ only in which class is called which, and so "
+            f"have the same accuracy and AUC, for which {smallest} = "
+            f"{renamings / count:.2g}"
+        )
     text = (
         f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
         f"{smallest}. Use larger folds or more groups."
     )
     numbers = {"arrangements": count, "n_permutations": n_permutations}
-    if count < FEWEST:
+    numbers |= {"renamings": renamings}
+    if coarse:
         return Problem("few", text, numbers)
     text = (
         f"The labels have only {count} distinct arrangements (permute={scheme!r}), "
@@ -364,6 +400,40 @@ def find_few(count, n_permutations, scheme):
         f"once, p-values are exact, and {smallest}."
     )
     return Problem("few", text, numbers, "note")
+
+
+def count_renamings(codes, blocks):
+    """Count the rearrangements of labels within blocks that only rename classes.
+
+    Classes may be renamed into each other if they have equal numbers in each block:
+    the product of c! over all sets of c such classes, the labels as they are among
+    them. A score that treats classes alike, such as accuracy, is the same for all of
+    these.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 0, 0, 1, 1, 1])  # 2 of 20 arrangements
+    >>> count_renamings(codes, np.zeros(6, int))
+    2
+    >>> count_renamings(codes, np.array([0, 0, 1, 0, 1, 1]))  # 2 + 1 and 1 + 2
+    1
+    """
+    n_classes = int(codes.max(initial=0)) + 1
+    cells, counts = np.unique(blocks * n_classes + codes, return_counts=True)
+    numbers = [[] for _ in range(n_classes)]
+    for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
+        block, code = divmod(cell, n_classes)
+        numbers[code].append((block, count))
+    sets = Counter(tuple(each) for each in numbers if each)
+    return math.prod(math.factorial(n) for n in sets.values())
+
+
+def _count_alike(units, folds, alike):
+    """Count the arrangements with the score of the labels as they are."""
+    # Without folds, other trials are tested, whose labels stay as they are.
+    if not alike or folds is None:
+        return 1
+    return count_renamings(units.codes, units.blocks)
 
 
 def _units_of(codes, n_permutations, folds, groups, permute):

@@ -37,7 +37,7 @@ from .hat import (
     count_features,
     scatter_moments,
 )
-from .kernels import gram_of, needs_gram
+from .kernels import Linear, gram_of, needs_gram
 from .penalties import resolve_penalty
 
 #: How nearly features must be affine in the data, relative to their size.
@@ -83,13 +83,11 @@ class FoldMap:
         Contrasts T (n_train, q) less their mean, and so the scores.
         """
         if self.mean is not None:
-            rows = (X - self.mean) @ self.left[:, :-1].T
-        elif self.take is None:
-            rows = self.left[:, self.places].T
-        else:
-            rows = self.left.T
-        h = rows.T @ T
-        return T - self.lam * (rows @ h) if self.is_dual else rows @ h
+            left, rows = self.left[:, :-1], X - self.mean
+            return rows @ (left.T @ (left @ (rows.T @ T)))
+        left = self.left if self.take is not None else self.left[:, self.places]
+        scores = left.T @ (left @ T)
+        return T - self.lam * scores if self.is_dual else scores
 
 
 @dataclass(frozen=True)
@@ -130,9 +128,14 @@ class MapMaker:
         return self.X[self.layout.order] - self.offset
 
     @cached_property
+    def squares(self):
+        """The centred trials' sums of squares, (p,)."""
+        return np.square(self.centred).sum(axis=0)
+
+    @cached_property
     def spread(self):
         """How much every column of the data varies, (p,)."""
-        size = np.sqrt(np.mean(self.centred**2, axis=0))
+        size = np.sqrt(self.squares / len(self.X))
         return np.where(size == 0, 1.0, size)
 
     @cached_property
@@ -153,7 +156,7 @@ class MapMaker:
         kernel, shift = self.kernel, 0.0
         if needs_gram(kernel):
             K, K_te = self.X[np.ix_(train, train)], self.X[np.ix_(test, train)]
-            return self._dual(train, K, K_te, None)
+            return self._dual(train, K, K_te, count_features(kernel, len(train)))
         Z, n = transform(self.X[np.concatenate([train, test])]), len(train)
         n_features = count_features(kernel, Z.shape[1])
         if kernel.shift_free:
@@ -165,10 +168,10 @@ class MapMaker:
             K, K_te = gram_of(Z[:n], kernel), kernel(Z[n:], Z[:n])
             return self._dual(train, K, K_te, n_features)
 
-        def features(rows):
-            return kernel.features(transform(rows) - shift)
+        def weights(F):
+            return self._weights(transform, kernel, shift, F, train, test)
 
-        return self._primal(train, test, kernel.features(Z), features, n_features)
+        return self._primal(train, test, kernel.features(Z), weights, n_features)
 
     def _dual(self, train, K, K_te, n_features):
         """Return the map of kernel matrices (n_train, n_train) and (m, n_train)."""
@@ -188,10 +191,11 @@ class MapMaker:
         left = inverse - inverse.mean(axis=1, keepdims=True)
         return self._pack(train, left, cross @ inverse.T, True, lam, df)
 
-    def _primal(self, train, test, F, features, n_features):
-        """Return the map of features F (n_train + m, r), by a function of rows."""
-        F, F_te = F[: len(train)], F[len(train) :]
-        Fc, moments = scatter_moments(F, n_features)
+    def _primal(self, train, test, F, weights, n_features):
+        """Return the map of features F (n_train + m, r), with a function of weights."""
+        n, centred = len(train), isinstance(self.kernel, Linear)
+        offset = 0.0 if centred else F[:n].mean(axis=0)
+        Fc, moments = scatter_moments(F[:n], n_features, centred)
         lam, scatter = resolve_penalty(self.reg, moments), moments.matrix.copy()
         refuse_too_large(lam, moments.scale, self.dtype)
         scatter.flat[:: len(scatter) + 1] += lam
@@ -200,15 +204,15 @@ class MapMaker:
             raise ValueError(SINGULAR_SCATTER.format(lam, len(scatter)))
         inverse, _ = lapack.dtrtri(L, lower=1)
         df = 1 + len(inverse) - lam * np.square(inverse).sum()
-        right, W, mean = (F_te - F.mean(axis=0)) @ inverse.T, None, None
-        if self._shares(len(train) + len(test), len(scatter)):
-            both = np.concatenate([F, F_te])
-            W = self._weights(features, train, test, both)
+        right, W, mean = (F[n:] - offset) @ inverse.T, None, None
+        if self._shares(len(F), len(scatter)) and not self._is_far(test):
+            W = weights(F)
         if W is None:
             left = inverse @ Fc.T
         else:
-            left, mean = inverse @ W.T, self.X[train].mean(axis=0)
-            left = np.column_stack([left, left @ (self.offset - mean)])
+            left, mean = inverse @ W.T, self._mean_without(test)
+            left = np.column_stack([left, -(left @ mean)])
+            mean = self.offset + mean
         return self._pack(train, left, right, False, lam, df, mean)
 
     def _shares(self, n_rows, rank):
@@ -220,19 +224,32 @@ class MapMaker:
             and 2 * n * p + k * rank * p < k * rank * n
         )
 
-    def _weights(self, features, train, test, F):
-        """Return W (p, r) of features F of all trials; None if they are not affine.
+    def _is_far(self, test):
+        """Tell whether a test trial is so large that others would lose digits to it.
 
-        None, too, where a test trial is so large that what training trials share would
-        lose its digits to it.
+        These are the digits of what training trials share.
         """
-        known, new = (self.centred[self.place[rows]] for rows in (train, test))
-        away = np.abs(new - known.mean(axis=0)).max(axis=0)
-        if (away > _FAR * known.std(axis=0) + 1e-12 * np.abs(self.offset)).any():
-            return None
-        moved = features(self.probes)
+        new, mean = self.centred[self.place[test]], self._mean_without(test)
+        left = self.squares - np.square(new).sum(axis=0)
+        variance = left / (len(self.X) - len(new)) - mean**2
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        away = np.abs(new - mean).max(axis=0)
+        return bool((away > _FAR * deviation + 1e-12 * np.abs(self.offset)).any())
+
+    def _mean_without(self, test):
+        """Return the mean of all centred trials but some, (p,)."""
+        new = self.centred[self.place[test]]
+        return -new.sum(axis=0) / (len(self.X) - len(new))
+
+    def _weights(self, transform, kernel, shift, F, train, test):
+        """Return W (p, r) of features F of all trials; None if they are not affine."""
+        matrix = transform.matrix
+        if matrix is not None:
+            return kernel.features(matrix)
+        moved = kernel.features(transform(self.probes) - shift)
         W = (moved[1:] - moved[0]) / self.spread[:, None]
-        error = np.abs(np.concatenate([known, new]) @ W + moved[0] - F).max()
+        rows = self.centred[self.place[np.concatenate([train, test])]]
+        error = np.abs(rows @ W + moved[0] - F).max()
         return W if error <= _AFFINE * np.abs(F).max() else None
 
     def _pack(self, train, left, right, is_dual, lam, df, mean=None):

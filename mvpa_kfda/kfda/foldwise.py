@@ -137,7 +137,7 @@ class FoldwisePlan(PlanMixin):
     def n_bytes(self):
         """About what the matrices of all folds take."""
         n, p = self.X.shape
-        return 8 * len(self.folds.pairs) * n * min(n, p)
+        return 8 * len(self.folds.tests) * n * min(n, p)
 
     @property
     def _sizes(self):

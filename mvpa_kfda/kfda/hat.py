@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from .kernels import Linear, gram_of
+from .kernels import InnerProducts, Linear, gram_of
 from .penalties import Moments, resolve_penalty
 
 
@@ -171,7 +171,7 @@ def _centre(X):
     squaring as it would in a kernel matrix.
     """
     Xc = X - X.mean(axis=0)
-    size, spread = np.einsum("np,np->", X, X), np.einsum("np,np->", Xc, Xc)
+    size, spread = np.vdot(X, X), np.vdot(Xc, Xc)
     if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc
@@ -208,7 +208,7 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
     # Kc has the constant vector as a null direction. Lifting it by `scale` keeps the
     # inverse of ordinary size there, so that lam * inverse loses no digits to it.
     Kc += scale / n
-    Kc.flat[:: n + 1] += lam
+    np.einsum("nn->n", Kc)[...] += lam
     residual = invert_positive(Kc)
     if residual is None:
         raise ValueError(NOT_POSITIVE.format(lam))
@@ -226,8 +226,8 @@ def centre_gram(K, centred=False, n_features=None):
     if not centred:
         means = K.mean(axis=0)
         Kc = K - means[:, None] - means[None, :] + means.mean()
-    moments = Moments(Kc, np.diag(Kc).copy(), n_features)
-    _check_scale(moments.scale, np.abs(np.diag(K)).mean())
+    moments = Moments(Kc, Kc.diagonal().copy(), n_features)
+    _check_scale(moments.scale, np.abs(K.diagonal()).sum() / len(K))
     return Kc, moments
 
 
@@ -270,15 +270,15 @@ def _upper(n):
     return ~np.tri(n, dtype=bool)
 
 
-def scatter_moments(X, n_features=None):
+def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
-    Xc = _centre(X)
+    Xc = X if centred else _centre(X)
     moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
     _check_scale(moments.scale, 0.0)
     return Xc, moments
 
 
-def hat_from_features(X, reg, n_features=None):
+def hat_from_features(X, reg, n_features=None, centred=False):
     """Return the low-rank hat of a linear kernel, the primal route.
 
     Parameters
@@ -290,6 +290,8 @@ def hat_from_features(X, reg, n_features=None):
     n_features : int | None
         The number of features of a linear kernel; None where X only stands for
         another kernel.
+    centred : bool, default=False
+        X is centred already.
 
     Returns
     -------
@@ -302,7 +304,7 @@ def hat_from_features(X, reg, n_features=None):
         If the trials do not differ, or lambda is too small.
     """
     n, p = X.shape
-    Xc, moments = scatter_moments(X, n_features)
+    Xc, moments = scatter_moments(X, n_features, centred)
     scatter, scale = moments.matrix, moments.scale
     lam = resolve_penalty(reg, moments)
     scatter.flat[:: p + 1] += lam
@@ -335,9 +337,9 @@ def make_hat(X, kernel, reg):
         are of low rank.
     """
     kind, values, n_features = primal_or_dual(X, kernel)
-    if kind == "primal":
-        return hat_from_features(values, reg, n_features)
     centred = isinstance(kernel, Linear)
+    if kind == "primal":
+        return hat_from_features(values, reg, n_features, centred=centred)
     return hat_from_gram(values, reg, centred=centred, n_features=n_features)
 
 
@@ -350,6 +352,8 @@ def count_features(kernel, p):
     """Return p where a kernel of p features is linear, or stands for one; else None."""
     while kernel.low_rank:
         kernel = kernel.kernel
+    if isinstance(kernel, InnerProducts):
+        return kernel.n_features
     return p if kernel.is_linear else None
 
 
@@ -429,9 +433,9 @@ def spectrum_of_gram(K, n_features=None):
     return Spectrum(vectors, values, replace(moments, known=np.sort(known)), False)
 
 
-def spectrum_of_features(X, n_features=None):
+def spectrum_of_features(X, n_features=None, centred=False):
     """Decompose features (n, p) by their scatter matrix."""
-    Xc, moments = scatter_moments(X, n_features)
+    Xc, moments = scatter_moments(X, n_features, centred)
     values, vectors = eigh(moments.matrix, check_finite=False)
     values = np.maximum(values, 0.0)
     return Spectrum(Xc @ vectors, values, replace(moments, known=values), True)
@@ -455,5 +459,7 @@ def spectrum_of(X, kernel):
     """
     kind, values, n_features = primal_or_dual(X, kernel)
     if kind == "primal":
-        return spectrum_of_features(values, n_features)
+        return spectrum_of_features(
+            values, n_features, centred=isinstance(kernel, Linear)
+        )
     return spectrum_of_gram(values, n_features)

@@ -255,6 +255,13 @@ class Precomputed(Kernel):
 
 
 @dataclass(frozen=True)
+class InnerProducts(Precomputed):
+    """The features are already a linear kernel's matrix, of so many features."""
+
+    n_features: int
+
+
+@dataclass(frozen=True)
 class Callable(Kernel):
     """Any function ``function(X, Y) -> (n_x, n_y)`` as a kernel."""
 

@@ -13,14 +13,13 @@ worked out once for the whole stack.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from .direct import (
-    DenseInverse,
     LayoutMixin,
+    LowRankInverse,
     Plan,
     Predictions,
     RegressionMixin,
@@ -228,7 +227,7 @@ class Stack(LayoutMixin):
         )
         true = None
         if targets.n_labels == 1 and isinstance(first, Plan):
-            made = apply_targets(_JointPlan(self.plans), targets, want_scores)
+            made = apply_targets(JointPlan(self.plans), targets, want_scores)
             yield _with_axis(made, made.true[:, None], -1)
             return
         for plan in self.plans:
@@ -247,8 +246,8 @@ def _with_axis(predictions, true, axis):
 
 
 @dataclass(frozen=True)
-class _JointPlan(LayoutMixin, RegressionMixin):
-    """What `apply_targets` needs of a plan, for S plans at once.
+class JointPlan(LayoutMixin, RegressionMixin):
+    """What a plan is asked about a single label vector, of S plans at once.
 
     Arrays that end with the label vectors, B, end with the positions here.
     """
@@ -257,10 +256,12 @@ class _JointPlan(LayoutMixin, RegressionMixin):
 
     @property
     def layout(self):
+        """The layout of the folds."""
         return self.plans[0].layout
 
     @property
     def dtype(self):
+        """The precision in which labels are processed."""
         return self.plans[0].dtype
 
     def residuals(self, T):
@@ -273,20 +274,11 @@ class _JointPlan(LayoutMixin, RegressionMixin):
 
     def solve(self, number, R):
         """Return the out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
-        if self._inverses[number] is None:
-            columns = [
-                p.solve(number, R[..., i : i + 1]) for i, p in enumerate(self.plans)
-            ]
+        inverses = [plan.inverses[number] for plan in self.plans]
+        kinds = {type(inverse) for inverse in inverses}
+        if len(kinds) > 1 or LowRankInverse in kinds:
+            columns = [each.solve(R[..., [i]]) for i, each in enumerate(inverses)]
             return np.concatenate(columns, axis=3)
-        E = self._inverses[number] @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
-        return np.ascontiguousarray(E.transpose(3, 1, 2, 0))
-
-    @cached_property
-    def _inverses(self):
-        """The inverses (S, k, m, m) by batches; None where they are not dense."""
-        return [
-            np.stack([inverse.matrix for inverse in of_batch])
-            if all(isinstance(inverse, DenseInverse) for inverse in of_batch)
-            else None
-            for of_batch in zip(*(p.inverses for p in self.plans), strict=True)
-        ]
+        matrices = np.stack([inverse.matrix for inverse in inverses])  # (S, k, m, m)
+        E = inverses[0].apply(matrices, R.transpose(3, 1, 2, 0))  # (S, k, m, q)
+        return np.ascontiguousarray(E.transpose(3, 1, 2, 0), R.dtype)

@@ -37,11 +37,13 @@ References
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
-from .direct import fold_models, make_targets, regress_targets
+from .direct import Plan, fold_models, make_targets, regress_targets
 from .foldwise import FoldwisePlan
+from .models import JointPlan
 from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
@@ -100,8 +102,12 @@ def class_patterns(plan, codes, n_classes, signal):
     array([[-0.5,  0. ],
            [ 0.5,  0. ]])
     """
-    of_folds = _foldwise_weights if isinstance(plan, FoldwisePlan) else _weights
-    weights = of_folds(plan, codes, n_classes)
+    (weights,) = pattern_weights([plan], codes, n_classes)
+    return patterns_of(weights, signal)
+
+
+def patterns_of(weights, signal):
+    """Return the patterns of one of the :func:`pattern_weights` of a signal (n, p)."""
     patterns = {
         kind: np.empty((len(W), signal.shape[1])) for kind, W in weights.items()
     }
@@ -118,67 +124,69 @@ def class_patterns(plan, codes, n_classes, signal):
     return patterns
 
 
-def _weights(plan, codes, n_classes):
-    """Return what every trial (., n) adds to the patterns, which are linear in it.
+def pattern_weights(plans, codes, n_classes):
+    """Return what every trial adds to the patterns, of plans with the same folds.
 
-    So all folds together take one product with the signal.
+    A dict for each plan, of weights (., n) by kind. Patterns are linear in the trials,
+    so that all folds together take one product with the signal.
     """
-    full, parts = plan.plain(codes, n_classes)
-    targets, regression, fitted = _fit(full, codes, n_classes)
-    trials = _Trials(
-        (targets.codes == np.arange(n_classes)).astype(float),
-        _SMALLEST[plan.dtype.name],
-    )
-    nobody = np.empty((1, 0), int)
-    _, class_maps, counts = trials.fit(fitted[None].copy(), nobody)
-    A = regression.A[:, :, 0, 0].astype(float)
-    axes = discriminant_axes(A, counts[0], contrasts(n_classes))
-    forward, _, _ = trials.fit((axes.T @ fitted)[None], nobody)
-    weights = {"class": class_maps[0], "class_folds": class_maps[0]}
-    weights["discriminant"] = forward[0]
-    if plan.batches:
-        total, times = 0.0, 0
-        for part in parts:
-            if part is not full:
-                targets, regression, fitted = _fit(part, codes, n_classes)
-            for scores, tests in _fold_scores(part, targets, regression, fitted):
-                _, class_maps, counts = trials.fit(scores, tests)
-                total += class_maps.sum(axis=0)
-                times += (counts > 0).sum(axis=0)
-        weights["class_folds"] = _mean_over(total, times)
-    back = np.argsort(plan.order)
-    return {kind: W[:, back] for kind, W in weights.items()}
+    if isinstance(plans[0], FoldwisePlan):
+        return [_foldwise_weights(plan, codes, n_classes) for plan in plans]
+    if isinstance(plans[0], Plan):
+        return _weights(plans, [plans], codes, n_classes)
+    weights = []
+    for plan in plans:
+        full, parts = plan.plain(codes, n_classes)
+        weights += _weights([full], [[part] for part in parts], codes, n_classes)
+    return weights
+
+
+def _weights(fulls, parts, codes, n_classes):
+    """Return the weights of S plans, of which some have the folds, or parts of them."""
+    targets, regression, fitted = fit = _fit(fulls, codes, n_classes)
+    trials = _trials(targets.codes, n_classes, fulls[0])
+    everybody = np.ones(len(codes))
+    _, class_maps, counts = trials.fit(fitted.copy(), everybody)
+    A = regression.A[:, :, 0].astype(float).transpose(2, 0, 1)
+    axes = discriminant_axes(A, counts, contrasts(n_classes))
+    forward, _, _ = trials.fit(axes.swapaxes(1, 2) @ fitted, everybody)
+    weights = {"class": class_maps, "class_folds": class_maps, "discriminant": forward}
+    parts = [plans for plans in parts if plans[0].batches]
+    if parts:
+        fits = (fit if p is fulls else _fit(p, codes, n_classes) for p in parts)
+        found = zip(parts, fits, strict=True)
+        scores = (each for plans, of in found for each in _fold_scores(plans, *of))
+        weights["class_folds"] = trials.mean_maps(scores)
+    back = np.argsort(fulls[0].order)
+    return [
+        {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(fulls))
+    ]
 
 
 def _foldwise_weights(plan, codes, n_classes):
     """Return the weights of models with steps or training sets of their own."""
     rows, of_all = plan.whole.train, plan.whole.plan
-    weights = {}
-    for kind, W in _weights(of_all, codes[rows], n_classes).items():
+    weights, (found,) = {}, pattern_weights([of_all], codes[rows], n_classes)
+    for kind, W in found.items():
         weights[kind] = np.zeros((len(W), len(codes)))
         weights[kind][:, rows] = W
-    total, times = np.zeros((n_classes, len(codes))), 0
-    nobody = np.empty((1, 0), int)
-    for train, scores in plan.fitted(codes, n_classes):
-        member = (codes[train][:, None] == np.arange(n_classes)).astype(float)
-        trials = _Trials(member, _SMALLEST[plan.dtype.name])
-        _, class_maps, counts = trials.fit(scores[None].astype(float), nobody)
-        total[:, train] += class_maps[0]
-        times += counts[0] > 0
-    return weights | {"class_folds": _mean_over(total, times)}
+    scores = _own_scores(plan, codes, n_classes)
+    maps = _trials(codes[:, None], n_classes, plan).mean_maps(scores)
+    return weights | {"class_folds": maps}
 
 
-def _mean_over(total, times):
-    """Return the mean weights (c, n) of classes that so many folds (c,) train on."""
-    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: a class that no fold trains on
-        return total / times[:, None]
+def _fit(plans, codes, n_classes):
+    """Return targets, their regression on all trials, and the fitted scores (S, q, n).
 
-
-def _fit(plan, codes, n_classes):
-    """Return targets, their regression on all trials, and the fitted scores (q, n)."""
-    targets = make_targets(np.asarray(codes)[None], n_classes, plan.layout, plan.dtype)
-    regression = regress_targets(plan, targets)
-    return targets, regression, (targets.T - regression.R)[:, :, 0].astype(float)
+    Of plans of the same folds.
+    """
+    first = plans[0]
+    targets = make_targets(
+        np.asarray(codes)[None], n_classes, first.layout, first.dtype
+    )
+    regression = regress_targets(JointPlan(tuple(plans)), targets)
+    fitted = (targets.T - regression.R).astype(float)  # (q, n, S)
+    return targets, regression, np.ascontiguousarray(fitted.transpose(2, 0, 1))
 
 
 @dataclass(frozen=True)
@@ -190,60 +198,101 @@ class _Trials:
     #: The smallest share of variance that is not rounding error.
     smallest: float
 
-    def fit(self, scores, tests):
-        """Return weights of A' (k, q, n), of class patterns (k, c, n), and counts.
+    def fit(self, scores, trained):
+        """Return weights of A' (..., q, n), of class patterns (..., c, n), and counts.
 
-        Of k models with scores (k, q, n), which are used up; those of the test trials
-        (k, m), which a model was not trained on, do not matter. The weights of a class
-        without any training trial are zero. The counts (k, c) are of training trials.
+        Of models with scores (..., q, n), which are used up. Of trials that a model was
+        not trained on, 0 in `trained` (..., n) and not 1, they do not matter. The
+        weights of a class without any training trial are zero. The counts (..., c) are
+        of training trials.
         """
-        left_out = tests[:, None]
-        np.put_along_axis(scores, left_out, 0, axis=2)
-        n_train = scores.shape[2] - tests.shape[1]
-        scores -= scores.sum(axis=2, keepdims=True) / n_train
-        np.put_along_axis(scores, left_out, 0, axis=2)
-        covariance = scores @ scores.transpose(0, 2, 1)
+        among, n_train = trained[..., None, :], trained.sum(axis=-1)[..., None, None]
+        scores *= among
+        scores -= scores.sum(axis=-1, keepdims=True) / n_train
+        scores *= among
+        covariance = scores @ scores.swapaxes(-2, -1)
         inverse = _inverse(covariance, self.smallest)
-        counts = self.member.sum(axis=0) - self.member[tests].sum(axis=1)
-        means = (scores @ self.member) / np.maximum(counts, 1)[:, None]  # (k, q, c)
-        of_classes = (means.transpose(0, 2, 1) @ inverse) @ scores
+        counts = trained @ self.member
+        means = scores @ self.member  # (..., q, c)
+        means /= np.maximum(counts, 1)[..., None, :]
+        of_classes = (means.swapaxes(-2, -1) @ inverse) @ scores
         return inverse @ scores, of_classes, counts
+
+    def mean_maps(self, found):
+        """Return the weights of class patterns (..., c, n), the mean over models.
+
+        Of some models' scores (..., k, q, n) and training trials (k, n) at a time, see
+        `fit`; models that were not trained on a class are left out of its mean.
+        """
+        total, times = 0.0, 0
+        for scores, trained in found:
+            _, class_maps, counts = self.fit(scores, trained)
+            total = total + class_maps.sum(axis=-3)
+            times += (counts > 0).sum(axis=0)
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: no model knows the class
+            return total / times[:, None]
+
+
+def _trials(codes, n_classes, plan):
+    """Return the `_Trials` of class codes (n, 1)."""
+    member = (codes == np.arange(n_classes)).astype(float)
+    return _Trials(member, _SMALLEST[plan.dtype.name])
 
 
 def _inverse(covariance, smallest):
-    """Return a generalised inverse of covariances (k, q, q), singular ones included.
+    """Return a generalised inverse of covariances (..., q, q), also of singular ones.
 
     Scores may be constant, or linear combinations of others, as when a class is absent
     from a training set or when there are fewer channels than contrasts. The scale of a
     score does not decide whether it counts: correlations are inverted.
     """
-    deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
     scale = np.zeros_like(deviation)
     np.divide(1, deviation, out=scale, where=deviation > 0)
-    scale = scale[:, :, None] * scale[:, None, :]
+    scale = scale[..., None] * scale[..., None, :]
     values, vectors = np.linalg.eigh(covariance * scale)
     inverse = np.zeros_like(values)
-    np.divide(1, values, out=inverse, where=values > smallest * values[:, -1:])
-    return (vectors * inverse[:, None]) @ vectors.transpose(0, 2, 1) * scale
+    np.divide(1, values, out=inverse, where=values > smallest * values[..., -1:])
+    return (vectors * inverse[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
 
 
-def _fold_scores(plan, targets, regression, fitted):
-    """Yield the scores (k, q, n) and test trials (k, m) of some folds at a time.
+def _fold_scores(plans, targets, regression, fitted):
+    """Yield scores (S, k, q, n) of some folds at a time, and 1 for what they train on.
 
     I - G is held, not G; off the diagonal the one is the negative of the other. Scores
-    of test trials are not to be used.
+    of test trials, 0 in the second (k, n), are not to be used.
     """
-    residual, factor = plan.hat.residual, plan.hat.factor
-    q, n = fitted.shape
-    for model in fold_models(plan, targets.folds, regression):
+    n_plans, q, n = fitted.shape
+    for model in fold_models(JointPlan(tuple(plans)), targets.folds, regression):
         batch, tests = model.batch, model.batch.index(n)
-        step = max(1, _CACHE_BYTES // (8 * n * (batch.m + q)))
+        step = max(1, _CACHE_BYTES // (8 * n * (batch.m + q) * n_plans))
         for start in range(0, batch.k, step):
             te = tests[start : start + step]
-            E = model.residuals[:, start : start + step, :, 0].transpose(1, 0, 2)
-            if residual is None:
-                # One product of large matrices instead of one for each fold.
-                weights = (E @ factor[te]).reshape(-1, factor.shape[1])
-                yield fitted - (weights @ factor.T).reshape(-1, q, n), te
-            else:
-                yield fitted + E @ residual[te], te
+            E = model.residuals[:, start : start + step].transpose(3, 1, 0, 2)
+            scores = np.empty((n_plans, len(te), q, n))
+            for plan, E_s, fitted_s, out in zip(plans, E, fitted, scores, strict=True):
+                np.add(fitted_s, _spread(plan.hat, te, E_s), out=out)
+            trained = np.ones((len(te), n))
+            np.put_along_axis(trained, te, 0, axis=1)
+            yield scores, trained
+
+
+def _spread(hat, tests, E):
+    """Return (I - G)[:, te] E (k, q, n) of some folds, but for their own test rows."""
+    if hat.residual is not None:
+        return E @ hat.residual[tests]
+    # One product of large matrices instead of one for each fold.
+    weights = (E @ hat.factor[tests]).reshape(-1, hat.factor.shape[1])
+    return -(weights @ hat.factor.T).reshape(*E.shape[:2], -1)
+
+
+def _own_scores(plan, codes, n_classes):
+    """Do as `_fold_scores` of folds with matrices of their own, in order of trials."""
+    folds = plan.fitted(codes, n_classes)
+    step = max(1, _CACHE_BYTES // (8 * len(codes) * n_classes))
+    while some := list(islice(folds, step)):
+        scores = np.zeros((len(some), n_classes - 1, len(codes)))
+        trained = np.zeros((len(some), len(codes)))
+        for i, (train, values) in enumerate(some):
+            scores[i][:, train], trained[i, train] = values, 1
+        yield scores, trained

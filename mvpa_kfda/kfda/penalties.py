@@ -56,7 +56,7 @@ class Moments:
         """The number of trials."""
         return len(self.diagonal)
 
-    @property
+    @cached_property
     def scale(self):
         """trace(K_c) / n, the mean squared norm of a centred trial."""
         return self.diagonal.sum() / self.n

@@ -8,10 +8,10 @@ in what follows from it the last axis may count positions instead, where B = 1.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import eigh, helmert
+from scipy.linalg import helmert
 
 
 def code_dtype(n_classes):
@@ -19,9 +19,12 @@ def code_dtype(n_classes):
     return np.int8 if n_classes < 128 else np.int16
 
 
+@lru_cache(maxsize=4)
 def contrasts(n_classes):
     """Return Q (c, c - 1): orthonormal columns that sum to zero."""
-    return helmert(n_classes).T
+    Q = helmert(n_classes).T
+    Q.flags.writeable = False
+    return Q
 
 
 @dataclass(frozen=True)
@@ -285,17 +288,22 @@ def _only_absent(positive, terms):
 
 
 def discriminant_axes(A, counts, Q):
-    """Return Theta D of one fold (q, q): rotation and scaling to discriminants."""
+    """Return Theta D (S, q, q) of models with A (S, q, q) of the same labels.
+
+    Rotation and scaling to discriminants.
+    """
     total = counts.sum()
     mean = counts @ Q / total
     C = (Q.T * counts) @ Q - total * np.outer(mean, mean)
     fill = (Q.T * (counts == 0)) @ Q  # the null directions of C and A, see class_rule
-    alpha2, axes = eigh((C - A + (C - A).T) / 2, C + fill)
-    alpha2, axes = alpha2[::-1], axes[:, ::-1]
-    # eigh scales axes' C axes = I; W'(S_w + lambda I) W = I needs this on top.
+    whitener = np.linalg.inv(np.linalg.cholesky(C + fill))
+    fitted = C - (A + A.swapaxes(-2, -1)) / 2
+    alpha2, axes = np.linalg.eigh(whitener @ fitted @ whitener.T)
+    alpha2, axes = alpha2[:, ::-1], whitener.T @ axes[:, :, ::-1]
+    # Here axes' C axes = I; W'(S_w + lambda I) W = I needs this on top.
     useful, within = alpha2 > 1e-12, 1 - alpha2
     if (within < _EXACT * np.finfo(np.float64).eps).any():
         raise ValueError(FITTED_EXACTLY)
-    scale = np.zeros(len(alpha2))
+    scale = np.zeros(alpha2.shape)
     scale[useful] = 1 / np.sqrt(alpha2[useful] * within[useful])
-    return axes * scale
+    return axes * scale[:, None]

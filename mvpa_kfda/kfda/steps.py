@@ -6,6 +6,7 @@ kernel, but not its labels, so that all label permutations share them.
 
 import inspect
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -159,6 +160,11 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         features, confounds = self._split(X)
         return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
+    @property
+    def matrix(self):
+        """What features with confounds behind are multiplied by, (p + k, p)."""
+        return np.vstack([np.eye(len(self.left_)), -self.coef_]) * self.left_
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -229,6 +235,35 @@ def _seeded(step, seed):
     return clone(step).set_params(**drawn) if drawn else step
 
 
+@dataclass(frozen=True, repr=False)
+class ZScores:
+    """What a StandardScaler learns, in a fraction of the time it takes itself."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, X):
+        """Return those of rows X; a feature that is constant keeps its scale."""
+        mean, eps = X.mean(axis=0), len(X) * np.finfo(float).eps
+        variance = np.square(X - mean).mean(axis=0)
+        constant = variance <= eps * variance + (eps * mean) ** 2  # but for rounding
+        return cls(mean, np.where(constant, 1.0, np.sqrt(variance)))
+
+    def transform(self, X):
+        """Return the features of rows less the mean, by their scale."""
+        return (X - self.mean) / self.scale
+
+    @property
+    def matrix(self):
+        """What rows are multiplied by, (p, p)."""
+        return np.diag(1 / self.scale)
+
+    def __repr__(self):
+        """Say whose they are."""
+        return repr(StandardScaler())
+
+
 @dataclass(frozen=True)
 class FittedSteps:
     """Steps that have been learned from some rows."""
@@ -240,6 +275,24 @@ class FittedSteps:
         for step in self.steps:
             X = _checked(step, step.transform(X), len(X))
         return X
+
+    @property
+    def matrix(self):
+        """What rows are multiplied by (p, r), but for an offset; None if unknown."""
+        matrices = [_matrix(step) for step in self.steps]
+        if not matrices or any(matrix is None for matrix in matrices):
+            return None
+        return reduce(np.matmul, matrices)
+
+
+def _matrix(step):
+    """Return what a fitted step multiplies rows by, but for an offset, if known."""
+    if type(step) is not PCA:
+        return getattr(step, "matrix", None)
+    if not step.whiten:
+        return step.components_.T
+    deviation = np.sqrt(step.explained_variance_)
+    return step.components_.T / np.maximum(deviation, np.finfo(float).eps)
 
 
 def fit_steps(steps, X):
@@ -260,6 +313,10 @@ def fit_steps(steps, X):
 def _fit(step, X):
     """Return a step that has learned from rows X; word what goes wrong."""
     try:
+        if isinstance(step, RemoveConfounds):
+            return step.fit(X)  # made for these rows
+        if type(step) is StandardScaler and step.with_mean and step.with_std:
+            return ZScores.of(X)
         return _components(step, X) if _by_covariance(step, X) else clone(step).fit(X)
     except Exception as error:
         if _learns_with_labels(step, X):
@@ -326,28 +383,32 @@ def _check_rows(step, among, alone):
 
 def _checked(step, X, n):
     """Return what a step made of n rows, finite values (n, r)."""
-    what = f"The step {step!r} in preprocess"
-    if isinstance(step, RemoveConfounds):
-        what = "The regression on confounds"
     if issparse(X):
         raise ValueError(
-            f"{what} returns a sparse matrix. Allowed: a dense array; many steps have "
-            "an option for that."
+            f"{_subject(step)} returns a sparse matrix. Allowed: a dense array; many "
+            "steps have an option for that."
         )
     X = np.asarray(X)
     if X.ndim == 2 and len(X) != n:
         raise ValueError(
-            f"{what} returns {len(X)} rows of {n}: trials and their labels would no "
-            f"longer belong together. {_REFIT}"
+            f"{_subject(step)} returns {len(X)} rows of {n}: trials and their labels "
+            f"would no longer belong together. {_REFIT}"
         )
     if X.ndim != 2 or X.shape[1] == 0:
         raise ValueError(
-            f"{what} returns shape {X.shape} for {n} rows. Allowed: one row with one "
-            "or more features for each."
+            f"{_subject(step)} returns shape {X.shape} for {n} rows. Allowed: one row "
+            "with one or more features for each."
         )
     if X.dtype.kind not in "iuf" or not np.isfinite(X).all():
         raise ValueError(
-            f"{what} returns values that are not finite numbers. Look at its options, "
-            "and for features that are constant in some training set."
+            f"{_subject(step)} returns values that are not finite numbers. Look at its "
+            "options, and for features that are constant in some training set."
         )
     return X.astype(np.float64, copy=False)
+
+
+def _subject(step):
+    """Name a step in a message."""
+    if isinstance(step, RemoveConfounds):
+        return "The regression on confounds"
+    return f"The step {step!r} in preprocess"

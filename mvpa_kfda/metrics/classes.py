@@ -4,6 +4,10 @@ A metric is an entry of :data:`METRICS`: all that the package knows of it stands
 All are the higher the better. Metrics of predicted labels (accuracy, recall, ...) are
 computed from counts pooled over all test sets, and the area under the ROC curve is the
 mean over test sets. Values agree with scikit-learn's functions on the same predictions.
+
+Under exchanged labels all of them test whether classes have equal distributions, not
+equal means. Metrics of predicted labels are sensitive to unequal variance; the area
+under the ROC curve, which compares ranks, hardly is where classes are equally frequent.
 """
 
 from collections.abc import Callable
@@ -221,7 +225,7 @@ class Metric:
     score: Callable
     #: ``f(proportions (c,)) -> float``, see `chance_level`.
     chance: Callable
-    #: How to name it on an axis.
+    #: How to name it within a sentence; axes begin it with a capital letter.
     label: str
     #: The lowest and the highest value that is possible.
     lowest: float = 0.0
@@ -235,8 +239,8 @@ class Metric:
 
 #: The metrics of classification known by name.
 METRICS = {
-    "accuracy": Metric(_accuracy, _chance_class, "Accuracy"),
-    "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "Balanced accuracy"),
+    "accuracy": Metric(_accuracy, _chance_class, "accuracy"),
+    "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "balanced accuracy"),
     "roc_auc": Metric(
         _roc_auc,
         lambda p: 0.5,
@@ -244,17 +248,17 @@ METRICS = {
         needs_class_scores=True,
         needs_two_classes=True,
     ),
-    "recall": Metric(_binary_or_macro(_recall), _chance_class, "Recall"),
-    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "Precision"),
+    "recall": Metric(_binary_or_macro(_recall), _chance_class, "recall"),
+    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "precision"),
     "f1": Metric(_binary_or_macro(_f1), _chance_f1, "F1"),
-    "recall_macro": Metric(_macro(_recall), _chance_class, "Recall (macro)"),
-    "precision_macro": Metric(_macro(_precision), np.mean, "Precision (macro)"),
+    "recall_macro": Metric(_macro(_recall), _chance_class, "recall (macro)"),
+    "precision_macro": Metric(_macro(_precision), np.mean, "precision (macro)"),
     "f1_macro": Metric(_macro(_f1), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
     "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0),
     "confusion_matrix": Metric(
         lambda tested: tested.confusion,
         lambda p: np.nan,
-        "Confusion matrix",
+        "confusion matrix",
         highest=np.inf,
         scalar=False,
     ),

@@ -204,6 +204,41 @@ def find_metric(name):
     return METRICS.get(name) or REGRESSION_METRICS.get(name)
 
 
+#: Words in the names of users' functions that are abbreviations, and how these look.
+_ABBREVIATIONS = {
+    "r2": "R²",
+    **{word: word.upper() for word in ("ap", "auc", "f1", "f2", "mae", "mcc", "mi")},
+    **{word: word.upper() for word in ("mse", "npv", "ppv", "pr", "rmse", "roc")},
+}
+
+
+def metric_in_text(name):
+    """Return what a metric is called within a sentence.
+
+    Parameters
+    ----------
+    name : str
+        The metric; that of a user's function is taken apart at its underscores.
+
+    Returns
+    -------
+    words : str
+        Its name in plain words.
+
+    Examples
+    --------
+    >>> metric_in_text("balanced_accuracy"), metric_in_text("mean_mcc")
+    ('balanced accuracy', 'mean MCC')
+    """
+    known = find_metric(name)
+    if known:
+        return known.label
+    if name.endswith("_difference"):
+        return f"{metric_in_text(name.removesuffix('_difference'))} difference"
+    words = name.split("_")
+    return " ".join(_ABBREVIATIONS.get(word.lower(), word) for word in words).strip()
+
+
 def metric_limits(name):
     """Return the lowest and the highest possible value; none for an unknown metric."""
     metric = find_metric(name)

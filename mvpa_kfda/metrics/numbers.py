@@ -48,7 +48,7 @@ class RegressionMetric:
     score: Callable
     #: Its value where nothing can be predicted; NaN where that depends on the data.
     chance: float
-    #: How to name it on an axis.
+    #: How to name it within a sentence; axes begin it with a capital letter.
     label: str
     #: The lowest and the highest value that is possible.
     lowest: float
@@ -69,7 +69,7 @@ REGRESSION_METRICS = {
     "neg_mean_squared_error": RegressionMetric(
         _neg_mean_squared_error,
         np.nan,
-        "Negative mean squared error",
+        "negative mean squared error",
         *(-np.inf, 0.0),
         power=2,
         needs_spread=False,

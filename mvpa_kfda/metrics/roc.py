@@ -8,6 +8,7 @@ from scipy.special import expit
 from sklearn.metrics import auc, roc_curve
 
 from ..utils.checks import check_option, quoted
+from ..utils.rounding import rounded
 from .areas import log_odds, merge_near_ties
 
 
@@ -48,7 +49,7 @@ class Roc:
 
     def __repr__(self):
         """Name the positive class and the area."""
-        return f"<Roc: {self.positive}, AUC {self.auc:.3f}>"
+        return f"<Roc: {self.positive}, AUC {rounded(self.auc)}>"
 
 
 def make_roc(result, positive=None):

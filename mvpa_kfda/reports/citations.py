@@ -202,6 +202,13 @@ REFERENCES = {
         "Psychometrika",
         *("12", "2", "153-157", "10.1007/BF02295996"),
     ),
+    "Holm1979": Reference(
+        ("Holm, S.",),
+        "1979",
+        "A simple sequentially rejective multiple test procedure",
+        "Scandinavian Journal of Statistics",
+        *("6", "2", "65-70"),
+    ),
     "Mika1999": Reference(
         ("Mika, S.", "Rätsch, G.", "Weston, J.", "Schölkopf, B.", "Müller, K.-R."),
         "1999",

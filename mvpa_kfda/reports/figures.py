@@ -1,68 +1,30 @@
-"""Figures that pages alone have: the null of the whole map, patterns on the head."""
+"""Figures that pages alone have: patterns on the head."""
 
 import numpy as np
 
-from ..inference.null import NullSummary
+from ..utils.checks import plural
 from ..viz.common import (
-    COLORS,
     NULL_COLOR,
     SCORE_COLOR,
-    SIGNIFICANT_COLOR,
-    draw_histogram,
-    finish,
-    metric_label,
+    channel_label,
     new_figure,
+    short_names,
 )
-from ..viz.maps import why_no_topomaps
-from .html import equal_p
-from .summary import smallest_p
+from ..viz.maps import draw_topomap, why_no_topomaps
+from .words import capital
 
 #: Channel type -> what its unit is divided by, and what is then called.
-_UNITS = {"eeg": (1e-6, "µV"), "mag": (1e-15, "fT"), "grad": (1e-13, "fT/cm")}
+_UNITS = {
+    **dict.fromkeys(("eeg", "eog", "ecog"), (1e-6, "µV")),
+    "seeg": (1e-3, "mV"),
+    "mag": (1e-15, "fT"),
+    "grad": (1e-13, "fT/cm"),
+    "csd": (1e-3, "mV/m²"),
+    **dict.fromkeys(("hbo", "hbr"), (1e-6, "µM")),
+}
 
 #: Patterns of so many classes are drawn at most.
 _MOST_PATTERNS = 8
-
-
-# --------------------------------------------------------------------- null hypotheses
-
-
-def plot_map_null(result, alpha):
-    """Plot the highest score of a map on the histogram of that of permuted maps."""
-    metric = result._scalars[0]
-    observed = np.nanmax(result.metrics[metric])
-    ax = new_figure((6.0, 4.0), "constrained").add_subplot()
-    permuted = "permuted labels" if len(result.classes) else "permuted values"
-    names = [permuted, "permuted labels of the training trials alone"]
-    maxima = [_largest(kept) for kept in result._kept_nulls(metric)]
-    for null, name, color in zip(maxima, names, (SCORE_COLOR, COLORS[4]), strict=False):
-        draw_histogram(ax, null, name, color)
-        bound = quantile_of(null, alpha)
-        if bound is not None:
-            style = {"lw": 1.4, "ls": "--", "color": SIGNIFICANT_COLOR}
-            ax.axvline(bound, label=f"p ≤ {alpha:g} above {bound:.3f}", **style)
-    label = f"observed, {observed:.3f}"
-    p = smallest_p(result, metric, "max")
-    label += "" if p is None else f" ({equal_p(p)})"
-    ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
-    ax.set(xlabel=f"{metric_label(metric)}, maximum over positions")
-    ax.set_ylabel("Permutations")
-    return finish(ax, result, False)
-
-
-def _largest(null):
-    """Return the largest score of every permuted map, (P,)."""
-    if isinstance(null, NullSummary):
-        return null.maximum
-    # Ignores NaN as np.nanmax does, but needs no copy of the null.
-    return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
-
-
-def quantile_of(null, alpha):
-    """Return what a score must surpass for p <= alpha; None if that is out of reach."""
-    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
-    return None if b < 0 else float(np.sort(null)[::-1][b])
 
 
 # ---------------------------------------------------------------------------- patterns
@@ -77,14 +39,15 @@ def plot_channel_patterns(result):
     place = best_place(result)
     for row, kind in zip(axes, types, strict=True):
         _draw_type(figure, row, averages, kind, place)
-    for ax, name in zip(axes[0], averages, strict=True):
-        ax.set_title(name, fontsize="medium", parse_math=False)
+    for ax, name in zip(axes[0], short_names(averages), strict=True):
+        ax.set_title(name, fontsize="medium")
     return figure
 
 
 def _draw_type(figure, axes, averages, kind, place):
     """Draw the patterns of one type of channels."""
     import mne
+    from matplotlib.colors import Normalize
 
     average = next(iter(averages.values()))
     types = np.array(average.info.get_channel_types())
@@ -96,13 +59,16 @@ def _draw_type(figure, axes, averages, kind, place):
     over_time = place if why_no_topomaps(info) == "" else place[:-1]
     values = [_at(each.data[rows], over_time) / scale for each in averages.values()]
     largest = max(np.abs(value).max() for value in values) or 1.0
-    label = f"{kind}{f' ({unit})' if unit else ''}"
+    label = channel_label(kind)
+    if label.endswith("meter"):
+        label = capital(plural(label))
+    label += f" ({unit})" if unit else ""
     if len(over_time) < len(place):
         _draw_courses(axes, average.times, values, largest, label)
         return
+    colors = {"norm": Normalize(-largest, largest), "cmap": "RdBu_r"}
     for ax, value in zip(axes, values, strict=True):
-        limits = {"vlim": (-largest, largest), "contours": 0, "cmap": "RdBu_r"}
-        image, _ = mne.viz.plot_topomap(value, info, axes=ax, show=False, **limits)
+        image = draw_topomap(ax, value, info, **colors)
     figure.colorbar(image, ax=axes, shrink=0.7, label=label)
 
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..inference.corrections import check_correction
 from ..inference.null import ALTERNATIVES
+from ..results.base import SubjectResult
 from ..results.places import Places
 from ..utils.checks import check_option, counted, plural
+from ..utils.rounding import rounded
 from .citations import name
 from .words import (
     COMMON_WORDS,
@@ -202,6 +204,43 @@ def correction_sentence(result, correction, n, n_tests=1, **words):
     return sentence + common
 
 
+def named_first(result, correction=None):
+    """Say which of several metrics or corrections was tested, and which explore."""
+    if isinstance(result, SubjectResult):
+        metrics, metric = (result._scalars if result._has_p else []), None
+        corrections = ()
+    else:
+        metrics = result.parameters.get("scoring", [])
+        metric = result.metric.removesuffix("_difference")
+        corrections = result.correction if result.axes else ()
+    sentences = []
+    if len(metrics) > 1:
+        first = metric_words(metrics[0])[1]
+        if metric in (None, metrics[0]):
+            sentences.append(
+                f"The first metric, {first}, was tested; tests of others are "
+                "exploratory."
+            )
+        else:
+            sentences.append(
+                f"The first metric was {first}; tests of {metric_words(metric)[1]} are "
+                "exploratory."
+            )
+    if correction not in (None, *corrections[:1]) and corrections:
+        label = CORRECTION_WORDS[corrections[0]][1]
+        sentences.append(
+            f"The correction named first was another ({label}); results with this one "
+            "are exploratory."
+        )
+    elif len(corrections) > 1:
+        label = CORRECTION_WORDS[corrections[0]][1]
+        sentences.append(
+            f"Of {len(corrections)} corrections the first ({label}) was tested; "
+            "results with others are exploratory."
+        )
+    return sentences
+
+
 # ------------------------------------------------------------------------------ found
 
 
@@ -247,7 +286,7 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
     sign = "+" if signed else ""
     if scores.ndim == 0:
         beside = "" if p is None else f" ({p_words(float(p))})"
-        return [f"The {noun} was {float(scores):{sign}.3f}{beside}."]
+        return [f"The {noun} was {rounded(scores, sign=sign)}{beside}."]
     flat = np.ravel(scores)
     if not np.isfinite(flat).any():
         return []
@@ -256,7 +295,7 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
     place = word_place(row_of(places, best))
     beside = "" if p is None else f" ({p_words(np.ravel(p)[best])}, {tag})"
     which = names[signed].format(noun=noun)
-    peak = f"The {which} was {flat[best]:{sign}.3f}, {place}{beside}."
+    peak = f"The {which} was {rounded(flat[best], sign=sign)}, {place}{beside}."
     if p is None:
         return [peak]
     return [peak, significant(places, np.ravel(p), correction, alpha)]

@@ -12,6 +12,7 @@ from .citations import name
 from .findings import (
     correction_sentence,
     found,
+    named_first,
     place_noun,
     positions_of,
     software_of,
@@ -22,6 +23,7 @@ from .words import (
     enumerated,
     metric_words,
     number,
+    p_words,
     ranged,
     splitter_words,
     times_words,
@@ -115,6 +117,7 @@ def group_paragraphs(result, asked):
                 *_raised_variances(result),
                 *_group_draws(result, correction),
                 *_corrected(result, correction, alpha),
+                *named_first(result, correction),
             ],
             [*_group_found(result, correction, alpha), *_prevalence(result, alpha)],
             software_of(result.versions, result),
@@ -226,6 +229,11 @@ def _group_draws(result, correction):
     if result.method in ("prevalence", "bootstrap"):
         first = p.get("first_level_permutations") or []
         of = f" of {ranged(first, 'label permutation')}" if len(first) else ""
+        if result.method == "prevalence" and correction in ("none", *ADJUSTMENTS):
+            return [
+                "The uncorrected *p*-value is the product over subjects of (*b* + 1) / "
+                f"(*P* + 1), where *b*{of} of a subject reached this lowest score."
+            ]
         return [
             "A second-level permutation took one map of every subject at random, the "
             f"observed one or one{of}.",
@@ -285,11 +293,24 @@ def _prevalence(result, alpha):
         return []
     share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
     where = "At its largest, the" if result.axes else "The"
-    corrected = ", corrected for multiple testing" if result.axes else ""
-    return [
+    corrected = ", for all positions at once by Bonferroni's method"
+    sentence = (
         f"{where} lower bound of the share of the population with an effect was "
-        f"{share} % "
-        f"(level {number(alpha)}{corrected})."
+        f"{share} % (level {number(alpha)}{corrected if result.axes else ''})."
+    )
+    p = np.ravel(result.pvalues("max" if result.axes else "none", null="majority"))
+    n = int(np.count_nonzero(p <= alpha))
+    if not n:
+        return [sentence]
+    if not result.axes:
+        return [
+            f"{sentence} That half of the population or less has an effect was "
+            f"rejected ({p_words(float(p[0]))})."
+        ]
+    at = f"{n:,} {place_noun(result, n)}"
+    return [
+        f"{sentence} That half of the population or less has an effect was rejected at "
+        f"{at}, corrected by Holm's method [@Holm1979]."
     ]
 
 
@@ -305,7 +326,11 @@ def comparison_paragraphs(result, asked):
     return _joined(
         [
             [*_compared(result), *_two_models(result)],
-            [*_comparison_test(result), *_corrected(result, correction, alpha)],
+            [
+                *_comparison_test(result),
+                *_corrected(result, correction, alpha),
+                *named_first(result, correction),
+            ],
             found(
                 result.places, scores, p, noun, correction, alpha, result.alternative
             ),
@@ -478,9 +503,10 @@ def _resamples(result):
     if not n:
         return []
     share = number(100 * result.confidence)
+    drawn = f"Subjects were drawn with replacement {times_words(n)} [@Efron1993]. The"
     return [
-        f"Subjects were drawn with replacement {times_words(n)}, and the {share} % "
-        "intervals are percentiles of the latencies of these resamples [@Efron1993]."
+        f"{drawn} {share} % interval of the onset is that of Student's *t* with the "
+        "standard error of these resamples, the interval of the peak of percentiles."
     ]
 
 

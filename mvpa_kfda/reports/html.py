@@ -3,12 +3,17 @@
 Nothing that is made here asks any host for anything: figures are within the text.
 """
 
+import gzip
+import re
 from base64 import b64encode
 from html import escape
 from io import BytesIO
 from numbers import Integral, Real
 
 import numpy as np
+
+from ..utils.rounding import nearest, rounded
+from ..viz.common import cut_texts, metric_label
 
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
 _DPI = 144
@@ -21,6 +26,13 @@ _MOST_VALUES = 12
 
 #: Texts of more letters are given room on phones.
 _LONG = 40
+
+#: Bytes of a view that is part of a page, at most.
+MOST_BYTES = 3_000_000
+
+#: What nilearn adds to the names of the parts of a view, and its icon.
+_RANDOM = re.compile(r"-[0-9a-f]{32}\b")
+_ICON = re.compile(r'<link rel="icon"[^>]*>')
 
 #: What stands for a value that is not there.
 _NONE = "\N{EN DASH}"
@@ -56,6 +68,7 @@ STYLE = """
 .mvpa .facts td { overflow-wrap: anywhere; }
 .mvpa figure { margin: 0 0 1rem; }
 .mvpa figure img { max-width: 100%; height: auto; }
+.mvpa iframe { max-width: 100%; border: 0; }
 .mvpa figcaption { color: #555; font-size: .9rem; max-width: 45rem; }
 .mvpa .lead { font-size: 1.1rem; font-weight: 500; }
 .mvpa .warning { border-left: .3rem solid #E69F00; padding: .1rem 0 .1rem .75rem; }
@@ -63,6 +76,9 @@ STYLE = """
 .mvpa summary { cursor: pointer; margin-bottom: .5rem; }
 .accordion-header .badge { display: none; }
 #top-bar .fs-3 { overflow-wrap: anywhere; }
+#container { padding-bottom: 1rem; }
+footer.mvpa-foot { margin: .75rem 0 1rem 16.67%; padding: 0 1rem; color: #555;
+  font-size: .85rem; }
 @media (max-width: 767px) {
   #toc, #filter-by-tags-dropdown-menu { display: none; }
   #content { width: 100%; margin-left: 0; padding: 0; }
@@ -71,6 +87,24 @@ STYLE = """
   .accordion-body { padding: .75rem .5rem; }
   .mvpa tbody th { white-space: normal; }
   .mvpa td.long { min-width: 15rem; }
+  footer.mvpa-foot { margin-left: 0; }
+}
+"""
+
+
+#: What opens a view: it is unpacked into a frame in the place of its button.
+SCRIPT = """
+async function openView(button) {
+  const packed = atob(button.parentElement.querySelector("script").textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream();
+  const unpacked = stream.pipeThrough(new DecompressionStream("gzip"));
+  const frame = document.createElement("iframe");
+  frame.title = "Interactive view";
+  frame.width = button.dataset.width;
+  frame.height = button.dataset.height;
+  frame.srcdoc = await new Response(unpacked).text();
+  button.replaceWith(frame);
 }
 """
 
@@ -87,6 +121,7 @@ def folded(title, html):
 
 def figure_html(figure, alternative, caption=""):
     """Return a matplotlib figure with the text for those who do not see it."""
+    cut_texts(figure)
     content = BytesIO()
     figure.savefig(content, format="png", dpi=_DPI)
     width = round(figure.get_figwidth() * _DPI * 2 / 3)
@@ -96,6 +131,34 @@ def figure_html(figure, alternative, caption=""):
         f'<figure><img alt="{escape(alternative)}" width="{width}" '
         f'src="data:image/png;base64,{data}">{below}</figure>'
     )
+
+
+def view_html(view):
+    """Return a button that opens an interactive view of nilearn within the page.
+
+    The view is in the page, compressed, and is unpacked when it is asked for. One of
+    many megabytes is left out, and its size said.
+    """
+    # Its icon is on a host, and random names would make every page another one.
+    html = _ICON.sub("", _RANDOM.sub("", view.html)).encode()
+    data = b64encode(gzip.compress(html, mtime=0)).decode()
+    if len(data) > MOST_BYTES:
+        return paragraph(
+            f"The interactive view of {_megabytes(html)} is left out of this page; "
+            "result.view().save_as_html('view.html') writes it into a file of its own."
+        )
+    words = f"Open the interactive view ({_megabytes(data)} of this page)"
+    size = f'data-width="{view.width}" data-height="{view.height}"'
+    return (
+        f'<p><button type="button" class="btn btn-outline-primary btn-sm" {size} '
+        f'onclick="openView(this)">{words}</button>'
+        f'<script type="application/gzip">{data}</script></p>'
+    )
+
+
+def _megabytes(content):
+    """Word how long some content is."""
+    return f"{rounded(len(content) / 1e6, 1)} MB"
 
 
 def facts_html(facts):
@@ -144,8 +207,7 @@ def column_label(name):
     if name.startswith("p_"):
         words = name.removeprefix("p_").replace("majority_", "majority, ")
         return f"p ({words.replace('_', '-')})"
-    words = name.replace("_", " ")
-    return _COLUMNS.get(name, words[:1].upper() + words[1:])
+    return _COLUMNS.get(name) or metric_label(name)  # other names are words, too
 
 
 def _cell(name, value):
@@ -153,7 +215,7 @@ def _cell(name, value):
     if name == "p" or str(name).startswith("p_"):
         return word_p(value)
     if name in SCORES and np.isfinite(value):
-        return f"{value:.3f}"
+        return rounded(value)
     return worded(value)
 
 
@@ -163,7 +225,7 @@ def word_p(p):
         return _NONE
     if p < 0.00005:
         return "< 0.0001"
-    return f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+    return rounded(p, 4 if p < 0.01 else 3)
 
 
 def equal_p(p):
@@ -181,7 +243,7 @@ def worded(value):
     if isinstance(value, Integral):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, Real):
-        return f"{round(float(value), 3):g}" if abs(value) >= 0.001 else f"{value:.3g}"
+        return f"{nearest(value):g}" if abs(value) >= 0.001 else f"{value:.3g}"
     if isinstance(value, dict):
         return ", ".join(f"{name}: {worded(of)}" for name, of in value.items())
     if isinstance(value, np.ndarray):

@@ -19,11 +19,13 @@ from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted
+from ..viz.common import channel_label
 from .citations import STYLES, name, render
 from .findings import (
     Asked,
     found_of,
     inference_of,
+    named_first,
     place_noun,
     positions_of,
     software_of,
@@ -128,7 +130,7 @@ def _subject_paragraphs(result, asked):
     paragraphs = [
         [*_data(result), *_features(result), *_scaling(result), *_averaging(result)],
         [*model_of(result.parameters, result.groups is not None), *_patterns(result)],
-        [*folds_of(result), *_metrics(result)],
+        [*folds_of(result), *_metrics(result), *named_first(result)],
         [*_permutations(result, asked.alternative), *inference_of(result, asked)],
         found_of(result, asked),
         software_of(result.versions, result),
@@ -297,9 +299,8 @@ def _channel_types(result):
 
 def _of_type(n, kind):
     """Word channels of one type as MNE-Python names it."""
-    noun = {"mag": "magnetometer", "grad": "gradiometer"}.get(kind)
-    written = {"ecog": "ECoG", "seeg": "sEEG", "hbo": "HbO", "hbr": "HbR"}
-    return counted(n, noun or f"{written.get(kind, kind.upper())} channel")
+    name = channel_label(kind)
+    return counted(n, name if name.endswith("meter") else f"{name} channel")
 
 
 def _windows(p):

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
 from ..results.kinds import RESULTS
-from ..results.latency import Latency
 from ..utils.checks import check_path
-from ..utils.files import check_folder
+from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
-from .html import STYLE, paragraph, table_html
+from .html import paragraph, table_html
 from .sections import SECTIONS
-from .summary import heading, smallest_p, word_answer
+from .summary import corrections_of, heading, smallest_p, word_answer
 from .words import some_of
 
 if TYPE_CHECKING:
     import mne
 
-#: What lets phones show a page at their own width.
-_FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+#: Results whose interactive views a page has, at most.
+_MOST_LARGE = 4
 
 
 def report(
@@ -34,6 +34,7 @@ def report(
     fname: str | PathLike[str] | None = None,
     title: str | None = None,
     *,
+    correction: CorrectionNames | None = None,
     overwrite: bool = False,
 ) -> mne.Report:
     """Make a page about one or several results, which can be sent to anyone.
@@ -53,6 +54,11 @@ def report(
         The file to write, which ends in .html; None writes none.
     title : str or None
         The title of the page; None takes what the analysis is called.
+    correction : str, sequence of str, or None
+        Corrections of the p-values in figures, tables and words about the maps of
+        single subjects, as in their `pvalues`: several have a figure and a table each,
+        the first one is in the words. None takes "max". Groups and comparisons are
+        shown with all that they were tested with.
     overwrite : bool
         Replace an existing file.
 
@@ -66,7 +72,9 @@ def report(
     TypeError
         If something is not a result, or the title no text.
     ValueError
-        If there are no results, or if the name of the file does not end in .html.
+        If there are no results, if a correction is not known or needs more of the
+        permutations than a result has kept, or if the name of the file does not end in
+        .html.
     FileExistsError
         If the file exists and `overwrite` is false.
     FileNotFoundError
@@ -82,29 +90,49 @@ def report(
     """
     named = _by_name(results)
     title = _check_title(title, named)
+    if correction is not None:
+        correction = _check_correction(correction, named)
     if fname is not None:
         check_page(check_path(fname, "fname"), overwrite)
-    page = _new_page(title)
+    from .frame import Page  # MNE-Python is slow to import
+
+    page = Page(title)
+    sections = [x for x in SECTIONS if len(named) <= _MOST_LARGE or not x.is_large]
     texts = who_was_told({name: result.warnings for name, result in named.items()})
     shared = {text: names for text, names in texts.items() if len(names) > 1}
     if len(named) > 1:
-        html = paragraph(f"{len(named)} results.") + table_html(_overview(named))
+        html = paragraph(_intro(named, len(sections) < len(SECTIONS)))
+        html += table_html(_overview(named, correction))
         html += "".join(
             paragraph(f"{some_of(names)}: {text}", "warning")
             for text, names in shared.items()
         )
         _add(page, html, "All results", "summary")
     for name, result in named.items():
-        for section in SECTIONS:
-            html = section.make(result)
+        corrections = corrections_of(result, correction)
+        for section in sections:
+            html = section.html(result, corrections)
             for text in shared:
                 html = html.replace(paragraph(text, "warning"), "")
             if html:
                 own = None if len(named) == 1 else _identifier(name)
                 _add(page, html, section.title, section.tag, own)
     if fname is not None:
-        page.save(fname, open_browser=False, overwrite=overwrite, verbose="error")
+        options = {"open_browser": False, "overwrite": True, "verbose": "error"}
+        write_whole(fname, lambda draft: page.save(draft, **options))
     return page
+
+
+def _intro(named, is_shortened):
+    """Word how many results a page has, and what of them it leaves out."""
+    words = f"{len(named)} results."
+    in_brains = (getattr(x, "geometry", None) is not None for x in named.values())
+    if is_shortened and any(in_brains):
+        words += (
+            " Interactive views are left out of pages about more than "
+            f"{_MOST_LARGE} results; result.view() makes them."
+        )
+    return words
 
 
 def _by_name(results):
@@ -149,26 +177,28 @@ def _check_title(title, named):
     return title
 
 
+def _check_correction(correction, named):
+    """Return the corrections that are asked for, which all results must have."""
+    correction = tuple(known_corrections(correction, "correction"))
+    for name, result in named.items():
+        for each in corrections_of(result, correction):
+            try:
+                result._p_for_plot(each, result._scalars[0])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return correction
+
+
 def check_page(path, overwrite):
     """Refuse a file that cannot be written, before anything is drawn."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{path} is to be a page; give a name that ends in .html.")
-    check_folder(path)
+    check_target(path)
     if Path(path).exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "
             "another name."
         )
-
-
-def _new_page(title):
-    """Return an empty page."""
-    from mne import Report
-
-    page = Report(title=title, image_format="png", verbose="error")
-    page.include += _FOR_PHONES
-    page.add_custom_css(STYLE)
-    return page
 
 
 def _add(page, html, title, tag, section=None):
@@ -183,15 +213,15 @@ def _identifier(name):
     return f"Result {name}" if re.match(r"[^A-Za-z]", name) else name
 
 
-def _overview(named):
+def _overview(named, asked):
     """Return a table with a row for every result."""
     rows = []
     for name, result in named.items():
-        p = np.nan
-        if not isinstance(result, Latency) and result._has_p:
-            correction = result._usual_correction if result.axes else "none"
-            p = smallest_p(result, result._scalars[0], correction)
+        p, corrections = np.nan, corrections_of(result, asked)
+        if corrections:
+            p = smallest_p(result, result._scalars[0], corrections[0])
         row = {"result": name, "analysis": heading(result)}
-        row |= {"what was found": word_answer(result), "p": np.nan if p is None else p}
+        row["what was found"] = word_answer(result, *corrections[:1])
+        row["p"] = np.nan if p is None else p
         rows.append(row | {"warnings": len(result.warnings)})
     return pd.DataFrame(rows)

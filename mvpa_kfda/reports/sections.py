@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from itertools import starmap
-from typing import Any
 
 import pandas as pd
 
@@ -18,6 +17,7 @@ from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.checks import plural
+from ..utils.rounding import percent
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.common import (
     BOUND,
@@ -27,10 +27,11 @@ from ..viz.common import (
     names_of_two,
 )
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
+from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
-from .figures import plot_channel_patterns, plot_map_null
-from .findings import most_extreme
-from .html import facts_html, figure_html, folded, paragraph, table_html
+from .figures import plot_channel_patterns
+from .findings import most_extreme, named_first
+from .html import facts_html, figure_html, folded, paragraph, table_html, view_html
 from .methods import methods_text
 from .summary import (
     has_scores,
@@ -51,7 +52,17 @@ class Section:
     #: What it is filtered by, a word.
     tag: str
     #: Result -> HTML, "" without anything to show.
-    make: Callable[[Any], str]
+    make: Callable[..., str]
+    #: Whether that also takes the corrections whose p-values are shown, a tuple.
+    by_correction: bool = False
+    #: Whether it is left out of pages about many results.
+    is_large: bool = False
+
+    def html(self, result, corrections):
+        """Return what the section has of a result."""
+        return (
+            self.make(result, corrections) if self.by_correction else self.make(result)
+        )
 
 
 def _draw(plot, alternative, caption="", **options):
@@ -69,9 +80,12 @@ def _draw(plot, alternative, caption="", **options):
 # ------------------------------------------------------------- what was asked, found
 
 
-def _summary(result):
+def _summary(result, corrections):
     """Return what was asked and what was found."""
-    return paragraph(word_question(result)) + paragraph(word_answer(result), "lead")
+    words = "" if isinstance(result, Latency) else " ".join(named_first(result))
+    answer = word_answer(result, *corrections[:1])
+    lead = paragraph(word_question(result)) + paragraph(answer, "lead")
+    return lead + (paragraph(words) if words else "")
 
 
 def _warnings(result):
@@ -91,23 +105,39 @@ def _of_subjects(text, names):
 # ----------------------------------------------------------------------------- figures
 
 
-def _scores(result):
-    """Return the figures of the scores."""
+def _scores(result, corrections):
+    """Return the figures of the scores, for every correction."""
     if not isinstance(result, Latency):
         if not has_scores(result) or not (result.axes or result._has_p):
             return ""  # or a number without permutations: there is nothing to draw
-    answer = word_answer(result)
     views = {None: ""}
     if getattr(result, "geometry", None) is not None:
         views = _brain_views(result)
-    return "".join(
-        _draw(
-            result.plot,
-            f"{heading(result)}{view and f', {view}'}. {answer}",
-            **({} if kind is None else {"kind": kind}),
-        )
-        for kind, view in views.items()
-    )
+    found = []
+    for name in corrections or (None,):
+        answer, options = word_answer(result, name), {}
+        if name is not None and result.axes:
+            options["correction"] = name
+        for kind, view in views.items():
+            options |= {} if kind is None else {"kind": kind}
+            alternative = f"{heading(result)}{view and f', {view}'}. {answer}"
+            found.append(_draw(result.plot, alternative, **options))
+    return "".join(found)
+
+
+def _view(result):
+    """Return an interactive view of the scores in a brain, if there is one."""
+    space = getattr(result, "geometry", None)
+    if space is None or not views_of(space) or not has_scores(result):
+        return ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of many views in one process
+            return view_html(result.view())
+    except ImportError as error:  # of plotly
+        return paragraph(f"{error}")
+    except Exception as error:  # of nilearn: all else is worth showing
+        return paragraph(f"There is no interactive view: {error}", "warning")
 
 
 def _brain_views(result):
@@ -148,11 +178,12 @@ def _null(result):
         return _draw(result.plot_null, _NULL_WORDS.format("the tested statistic"))
     if not result.axes or not result._scalars:
         return ""  # a single number is drawn on its null already
+    metric = result._scalars[0]
     return _draw(
-        plot_map_null,
-        _NULL_WORDS.format(f"{label_of(result, result._scalars[0])}"),
+        result.plot_null,
+        _NULL_WORDS.format(label_of(result, metric)),
         "Every permutation counts with the highest score of its map.",
-        result=result,
+        metric=metric,
         alpha=level(result),
     )
 
@@ -189,10 +220,11 @@ def _confusion(result):
         return ""
     found = find_confusion(result)
     shares = (
-        f"{name} {share:.2f}"
+        f"{name} {percent(share)}"
         for name, share in zip(result.classes, found.recall, strict=True)
     )
-    words = f"Confusion matrix, {found.where}. Recall: {', '.join(shares)}."
+    where = f" {found.where[:1].lower()}{found.where[1:]}" if found.where else ""
+    words = f"Confusion matrix{where}. Recall: {', '.join(shares)}."
     html = _draw(plot_confusion, words, result=result)
     if [*result.axes] == ["times"]:
         html += _draw(plot_recall, "Recall of every class over time.", result=result)
@@ -243,7 +275,7 @@ def _penalty(result):
 # ------------------------------------------------------------------------------ tables
 
 
-def _peaks(result):
+def _peaks(result, corrections):
     """Return the highest scores, and the peaks or clusters of what is significant."""
     if isinstance(result, Latency):
         names = {"low": "from (s)", "high": "to (s)", "without": "resamples without"}
@@ -254,27 +286,33 @@ def _peaks(result):
         return ""
     noun = "difference" if result._is_difference else "score"
     kind = most_extreme(result).format(noun=noun)
-    html = paragraph(f"The {kind} of the map.") + table_html(_best_of_metrics(result))
-    if not result._has_p:
-        return html
+    html = [paragraph(f"The {kind} of the map.")]
+    html.append(table_html(_best_of_metrics(result, *corrections[:1])))
+    html += [_tested(result, correction) for correction in corrections]
+    return "".join(html)
+
+
+def _tested(result, correction):
+    """Return the peaks or clusters of what is significant under a correction."""
     try:
-        table, what = _significant(result)
+        table, what = _significant(result, correction)
     except ValueError as error:  # a score of the permutations is NaN, for example
-        return html + paragraph(f"Nothing was tested: {error}", "warning")
+        return paragraph(f"Nothing was tested: {error}", "warning")
+    test = CORRECTION_LABELS[correction]
     if table.empty:
-        return html + paragraph(f"No {position_noun(result)} is significant.")
-    test = CORRECTION_LABELS[result._usual_correction]
-    return html + paragraph(f"{what} ({test}).") + table_html(table)
+        return paragraph(f"No {position_noun(result)} is significant ({test}).")
+    return paragraph(f"{what} ({test}).") + table_html(table)
 
 
-def _best_of_metrics(result):
+def _best_of_metrics(result, correction=None):
     """Return a table with the highest score of every metric, and where it is."""
+    correction = correction or result._usual_correction
     of_one = isinstance(result, TestedMap)
     rows = []
     for name in [result.metric] if of_one else result._scalars:
-        correction, chance = result._usual_correction, result.chances[name]
-        options = {"correction": correction} if of_one else {"metric": name}
-        peak = result.peak(**options)
+        chance = result.chances[name]
+        options = {} if of_one else {"metric": name}
+        peak = result.peak(correction, **options)
         place = {key: value for key, value in peak.items() if not _is_value(key, name)}
         p = {key: value for key, value in peak.items() if _is_p(key)}
         best = {"metric": label_of(result, name), "score": peak[name], "chance": chance}
@@ -294,9 +332,9 @@ def _is_value(column, metric):
     return _is_p(column) or column == metric
 
 
-def _significant(result):
+def _significant(result, correction):
     """Return the table of peaks in a brain, or else of clusters, and what it is of."""
-    correction, alpha = result._usual_correction, level(result)
+    alpha = level(result)
     if hasattr(result, "peaks") and result.geometry is not None:
         noun = plural(position_noun(result))
         what = f"Peaks of the {noun} with p ≤ {alpha:g}"
@@ -349,11 +387,16 @@ def _design(result):
     )
 
 
-def _methods(result):
+def _methods(result, corrections):
     """Return the paragraphs for a paper, and what they cite."""
-    text, _, references = methods_text(result).partition("\n\nReferences\n\n")
+    options = {}
+    if corrections and result.axes:
+        options["correction"] = corrections[0]
+    text, _, references = methods_text(result, **options).partition(
+        "\n\nReferences\n\n"
+    )
     cited = folded("References", _paragraphs(references))
-    bibtex = f"<pre>{escape(methods_text(result, style='bibtex'))}</pre>"
+    bibtex = f"<pre>{escape(methods_text(result, style='bibtex', **options))}</pre>"
     return _paragraphs(text) + cited + folded("BibTeX", bibtex)
 
 
@@ -384,18 +427,19 @@ def _flat(parameters, before=""):
 
 #: The sections of a page, in their order.
 SECTIONS = (
-    Section("In short", "summary", _summary),
+    Section("In short", "summary", _summary, by_correction=True),
     Section("Warnings of the run", "warnings", _warnings),
-    Section("Scores", "scores", _scores),
+    Section("Scores", "scores", _scores, by_correction=True),
+    Section("Interactive view", "scores", _view, is_large=True),
     Section("Statistic", "scores", _maps),
     Section("Null distribution", "inference", _null),
-    Section("Peaks", "inference", _peaks),
+    Section("Peaks", "inference", _peaks, by_correction=True),
     Section("Subjects", "scores", _subjects),
     Section("Predictions", "predictions", _trials),
     Section("Confusion", "predictions", _confusion),
     Section("Activation patterns", "patterns", _patterns),
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
-    Section("Methods", "methods", _methods),
+    Section("Methods", "methods", _methods, by_correction=True),
     Section("Parameters and versions", "methods", _details),
 )

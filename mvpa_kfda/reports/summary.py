@@ -8,7 +8,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from ..inference.corrections import smallest_p_value
+from ..metrics.names import metric_in_text
 from ..results.base import SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
 from ..results.latency import Latency
@@ -20,7 +20,7 @@ from ..viz.common import (
     metric_label,
     names_of_results,
     names_of_two,
-    score_label,
+    score_in_text,
 )
 from .findings import most_extreme
 from .html import equal_p
@@ -75,6 +75,19 @@ def level(result):
     return getattr(result, "alpha", ALPHA)
 
 
+def corrections_of(result, asked=None):
+    """Return the corrections whose p-values are shown of a result, the first one first.
+
+    Those that a group was tested with; of a subject those that are asked for, a list,
+    and none of a result without p-values.
+    """
+    if not getattr(result, "_has_p", False) or not result._scalars:
+        return ()
+    if not result.axes:
+        return ("none",)
+    return getattr(result, "correction", None) or asked or (result._usual_correction,)
+
+
 # ------------------------------------------------------------------ what was asked
 
 
@@ -100,7 +113,7 @@ def _(result: SubjectResult):
 
 @word_question.register
 def _(result: GroupResult):
-    label, details = score_label(result).lower(), ", ".join(result._title())
+    label, details = score_in_text(result), ", ".join(result._title())
     if result._is_difference:
         first, second = names_of_two(result)
         verb = {"greater": "higher in", "less": "lower in"}.get(result.alternative)
@@ -118,7 +131,7 @@ def _(result: GroupResult):
 
 @word_question.register
 def _(result: ComparisonResult):
-    label, details = score_label(result).lower(), ", ".join(result._title())
+    label, details = score_in_text(result), ", ".join(result._title())
     a, b = names_of_results(result)
     verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
     what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
@@ -128,7 +141,7 @@ def _(result: ComparisonResult):
 
 @word_question.register
 def _(result: Latency):
-    label, n = metric_label(result.metric).lower(), result.n_subjects
+    label, n = metric_in_text(result.metric), result.n_subjects
     if result.parts:
         names = [f"the {each}" for each in result.labels]
         if tuple(result.labels) != DEFAULT_NAMES:
@@ -146,34 +159,34 @@ def _(result: Latency):
 
 
 @singledispatch
-def word_answer(result):
-    """Word what an analysis found."""
+def word_answer(result, correction=None):
+    """Word what an analysis found, with p-values under a correction."""
     raise TypeError(f"There is no answer for a {type(result).__name__}.")
 
 
 @word_answer.register
-def _(result: SubjectResult):
+def _(result: SubjectResult, correction=None):
     if not result._scalars:
         return "The metrics are tables, which have no highest value and no p-value."
     if not has_scores(result):
         return "Nothing could be decoded."
     metric = result._scalars[0]
     what = f"{metric_label(metric)} is"
-    return f"{what} {_found(result, metric, _above(result))}."
+    return f"{what} {_found(result, metric, _above(result), correction)}."
 
 
 @word_answer.register
-def _(result: TestedMap):
-    label, metric = score_label(result), result.metric
-    what = f"Mean {label.lower()} is" if result._has_subjects else f"{label} is"
+def _(result: TestedMap, correction=None):
+    label, metric = score_in_text(result), result.metric
+    what = f"Mean {label} is" if result._has_subjects else f"{capital(label)} is"
     if result._is_difference:
-        what = f"The difference in {label.lower()} is"
-    words = f"{what} {_found(result, metric, 'significant')}"
+        what = f"The difference in {label} is"
+    words = f"{what} {_found(result, metric, 'significant', correction)}"
     return f"{words}{_bound(result)}."
 
 
 @word_answer.register
-def _(result: Latency):
+def _(result: Latency, correction=None):
     words = []
     for which in ("onset", "peak"):
         time, (low, high) = getattr(result, which), getattr(result, f"{which}_interval")
@@ -187,21 +200,22 @@ def _(result: Latency):
     return f"{capital(' and '.join(words))}."
 
 
-def _found(result, metric, significant):
+def _found(result, metric, significant, correction):
     """Word the highest score of a map, and where it is significant."""
     best = result._worded_peak(metric)
     if not result.axes:
         p = result._has_p and smallest_p(result, metric, "none")
         return f"{best}, {equal_p(p)}" if result._has_p and p is not None else best
     most = most_extreme(result).format(noun="").strip()
-    return f"{most} with {best}, {_where_significant(result, metric, significant)}"
+    where = _where_significant(result, metric, significant, correction)
+    return f"{most} with {best}, {where}"
 
 
-def _where_significant(result, metric, significant):
+def _where_significant(result, metric, significant, correction):
     """Word at how many positions a map is significant, and the smallest p-value."""
     if not result._has_p:
         return "and was not tested, as there are no permutations"
-    correction, alpha = result._usual_correction, level(result)
+    correction, alpha = correction or result._usual_correction, level(result)
     try:
         p = np.asarray(result._p_for_plot(correction, metric))
     except ValueError:  # a score of the permutations is NaN, for example
@@ -213,11 +227,11 @@ def _where_significant(result, metric, significant):
     of_all = f"{n:,} of {counted(p.size, noun, ',')}"
     where = f"{significant} at {of_all}" if n else f"{significant} at no {noun}"
     if n and correction.startswith("cluster"):  # p is of a cluster as a whole
-        where = f"{significant} clusters hold {of_all}"
+        where = f"significant clusters cover {of_all}"
     test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
     words = f"and {where} ({test}; smallest {equal_p(p.min())})"
     n_drawn = result.n_permutations
-    if n_drawn and smallest_p_value(n_drawn, p.size, correction) > alpha:
+    if n_drawn and result._smallest_p(correction, p.size, metric) > alpha:
         words += ", which so few permutations could not have shown"
     return words
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from ..utils.checks import counted, plural
+from ..utils.rounding import nearest, rounded, to_digits
 from .citations import name
 
 _CALL = re.compile(r"(?s)(\w+)\((.*)\)(?:\.repeated\(\d+\))?")
@@ -63,15 +64,16 @@ def capital(text):
 def number(value, digits=3):
     """Word a number with some significant digits, and never as 1e-05."""
     value = float(value)
+    value = to_digits(value, digits) if abs(value) < 10**digits else value
     if value and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
         return f"{float(mantissa):g} \N{MULTIPLICATION SIGN} 10^{int(power)}"
-    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else rounded(value, 0)
 
 
 def p_words(p):
     """Word a p-value: three decimals, or that it is below the last of them."""
-    return f"*p* = {p:.3f}" if round(p, 3) >= 0.001 else "*p* < 0.001"
+    return f"*p* = {rounded(p)}" if nearest(p) >= 0.001 else "*p* < 0.001"
 
 
 def ranged(values, noun):

@@ -25,18 +25,22 @@ from ..inference.corrections import (
     cluster_scores,
     known_corrections,
     p_values_of_kept,
+    smallest_p_value,
 )
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
     NullSummary,
 )
+from ..metrics.names import metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
+from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
+from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
-from .kinds import record
+from .kinds import figure_method, record
 from .places import Places
 from .tables import make_dataset
 
@@ -191,6 +195,10 @@ class Result:
         return same_content(self._content(), other._content())
 
 
+#: Metrics that change when two classes change their names.
+_OF_ONE_CLASS = ("recall", "precision", "f1")
+
+
 @record
 class ScoreMap(Result):
     """Scores at every position of zero or more axes, and their p-values.
@@ -219,6 +227,13 @@ class ScoreMap(Result):
     def scoring(self) -> list[str]:
         """Names of the metrics, in the order they were asked for."""
         return list(self.metrics)
+
+    def _smallest_p(self, correction="none", n_positions=1, metric=None):
+        """Return the smallest p-value that the permutations can give."""
+        n_rows = self.n_permutations + 1
+        if metric not in _OF_ONE_CLASS:
+            n_rows /= self.parameters.get("renamings", 1)
+        return smallest_p_value(n_rows - 1, n_positions, correction)
 
     def _is_scalar(self, name):
         """Tell a metric with one number per position from a confusion matrix."""
@@ -313,7 +328,7 @@ class ScoreMap(Result):
         """Name the score that speaks most for the alternative."""
         side = self._side_of(metric)
         best = {"less": "Lowest", "two-sided": "Most extreme"}.get(side, "Best")
-        return f"{'Largest' if self._is_difference else best} {metric}"
+        return f"{'Largest' if self._is_difference else best} {metric_in_text(metric)}"
 
     def _worded_peak(self, metric):
         """Word the score that speaks most for the alternative, and where it is."""
@@ -321,9 +336,9 @@ class ScoreMap(Result):
         if not np.isfinite(scores).any():
             return "none"
         best = self._best(metric)
-        words = f"{scores[best]:+.3f}" if self._is_difference else f"{scores[best]:.3f}"
+        words = rounded(scores[best], sign="+" if self._is_difference else "")
         if np.isfinite(chance) and not self._is_difference:
-            words += f" (chance {chance:.3f})"
+            words += f" (chance {rounded(chance)})"
         return f"{words} at {Places.of(self).word(best)}" if self.axes else words
 
     def _worded_place(self, position):
@@ -804,12 +819,14 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         metric = self._scalar_metric(metric)
         return self._peak_of(metric, check_correction(correction))
 
+    plot_null = figure_method(plot_map_null)
+
     def _words(self):
         """Return parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
         if np.isfinite(self.chance):
-            parts[0] += f" (chance {self.chance:.3f})"
+            parts[0] += f" (chance {rounded(self.chance)})"
         parts += self._worded_positions()
         tested = ", ".join(self._worded_folds())
         if self.parameters.get("mode") == "other_trials":
@@ -939,14 +956,14 @@ class SummariesMixin:
 def _peak(scores):
     """Word the highest score; positions without one are NaN."""
     if np.ndim(scores) == 0:
-        return f"{scores:.3f}"
+        return rounded(scores)
     scores = scores[~np.isnan(scores)]
-    return f"peak {np.max(scores):.3f}" if np.size(scores) else "without positions"
+    return f"peak {rounded(np.max(scores))}" if np.size(scores) else "without positions"
 
 
 def _worded(coordinate):
     """Word a coordinate: a name, or a number with three decimals."""
-    return coordinate if isinstance(coordinate, str) else f"{coordinate:.3f}"
+    return coordinate if isinstance(coordinate, str) else rounded(coordinate)
 
 
 def plain(value):

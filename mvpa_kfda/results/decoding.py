@@ -15,7 +15,8 @@ from ..viz.diagnostics import (
     plot_roc,
     plot_tuning,
 )
-from ..viz.time import plot_null, plot_time
+from ..viz.null import plot_null
+from ..viz.time import plot_time
 from .base import Scores, SubjectResult
 from .evidence import EvidenceMixin
 from .kinds import figure_method, record, result_kind

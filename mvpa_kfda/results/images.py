@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
 from ..viz.confusion import plot_confusion
+from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
 from .base import SubjectResult, SummariesMixin
 from .kinds import figure_method, result_kind
@@ -28,6 +30,8 @@ from .places import Places
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from ..viz.interactive import Colormap
 
 
 @result_kind
@@ -283,6 +287,99 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
             `pvalues`.
         """
         return make_image(self, name, metric, correction, threshold)
+
+    def view(
+        self,
+        name: str | None = None,
+        *,
+        metric: str | None = None,
+        correction: CorrectionName = "max",
+        alpha: float | None = None,
+        threshold: float = 0.05,
+        min_score: float | None = None,
+        kind: Literal["stat_map", "surface"] | None = None,
+        hemi: Literal["left", "right", "both"] = "both",
+        cut_coords: Sequence[float] | None = None,
+        bg_img: Any = None,
+        vlim: tuple[float, float] | None = None,
+        cmap: str | Colormap | None = None,
+    ) -> Any:
+        """View a map in the brain interactively.
+
+        In a volume, a click moves the slices; a surface can be turned. The view is one
+        of nilearn's: it shows itself in a notebook, ``.open_in_browser()`` opens it,
+        and ``.save_as_html("view.html")`` writes a page that needs no network.
+
+        Parameters
+        ----------
+        name : str or None
+            What is shown, as in `to_img`. None: the scores of the first metric that is
+            one number per position, or of `metric`.
+        metric : str or None
+            The metric of the p-values and of the difference; None takes the first.
+        correction : str
+            Correction of the p-values, as in `pvalues`.
+        alpha : float or None
+            Show positions with p <= alpha only; None shows all of them.
+        threshold : float
+            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+        min_score : float or None
+            Show positions that score at least as much, in place of p <= alpha.
+        kind : {"stat_map", "surface"} or None
+            "stat_map": slices through voxels. "surface": meshes. None takes what there
+            is, and of CIFTI files with meshes the surface.
+        hemi : {"left", "right", "both"}
+            Which hemispheres of a surface.
+        cut_coords : sequence of float or None
+            Where slices are cut at first, (x, y, z) in mm. None cuts through the
+            highest value that is shown, of p-values the smallest.
+        bg_img : image or None
+            What is behind the map, as in `plot`.
+        vlim : tuple of float or None
+            Values at the two ends of the colors. None makes them symmetric about
+            chance, or of z-values and differences about zero; p-values have colors
+            from 0 to 1, or to `alpha`.
+        cmap : str, matplotlib Colormap, or None
+            The colors. None takes those of `plot`.
+
+        Returns
+        -------
+        view : nilearn.plotting.html_stat_map.StatMapView or SurfaceView
+            The view.
+
+        Raises
+        ------
+        ValueError
+            As `to_img`, and if an argument is not valid or positions have no place in
+            a brain.
+        ImportError
+            Of a surface, if plotly is not installed, which nilearn 0.14 and later
+            draws it with.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nibabel import Nifti1Image
+        >>> from mvpa_kfda import searchlight
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.tile(["face", "house"], 20)
+        >>> bold = Nifti1Image(rng.normal(size=(5, 5, 3, 40)), np.eye(4))
+        >>> result = searchlight(bold, y, radius=2.0)
+        >>> result.view(min_score=0.6).save_as_html("view.html")  # doctest: +SKIP
+        """
+        if isinstance(name, str) and name == "n_features":
+            values = np.where(self.decoded, self.n_features, np.nan)
+        else:
+            of_p = correction, threshold
+            name, values = map_values(
+                self, name, metric, *of_p, "view", ("n_features",)
+            )
+        metric = name if name in self.metrics else shown_metric(self, metric)
+        tested = {"correction": check_correction(correction), "alpha": alpha}
+        tested |= {"threshold": threshold, "min_score": min_score}
+        look = {"kind": kind, "hemi": hemi, "cut_coords": cut_coords}
+        look |= {"bg_img": bg_img, "vlim": vlim, "cmap": cmap}
+        return view_map(self, name, values, metric=metric, **tested, **look)
 
     def confusion(self, region: str | int | None = None) -> DataFrame:
         """Count which classes are taken for which in one region.
@@ -568,14 +665,14 @@ _TYPES = {"p": np.float64, "n_features": np.int32}
 def make_image(result, name, metric, correction, threshold):
     """Make an image, see `VolumeResult.to_img`."""
     if isinstance(name, str) and name == "n_features":
-        return _image(result.geometry, name, result.n_features)
+        return make_image_of(result.geometry, name, result.n_features)
     also = ("n_features",)
     if isinstance(name, str) and name in ("null", "null_max"):
         also += ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
     name, values = map_values(
         result, name, metric, correction, threshold, "to_img", also
     )
-    return _image(result.geometry, name, values)
+    return make_image_of(result.geometry, name, values)
 
 
 def map_values(result, name, metric, correction, threshold, method, also=()):
@@ -597,12 +694,7 @@ def map_values(result, name, metric, correction, threshold, method, also=()):
     return name, _values(result, name, metric, correction, threshold, method)
 
 
-def image_of_p(geometry, name, p, n_permutations):
-    """Make an image of p-values: of "p", of "neglog10p" or of "z"."""
-    return _image(geometry, name, map_of_p(name, p, n_permutations))
-
-
-def _image(geometry, name, values):
+def make_image_of(geometry, name, values):
     """Make an image with the numbers and the background that its name needs."""
     outside, dtype = _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
     return geometry.to_img(values, outside, dtype, name)

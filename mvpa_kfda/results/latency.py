@@ -27,7 +27,8 @@ class Latency(Result):
         Latencies in seconds of the mean over subjects; the onset is NaN if there is
         none. Of two groups or conditions: the first minus the second.
     onset_interval, peak_interval : array, shape (2,)
-        Bootstrap intervals in seconds.
+        Bootstrap intervals in seconds: of an onset by its standard error, of a peak
+        by percentiles.
     onsets, peaks : array, shape (n_bootstraps,)
         Latencies of the resamples, NaN where there is no onset.
     confidence : float

@@ -15,6 +15,7 @@ from ..data.space import VolumeSpace
 from ..inference.clusters import adjacency_among
 from ..utils.checks import counted, plural
 from ..utils.files import same_content
+from ..utils.rounding import nearest, rounded
 from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
@@ -148,8 +149,9 @@ class Places:
             return counted(len(values), _NOUNS[name])
         (noun, unit), (first, last) = _WORDS[name], values[[0, -1]]
         if len(values) == 1:
-            return f"1 {noun}, {first:.3f}{unit}"
-        return f"{counted(len(values), noun)} from {first:.3f} to {last:.3f}{unit}"
+            return f"1 {noun}, {rounded(first)}{unit}"
+        ends = f"{rounded(first)} to {rounded(last)}{unit}"
+        return f"{counted(len(values), noun)} from {ends}"
 
     def difference(self, other):
         """Word how other places differ from these; empty if they are the same."""
@@ -189,7 +191,7 @@ class Places:
 
 def _number(value):
     """Word a number with as many of three decimals as it has, or a name."""
-    return str(value) if isinstance(value, str) else f"{round(float(value), 3):g}"
+    return str(value) if isinstance(value, str) else f"{nearest(value):g}"
 
 
 def unpack_places(packed):

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from .checks import check_path
-from .files import check_folder, draft_of
+from .files import check_target, draft_of
 from .parallel import WorkersLostError
 from .signals import ending_in_order
 
@@ -225,7 +225,8 @@ def open_checkpoint(path):
 
 def _check_place(path):
     """Refuse paths where no file can be, and what may not be read and written."""
-    check_folder(path)
+    for side in ("", "-wal", "-journal"):
+        check_target(path.with_name(path.name + side))
     for place in (path, path.parent):  # where the log is written
         if place.exists() and not os.access(place, os.R_OK | os.W_OK):
             raise PermissionError(

@@ -9,6 +9,8 @@ without this package; doc/file_format.rst describes them all. ::
             accuracy      dataset, kind "array", with its checksum `crc32`
         ...
 
+The `crc32` of a group, and of the file, is that of the list of what belongs to it.
+
 Nothing is of variable length: such data lie in a heap, where damage can hang the HDF5
 library. Behind all that follows a seal, the checksum of the whole, which is looked at
 before the HDF5 library opens the file: the older ones end Python on much damage.
@@ -18,6 +20,7 @@ import math
 import os
 import platform
 import re
+import stat
 import struct
 import uuid
 import zlib
@@ -32,8 +35,9 @@ from .checks import check_path
 
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
-#: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON.
-FORMAT_VERSION = 3
+#: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON, and in 3
+#: groups had no checksums.
+FORMAT_VERSION = 4
 MAX_DEPTH = 32
 #: Every group and dataset takes more than that, in bytes.
 HEADER_SIZE = 64
@@ -61,7 +65,7 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     """
     # A link is followed, so that the link itself survives the move at the end.
     target = Path(os.path.realpath(check_path(path)))
-    check_folder(path)
+    check_target(path)
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "
@@ -74,8 +78,9 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         with h5py.File(draft, "x", libver="v110") as file:
             file.attrs[VERSION_NAME] = FORMAT_VERSION
             file.attrs["class_name"] = np.bytes_(class_name)
-            for name, value in fields.items():
-                _write(file, name, value, name)
+            parts = [_write(file, name, value, name) for name, value in fields.items()]
+            # HDF5 hands out the names of the root in alphabetical order.
+            file.attrs["crc32"] = _check_list(class_name, sorted(parts))
         with draft.open("rb+") as file:
             seal = _seal(file, draft.stat().st_size)
             file.seek(0, os.SEEK_END)
@@ -87,16 +92,54 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         draft.unlink(missing_ok=True)
 
 
-def check_folder(path):
-    """Refuse a path where no file can be: a folder, or in a folder that is missing."""
+def check_target(path):
+    """Refuse a path where no file can be written; nothing is opened.
+
+    What is there, perhaps by links, must be a regular file: devices and pipes would be
+    replaced, or wait for ever. A folder is an IsADirectoryError, the folder of a file
+    that is missing a FileNotFoundError, everything else an OSError.
+
+    Examples
+    --------
+    >>> from mvpa_kfda.utils.files import check_target
+    >>> check_target("/dev/null")
+    Traceback (most recent call last):
+    ...
+    OSError: /dev/null is a device, not a file; give the name of a file.
+    """
     folder = Path(os.path.realpath(path)).parent
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     if not folder.is_dir():
         raise FileNotFoundError(
             f"The folder {folder} does not exist; make it first, or save somewhere "
             "else."
         )
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "a device")
+        raise OSError(f"{path} is {kind}, not a file; give the name of a file.")
+
+
+def write_whole(path, write):
+    """Let a function write a file under another name, and move it to its place.
+
+    So there is never half a file, and what is not a file is left alone.
+    """
+    check_target(path)
+    # A link is followed, so that the link itself survives the move at the end.
+    target = Path(os.path.realpath(path))
+    # With the ending of the file, by which many functions choose a format.
+    draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name}")
+    try:
+        write(draft)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def draft_of(path):
@@ -122,7 +165,7 @@ def read_result_file(path):
         _check_seal(path)
         with h5py.File(path, "r") as file:
             class_name = _check_root(file)
-            return class_name, _Reader(path.stat().st_size).children(file)
+            return class_name, _Reader(path.stat().st_size).children(file, class_name)
     except _RefusedError as error:
         raise ValueError(f"{path} {error}") from None
     except (PermissionError, MemoryError):
@@ -155,7 +198,10 @@ def same_content(value, other):
 
 
 def _write(group, name, value, where, depth=1):
-    """Write a value under its name: a group with its parts, or a dataset."""
+    """Write a value under its name: a group with its parts, or a dataset.
+
+    Returns what stands in the list of the group: name, kind and checksum.
+    """
     try:
         kind, content = _encode(value)
         if depth > MAX_DEPTH:
@@ -164,12 +210,23 @@ def _write(group, name, value, where, depth=1):
         raise TypeError(f"Cannot save {where}: {error}.") from None
     if isinstance(content, dict):
         node = group.create_group(name, track_order=True)
-        for key, item in content.items():
+        parts = [
             _write(node, key, item, f"{where}.{key}", depth + 1)
+            for key, item in content.items()
+        ]
+        check = _check_list(kind, parts)
     else:
         node = group.create_dataset(name, data=content)
-        node.attrs["crc32"] = np.uint32(zlib.crc32(np.ascontiguousarray(content)))
+        check = np.uint32(zlib.crc32(np.ascontiguousarray(content)))
+    node.attrs["crc32"] = check
     node.attrs["kind"] = np.bytes_(kind)
+    return name, kind, check
+
+
+def _check_list(kind, parts):
+    """Return the checksum of what belongs to a group, by names, kinds and checksums."""
+    words = [kind, *(str(word) for part in parts for word in part)]
+    return np.uint32(zlib.crc32("\0".join(words).encode("utf-8", "surrogatepass")))
 
 
 def _seal(file, size):
@@ -303,20 +360,27 @@ def _check_root(file):
     """Refuse files of others and of other versions; return the name of the class."""
     if VERSION_NAME not in file.attrs:
         if "mvpa_kfda" in file:
-            raise _RefusedError(
-                "is a result file of an older format (1 or 2; this version reads "
-                f"{FORMAT_VERSION}), which is no longer read; run the analysis again, "
-                "or load it with the version of mvpa_kfda that saved it."
-            )
+            raise _older("1 or 2")
         names = ", ".join(map(repr, list(file)[:5])) or "nothing"
         raise _RefusedError(f"holds no result of mvpa_kfda; it holds {names}.")
     version = _attribute(file, VERSION_NAME, "i")
-    if version != FORMAT_VERSION:
+    if version < FORMAT_VERSION:
+        raise _older(version)
+    if version > FORMAT_VERSION:
         raise _RefusedError(
             f"was saved by a newer version of mvpa_kfda (file format {version}; this "
             f"one reads {FORMAT_VERSION}); update mvpa_kfda to read it."
         )
     return _attribute(file, "class_name", "S")
+
+
+def _older(version):
+    """Return the error of files of an older format."""
+    return _RefusedError(
+        f"is a result file of an older format ({version}; this version reads "
+        f"{FORMAT_VERSION}), which is no longer read; run the analysis again, or load "
+        "it with the version of mvpa_kfda that saved it."
+    )
 
 
 def _attribute(node, name, kind):
@@ -335,16 +399,24 @@ class _Reader:
     def __init__(self, size):
         self._left = size
 
-    def children(self, group, depth=1):
-        """Map the names in a group to their values."""
-        return {name: self._value(group, name, depth) for name in group}
+    def children(self, group, kind, depth=1):
+        """Map the names in a group to their values, which must be all there were."""
+        values, parts = {}, []
+        for name in group:
+            values[name], *words = self._value(group, name, depth)
+            parts.append((name, *words))
+        if _attribute(group, "crc32", "u") != _check_list(kind, parts):
+            raise ValueError(f"{group.name} does not hold what was saved there")
+        return values
 
     def _value(self, group, name, depth):
-        """Return the value that a name in a group stands for."""
+        """Return the value that a name in a group stands for, its kind and checksum."""
         self._spend(name, HEADER_SIZE)
-        # A link to elsewhere is not even followed.
+        # A link to elsewhere is not even followed, and nothing has two names.
         own = isinstance(group.get(name, getlink=True), h5py.HardLink)
         node = group[name] if own else None
+        if own and h5py.h5o.get_info(node.id).rc != 1:
+            node = None
         is_group = isinstance(node, h5py.Group) and depth < MAX_DEPTH
         if not (is_group or _is_plain(node)):
             raise _RefusedError(
@@ -354,16 +426,18 @@ class _Reader:
             )
         kind = _attribute(node, "kind", "S")
         if is_group:
-            return _join(kind, self.children(node, depth + 1))
+            value = _join(kind, self.children(node, kind, depth + 1))
+            return value, kind, _attribute(node, "crc32", "u")
         # Checked before memory is taken for it.
         n_bytes = math.prod(node.shape) * node.dtype.itemsize
         self._spend(name, n_bytes)
         if node.id.get_storage_size() < n_bytes:
             raise ValueError(f"the data of {name} are not there")
         array = node[...]
-        if _attribute(node, "crc32", "u") != zlib.crc32(np.ascontiguousarray(array)):
+        check = _attribute(node, "crc32", "u")
+        if check != zlib.crc32(np.ascontiguousarray(array)):
             raise ValueError(f"the checksum of {name} is wrong")
-        return _restore(kind, array)
+        return _restore(kind, array), kind, check
 
     def _spend(self, name, n_bytes):
         """Count what is read; circles of links, and lies, exceed what the file has."""

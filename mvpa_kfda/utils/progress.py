@@ -13,6 +13,7 @@ from contextlib import suppress
 import tqdm
 
 from .checks import check_verbose, counted
+from .text import plain_text, tell
 
 #: Seconds after which a run that was not told to be quiet is shown, and an estimate is
 #: one: the first moments of a run are slower than the rest.
@@ -180,7 +181,7 @@ class _Bar(_Nothing):
 
     def say(self, text):
         """Show a line of text above the bar."""
-        self._bar.write(text, file=sys.stderr)
+        self._bar.write(plain_text(text), file=sys.stderr)
 
     def close(self, elapsed, whole):
         """Leave the bar as it is."""
@@ -215,7 +216,7 @@ class _Lines(_Nothing):
     def say(self, text):
         """Write a line of text."""
         with suppress(OSError, ValueError):  # a full disk or a closed file stops no run
-            print(text, file=sys.stderr, flush=True)
+            tell(text, file=sys.stderr)
 
     def close(self, elapsed, whole):
         """Write that the run is over."""

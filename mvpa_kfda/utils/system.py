@@ -9,13 +9,14 @@ from threadpoolctl import ThreadpoolController
 
 from .checks import word_bytes
 from .memory import usable_memory
+from .text import tell
 
 #: What has to be installed, and what may be, as setup.cfg lists them.
 REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "mne", "nibabel", "nilearn", "joblib", "h5py"),
     *("lazy_loader", "matplotlib", "pandas", "threadpoolctl", "tqdm"),
 )
-OPTIONAL = ("dask", "distributed", "mne-bids", "xarray")
+OPTIONAL = ("dask", "distributed", "mne-bids", "plotly", "xarray")
 
 
 def sys_info() -> None:
@@ -36,7 +37,7 @@ def sys_info() -> None:
     """
     lines = {**_package(), **_machine(), **_blas(), **_packages()}
     width = max(map(len, lines)) + 2
-    print("\n".join(f"{name:<{width}}{value}" for name, value in lines.items()))
+    tell(*(f"{name:<{width}}{value}" for name, value in lines.items()))
 
 
 def _package():

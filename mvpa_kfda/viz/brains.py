@@ -28,8 +28,10 @@ from .common import (
     TITLE_DENSITY,
     add_figure_legend,
     check_request,
+    cut,
     describe,
     draw_chance,
+    draws_names,
     limits_of,
     maybe_show,
     new_figure,
@@ -53,6 +55,7 @@ _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 _RIGHTMOST = 0.985
 
 
+@draws_names
 def plot_volume(
     result,
     kind: Literal["stat_map", "glass_brain", "surface", "bar"] | None = None,
@@ -68,6 +71,7 @@ def plot_volume(
     bg_img: Any = None,
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     show: bool = False,
 ) -> Figure:
     """Plot the scores in the brain, or as bars.
@@ -112,6 +116,8 @@ def plot_volume(
         chance.
     cmap : str or None
         A color map of matplotlib.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -134,11 +140,11 @@ def plot_volume(
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
     picture = _make_picture(result, metric, correction, alpha, options)
     if kind == "bar":
-        figure = _plot_bars(result, picture)
+        figure = _plot_bars(result, picture, legend)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
-            drawn = _on_part(result, picture, kind)
+            drawn = on_part(result, picture, kind)
             try:
                 figure = BRAINS[kind](*drawn, views, cut_coords, bg_img)
             except (TypeError, RecursionError) as error:  # of what nilearn was given
@@ -147,7 +153,8 @@ def plot_volume(
                     f"views={views!r}, cut_coords={cut_coords!r} and bg_img={bg_img!r}"
                     f": {error}"
                 ) from error
-        _finish_brains(figure, result, picture, outlined=kind != "glass_brain")
+        handles = _colors_and_marks(figure, picture, kind != "glass_brain")
+        _finish_brains(figure, result, handles if legend else [])
     return maybe_show(figure, show)
 
 
@@ -183,7 +190,7 @@ class _Part:
         return self.scores.shape
 
 
-def _on_part(result, picture, kind):
+def on_part(result, picture, kind):
     """Return the surfaces or the voxels of a CIFTI file, and what is drawn there."""
     space = result.geometry
     if space.base.kind != "grayordinates":
@@ -212,8 +219,8 @@ def _make_picture(result, metric, correction, alpha, options):
     return make_picture(result, metric, correction, alpha, position=noun, **options)
 
 
-def _finish_brains(figure, result, picture, outlined):
-    """Add the colorbar, the title, and the legend of an outline or of what is shown."""
+def _colors_and_marks(figure, picture, outlined):
+    """Add the colorbar; return what the legend shows: an outline or what is shown."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.lines import Line2D
 
@@ -228,6 +235,11 @@ def _finish_brains(figure, result, picture, outlined):
         elif picture.marked.any():
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **style))
+    return handles
+
+
+def _finish_brains(figure, result, handles):
+    """Add the title, and the legend of handles."""
     if handles:
         add_figure_legend(figure, handles, "lower center")
     width = int(TITLE_DENSITY * figure.get_figwidth())
@@ -254,12 +266,14 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     from nilearn.plotting import plot_anat
 
     space = result.geometry
-    volume = space.base if space.kind == "regions" else space
+    volume = volume_of(space)
     flat = flat_axis(volume)
     if views is None:
         views = flat or "ortho"
     if cut_coords is None:
-        cut_coords = _cuts(result, picture, views, volume if views == flat else None)
+        cut_coords = choose_cuts(
+            result, picture, views, volume if views == flat else None
+        )
     row = views in ("x", "y", "z") and not flat
     figure = new_figure((8.5, 2.6 if row else 3.8))
     display = plot_anat(
@@ -332,7 +346,7 @@ def _overlay(display, space, picture, values, fade=True):
         threshold=nothing / 2,
         vmin=low - zero,
         vmax=high - zero,
-        cmap=_fading(picture) if fade else picture.cmap,
+        cmap=fading(picture) if fade else picture.cmap,
         resampling_interpolation="nearest",
     )
 
@@ -341,7 +355,7 @@ def _overlay(display, space, picture, values, fade=True):
 _OPAQUE = 0.5
 
 
-def _fading(picture):
+def fading(picture):
     """Return the colors, the more transparent the closer they are to chance."""
     from matplotlib.colors import ListedColormap
 
@@ -361,7 +375,7 @@ def flat_axis(volume):
     return None
 
 
-def _cuts(result, picture, views, flat_volume):
+def choose_cuts(result, picture, views, flat_volume):
     """Return where to cut: at the only slice, or through what is tested for most."""
     from nilearn.plotting import find_cut_slices
 
@@ -380,7 +394,15 @@ def _cuts(result, picture, views, flat_volume):
         return None  # nilearn spreads them
     lowest = np.nanmin(result.scores if picture.metric == BOUND else favour)
     above = np.nan_to_num(values - lowest)
-    return find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
+    cuts = find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
+    # nilearn spreads those of a small area until they leave the brain.
+    along = volume_of(result.geometry).points[:, "xyz".index(views)]
+    return np.unique(np.clip(cuts, along.min(), along.max()))
+
+
+def volume_of(space):
+    """Return the voxels of a space, or of its regions."""
+    return space.base if space.kind == "regions" else space
 
 
 def _place(space, position):
@@ -445,7 +467,7 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     marks = np.zeros(result.shape) if picture.marked is None else picture.marked
     marks = space.to_img(marks.astype(np.int32), dtype=np.int32).data.parts
     colors = {"vmin": picture.norm.vmin, "vmax": picture.norm.vmax}
-    colors["cmap"] = _fading(picture)
+    colors["cmap"] = fading(picture)
     figure = new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
     left, bottom, width, height = _BRAINS
     width, height = width / len(parts), height / len(views)
@@ -480,7 +502,7 @@ def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
     plot_surf(
         mesh,
         values,
-        bg_map=_shading(surface, part, bg_img),
+        bg_map=shading_of(surface, part, bg_img),
         hemi=part,
         view=view,
         colorbar=False,
@@ -505,7 +527,7 @@ def _outline_vertices(ax, mesh, part, marks):
         )
 
 
-def _shading(surface, part, bg_img):
+def shading_of(surface, part, bg_img):
     """Return the gray behind the scores, (n_vertices,): folds, or what was given."""
     if bg_img is not None:
         return bg_img.data.parts[part]
@@ -532,7 +554,7 @@ def _shading(surface, part, bg_img):
 MOST_BARS = 40
 
 
-def _plot_bars(result, picture):
+def _plot_bars(result, picture, legend):
     """Draw one line per position, or a curve of many, with the permutations behind."""
     many = len(picture.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
@@ -545,7 +567,8 @@ def _plot_bars(result, picture):
     figure.draw_without_rendering()  # lays out the names, so that the title fits
     set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
-    add_figure_legend(figure)
+    if legend:
+        add_figure_legend(figure)
     return figure
 
 
@@ -595,7 +618,7 @@ def _draw_rows(ax, result, picture, low, high, band):
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
     draw_chance(ax, picture.chance, level=picture.level, upright=True)
     texts = [
-        str(names[i]) if result.decoded[i] else f"{names[i]} (not decoded)"
+        cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
         for i in order
     ]
     ax.set_yticks(rows, texts)

@@ -4,20 +4,26 @@ Matplotlib is imported inside the functions, so that decoding never loads it. Th
 colors are Okabe and Ito's, which color-blind readers tell apart.
 """
 
+import re
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..inference.corrections import CORRECTIONS, smallest_p_value
+from ..inference.corrections import CORRECTIONS
 from ..inference.null import ALTERNATIVES, check_level
-from ..metrics.names import find_metric, metric_limits
+from ..metrics.names import metric_in_text, metric_limits
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
+from ..utils.text import plain_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
+
+Options, Drawn = ParamSpec("Options"), TypeVar("Drawn")
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
@@ -103,20 +109,103 @@ def metric_label(metric):
     >>> metric_label("balanced_accuracy")
     'Balanced accuracy'
     """
-    known = find_metric(metric)
-    return known.label if known else metric.replace("_", " ").capitalize()
+    words = metric_in_text(metric)
+    return words[:1].upper() + words[1:]
 
 
-#: Characters of a name that figures show.
-_LONGEST_NAME = 22
+#: Characters of a name that figures show, and the share of them that is its end.
+_LONGEST_NAME, _END_OF_NAME = 22, 0.42
+#: Characters of a whole title or label.
+_LONGEST_TEXT = 1000
 
 
-def short_name(name):
-    """Return a name that is not too long, and that matplotlib takes as it is."""
-    name = str(name)
-    if len(name) > _LONGEST_NAME:
-        name = name[: _LONGEST_NAME - 1] + "…"
-    return name.replace("$", r"\$")
+def short_name(name, longest=_LONGEST_NAME):
+    """Return a name that is not too long."""
+    name = plain_text(name)
+    if len(name) > longest:  # names often differ at their ends: "object 12"
+        end = int(_END_OF_NAME * longest)
+        name = f"{name[: longest - end - 1].rstrip()}…{name[-end:].lstrip()}"
+    return name
+
+
+def cut(text, most=120):
+    """Return a text of so many characters at most."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def cut_texts(figure):
+    """Cut what no figure can hold, and would be drawn letter by letter for minutes."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if len(words := text.get_text()) > _LONGEST_TEXT:
+            text.set_text(cut(words, _LONGEST_TEXT))
+
+
+#: What matplotlib itself writes on logarithmic axes.
+_POWER = re.compile(r"\$\\mathdefault\{[^$]*\}\$")
+
+
+def draws_names(plot: Callable[Options, Drawn]) -> Callable[Options, Drawn]:
+    """Let a function that plots take names as they are: ``$`` begins no formula."""
+
+    @wraps(plot)
+    def call(*args, **options):
+        from matplotlib import rcParams
+
+        # Texts ask for it when they are made, those of ticks and legends, too.
+        before = rcParams["text.parse_math"]
+        rcParams["text.parse_math"] = False
+        try:
+            return plot(*args, **options)
+        finally:
+            rcParams["text.parse_math"] = before
+
+    return call
+
+
+def _settle_texts(figure):
+    """Cut what is too long, and let users write formulas where no name has a $.
+
+    Logarithmic axes write their powers of ten so, too.
+    """
+    from matplotlib.text import Text
+
+    cut_texts(figure)
+    for text in figure.findobj(Text):
+        words = text.get_text()
+        if "$" not in words or _POWER.fullmatch(words):
+            text.set_parse_math(True)
+
+
+def short_names(names, longest=_LONGEST_NAME):
+    """Return names that are not too long, but long enough to be told apart."""
+    names = list(map(str, names))
+    most = max(map(len, names), default=0)
+    for length in range(longest, max(longest, most) + 1):
+        short = [short_name(name, length) for name in names]
+        if len(set(short)) == len(set(names)):
+            break
+    return short
+
+
+#: Types of channels -> what the field calls them; other abbreviations are capitals.
+_CHANNELS = {
+    "mag": "magnetometer",
+    "grad": "gradiometer",
+    "misc": "misc",
+    "bio": "bio",
+    "ecog": "ECoG",
+    "seeg": "sEEG",
+    "hbo": "HbO",
+    "hbr": "HbR",
+    "ref_meg": "reference MEG",
+}
+
+
+def channel_label(kind):
+    """Return what a type of channels of MNE-Python is called within a sentence."""
+    return _CHANNELS.get(kind, kind.upper().replace("_", " "))
 
 
 def label_of(result, metric):
@@ -136,7 +225,17 @@ def label_of(result, metric):
 
 def score_label(result):
     """Return the name of the scores, also where the result is of differences."""
-    return metric_label(result.metric.removesuffix("_difference"))
+    return metric_label(_metric_of_scores(result))
+
+
+def score_in_text(result):
+    """Do as `score_label` for the middle of a sentence."""
+    return metric_in_text(_metric_of_scores(result))
+
+
+def _metric_of_scores(result):
+    """Return the metric of the scores, also where the result is of differences."""
+    return result.metric.removesuffix("_difference")
 
 
 def difference_label(result):
@@ -231,17 +330,17 @@ def marking(
         words.append(ALTERNATIVE_LABELS[alternative])
     label, counted = ", ".join(words) + ")", p[~np.isnan(p)]
     n = result.n_permutations
-    label = significance_label(label, counted, alpha, correction, n, position)
+    smallest = result._smallest_p(correction, counted.size, metric) if n else 0
+    label = significance_label(label, counted, alpha, smallest, n, position)
     return p <= alpha, with_null(result, label)
 
 
-def significance_label(label, p, alpha, correction, n_permutations, position):
+def significance_label(label, p, alpha, smallest, n_permutations, position):
     """Word which p-values are marked, or why none is; `position` is what has one."""
     if (p <= alpha).any():
         return label
     # Without permutations, p is that of a distribution, and can be as small as any.
-    reachable = smallest_p_value(n_permutations, p.size, correction)
-    if n_permutations and reachable > alpha:
+    if n_permutations and smallest > alpha:
         drawn = counted(n_permutations, "permutation", ",")
         return f"{label} is out of reach with {drawn}"
     return f"no {position} at {label}"
@@ -350,8 +449,8 @@ def draw_chance(ax, chance, metric=None, level="chance", upright=False):
         draw_once(ax, chance, upright, label=label, **style)
 
 
-#: What the band of the permutations' scores is called.
-NULL_BAND = "95 % of the permutations (2.5 to 97.5 %)"
+#: What the band of the permutations' scores is called, from 2.5 to 97.5 %.
+NULL_BAND = "central 95 % of permutations"
 
 
 def draw_histogram(ax, null, label, color=SCORE_COLOR):
@@ -360,6 +459,15 @@ def draw_histogram(ax, null, label, color=SCORE_COLOR):
     if color != SCORE_COLOR:
         style["alpha"] = 0.5  # another one may lie behind it
     ax.hist(null, bins=histogram_edges(null), label=label, **style)
+    count_along(ax.yaxis)
+
+
+def count_along(axis):
+    """Let an axis of counts have ticks at whole numbers only, each of them once."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter("{x:,.0f}")
 
 
 def histogram_edges(values):
@@ -498,42 +606,62 @@ TITLE_DENSITY = 15
 #: Inches of width that two columns of the legend need.
 TWO_COLUMNS = 3.0
 
+#: Inches of width and height from which on Axes have words of the usual size, and how
+#: small these are at least in smaller Axes, such as one of four.
+_ROOMY, _SMALLEST = (3.4, 1.6), 0.7
+
+#: Points from the Axes to their legend: room for the labels of the axis between them.
+_TO_LEGEND = 37.0
+
 
 #: What the curves of scores are marked with in Axes.
 CURVE = "mvpa_kfda curve"
 
 
-def finish(ax, result, show, handles=None, note="", columns=2, name=None):
+def finish(
+    ax, result, show, handles=None, note="", columns=2, name=None, *, legend=True
+):
     """Add the title with a note and the legend of what has a label, or of handles.
 
     The title has the name before what it was computed from, if there is one.
     """
     set_title(ax, result, note, name)
     ax.spines[["top", "right"]].set_visible(False)
-    add_legend(ax, handles, columns)
+    make_room(ax)
+    if legend:
+        add_legend(ax, handles, columns)
     return maybe_show(ax, show)
+
+
+def make_room(ax):
+    """Have the figure of Axes laid out such that all words have room."""
+    figure = ax.figure.canvas.figure
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
 
 
 def add_legend(ax, handles=None, columns=2):
     """Add a legend below Axes of what has a label, or of handles."""
     figure = ax.figure.canvas.figure
-    if figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")  # makes room for it
+    make_room(ax)
     handles = ax.get_legend_handles_labels()[0] if handles is None else handles
     # Of several results, curves come first, and what is worded alike is one entry.
     curves = [line for line in ax.lines if line.get_gid() == CURVE]
     entries = {}
     for handle in sorted(handles, key=lambda handle: handle not in curves):
         entries.setdefault(handle.get_label(), []).append(handle)
-    room = min(0.9 * figure.get_figwidth(), 1.3 * width_of(ax))
-    columns = columns if width_of(ax) > TWO_COLUMNS else 1
+    style = _legend_style(ax)
+    width = inches_of(ax)[0]
+    room = min(0.9 * figure.get_figwidth(), 1.3 * width)
+    columns = columns if width / word_scale(ax) > TWO_COLUMNS else 1
     # Below the Axes, where it hides nothing, and below the axis label: the distance is
     # in units of the font size.
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}
-    _fit_legend(ax.legend, entries, room, columns, **below)
+    style["borderaxespad"] = _TO_LEGEND / style["fontsize"]
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0)}
+    _fit_legend(ax.legend, entries, room, columns, **below, **style)
 
 
-def add_figure_legend(figure, handles=None, loc="outside lower center"):
+def add_figure_legend(figure, handles=None, loc="outside lower center", columns=2):
     """Add one legend of all Axes, or of handles, below them."""
     if handles is None:
         handles = [
@@ -542,17 +670,40 @@ def add_figure_legend(figure, handles=None, loc="outside lower center"):
     entries = {}
     for handle in handles:  # the onset, for example, is in several Axes
         entries.setdefault(handle.get_label(), [handle])
-    _fit_legend(figure.legend, entries, 0.95 * figure.get_figwidth(), loc=loc)
+    room = 0.95 * figure.get_figwidth()
+    _fit_legend(figure.legend, entries, room, columns, loc=loc, **LEGEND)
 
 
-def _fit_legend(draw, entries, room, columns=2, **where):
+def word_scale(ax):
+    """Return how large words are in Axes, 1 or in small ones less."""
+    return float(np.clip((inches_of(ax) / _ROOMY).min(), _SMALLEST, 1))
+
+
+def _legend_style(ax):
+    """Return the looks of a legend below Axes; small ones have narrow lines of it."""
+    scale = word_scale(ax)
+    style = LEGEND | {"fontsize": scale * _font_size(LEGEND["fontsize"])}
+    if scale < 1:
+        style |= {"labelspacing": 0.2, "borderpad": 0.2}
+        style |= {"handlelength": 1.5, "columnspacing": 1.2}
+    return style
+
+
+def _font_size(name):
+    """Return the size of a font in points by its name, e.g. "small"."""
+    from matplotlib.font_manager import FontProperties
+
+    return FontProperties(size=name).get_size_in_points()
+
+
+def _fit_legend(draw, entries, room, columns=2, **style):
     """Draw a legend of labels -> handles that is no wider than so many inches."""
     from matplotlib.legend_handler import HandlerTuple
 
     def attempt(labels):
         handles = [tuple(x) if x[1:] else x[0] for x in entries.values()]
         beside = {"handler_map": {tuple: HandlerTuple(ndivide=None)}, "ncols": columns}
-        legend = draw(handles, labels, **beside, **where, **LEGEND)
+        legend = draw(handles, labels, **beside, **style)
         return legend, legend.get_window_extent().width / legend.figure.dpi
 
     legend, width = attempt(list(entries))
@@ -574,29 +725,38 @@ def set_title(ax, result, note="", name=None):
     # Lines are as long as the Axes is wide, and break at commas only.
     glued = describe(result).replace(" ", "\xa0").replace(",\xa0", ", ")
     glued = glued if name is None else f"{name}: {glued}"
-    width = max(30, int(TITLE_DENSITY * width_of(ax)))
+    scale = word_scale(ax)
+    width = max(30, int(TITLE_DENSITY * _drawn_width(ax) / scale))
     lines = textwrap.wrap(glued, width, break_on_hyphens=False)
-    title = "\n".join([*lines, note]).replace("\xa0", " ").strip()
+    lines += textwrap.wrap(note, width, break_on_hyphens=False)
+    title = "\n".join(lines).replace("\xa0", " ")
     before = ax.get_title(loc="left")
     if title not in before:
         title = f"{before}\n{title}".strip()
-        ax.set_title(title, loc="left", fontsize="medium")
+        ax.set_title(title, loc="left", fontsize=scale * _font_size("medium"))
 
 
-def width_of(ax):
-    """Return the width of an Axes in inches."""
-    figure = ax.figure
-    return ax.get_position().width * figure.bbox.width / figure.dpi
+def inches_of(ax):
+    """Return width and height of Axes in inches, before room is made for words."""
+    figure, cell = ax.figure, ax.get_subplotspec()
+    # What they are given, whatever they make of it.
+    box = ax.get_position() if cell is None else cell.get_position(figure)
+    return np.array([box.width, box.height]) * figure.bbox.size / figure.dpi
 
 
-def height_of(ax):
-    """Return the height of an Axes in inches."""
-    figure = ax.figure
-    return ax.get_position().height * figure.bbox.height / figure.dpi
+def _drawn_width(ax):
+    """Return the width in inches of Axes, as far as their layout is known."""
+    width, height = inches_of(ax)
+    laid_out = ax.get_position().width * ax.figure.bbox.width / ax.figure.dpi
+    width = min(width, laid_out)
+    if ax.get_aspect() == "auto" or ax.get_adjustable() != "box":
+        return width
+    return min(width, height / (ax.get_aspect() * ax.get_data_ratio()))
 
 
 def maybe_show(drawn, show):
     """Show the figure if asked to; return what was drawn."""
+    _settle_texts(drawn.figure)
     if check_flag("show", show):
         import matplotlib.pyplot as plt
 

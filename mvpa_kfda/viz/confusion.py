@@ -6,7 +6,6 @@ helpers only, so that decoding never loads it.
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -15,28 +14,38 @@ import numpy as np
 
 from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
+from ..metrics.names import metric_in_text
 from ..utils.checks import quoted
+from ..utils.rounding import percent
 from .common import (
     COLORS,
     CURVE,
-    TITLE_DENSITY,
     axes_or_new,
     draw_chance,
+    draws_names,
     finish,
+    inches_of,
     label_times,
+    make_room,
     maybe_show,
-    metric_label,
     sample_edges,
     set_title,
-    short_name,
+    short_names,
+    word_scale,
 )
-from .diagnostics import STYLES
+from .diagnostics import MOST_CURVES, STYLES
+from .maps import colors_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
-#: Classes whose cells hold numbers, and which have curves of their own.
+#: Classes whose cells hold numbers, at most.
 _WRITTEN = 14
+#: Characters of names; in small Axes half of it.
+_LONGEST = 22
+#: The share of Axes that is left when names and title have got their room.
+_LEFT = 0.6
 #: Inches of a cell, by the number of classes from which on it is so small.
 _CELLS = ((0, 0.85), (4, 0.72), (6, 0.6), (9, 0.5), (15, 0.22), (31, 0.12))
 
@@ -116,13 +125,22 @@ def find_confusion(result, at="peak"):
     return Confusion(_count(result, predicted), where)
 
 
+@draws_names
 def plot_confusion(
-    result, at: Any = "peak", *, ax: Axes | None = None, show: bool = False
+    result,
+    at: Any = "peak",
+    *,
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    ax: Axes | None = None,
+    show: bool = False,
 ) -> Axes:
     """Plot which classes are taken for which.
 
     True classes are in rows, predicted ones in columns. The color is the share of the
-    true class, which is written above the number of trials; at the right is the recall
+    true class, white at chance, which is one over the number of classes; red cells are
+    above and blue ones below it. The colorbar marks chance. In the cells, as far as
+    there is room, are the share and the number of trials; at the right is the recall
     of each class, the share that was recognised. Each trial counts once, by its mean
     class scores if several test sets hold it, and with repeats once in every repeat.
 
@@ -138,6 +156,12 @@ def plot_confusion(
         name. Of brains and features the name of a region or feature, the number of a
         region in its atlas, or of a feature counted from 0, (x, y, z) in mm for the
         nearest voxel, or (hemisphere, vertex). Results of one position take "peak".
+    vlim : tuple of float or None
+        The shares at the two ends of the colors, e.g. (0, 1) for figures that are to
+        be compared. None takes zero and the largest share, or twice the chance level
+        if that is more.
+    cmap : str, matplotlib Colormap, or None
+        The colors. None takes red and blue around chance.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -154,7 +178,7 @@ def plot_confusion(
         If the result has no predictions of single trials, as that of a group, or no
         classes.
     ValueError
-        If there is no such place.
+        If there is no such place, or if the limits or the colors are not valid.
 
     Examples
     --------
@@ -167,33 +191,33 @@ def plot_confusion(
     'True class'
     """
     confusion = find_confusion(result, at)
-    c = len(confusion.counts)
+    c, rates = len(confusion.counts), confusion.rates
+    # Of two classes near chance, a scale that fits would be all there is to see.
+    vlim = (0, max(2 / c, np.nanmax(rates))) if vlim is None else vlim
+    norm, colors = colors_for(rates, 1 / c, vlim, cmap)
     size = c * [inches for least, inches in _CELLS if c >= least][-1]
-    own = ax is None
-    longest = max(len(short_name(name)) for name in result.classes)
+    longest = max(map(len, short_names(result.classes, _LONGEST)))
     room = 0.085 * longest + 0.6
-    figsize = (max(size + room + 1.9, 4.2), size + 0.7 * room + 1.1)
+    own, figsize = ax is None, (max(size + room + 2.6, 4.9), size + 0.7 * room + 1.1)
     ax = axes_or_new(ax, figsize)
-    rates = confusion.rates
-    top = np.nanmax(rates)
-    image = ax.imshow(np.ma.masked_invalid(rates), cmap="Blues", vmin=0, vmax=top)
-    if c <= _WRITTEN:
-        _write(ax, confusion, top)
-    else:
-        bar = ax.figure.colorbar(image, ax=ax, shrink=0.7, pad=0.12)
-        bar.set_label("Share of the true class")
-        bar.outline.set_visible(False)
-    _name_classes(ax, result, confusion)
-    width = max(30, int(TITLE_DENSITY * size))
-    note = textwrap.wrap(confusion.where, width) if own else [confusion.where]
-    set_title(ax, result, note="\n".join(note))
+    make_room(ax)  # before there is a colorbar, whose place depends on the layout
+    image = ax.imshow(np.ma.masked_invalid(rates), cmap=colors, norm=norm)
+    # How high names and title leave it in Axes of one's own, as far as one can tell.
+    height = size if own else _LEFT * inches_of(ax).min()
+    _name_classes(ax, result, confusion, height)
+    _add_scale(ax, image, 1 / c)
+    set_title(ax, result, note=confusion.where)
+    _write(ax, confusion, image, height)
     if own:
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
     return maybe_show(ax, show)
 
 
-def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
+@draws_names
+def plot_recall(
+    result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot over time which share of every class is recognised.
 
     Accuracy may come from one class alone: here each has a curve, its recall. Each
@@ -203,6 +227,8 @@ def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     ----------
     result : TimeResult
         The result to draw.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -247,23 +273,22 @@ def plot_recall(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
     label_times(ax, times)
     ax.set_ylabel("Recall")
-    return finish(ax, result, show, columns=3)
+    return finish(ax, result, show, columns=3, legend=legend)
 
 
 def _draw_recall(ax, times, recall, classes):
     """Draw the recall (n_times, c) of every class; of many without their names."""
     style = {"zorder": 3, "marker": "o" if len(times) == 1 else None}
-    if len(classes) > _WRITTEN:
+    if len(classes) > MOST_CURVES:
         thin = {"color": "0.6", "lw": 0.8, "alpha": 0.6, "marker": style["marker"]}
         ax.plot(times, recall, **thin)
         ax.plot([], [], label=f"each of {len(classes)} classes", **thin)
         style |= {"color": COLORS[0], "lw": 2.2, "gid": CURVE}
         ax.plot(times, np.nanmean(recall, axis=1), label="mean of the classes", **style)
         return
-    for k, name in enumerate(classes):
+    for k, label in enumerate(short_names(classes)):
         style["color"] = COLORS[k % len(COLORS)]
         style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
-        label = short_name(name)
         ax.plot(times, recall[:, k], lw=1.6, label=label, gid=CURVE, **style)
 
 
@@ -344,8 +369,7 @@ def _peak(result):
     if not np.isfinite(scores).any():
         raise ValueError("This result has no scores, so no peak.")
     place = int(np.nanargmax(scores))
-    label = metric_label(result.scoring[0])
-    label = label if label[:2].isupper() else label[:1].lower() + label[1:]
+    label = metric_in_text(result.scoring[0])
     return place, f"At {result._worded_place(place)}, where {label} is highest"
 
 
@@ -501,41 +525,73 @@ _FINDERS = {
 # --------------------------------------------------------------------------- in figures
 
 
-def _write(ax, confusion, top):
-    """Write shares, and numbers of trials where there is room, into the cells."""
+#: Points of the letters in cells, by the number of classes from which on they are that
+#: small, of the smallest ones, and on an inch of a cell: "100 %" is to fit in.
+_LETTERS, _SMALLEST, _PER_INCH = ((0, 9), (6, 8), (9, 7)), 5.0, 20.0
+
+
+def _write(ax, confusion, image, height):
+    """Write shares and numbers of trials into the cells if there is room."""
     c, rates = len(confusion.counts), confusion.rates
+    points = [points for least, points in _LETTERS if c >= least][-1]
+    points = min(points, _PER_INCH * height / c)
+    if c > _WRITTEN or points < _SMALLEST:
+        return
+    dark = image.cmap(image.norm(rates))[..., :3] @ _LUMINANCE < 0.5
     for (i, j), rate in np.ndenumerate(rates):
         if np.isnan(rate):
             continue
-        words = f"{100 * rate:.0f} %\n{confusion.counts[i, j]}" if rate else "0"
-        color = "white" if rate > 0.6 * top else "black" if rate else "0.6"
-        style = {"color": color, "fontsize": 9 if c <= 5 else 8 if c <= 8 else 7}
+        words = f"{percent(rate)}\n{confusion.counts[i, j]}" if rate else "0"
+        style = {"color": "white" if dark[i, j] else "black", "fontsize": points}
         style["fontweight"] = "bold" if i == j else "normal"
         ax.text(j, i, words, ha="center", va="center", linespacing=1.1, **style)
 
 
-def _name_classes(ax, result, confusion):
-    """Name rows and columns, and write the recall of each class at the right."""
-    c = len(result.classes)
-    step = -(-c // 30)
+#: How bright red, green and blue are for the eye.
+_LUMINANCE = np.array([0.299, 0.587, 0.114])
+
+
+def _add_scale(ax, image, chance):
+    """Add the scale of the colors, with chance on it."""
+    figure = ax.figure
+    bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=25, pad=0.03)
+    scale = word_scale(ax)
+    low, high = image.norm.vmin, image.norm.vmax
+    label = "Share of the true class"
+    if low <= chance <= high:
+        draw_chance(bar.ax, chance)
+        label += f"\n(dashed: chance, {chance:.3g})"
+    bar.set_label(label, fontsize=10 * scale)
+    bar.ax.tick_params(labelsize=10 * scale)
+    bar.outline.set_visible(False)
+
+
+def _name_classes(ax, result, confusion, height):
+    """Name rows and columns, and write the recall of each class at the right.
+
+    On so many inches, letters of all names would be too high if there are many.
+    """
+    c, scale = len(result.classes), word_scale(ax)
+    points = (10 if c <= 8 else 8.3) * scale
+    step = max(1, int(np.ceil(c * 1.15 * points / 72 / height)))
     shown = np.arange(0, c, step)
-    names = [short_name(result.classes[k]) for k in shown]
+    longest = _LONGEST if scale == 1 else _LONGEST // 2
+    names = np.array(short_names(result.classes, longest))[shown].tolist()
     turned = max(map(len, names)) > (6 if c < 9 else 3)
     style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
     ax.set_xticks(shown, names, **style)
     ax.set_yticks(shown, names)
-    ax.set(xlabel="Predicted class", ylabel="True class")
-    ax.tick_params(length=0, labelsize="medium" if c <= 8 else "small")
+    ax.set_xlabel("Predicted class", fontsize=10 * scale)
+    ax.set_ylabel("True class", fontsize=10 * scale)
+    ax.tick_params(length=0, labelsize=points)
     ax.spines[:].set_visible(False)
     totals = confusion.counts.sum(axis=1)
     words = [
-        f"{100 * confusion.recall[k]:.0f} % of {totals[k]}"
-        if totals[k]
-        else "not tested"
+        f"{percent(confusion.recall[k])} of {totals[k]}" if totals[k] else "not tested"
         for k in shown
     ]
     beside = ax.secondary_yaxis("right")
     beside.set_yticks(shown, words)
-    beside.set_ylabel("Recall")
-    beside.tick_params(length=0, labelsize="medium" if c <= 8 else "small")
+    beside.set_ylabel("Recall", fontsize=10 * scale)
+    beside.tick_params(length=0, labelsize=points)
     beside.spines[:].set_visible(False)

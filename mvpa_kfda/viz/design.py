@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .common import COLORS, maybe_show, new_figure, short_name
+from .common import (
+    COLORS,
+    add_figure_legend,
+    draws_names,
+    maybe_show,
+    new_figure,
+    short_name,
+    short_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,9 +45,12 @@ _DENSITY = 11.5
 _TRIALS, _COLUMN, _NARROWEST, _WIDEST = 5.0, 0.15, 0.75, 2.2
 _TRIAL, _FEW_TRIALS = 0.3, 2.5
 _ROW, _LOWEST, _HIGHEST = 0.19, 0.9, 6.0
+#: Inches of a legend that there are in any case.
+_LEGEND = 0.5
 
 
-def plot_design(design, *, show: bool = False) -> Figure:
+@draws_names
+def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
     """Plot which trials are of which class, tested in which fold, and exchanged.
 
     Left, the trials of every group in their order, colored by class. In the middle,
@@ -51,6 +62,8 @@ def plot_design(design, *, show: bool = False) -> Figure:
     ----------
     design : Design
         The design to draw.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -90,10 +103,13 @@ def plot_design(design, *, show: bool = False) -> Figure:
         ax.set_ylim(len(lines), 0)
     _label_lines(axes, lines)
     _add_words(figure, design)
-    if handles:
+    if handles and legend:
         columns = max(1, int(figure.get_figwidth() / 1.7))
-        style = {"frameon": False, "fontsize": "small", "ncols": columns}
-        figure.legend(handles=handles, loc="outside lower center", **style)
+        add_figure_legend(figure, handles, columns=columns)
+        (drawn,) = figure.legends
+        lines = drawn.get_window_extent().height / figure.dpi - _LEGEND
+        if lines > 0:  # of many classes, or of long names
+            figure.set_figheight(figure.get_figheight() + lines)
     return maybe_show(figure, show)
 
 
@@ -151,8 +167,7 @@ def _draw_trials(ax, design, lines):
     _number_columns(ax, values.shape[1], first=1)
     handles = _mark_chosen(ax, design, lines)
     if 0 < c <= _NAMED:
-        names = [short_name(name) for name in design.classes]
-        pairs = zip(colors, names, strict=True)
+        pairs = zip(colors, short_names(design.classes), strict=True)
         return [Patch(color=color, label=name) for color, name in pairs] + handles
     _add_bar(ax, mesh, design)
     return handles
@@ -178,7 +193,7 @@ def _add_bar(ax, mesh, design):
     c = len(design.classes)
     if c:
         shown = np.unique(np.linspace(0, c - 1, 5).astype(int))
-        bar.set_ticks(shown, labels=[short_name(design.classes[k])[:12] for k in shown])
+        bar.set_ticks(shown, labels=short_names(design.classes[shown], 12))
         bar.ax.minorticks_off()
 
 
@@ -293,7 +308,7 @@ def _label_lines(axes, lines):
 def _add_words(figure, design):
     """Write above all panels what there is, and which problems there are."""
     width, lines = int(_DENSITY * figure.get_figwidth()), []
-    for words in design._summary().replace("$", r"\$").split("; "):
+    for words in design._summary().split("; "):
         lines += textwrap.wrap(words[0].upper() + words[1:], width)
     found = design._worded_problems()
     lines.append(found[0].upper() + found[1:])

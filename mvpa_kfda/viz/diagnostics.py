@@ -11,13 +11,16 @@ import numpy as np
 
 from ..kfda.penalties import CRITERIA
 from ..metrics.roc import make_roc
+from ..utils.rounding import rounded
 from .common import (
     COLORS,
     SCORE_COLOR,
     axes_or_new,
+    draws_names,
     finish,
     label_times,
     maybe_show,
+    short_names,
 )
 
 if TYPE_CHECKING:
@@ -28,8 +31,14 @@ STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 #: Characters of a line of the legend that leave room for another one beside it.
 HALF_LINE = 45
 
+#: Classes that have curves with names of their own, at most.
+MOST_CURVES = 14
 
-def plot_tuning(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
+
+@draws_names
+def plot_tuning(
+    result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot the criterion over the grid of penalties.
 
     Shows, for every kernel, the criterion inside the training set of each fold as a
@@ -42,6 +51,8 @@ def plot_tuning(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     ----------
     result : DecodingResult
         A result whose penalty was tuned.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -111,7 +122,7 @@ def plot_tuning(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
     )
     labels = ax.get_legend_handles_labels()[1]
     columns = 1 if max(map(len, labels)) > HALF_LINE else 2
-    return finish(ax, result, show, columns=columns)
+    return finish(ax, result, show, columns=columns, legend=legend)
 
 
 def _word_ends(grid, kernels, chosen):
@@ -122,7 +133,10 @@ def _word_ends(grid, kernels, chosen):
     return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
-def plot_flexibility(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
+@draws_names
+def plot_flexibility(
+    result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot the degrees of freedom of the model over time.
 
     A tuned penalty leaves each fold its own number, a thin line; the thick one is the
@@ -132,6 +146,8 @@ def plot_flexibility(result, *, ax: Axes | None = None, show: bool = False) -> A
     ----------
     result : TimeResult or TimeRegressionResult
         The result to draw.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -164,10 +180,13 @@ def plot_flexibility(result, *, ax: Axes | None = None, show: bool = False) -> A
     )
     label_times(ax, result.times)
     ax.set_ylabel("Degrees of freedom")
-    return finish(ax, result, show)
+    return finish(ax, result, show, legend=legend)
 
 
-def plot_predictions(result, *, ax: Axes | None = None, show: bool = False) -> Axes:
+@draws_names
+def plot_predictions(
+    result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot the predicted values against the observed ones.
 
     Each point is a trial, predicted by models that it was left out of. On the dashed
@@ -178,6 +197,8 @@ def plot_predictions(result, *, ax: Axes | None = None, show: bool = False) -> A
     ----------
     result : RegressionResult
         The result to draw.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -220,11 +241,11 @@ def plot_predictions(result, *, ax: Axes | None = None, show: bool = False) -> A
         ms=4,
         alpha=0.6,
         mew=0,
-        label=f"trials, correlation {_correlation(observed, predictions):.2f}",
+        label=f"trials, correlation {rounded(_correlation(observed, predictions), 2)}",
     )
     ax.set(xlabel="Observed", ylabel="Predicted")
     ax.set_aspect("equal", adjustable="datalim")
-    return finish(ax, result, show)
+    return finish(ax, result, show, legend=legend)
 
 
 def _correlation(values, others):
@@ -234,17 +255,23 @@ def _correlation(values, others):
     return np.corrcoef(values, others)[0, 1]
 
 
-#: Inches of a figure's height that the curves and a line of text take.
-CURVES_HEIGHT, LINE_HEIGHT = 4.5, 0.21
-
-#: Characters of a line of the legend that leave room for another one beside it.
-HALF_ROC_LINE = 26
+#: Inches of a figure's height that the curves with their labels take, and a further
+#: line of the title.
+CURVES_HEIGHT, LINE_HEIGHT = 4.7, 0.17
 
 
+@draws_names
 def plot_roc(
-    result, *, positive: Any = None, ax: Axes | None = None, show: bool = False
+    result,
+    *,
+    positive: Any = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+    show: bool = False,
 ) -> Axes:
     """Plot ROC curves, one for each class if there are more than two.
+
+    Of more than 14 classes the curves are thin lines without names.
 
     Parameters
     ----------
@@ -253,6 +280,8 @@ def plot_roc(
     positive : label or None
         The positive class. None: the second of two classes, otherwise each class
         against the rest.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -285,7 +314,30 @@ def plot_roc(
     curves = [make_roc(result, label) for label in wanted]
     own = ax is None
     ax = axes_or_new(ax, figsize=(4.6, 5.0))
-    for i, roc in enumerate(curves):
+    if len(curves) > MOST_CURVES:
+        _draw_many_curves(ax, curves)
+    else:
+        _draw_curves(ax, curves)
+    ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="False positive rate", ylabel="True positive rate")
+    note = "Scores of all folds pooled"
+    finish(ax, result, False, note=note, legend=legend)
+    if own:
+        height = CURVES_HEIGHT + LINE_HEIGHT * ax.get_title(loc="left").count("\n")
+        if legend:
+            box = ax.get_legend().get_window_extent()
+            height += box.height / ax.figure.dpi
+        ax.figure.set_size_inches(4.6, height)
+        for _ in range(3):  # the layout of square Axes settles step by step
+            ax.figure.draw_without_rendering()
+    return maybe_show(ax, show)
+
+
+def _draw_curves(ax, curves):
+    """Draw ROC curves, each in a color or style of its own."""
+    names = short_names([_word_class(roc.positive) for roc in curves])
+    for i, (roc, name) in enumerate(zip(curves, names, strict=True)):
         ax.plot(
             roc.fpr,
             roc.tpr,
@@ -294,22 +346,18 @@ def plot_roc(
             lw=1.8,
             zorder=3,
             clip_on=False,
-            label=f"{_word_class(roc.positive)}, AUC = {roc.auc:.3f}",
+            label=f"{name}, AUC = {rounded(roc.auc)}",
         )
-    ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.set(xlabel="False positive rate", ylabel="True positive rate")
-    labels = ax.get_legend_handles_labels()[1]
-    columns = 1 if max(map(len, labels)) > HALF_ROC_LINE else 2
-    note = "Scores of all folds pooled"
-    finish(ax, result, show=False, note=note, columns=columns)
-    if own:
-        n_lines = -(-len(labels) // columns) + ax.get_title(loc="left").count("\n") + 1
-        height = CURVES_HEIGHT + LINE_HEIGHT * n_lines
-        ax.figure.set_size_inches(4.6, height)
-        for _ in range(3):  # the layout of square Axes settles step by step
-            ax.figure.draw_without_rendering()
-    return maybe_show(ax, show)
+
+
+def _draw_many_curves(ax, curves):
+    """Draw ROC curves as thin lines that have no names."""
+    areas = [roc.auc for roc in curves]
+    label = f"each of {len(curves)} classes, mean AUC = {rounded(np.mean(areas))}"
+    for roc in curves:
+        style = {"color": SCORE_COLOR, "lw": 0.8, "alpha": 0.5, "clip_on": False}
+        ax.plot(roc.fpr, roc.tpr, zorder=3, label=label, **style)
+        label = None  # once in the legend
 
 
 def _word_class(label):

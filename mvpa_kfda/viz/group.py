@@ -14,6 +14,7 @@ import numpy as np
 from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
 from ..utils.checks import counted, plural
+from ..utils.rounding import rounded_down
 from .brains import plot_volume
 from .common import (
     BOUND,
@@ -30,9 +31,10 @@ from .common import (
     draw_bars,
     draw_chance,
     draw_histogram,
+    draws_names,
     finish,
     fit_label,
-    height_of,
+    inches_of,
     label_of,
     marking,
     maybe_show,
@@ -41,7 +43,6 @@ from .common import (
     sample_edges,
     score_label,
     set_title,
-    width_of,
     with_null,
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 _BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
+@draws_names
 def plot_group(
     result,
     *,
@@ -113,13 +115,14 @@ def plot_group(
     show : bool
         Show the figure at once.
     **options
-        What else the figures of such maps take. ``ax`` (Axes to draw into): single
-        numbers, time, time generalization and time-frequency; over time, only the
-        scores are drawn then, without a second panel, and several results can share
-        Axes. ``color`` (of the curve and its bars) and ``label`` (of the curve in the
-        legend): time, where there is one curve. ``vlim`` and ``cmap``: maps and
-        brains. ``times`` of the topomaps: sensors. ``kind``, ``views``,
-        ``cut_coords``, ``bg_img`` and ``min_score``: as in `VolumeResult.plot`.
+        What else the figures of such maps take. ``legend`` (whether it is drawn): all
+        of them. ``ax`` (Axes to draw into): single numbers, time, time generalization
+        and time-frequency; over time, only the scores are drawn then, without a second
+        panel, and several results can share Axes. ``color`` (of the curve and its bars)
+        and ``label`` (of the curve in the legend): time, where there is one curve.
+        ``vlim`` and ``cmap``: maps and brains. ``times`` of the topomaps: sensors.
+        ``kind``, ``views``, ``cut_coords``, ``bg_img`` and ``min_score``: as in
+        `VolumeResult.plot`.
 
     Returns
     -------
@@ -189,6 +192,7 @@ def _plot_time(
     alpha,
     color=None,
     label=None,
+    legend=True,
     ax=None,
     show=False,
 ):
@@ -205,15 +209,15 @@ def _plot_time(
             "group_inference labels=, or plot another map, e.g. metric='statistic'."
         )
     if two_panels:
-        return _plot_pair(result, marks, show)
+        return _plot_pair(result, marks, show, legend)
     first = map_color(result, metric)
     if ax is None and is_score and BOUND in result.metrics:
-        return _plot_with_bound(result, marks, color or first, label, show)
+        return _plot_with_bound(result, marks, color or first, label, show, legend)
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
     color = choose_color(ax, color, first)
     _draw_time(ax, result, metric, marks, color, label)
     finish_times([ax], result.times)
-    return finish(ax, result, show, name=label)
+    return finish(ax, result, show, name=label, legend=legend)
 
 
 def _draw_time(ax, result, metric, marks, color, label):
@@ -223,7 +227,7 @@ def _draw_time(ax, result, metric, marks, color, label):
         return
     if metric != result.metric or not result._has_subjects:
         draw_map_curve(ax, result, metric, color, label)
-        add_ylabel(ax, fit_label(label_of(result, metric), height_of(ax)))
+        add_ylabel(ax, fit_label(label_of(result, metric), inches_of(ax)[1]))
     else:
         if result._is_difference:
             draw_two_groups(ax, result)
@@ -233,15 +237,15 @@ def _draw_time(ax, result, metric, marks, color, label):
     draw_bars(ax, result.times, *marks, color, label)
 
 
-def _plot_with_bound(result, marks, color, label, show):
+def _plot_with_bound(result, marks, color, label, show, legend):
     """Plot the scores above the prevalence bound."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
     _draw_time(upper, result, result.metric, marks, color, label)
     draw_bound(lower, result, color)
-    return _finish_panels(figure, result, show, label)
+    return _finish_panels(figure, result, show, legend, label)
 
 
-def _plot_pair(result, marks, show):
+def _plot_pair(result, marks, show, legend):
     """Plot the time courses of two lists or results above their difference."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
     upper.set_ylabel(score_label(result))
@@ -251,9 +255,9 @@ def _plot_pair(result, marks, show):
     else:
         draw_pair(upper, result)
         draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
-    lower.set_ylabel(_two_lines(result, height_of(lower)))
+    lower.set_ylabel(_two_lines(result, inches_of(lower)[1]))
     draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
-    return _finish_panels(figure, result, show)
+    return _finish_panels(figure, result, show, legend)
 
 
 def _two_lines(result, inches):
@@ -268,18 +272,21 @@ def _two_panels(figsize, heights):
     return figure, figure.subplots(2, sharex=True, height_ratios=heights)
 
 
-def _finish_panels(figure, result, show, name=None):
+def _finish_panels(figure, result, show, legend, name=None):
     """Add the title, the axis of times, and one legend of both panels."""
     finish_times(figure.axes, result.times)
     set_title(figure.axes[0], result, name=name)
-    add_figure_legend(figure)
+    if legend:
+        add_figure_legend(figure)
     return maybe_show(figure, show)
 
 
 # ----------------------------------------------------------------------- single numbers
 
 
-def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
+def _plot_single(
+    result, *, metric, correction, alpha, legend=True, ax=None, show=False
+):
     """Plot the scores of the subjects at the only position there is."""
     metric, correction = check_request(result, metric, correction, alpha)
     if metric != result.metric:
@@ -292,9 +299,9 @@ def _plot_single(result, *, metric, correction, alpha, ax=None, show=False):
     ax.plot([], [], " ", label=_worded_p(result, correction))
     if BOUND in result.metrics:
         bound = float(result.metrics[BOUND])
-        words = f"none ({NO_BOUND})" if np.isnan(bound) else f"{bound:.2f}"
+        words = f"none ({NO_BOUND})" if np.isnan(bound) else rounded_down(bound)
         ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
-    return finish(ax, result, show, columns=1)
+    return finish(ax, result, show, columns=1, legend=legend)
 
 
 def _worded_p(result, correction):
@@ -323,8 +330,14 @@ _DRAW = {
 # ---------------------------------------------------------------- the null distribution
 
 
+@draws_names
 def plot_null_max(
-    result, *, ax: Axes | None = None, show: bool = False, alpha: float | None = None
+    result,
+    *,
+    legend: bool = True,
+    ax: Axes | None = None,
+    show: bool = False,
+    alpha: float | None = None,
 ) -> Axes:
     """Plot the largest statistic on the histogram of that of the permutations.
 
@@ -336,6 +349,8 @@ def plot_null_max(
     ----------
     result : GroupResult or ComparisonResult
         The result to draw.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -397,10 +412,10 @@ def plot_null_max(
     elif result.alternative == "two-sided":
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
-    xlabel = fit_label(f"{label}{over}", width_of(ax))
+    xlabel = fit_label(f"{label}{over}", inches_of(ax)[0])
     ax.set(xlabel=xlabel, ylabel=draws.capitalize())
     ax.yaxis.set_major_formatter("{x:,.0f}")
-    return finish(ax, result, show)
+    return finish(ax, result, show, legend=legend)
 
 
 def _p_of_maximum(result):
@@ -437,7 +452,10 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
-def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes:
+@draws_names
+def plot_latency(
+    latency, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
     """Plot a mean over subjects, with the intervals of onset and peak.
 
     Onset and peak are marked on the course, and their intervals are bands. Times
@@ -449,6 +467,8 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
     ----------
     latency : Latency
         What `bootstrap_latency` returns.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure.
     show : bool
@@ -479,7 +499,8 @@ def plot_latency(latency, *, ax: Axes | None = None, show: bool = False) -> Axes
     title = "\n".join([*title, ", ".join(latency._worded())])
     ax.set_title(title, fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    add_legend(ax)
+    if legend:
+        add_legend(ax)
     return maybe_show(ax, show)
 
 

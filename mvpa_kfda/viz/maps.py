@@ -12,18 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.spatial import ConvexHull
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.checks import check_numbers
+from ..utils.rounding import nearest
 from .common import (
     BOUND,
     NO_BOUND,
     SCORE_COLOR,
     add_figure_legend,
     axes_or_new,
+    channel_label,
     check_request,
     draw_chance,
+    draws_names,
     find_marked,
     finish,
     fit_label,
@@ -49,6 +53,7 @@ LINE_COLOR = "#555555"
 N_COLORS = 257
 
 
+@draws_names
 def plot_generalization(
     result,
     *,
@@ -59,6 +64,7 @@ def plot_generalization(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -89,6 +95,8 @@ def plot_generalization(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. A figure of your own without a layout gets
         "constrained", which makes room for the colorbar and the legend.
@@ -143,9 +151,10 @@ def plot_generalization(
         ylabel="Training time (s)",
         aspect="equal" if same_span else "auto",
     )
-    return _finish(ax, mesh, picture, result, show)
+    return _finish(ax, mesh, picture, result, show, legend)
 
 
+@draws_names
 def plot_time_frequency(
     result,
     *,
@@ -156,6 +165,7 @@ def plot_time_frequency(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -186,6 +196,8 @@ def plot_time_frequency(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. A figure of your own without a layout gets
         "constrained", which makes room for the colorbar and the legend.
@@ -225,13 +237,14 @@ def plot_time_frequency(
     mesh = draw_map(ax, across, up, picture)
     draw_onset(ax.axvline, across)
     ax.set(xlabel="Time (s)", ylabel="Frequency (Hz)")
-    return _finish(ax, mesh, picture, result, show)
+    return _finish(ax, mesh, picture, result, show, legend)
 
 
 #: Above so many channels only some of the names fit.
 MOST_NAMES = 32
 
 
+@draws_names
 def plot_sensors(
     result,
     *,
@@ -243,6 +256,7 @@ def plot_sensors(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     show: bool = False,
 ) -> Figure:
     """Plot decoding scores over sensors and times.
@@ -250,9 +264,11 @@ def plot_sensors(
     Shows the score of every sensor (rows, the first one on top) and time as a color,
     white at chance, with an outline around those with p <= alpha. Below, topomaps at
     some of the times, where dots mark the sensors with p <= alpha. The two
-    gradiometers of a pair lie at the same place, which shows the higher score. Where
-    some sensors have no value, as for the prevalence bound of a group, nothing is known
-    between sensors, and topomaps have the sensors alone, as colored dots.
+    gradiometers of a pair lie at the same place, which shows the higher score. Sensors
+    that cover less than a third of the head are interpolated near them only, as MEG is.
+    Where some sensors have no value, as for the prevalence bound of a group, nothing is
+    known between sensors, and topomaps have the sensors alone, as colored dots; so do
+    those of fewer than four sensors, or of sensors in a line.
 
     Parameters
     ----------
@@ -279,6 +295,8 @@ def plot_sensors(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -323,11 +341,12 @@ def plot_sensors(
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
         draw_topomaps(axes, result, picture, samples, info)
-        explain_topomaps(ax, result, picture, samples)
+        explain_topomaps(ax, result, picture, samples, info)
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    add_figure_legend(figure, handles)
+    if legend:
+        add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
 
@@ -343,14 +362,14 @@ def _draw_sensor_rows(ax, result, picture):
     return mesh
 
 
-def _finish(ax, mesh, picture, result, show):
+def _finish(ax, mesh, picture, result, show, legend):
     """Add the colorbar, the title and the legend."""
     # An inset: as high as the map, whatever the shape of the figure.
     chance = add_colorbar(
         ax.figure, mesh, picture, cax=ax.inset_axes([1.03, 0, 0.035, 1])
     )
     handles = ax.get_legend_handles_labels()[0]
-    return finish(ax, result, show, handles=handles + chance)
+    return finish(ax, result, show, handles=handles + chance, legend=legend)
 
 
 # ---------------------------------------------------------------------- a map in colors
@@ -638,12 +657,15 @@ def why_no_topomaps(info):
     """Word why the sensors cannot be picture on a head; "" if they can."""
     types = sorted(set(info.get_channel_types()))
     if len(types) > 1:
-        return f"no topomaps of several types of channels ({', '.join(types)})"
+        names = ", ".join(map(channel_label, types))
+        return f"no topomaps of several types of channels ({names})"
     if types[0] not in TOPOMAP_TYPES:
-        return f"no topomaps of {types[0]} channels"
+        return f"no topomaps of {channel_label(types[0])} channels"
     places = _places(info)
     if not (np.isfinite(places).all() and places.any(axis=1).all()):
         return "no topomaps: sensors without positions"
+    if len(np.unique(places, axis=0)) == 1:
+        return "no topomaps of a single sensor"
     return ""
 
 
@@ -661,17 +683,17 @@ def draw_topomaps(axes, result, picture, samples, info):
         tesla = mne.create_info(1, 1.0, "mag")["chs"][0]["unit"]
         for ch in info["chs"]:
             ch["unit"] = tesla
-    draw = _draw_dots if _has_gaps(picture) else _draw_surface
     for ax, i in zip(axes, samples, strict=True):
         marked = None
         if picture.marked is not None:
             marked = np.array([picture.marked[rows, i].any() for rows in members])
         values = [np.fmax.reduce(picture.values[rows, i]) for rows in members]
-        draw(ax, np.array(values), info, marked, picture)
-        ax.set_title(f"{round(result.times[i], 3):g} s", fontsize="small")
+        colors = {"norm": picture.norm, "cmap": picture.cmap}
+        draw_topomap(ax, np.array(values), info, marked, _has_gaps(picture), **colors)
+        ax.set_title(f"{nearest(result.times[i]):g} s", fontsize="small")
 
 
-def explain_topomaps(ax, result, picture, samples):
+def explain_topomaps(ax, result, picture, samples, info):
     """Point at the times of the topomaps on top of the map, and say what dots mean."""
     ax.plot(
         result.times[samples],
@@ -685,7 +707,7 @@ def explain_topomaps(ax, result, picture, samples):
     )
     if picture.marked is None or not picture.marked[:, samples].any():
         return
-    style = RING if _has_gaps(picture) else MARKED
+    style = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
     what = "majority of people" if picture.metric == BOUND else "significant sensors"
     ax.plot([], [], **style, ls="", label=f"{what} at that time")
 
@@ -700,25 +722,75 @@ def _has_gaps(picture):
     return picture.metric == BOUND or np.isnan(picture.values).any()
 
 
-def _draw_surface(ax, values, info, marked, picture):
-    """Draw scores with what is interpolated between sensors, and mark some of them."""
+#: The share of the head that sensors lie around if values are drawn all over it.
+_COVERED = 1 / 3
+
+
+def extent_of(info):
+    """Return how far values are drawn beyond the sensors (n_sensors,) of an Info.
+
+    "head": all over it, which is MNE-Python's default for EEG. "local": hardly beyond
+    them, where they cover a part of the head only, as its default for MEG is. None: not
+    at all, of a few sensors or of sensors in a line, which have nothing between them.
+    """
+    directions = _places(info) / np.linalg.norm(_places(info), axis=1, keepdims=True)
+    # As on topomaps: the distance from the middle is the angle from the top.
+    angle = np.arccos(directions[:, 2].clip(-1, 1)) / (np.pi / 2)
+    around = np.arctan2(directions[:, 1], directions[:, 0])
+    flat = angle[:, np.newaxis] * np.stack([np.cos(around), np.sin(around)], axis=1)
+    flat = np.unique(flat.round(4), axis=0)
+    if len(flat) < 4 or np.linalg.matrix_rank(flat - flat.mean(axis=0), tol=1e-2) < 2:
+        return None
+    if info.get_channel_types()[0] in ("mag", "grad"):
+        return "local"
+    return "head" if ConvexHull(flat).volume / np.pi > _COVERED else "local"
+
+
+def draw_topomap(ax, values, info, marked=None, dots=False, *, norm, cmap):
+    """Draw values on the head, interpolated or as dots; return what has their colors.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Where to draw.
+    values : array, shape (n_sensors,)
+        A value for every sensor, NaN for none.
+    info : mne.Info
+        The sensors.
+    marked : array of bool, shape (n_sensors,), or None
+        Which of them are marked.
+    dots : bool
+        Draw nothing between sensors, as it is where nothing can be interpolated.
+    norm, cmap : matplotlib Normalize and Colormap
+        The colors.
+
+    Returns
+    -------
+    colors : matplotlib AxesImage or PathCollection
+        For a colorbar.
+    """
+    extent = extent_of(info)
+    if dots or extent is None:
+        return _draw_dots(ax, values, info, marked, norm, cmap)
     import mne
 
-    mne.viz.plot_topomap(
+    image, _ = mne.viz.plot_topomap(
         values,
         info,
         mask=marked,
-        mask_params=MARKED,
+        mask_params=MARKED | ({"markersize": 2.5} if extent == "local" else {}),
         contours=0,
-        cmap=picture.cmap,
-        cnorm=picture.norm,
+        cmap=cmap,
+        cnorm=norm,
+        extrapolate=extent,
         axes=ax,
         show=False,
     )
+    return image
 
 
-def _draw_dots(ax, values, info, marked, picture):
-    """Draw scores as dots on a white head, gray without a score; a ring marks some."""
+def _draw_dots(ax, values, info, marked, norm, cmap):
+    """Draw values as dots on a white head, gray without a value; a ring marks some."""
     import mne
 
     # A white surface, for the head; the sensors tell where mne projects them to.
@@ -739,12 +811,12 @@ def _draw_dots(ax, values, info, marked, picture):
     sensors.remove()
     edges = np.zeros(len(values), dtype=bool) if marked is None else marked
     ax.scatter(*places[~known].T, zorder=3, **EMPTY)
-    ax.scatter(
+    return ax.scatter(
         *places[known].T,
         c=values[known],
         s=22,
-        cmap=picture.cmap,
-        norm=picture.norm,
+        cmap=cmap,
+        norm=norm,
         edgecolors=np.where(edges, "black", "#999999")[known],
         linewidths=np.where(edges, RING["markeredgewidth"], 0.4)[known],
         zorder=4,

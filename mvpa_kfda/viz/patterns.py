@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils.checks import check_option
 from .brains import draw_hemisphere, flat_axis, in_template
-from .common import TITLE_DENSITY, describe, maybe_show, new_figure
+from .common import TITLE_DENSITY, describe, draws_names, maybe_show, new_figure
 from .maps import check_cmap, check_vlim
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _COLORBAR = (0.875, 0.25, 0.018, 0.5)
 _ROW_HEIGHT, _TITLE_HEIGHT = 1.6, 0.5
 
 
+@draws_names
 def plot_patterns(
     result,
     kind: Literal["class", "discriminant"] = "class",

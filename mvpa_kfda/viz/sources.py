@@ -14,9 +14,11 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.rounding import nearest
 from .common import (
     SCORE_COLOR,
     add_figure_legend,
+    draws_names,
     maybe_show,
     new_figure,
     sample_edges,
@@ -52,6 +54,7 @@ _VIEWS = (
 )
 
 
+@draws_names
 def plot_sources(
     result,
     *,
@@ -63,6 +66,7 @@ def plot_sources(
     alternative: Alternative = "greater",
     vlim: tuple[float, float] | None = None,
     cmap: str | Colormap | None = None,
+    legend: bool = True,
     show: bool = False,
 ) -> Figure:
     """Plot decoding scores over sources and times.
@@ -97,6 +101,8 @@ def plot_sources(
         far from chance have equally strong colors in any case.
     cmap : str, matplotlib Colormap, or None
         The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
     show : bool
         Show the figure at once.
 
@@ -145,13 +151,14 @@ def plot_sources(
     for i, view in enumerate(_VIEWS):
         below = figure.add_subplot(grid[1, i])
         _draw_view(below, points, picture, sample, view)
-        below.set_title(f"{view.name}, {round(times[sample], 3):g} s", fontsize="small")
+        below.set_title(f"{view.name}, {nearest(times[sample]):g} s", fontsize="small")
     if picture.marked is not None and picture.marked[:, sample].any():
         ax.plot([], [], "o", mfc="none", mec="black", label="significant at that time")
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    add_figure_legend(figure, handles)
+    if legend:
+        add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
 

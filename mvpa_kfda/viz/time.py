@@ -1,4 +1,4 @@
-"""Figures of scores over time and of null distributions, and their curves.
+"""Figures of scores over time, and their curves.
 
 The curves and dots of groups and comparisons are drawn into given Axes. Matplotlib is
 imported by the helpers only, so that decoding never loads it.
@@ -12,10 +12,10 @@ import numpy as np
 from scipy import stats
 
 from ..inference.corrections import CorrectionName
-from ..inference.null import ALTERNATIVES, Alternative
-from ..utils.checks import check_flag, check_option, check_text, counted
+from ..inference.null import Alternative
+from ..utils.checks import check_flag, check_text, counted
+from ..utils.rounding import rounded
 from .common import (
-    ALTERNATIVE_LABELS,
     BOUND,
     CURVE,
     NO_BOUND,
@@ -28,9 +28,9 @@ from .common import (
     choose_color,
     draw_bars,
     draw_chance,
-    draw_histogram,
     draw_once,
     draw_onset_line,
+    draws_names,
     finish,
     label_of,
     label_times,
@@ -59,6 +59,7 @@ INTERVAL_LABEL = "95 % t interval of the mean"
 DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
 
 
+@draws_names
 def plot_time(
     result,
     *,
@@ -70,6 +71,7 @@ def plot_time(
     repeats: bool = False,
     color: ColorType | None = None,
     label: str | None = None,
+    legend: bool = True,
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
@@ -99,6 +101,8 @@ def plot_time(
         Color of the curve and its bars; None takes one that the Axes do not have yet.
     label : str or None
         What the legend calls the curve; None takes the name of the metric.
+    legend : bool
+        Draw the legend.
     ax : matplotlib Axes or None
         Where to draw; None makes a figure. Axes may hold several results: each has a
         color of its own, and bars in this color. A figure of your own without a layout
@@ -141,14 +145,14 @@ def plot_time(
     # In the order of the legend; zorder decides what lies on top.
     draw_curve(ax, times, result.metrics[metric], color, label or shown)
     if single is not None:
-        _draw_singles(ax, times, single.T, color, _word_repeats(single))
+        _draw_singles(ax, times, single.T, color, word_repeats(single))
     draw_chance(ax, result.chances[metric], metric)
     if marked is not None:
         _draw_null_band(ax, times, result.nulls[metric], color)
     draw_bars(ax, times, marked, words, color, label)
     label_times(ax, times)
     add_ylabel(ax, shown)
-    return finish(ax, result, show, name=label)
+    return finish(ax, result, show, name=label, legend=legend)
 
 
 def repeats_of(result, metric):
@@ -162,7 +166,7 @@ def repeats_of(result, metric):
     return result.repeats[metric]
 
 
-def _word_repeats(single):
+def word_repeats(single):
     """Word how many repeats there are, of scores (..., r)."""
     return counted(single.shape[-1], "repeat")
 
@@ -177,93 +181,6 @@ def _draw_null_band(ax, times, null, color):
     alpha = 0.55 if shade != color else 0.2
     style = {"color": shade, "alpha": alpha, "lw": 0}
     ax.fill_between(across, low, high, label=NULL_BAND, **style)
-
-
-def plot_null(
-    result,
-    *,
-    metric: str | None = None,
-    alternative: Alternative = "greater",
-    repeats: bool = False,
-    color: ColorType | None = None,
-    label: str | None = None,
-    ax: Axes | None = None,
-    show: bool = False,
-) -> Axes:
-    """Plot a score on the histogram of its label permutations.
-
-    Parameters
-    ----------
-    result : DecodingResult
-        The result to draw.
-    metric : str or None
-        Name of the metric; None takes the first.
-    alternative : {"greater", "less", "two-sided"}
-        Which scores are tested for, as in `pvalues`.
-    repeats : bool
-        Draw the score of every repeat as a short line, too.
-    color : color of matplotlib or None
-        Color of the line of the score; None takes one that the Axes do not have yet.
-    label : str or None
-        What the legend calls the score; None takes "observed".
-    ax : matplotlib Axes or None
-        Where to draw; None makes a figure. Axes may hold several results.
-    show : bool
-        Show the figure at once.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        The Axes drawn into.
-
-    Raises
-    ------
-    ValueError
-        If the result has no permutations, the metric is not one number, the
-        alternative or the color is unknown, or there are no repeats to be drawn.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from mvpa_kfda import cross_validate
-    >>> from mvpa_kfda.viz.time import plot_null
-    >>> X = np.random.default_rng(0).normal(size=(40, 5))
-    >>> y = np.repeat(["cat", "dog"], 20)
-    >>> ax = plot_null(cross_validate(X, y, n_permutations=99, random_state=0))
-    >>> ax.get_xlabel()
-    'Accuracy'
-    """
-    metric = result._scalar_metric(metric)
-    check_option("alternative", alternative, ALTERNATIVES)
-    check_color(color)
-    label = check_text("label", label)
-    single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
-    p = float(result._p_for_plot("none", metric, alternative=alternative))
-    observed, null = result.metrics[metric], result.nulls[metric]
-    ax = axes_or_new(ax, figsize=(6.0, 4.0))
-    color = choose_color(ax, color)
-    permuted = "permuted labels" if len(result.classes) else "permuted values"
-    draw_histogram(ax, null, permuted, color)
-    draw_chance(ax, result.chances[metric], metric, upright=True)
-    side = ALTERNATIVE_LABELS.get(alternative)
-    words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
-    named = f"{label or 'observed'}, {observed:.3f} ({words})"
-    ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
-    if single is not None:
-        _draw_ticks(ax, single, color)
-    ax.set(xlabel=metric_label(metric), ylabel="Permutations")
-    return finish(ax, result, show, name=label)
-
-
-def _draw_ticks(ax, single, color):
-    """Draw the score of every repeat (r,) as a short line on the axis below."""
-    low, high = single.min(), single.max()
-    label = f"{_word_repeats(single)}, {low:.3f} to {high:.3f}"
-    # Equal scores lie on each other, and more of them are darker.
-    style = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
-    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **style)
 
 
 # --------------------------------------------------------------- groups and their means
@@ -462,9 +379,9 @@ def draw_dots(ax, result):
         mean, low, high = mean_interval(scores)
         # Outside of the lines between pairs.
         x = column + (-_BESIDE if paired and column == 0 else _BESIDE)
-        label = f"{name}, {mean:.3f}"
+        label = f"{name}, {rounded(mean)}"
         if len(scores) > 1:
-            label += f" (95 % t interval {low:.3f} to {high:.3f})"
+            label += f" (95 % t interval {rounded(low)} to {rounded(high)})"
         ends = np.clip([low, high], *limits_of(result))
         ax.vlines(x, *ends, color=color, lw=2.2, zorder=3)
         ax.plot(x, mean, "s", color=color, ms=7, zorder=3, label=label)
@@ -500,7 +417,7 @@ def draw_two_dots(ax, result):
     heights = [float(scores) for scores, *_ in pair]
     ax.plot([0, 1], heights, color=SUBJECT_COLOR, lw=1.2, zorder=1)
     for column, (_, color, name) in enumerate(pair):
-        label = f"{name}, {heights[column]:.3f}"
+        label = f"{name}, {rounded(heights[column])}"
         ax.plot(column, heights[column], "o", color=color, ms=8, label=label)
     draw_level(ax, result)
     ax.set_xticks([0, 1], [name for *_, name in pair])

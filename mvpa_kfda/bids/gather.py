@@ -1,0 +1,114 @@
+"""The results of subjects that a group is made of: who is in it, and who is not."""
+
+import json
+from dataclasses import dataclass
+
+from ..utils.checks import quoted, warn
+from .find import entities_of, subjects_of
+from .output import is_whole
+from .write import entity_value, read_json, space_entities
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Results of one kind, one of each subject."""
+
+    files: dict  #: subject -> result
+    gone: tuple = ()  #: subjects with a result that the dataset does not have
+    missing: tuple = ()  #: subjects of the dataset without a result
+
+    @property
+    def notes(self):
+        """What to say of those who are not in the group."""
+        notes = []
+        if self.gone:
+            notes.append(f"left out: {_word(self.gone)}, not in the dataset")
+        if self.missing:
+            notes.append(f"without a result: {_word(self.missing)}")
+        return notes
+
+    def check(self):
+        """Refuse results that are not whole, and warn of those that differ in kind."""
+        if len(self.files) < 2:
+            more = f" ({'; '.join(self.notes)})" if self.notes else ""
+            raise ValueError(
+                f"only subject {quoted(self.files)} has a result{more}; a group needs "
+                "two or more."
+            )
+        broken = [name for name, path in self.files.items() if not is_whole(path)]
+        if broken:
+            raise ValueError(
+                f"the results of {_word(broken)} are not finished, or not as they were "
+                "written. Run the level participant again, which mends them."
+            )
+        self._compare()
+
+    def _compare(self):
+        """Warn of options that were not the same for all subjects."""
+        records = {
+            subject: read_json(path.with_suffix(".json"))["Options"]
+            for subject, path in self.files.items()
+        }
+        words = []
+        for name in sorted({name for own in records.values() for name in own}):
+            texts = {s: json.dumps(own.get(name)) for s, own in records.items()}
+            several = sorted(set(texts.values()))
+            if len(several) > 1:
+                rarest = min(several, key=[*texts.values()].count)
+                those = [s for s, text in texts.items() if text == rarest]
+                words.append(f"{name} ({rarest} of {_word(those)})")
+        if words:
+            warn(
+                "The results of the subjects were made with different options, by "
+                f"'Options' in their .json files: {', '.join(words)}. Run the level "
+                "participant for all of them with the same."
+            )
+
+
+def _word(subjects):
+    """Name subjects, the first of many."""
+    names = [f"sub-{subject}" for subject in subjects]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more
+
+
+def gather_results(folder, options):
+    """Return the `Gathered` of every kind, by the entities that its files have."""
+    root = options["derivatives"] or options["bids_dir"]
+    subjects, tests = subjects_of(root, options["participant_label"]), {}
+    for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
+        entities = entities_of(path)
+        if _is_chosen(entities, options):
+            subject = entities.pop("sub")
+            del entities["suffix"]
+            tests.setdefault(tuple(entities.items()), {})[subject] = path
+    everybody, found = subjects_of(root), {}
+    for key, files in tests.items():
+        chosen = {name: path for name, path in files.items() if name in subjects}
+        gone = [name for name in files if name not in everybody]
+        missing = [name for name in subjects if name not in files]
+        if chosen:
+            found[key] = Gathered(chosen, tuple(gone), tuple(missing))
+    if not found:
+        raise ValueError(
+            f"OUTPUT_DIR {folder} has no results of subjects that match. Run the level "
+            "participant first, or see --participant-label, --task, --session, --space "
+            "and --desc."
+        )
+    return found
+
+
+def _is_chosen(entities, options):
+    """Tell whether options choose a result with some entities in its name."""
+    desc = options["desc"]
+    wanted = {
+        "task": options["task"],
+        "ses": options["session"],
+        "desc": None if desc is None else [entity_value(desc)],
+    }
+    space = space_entities(options["space"])
+    return all(entities.get(key) == value for key, value in space.items()) and all(
+        labels is None
+        or entities.get(key) in [each.removeprefix(f"{key}-") for each in labels]
+        for key, labels in wanted.items()
+    )

@@ -1,0 +1,377 @@
+"""The files that a result is made of: found here, and known by their content.
+
+Readers open the files that they are given and look for none themselves, so that none is
+read without its content being on record. What is beside a file follows BIDS' rule of
+inheritance: from its folder up to the dataset, names without an entity that differs.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import nibabel
+
+from ..utils.checks import quoted
+from .find import entities_of, same_value, stem_of_file
+
+#: Options that are files; of those of trials, images of trials are made.
+OF_TRIALS, OF_RESULTS = ("mask_img",), ("labels_img", "lut")
+#: Bytes that are read at once.
+_AT_ONCE = 2**20
+#: What MNE-BIDS reads beside a recording, by the last part of the name.
+_BESIDE = (
+    *("events.tsv", "events.json", "channels.tsv", "electrodes.tsv"),
+    *("coordsystem.json", "scans.tsv", "participants.tsv"),
+)
+#: Entities by which parts of one recording, or what comes with it, may differ.
+_OF_PARTS = ("split", "space")
+#: Entities that say where the voxels of an image are.
+_OF_SPACE = ("space", "cohort", "res", "den")
+_MASKS = ("mask.nii.gz", "mask.nii")
+_CONFOUNDS = ("timeseries.tsv", "regressors.tsv")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of one run, and what it is called."""
+
+    label: str
+    path: Path  #: the recording, or the images
+    events: Path | None = None  #: a table of the events, or of the volumes
+    sidecars: tuple = ()  #: .json files that say when scans were taken, nearest first
+    mask: Path | None = None
+    confounds: Path | None = None
+    parts: tuple = ()  #: what the readers of others open beside these
+
+    @property
+    def files(self):
+        """All of them."""
+        own = () if self.path.is_dir() else (self.path,)
+        single = filter(None, (self.events, self.mask, self.confounds))
+        return [*own, *single, *self.sidecars, *self.parts]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files of what is decoded together, with what they held when found."""
+
+    subject: str
+    kind: str  #: "epochs", "raw", "bold" or "images"
+    runs: tuple
+    given: dict  #: options that are files -> all files that they stand for
+    states: dict = field(default_factory=dict)  #: file -> (checksum, state on disk)
+
+    def record(self, places, options=OF_TRIALS + OF_RESULTS):
+        """Return what a record holds: names of files -> their checksums."""
+        own = {path for run in self.runs for path in run.files}
+        files = own | {p for name in options for p in self.given.get(name, ())}
+        return {uri(path, places): self.states[path][0] for path in sorted(files)}
+
+    def check_unchanged(self):
+        """Refuse files that were written while they were read."""
+        for path, (known, state) in self.states.items():
+            if _state_of(path) != state and _checksum_for(path, self.subject) != known:
+                raise ValueError(
+                    f"{path} changed while it was read. Run the command again once "
+                    "nobody writes into the dataset."
+                )
+
+
+def find_inputs(unit, options):
+    """Return the `Inputs` of a unit; reads every file to know its content."""
+    find = _FINDERS[unit.kind]
+    runs = tuple(
+        find(label, each, options)
+        for label, each in zip(unit.runs, unit.recordings, strict=True)
+    )
+    given = {
+        name: _files_of_image(options[name])
+        for name in OF_TRIALS + OF_RESULTS
+        if options[name] is not None
+    }
+    files = {path for run in runs for path in run.files}
+    files |= {path for several in given.values() for path in several}
+    states = {path: _read_state(path, unit.subject) for path in sorted(files)}
+    return Inputs(unit.subject, unit.kind, runs, given, states)
+
+
+# ---------------------------------------------------------------------------- contents
+
+
+def checksum(path):
+    """Return a checksum of the content of a file."""
+    found = sha256()
+    with path.open("rb") as file:
+        while content := file.read(_AT_ONCE):
+            found.update(content)
+    return found.hexdigest()
+
+
+def _read_state(path, subject):
+    """Return the checksum of a file for a subject, and its state on disk."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file. Put one in its place, or move it away.")
+    try:
+        state = _state_of(path)  # before it is read
+        return _checksum_for(path, subject), state
+    except OSError as error:
+        hint = ""
+        if path.is_symlink() and not path.exists():
+            hint = " It is a link to nothing; with DataLad, get its content first."
+        raise ValueError(f"{path} cannot be read ({error.strerror}).{hint}") from error
+
+
+def _checksum_for(path, subject):
+    """Return a checksum of what a file holds for a subject."""
+    if path.name != "participants.tsv":
+        return checksum(path)
+    first, *others = path.read_bytes().splitlines() or [b""]
+    own = [
+        line for line in others if line.split(b"\t")[0] == b"sub-%s" % subject.encode()
+    ]
+    return sha256(b"\n".join([first, *own])).hexdigest()
+
+
+def _state_of(path):
+    """Return what tells that a file was written meanwhile."""
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def dataset_places(options):
+    """Return the folders of the datasets by the names that links give them."""
+    places = {"raw": options["bids_dir"]}
+    if options["derivatives"]:
+        places["preprocessed"] = options["derivatives"]
+    return places
+
+
+def uri(path, places):
+    """Return the name of a file in one of the datasets, as BIDS writes it."""
+    path = Path(path)
+    for name, folder in reversed(places.items()):
+        if path.is_relative_to(folder):
+            return f"bids:{name}:{path.relative_to(folder).as_posix()}"
+    return path.absolute().as_uri()
+
+
+# ------------------------------------------------------------------------------ finding
+
+
+def _find_epochs(label, recording, options):
+    """Return the `Run` of a file of epochs, which may have further parts."""
+    path, stem = recording.path, recording.path.name.partition(".fif")[0]
+    own = [
+        each
+        for each in _files_in(path.parent)
+        if each.name.startswith(f"{stem}-") and ".fif" in each.name
+    ]
+    return Run(label, path, parts=tuple(own + _parts_of(recording)))
+
+
+def _find_raw(label, recording, options):
+    """Return the `Run` of a raw recording, with all that MNE-BIDS may read of it."""
+    events = beside(recording, options["bids_dir"], "events.tsv")
+    path, entities = recording.path, recording.entities
+    parts = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else []
+    names = (*_BESIDE, f"{path.parent.name}.json")
+    for folder in _folders_of(recording):
+        for each in _files_in(folder):
+            named = each.name.rpartition("_")[2] in names
+            if named and _agree(entities_of(each), entities):
+                parts.append(each)
+    parts = dict.fromkeys(each for each in parts + _parts_of(recording))
+    parts = tuple(each for each in parts if each != events)
+    return Run(label, path, _needed(events, recording, options), parts=parts)
+
+
+def _find_bold(label, recording, options):
+    """Return the `Run` of a preprocessed BOLD run."""
+    events = beside(recording, options["bids_dir"], "events.tsv")
+    confounds = parts = None
+    if options["confounds"] != ["none"]:
+        confounds = _confounds_beside(recording)
+        told = confounds and confounds.with_suffix(".json")
+        parts = (told,) if told and told.is_file() else None
+    return Run(
+        label,
+        recording.path,
+        _needed(events, recording, options),
+        sidecars=_sidecars_of(recording),
+        mask=None if options["mask_img"] else _mask_of(recording),
+        confounds=confounds,
+        parts=parts or (),
+    )
+
+
+def _find_images(label, recording, options):
+    """Return the `Run` of images of single trials, which have a table beside them."""
+    stem = stem_of_file(recording.path)
+    events = recording.path.with_name(f"{stem}.tsv")
+    if not _is_there(events):
+        events = beside(recording, recording.root, "events.tsv")
+    if events is None:
+        raise ValueError(
+            f"{recording.path.name} has no table of its volumes: there is no "
+            f"{stem}.tsv beside it."
+        )
+    # Masks may have the names of their images, with _mask.
+    own = [recording.path.with_name(f"{stem}_{ending}") for ending in _MASKS]
+    own = [path for path in own if _is_there(path)]
+    mask = None
+    if not options["mask_img"]:
+        mask = own[0] if own else _mask_of(recording)
+    return Run(label, recording.path, events, mask=mask)
+
+
+#: Kinds of recordings -> what finds the files of a run.
+_FINDERS = {
+    "epochs": _find_epochs,
+    "raw": _find_raw,
+    "bold": _find_bold,
+    "images": _find_images,
+}
+
+
+def beside(recording, root, suffix, also=()):
+    """Return the file of a recording with another suffix, in a dataset; None for none.
+
+    That of the nearest folder, where there must be one only. `suffix` has the ending,
+    or is a tuple of several; `also` are entities that the name must have, None for
+    those that it must not have.
+    """
+    for found in _levels(recording, root, suffix, also):
+        return _only(found, recording)
+    return None
+
+
+def _levels(recording, root, suffix, also):
+    """Yield files of a recording in every folder that has any, the nearest first."""
+    where = recording.path.parent.relative_to(recording.root)
+    suffixes = (suffix,) if isinstance(suffix, str) else suffix
+    for folder in (where, *where.parents):
+        found = [
+            path
+            for path in _files_in(root / folder)
+            if path.name.rpartition("_")[2] in suffixes
+            and _is_of(entities_of(path), recording.entities, dict(also))
+        ]
+        if found:
+            yield found
+
+
+def _only(found, recording):
+    """Return the only file that is found; BIDS allows no more in one folder."""
+    if len(found) > 1:
+        raise ValueError(
+            f"{quoted([path.name for path in found], 4)} are both for "
+            f"{recording.path.name}, by their names, and BIDS allows one in a folder. "
+            f"Keep that of the run, in {found[0].parent}."
+        )
+    return found[0]
+
+
+def _sidecars_of(recording):
+    """Return the .json files on the scans of a run, the nearest first."""
+    own = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
+    found = [own] if _is_there(own) else []
+    also = [("desc", "preproc")]
+    for level in _levels(recording, recording.root, "bold.json", also):
+        # Beside that of this very image there may be one of another space.
+        if own not in level:
+            found.append(_only(level, recording))
+    return tuple(found)
+
+
+def _mask_of(recording):
+    """Return the brain mask in the space of a run; None for none."""
+    space = [(name, recording.entities.get(name)) for name in _OF_SPACE]
+    return beside(recording, recording.root, _MASKS, [("desc", "brain"), *space])
+
+
+def _confounds_beside(recording):
+    """Return the table of fMRIPrep's confounds in the folder of a run; None for none.
+
+    As nilearn looks for it, which refuses two of them.
+    """
+    also = {"desc": "confounds"}
+    for path in _files_in(recording.path.parent):
+        if path.name.rpartition("_")[2] in _CONFOUNDS:
+            if _is_of(entities_of(path), recording.entities, also):
+                return path
+    return None
+
+
+def _folders_of(recording):
+    """Return the folders where MNE-BIDS looks for what is beside a recording."""
+    root, subject = recording.root, recording.root / f"sub-{recording.entities['sub']}"
+    session, datatype = recording.entities.get("ses"), recording.path.parent.name
+    sessions = [subject / f"ses-{session}"]
+    if session is None:
+        sessions = [p for p in sorted(subject.iterdir()) if p.name.startswith("ses-")]
+    folders = (subject, *sessions)
+    return [root, *folders, *(folder / datatype for folder in folders)]
+
+
+def _parts_of(recording):
+    """Return files beside a recording that have its name: data, marks, more parts."""
+
+    def own(entities):
+        return {k: v for k, v in entities.items() if k not in ("suffix", *_OF_PARTS)}
+
+    return [
+        path
+        for path in _files_in(recording.path.parent)
+        if path != recording.path and own(entities_of(path)) == own(recording.entities)
+    ]
+
+
+def _files_in(folder):
+    """Return the files in a folder by name; also links whose files are missing."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if not path.is_dir())
+
+
+def _is_there(path):
+    """Tell whether there is a file, or a link whose file is missing."""
+    return path.is_file() or path.is_symlink()
+
+
+def _is_of(entities, own, also):
+    """Tell whether the entities in a name say that a file is of a recording."""
+    entities = {k: v for k, v in entities.items() if k != "suffix"}
+    extra = {key: entities.pop(key, None) for key in also}
+    return extra == also and all(
+        same_value(key, own.get(key), value) for key, value in entities.items()
+    )
+
+
+def _agree(entities, own):
+    """Tell whether no entity that two names share differs."""
+    return all(
+        same_value(key, own[key], value)
+        for key, value in entities.items()
+        if key in own and key not in ("suffix", *_OF_PARTS)
+    )
+
+
+def _needed(events, recording, options):
+    """Return the table of events, or say that there is none."""
+    if events is None:
+        raise ValueError(
+            f"{recording.path.name} has no events: there is no events.tsv for it in "
+            f"{options['bids_dir']}."
+        )
+    return events
+
+
+def _files_of_image(path):
+    """Return the files of an image or table: headers may be files of their own."""
+    path = Path(path)
+    try:
+        parts = nibabel.load(path).file_map.values()
+    except Exception:  # a table, or damaged, which its reader says
+        return (path,)
+    files = [Path(part.filename) for part in parts if part.filename is not None]
+    return tuple(dict.fromkeys([path, *(each for each in files if each.is_file())]))

@@ -1,0 +1,61 @@
+"""The frame of a page: that of MNE-Python's reports, with our own head and foot."""
+
+import re
+import time
+import webbrowser
+from pathlib import Path
+
+import mne
+
+from .. import __version__
+from ..utils.files import write_whole
+from .html import SCRIPT, STYLE
+
+#: What lets phones show a page at their own width.
+_FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+
+#: The logo of MNE-Python in a page's head.
+_LOGO = re.compile(r'\s*<img src="data:image/png;base64,[^"]*" alt="MNE"[^>]*>')
+
+
+class Page(mne.Report):
+    """An MNE-Python report that says who made it.
+
+    Pages are about decoding, of brain images as well, and are not MNE-Python's. It
+    lends them their layout, for which it is named below them.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    """
+
+    def __init__(self, title):
+        super().__init__(title=title, image_format="png", verbose="error")
+        self.include += _FOR_PHONES
+        self.add_custom_css(STYLE)
+        self.add_custom_js(SCRIPT)
+
+    def save(
+        self, fname=None, open_browser=True, overwrite=False, sort_content=False, **more
+    ):
+        """Save the page, see :meth:`mne.Report.save`."""
+        written = super().save(fname, False, overwrite, sort_content, **more)
+        path = Path(written)
+        if path.suffix.lower() in (".html", ".htm"):
+            html = path.read_text(encoding="utf-8")
+            page = framed(html)
+            write_whole(path, lambda draft: draft.write_text(page, encoding="utf-8"))
+            if open_browser:
+                webbrowser.open_new_tab(path.as_uri())
+        return written
+
+
+def framed(html):
+    """Return a page of MNE-Python with our own head and foot."""
+    content, _, foot = _LOGO.sub("", html, count=1).rpartition("<footer>")
+    end = foot.partition("</footer>")[2]
+    made = f"Made on {time.strftime('%Y-%m-%d %H:%M')} with mvpa_kfda {__version__}."
+    words = f"{made} Page layout by MNE-Python {mne.__version__}."
+    foot = f'<footer class="mvpa-foot">{words}</footer>'
+    return f"{content}{foot}{end}"

@@ -1,0 +1,105 @@
+"""Numbers as people read them: halves are rounded away from zero.
+
+Python rounds 82.5 to 82, to the even number, and 0.7625, which in binary is a little
+less, to 0.762. Whoever works out 33 of 40 by hand expects 83 %, and 61 of 80 as 0.763.
+"""
+
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
+
+import numpy as np
+
+#: Digits that a sum or mean of numbers is surely right to.
+_SURE = 12
+
+
+def rounded(value, decimals=3, sign=""):
+    """Word a number with so many decimals; with "+" a positive one has its sign.
+
+    Parameters
+    ----------
+    value : float
+        The number; NaN and infinity are "nan" and "inf".
+    decimals : int
+        Digits after the point.
+    sign : {"", "+"}
+        "+" for numbers like differences.
+
+    Returns
+    -------
+    words : str
+        The number.
+
+    Examples
+    --------
+    >>> rounded(61 / 80), rounded(-0.0004, 3), rounded(0.1, 2, "+")
+    ('0.763', '0.000', '+0.10')
+    """
+    value = float(value)
+    if not np.isfinite(value):
+        return f"{value:{sign}}"
+    # The decimals that are meant: 0.825 also where a mean gave 0.8249999999999998.
+    meant = Decimal(f"{value:.{_SURE}g}")
+    words = meant.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP)
+    return f"{abs(words) if words == 0 else words:{sign}f}"
+
+
+def rounded_down(value, decimals=2):
+    """Word a bound with so many decimals, never as more than it is.
+
+    Examples
+    --------
+    >>> rounded_down(0.599), rounded_down(0.3)
+    ('0.59', '0.30')
+    """
+    meant = Decimal(f"{float(value):.{_SURE}g}")
+    return f"{meant.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR):f}"
+
+
+def nearest(value, decimals=3):
+    """Return a number that is rounded to so many decimals, as a float.
+
+    Examples
+    --------
+    >>> nearest(0.0125), nearest(3.0)
+    (0.013, 3.0)
+    """
+    return float(rounded(value, decimals))
+
+
+def to_digits(value, digits=3):
+    """Return a number that is rounded to so many significant digits, as a float.
+
+    Examples
+    --------
+    >>> to_digits(13 / 16), to_digits(0.00012345, 2)
+    (0.813, 0.00012)
+    """
+    value = float(value)
+    if value == 0 or not np.isfinite(value):
+        return value
+    first = Decimal(f"{value:.{_SURE}g}").adjusted()
+    return float(rounded(value, digits - 1 - first))
+
+
+def percent(share, decimals=0):
+    """Word a share as percent.
+
+    Parameters
+    ----------
+    share : float
+        From 0 to 1.
+    decimals : int
+        Digits after the point.
+
+    Returns
+    -------
+    words : str
+        The share, e.g. "83 %".
+
+    Examples
+    --------
+    >>> percent(33 / 40), percent(1 / 3, 1)
+    ('83 %', '33.3 %')
+    """
+    # The share is rounded, and not a hundred times of it, which has its own error.
+    return f"{Decimal(rounded(share, decimals + 2)).scaleb(2):f} %"

@@ -1,0 +1,70 @@
+r"""The way out for text: names of classes, files and regions are not obeyed.
+
+Names come from files of others. What steers a terminal, such as ESC, or turns the order
+of letters round, is written as Python writes it, ``\x1b``; and no cell of a table is a
+formula that a spreadsheet would run.
+"""
+
+import re
+import sys
+
+#: Control characters, overrides of direction, invisible tags, half characters.
+_STEERING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+#: Formulas that call something; "-1" and "+ face" are none.
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20].*[(|!]", re.DOTALL)
+
+
+def plain_text(text):
+    r"""Return text with what steers a terminal written out.
+
+    Examples
+    --------
+    >>> from mvpa_kfda.utils.text import plain_text
+    >>> print(plain_text("face\x1b[2J"))
+    face\x1b[2J
+    """
+    return _STEERING.sub(lambda sign: ascii(sign[0])[1:-1], str(text))
+
+
+def tell(*lines, file=None):
+    r"""Print lines, each of them in one line; `file` is the standard output by default.
+
+    Examples
+    --------
+    >>> from mvpa_kfda.utils.text import tell
+    >>> tell("a name\nwith a line break", "the next line")
+    a name\nwith a line break
+    the next line
+    """
+    print(*map(plain_text, lines), sep="\n", file=file or sys.stdout, flush=True)
+
+
+def plain_cells(table):
+    """Return a table whose cells steer nothing and are no formulas.
+
+    Formulas get an apostrophe, by which spreadsheets know text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mvpa_kfda.utils.text import plain_cells
+    >>> plain_cells(pd.DataFrame({"region": ["V1", "=cmd|'/C calc'!A0", "-1"]}))
+                    region
+    0                   V1
+    1  '=cmd|'/C calc'!A0
+    2                   -1
+    """
+    table = table.rename(columns=_cell)
+    for name in table.select_dtypes(exclude=["number", "bool", "datetime"]).columns:
+        table[name] = table[name].map(_cell)
+    return table
+
+
+def _cell(value):
+    """Return the value of a cell."""
+    if not isinstance(value, str):
+        return value
+    return f"{chr(39) if _FORMULA.match(value) else ''}{plain_text(value)}"

@@ -1,0 +1,224 @@
+"""Figures of null distributions: of a single score, and of the largest one of a map.
+
+Matplotlib is imported by the helpers only, so that decoding never loads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..inference.null import ALTERNATIVES, Alternative, NullSummary
+from ..utils.checks import check_flag, check_option, check_share, check_text
+from ..utils.rounding import rounded
+from .common import (
+    ALTERNATIVE_LABELS,
+    COLORS,
+    CURVE,
+    SCORE_COLOR,
+    SIGNIFICANT_COLOR,
+    axes_or_new,
+    check_color,
+    choose_color,
+    draw_chance,
+    draw_histogram,
+    draws_names,
+    finish,
+    metric_label,
+)
+from .time import repeats_of, word_repeats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.typing import ColorType
+
+
+@draws_names
+def plot_null(
+    result,
+    *,
+    metric: str | None = None,
+    alternative: Alternative = "greater",
+    repeats: bool = False,
+    color: ColorType | None = None,
+    label: str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+    show: bool = False,
+) -> Axes:
+    """Plot a score on the histogram of its label permutations.
+
+    Parameters
+    ----------
+    result : DecodingResult
+        The result to draw.
+    metric : str or None
+        Name of the metric; None takes the first.
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
+    repeats : bool
+        Draw the score of every repeat as a short line, too.
+    color : color of matplotlib or None
+        Color of the line of the score; None takes one that the Axes do not have yet.
+    label : str or None
+        What the legend calls the score; None takes "observed".
+    legend : bool
+        Draw the legend.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure. Axes may hold several results.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the result has no permutations, the metric is not one number, the
+        alternative or the color is unknown, or there are no repeats to be drawn.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate
+    >>> from mvpa_kfda.viz.null import plot_null
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> y = np.repeat(["cat", "dog"], 20)
+    >>> ax = plot_null(cross_validate(X, y, n_permutations=99, random_state=0))
+    >>> ax.get_xlabel()
+    'Accuracy'
+    """
+    metric = result._scalar_metric(metric)
+    check_option("alternative", alternative, ALTERNATIVES)
+    check_color(color)
+    label = check_text("label", label)
+    single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
+    p = float(result._p_for_plot("none", metric, alternative=alternative))
+    observed, null = result.metrics[metric], result.nulls[metric]
+    ax = axes_or_new(ax, figsize=(6.0, 4.0))
+    color = choose_color(ax, color)
+    permuted = "permuted labels" if len(result.classes) else "permuted values"
+    draw_histogram(ax, null, permuted, color)
+    draw_chance(ax, result.chances[metric], metric, upright=True)
+    side = ALTERNATIVE_LABELS.get(alternative)
+    words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
+    named = f"{label or 'observed'}, {rounded(observed)} ({words})"
+    ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
+    if single is not None:
+        _draw_ticks(ax, single, color)
+    ax.set(xlabel=metric_label(metric), ylabel="Permutations")
+    return finish(ax, result, show, name=label, legend=legend)
+
+
+def _draw_ticks(ax, single, color):
+    """Draw the score of every repeat (r,) as a short line on the axis below."""
+    low, high = single.min(), single.max()
+    label = f"{word_repeats(single)}, {rounded(low)} to {rounded(high)}"
+    # Equal scores lie on each other, and more of them are darker.
+    style = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
+    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **style)
+
+
+@draws_names
+def plot_map_null(
+    result,
+    *,
+    metric: str | None = None,
+    alpha: float = 0.05,
+    legend: bool = True,
+    ax: Axes | None = None,
+    show: bool = False,
+) -> Axes:
+    """Plot the highest score of a map on the histogram of that of permuted maps.
+
+    Every permutation counts with its highest score over all positions. Above the dashed
+    line are the scores with p <= alpha, corrected by the maximum over positions [1]_.
+    Cells of time generalization off the diagonal are tested against two null
+    hypotheses, and both are drawn. Of a single position, the score is on the histogram
+    of its permutations.
+
+    Parameters
+    ----------
+    result : TimeResult
+        The result to draw, or another one with label permutations.
+    metric : str or None
+        Name of the metric; None takes the first.
+    alpha : float
+        The level of the dashed line.
+    legend : bool
+        Draw the legend.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the result has no permutations, if the metric is not one number per
+        position, or if `alpha` is not between 0 and 1.
+
+    References
+    ----------
+    .. [1] Nichols, T. E., & Holmes, A. P. (2002). Nonparametric permutation tests for
+       functional neuroimaging. Human Brain Mapping, 15(1), 1-25.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mvpa_kfda import decode_epochs, simulate_epochs
+    >>> from mvpa_kfda.viz.null import plot_map_null
+    >>> epochs = simulate_epochs(n_trials=30)
+    >>> result = decode_epochs(epochs, step=0.1, cv=5, n_permutations=99)
+    >>> plot_map_null(result).get_xlabel()
+    'Accuracy, maximum over positions'
+    """
+    metric = result._scalar_metric(metric)
+    check_share("alpha", alpha)
+    p = np.asarray(result._p_for_plot("max", metric))
+    if np.isnan(p).all():
+        raise ValueError("There is nothing to plot: no position has a score.")
+    observed = np.nanmax(result.metrics[metric])
+    ax = axes_or_new(ax, figsize=(6.0, 4.0))
+    permuted = "permuted labels" if len(result.classes) else "permuted values"
+    names = [permuted, "permuted labels of the training trials alone"]
+    maxima = [_largest(kept) for kept in result._kept_nulls(metric)]
+    shades = (SCORE_COLOR, SIGNIFICANT_COLOR), (COLORS[4], COLORS[4])
+    for null, name, (color, line) in zip(maxima, names, shades, strict=False):
+        draw_histogram(ax, null, name, color)
+        bound = quantile_of(null, alpha)
+        if bound is not None:
+            style = {"lw": 1.4, "ls": "--", "color": line}
+            ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **style)
+    label = f"observed, {rounded(observed)} (p = {np.nanmin(p):.2g})"
+    ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
+    over = ", maximum over positions" if result.axes else ""
+    ax.set(xlabel=f"{metric_label(metric)}{over}", ylabel="Permutations")
+    return finish(ax, result, show, legend=legend)
+
+
+def _largest(null):
+    """Return the largest score of every permuted map, (P,)."""
+    if isinstance(null, NullSummary):
+        return null.maximum
+    # Ignores NaN as np.nanmax does, but needs no copy of the null.
+    return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
+
+
+def quantile_of(null, alpha):
+    """Return what a score must surpass for p <= alpha; None if that is out of reach."""
+    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
+    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
+    return None if b < 0 else float(np.sort(null)[::-1][b])

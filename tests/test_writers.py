@@ -1,0 +1,141 @@
+"""Whatever is there and is not a regular file is refused by every writer."""
+
+import ast
+import os
+import socket
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from nibabel import Nifti1Image
+
+import build
+import mvpa_kfda
+from mvpa_kfda import decode_arrays, report
+from mvpa_kfda.bids.write import in_place
+from mvpa_kfda.cli.common import check_out
+from mvpa_kfda.cli.output import save_figure, save_table
+from mvpa_kfda.utils.checkpoint import Checkpoint
+from mvpa_kfda.utils.files import write_whole
+
+X, CODES = build.trials((6, 6), 3, 2)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return decode_arrays(X, CODES, sfreq=10, tmin=0, cv=3)
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Return a function that makes what is no file, by its kind, under a name."""
+    stack = []
+
+    def make(kind, name):
+        path = tmp_path / name
+        if kind == "pipe":
+            os.mkfifo(path)
+            stack.append(open(os.open(path, os.O_RDWR), "r+b", buffering=0))
+            stack[-1].write(bytes(100))  # a reader would not wait for ever
+        elif kind == "socket":
+            stack.append(socket.socket(socket.AF_UNIX))
+            here = os.getcwd()
+            os.chdir(tmp_path)  # names of sockets are short
+            stack[-1].bind(name)
+            os.chdir(here)
+        else:
+            for number in os.openpty():
+                stack.append(open(number, "r+b", buffering=0))
+            path.symlink_to(os.ttyname(stack[-1].fileno()))
+        return path
+
+    yield make
+    for each in stack:
+        each.close()
+
+
+WRITERS = {
+    "save": ("x.h5", lambda path, result: result.save(path, overwrite=True)),
+    "report": ("x.html", lambda path, result: report(result, path, overwrite=True)),
+    "checkpoint": ("x.checkpoint", lambda path, _: Checkpoint(path)),
+    "log": ("x-wal", lambda path, _: Checkpoint(path.with_name("x"))),
+    "table": ("x.csv", lambda path, _: save_table(pd.DataFrame({"a": [1]}), path)),
+    "figure": ("x.png", lambda path, result: save_figure(path, result.plot)),
+    "image": (
+        "x.nii.gz",
+        lambda path, _: write_whole(
+            path, Nifti1Image(np.zeros((2, 2, 2)), np.eye(4)).to_filename
+        ),
+    ),
+    "bids": ("x.toml", lambda path, _: in_place(path, lambda d: d.write_text("a"))),
+    "command": ("group_t.png", lambda path, _: check_out(path.parent, "group_t")),
+}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_is_no_file_is_left_alone(writer, kind, places, result, tmp_path):
+    name, write = WRITERS[writer]
+    path = places(kind, name)
+    before = os.lstat(path)
+    with pytest.raises(
+        OSError, match=f"({name}|/dev/pts/[0-9]+) is a {kind}, not a file"
+    ):
+        write(path, result)
+    assert os.lstat(path).st_ino == before.st_ino
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("writer", [name for name in WRITERS if name != "command"])
+def test_a_folder_is_left_alone(writer, result, tmp_path):
+    name, write = WRITERS[writer]
+    (tmp_path / name).mkdir()
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        write(tmp_path / name, result)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_links_to_files_stay_links(tmp_path):
+    """Pages, tables and figures are written where a link leads."""
+    (tmp_path / "real.csv").touch()
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    save_table(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == "a\n1\n"
+
+
+def test_a_page_can_be_saved_again(result, tmp_path):
+    page = report(result, tmp_path / "page.html")
+    assert os.listdir(tmp_path) == ["page.html"]
+    page.save(tmp_path / "again.html", open_browser=False, verbose="error")
+    assert sorted(os.listdir(tmp_path)) == ["again.html", "page.html"]
+
+
+#: What writes a file by its name, and what checks the name before.
+_WRITE = {"to_csv", "to_filename", "savefig", "write_text", "write_bytes"}
+_CHECKED = {"write_whole", "in_place"}
+
+
+def test_no_writer_goes_around_the_check():
+    """Every call that writes a file is handed to a function that looks first."""
+    for path in Path(mvpa_kfda.__file__).parent.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if not any(f".{name}" in text for name in _WRITE):
+            continue
+        tree = ast.parse(text)
+        covered = set()
+        for node in ast.walk(tree):
+            handed = isinstance(node, ast.Call) and _name(node.func) in _CHECKED
+            named = isinstance(node, ast.FunctionDef) and node.name == "write"
+            if handed or named:
+                covered |= set(ast.walk(node))
+        for node in set(ast.walk(tree)) - covered:
+            if isinstance(node, ast.Call) and _name(node.func) in _WRITE:
+                into_memory = node.args and _name(node.args[0]) == "content"
+                assert into_memory, f"{path}:{node.lineno} {ast.unparse(node)}"
+
+
+def _name(node):
+    """Return the last name of what is called or given."""
+    return getattr(node, "attr", getattr(node, "id", None))
