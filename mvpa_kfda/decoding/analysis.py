@@ -45,7 +45,8 @@ from ..utils.files import versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import warn_of_absent_classes, warn_of_confounds
-from .repeats import ONCE, Samples
+from .repeating import ONCE
+from .repeats import Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 from .spreads import warn_of_spread
@@ -227,7 +228,7 @@ def make_analysis(
     warn_of_confounds(confounds, groups, folds, confounds_test)
     how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
     how = how.showing(cv, folds, permute, y_test) if n_permutations else how
-    single = codes, groups, None if folds is None else folds.chosen
+    single, of_trials = (codes, groups, folds and folds.chosen), folds
     asked = cv, folds, codes, groups, seed, classes
     made = how.prepare(*asked, permuted=n_permutations > 0)
     averaging = made if isinstance(made, Averaging) else None
@@ -273,7 +274,7 @@ def make_analysis(
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)
-    warn_of_order(analysis, numbers)
+    warn_of_order(analysis, of_trials, numbers)
     return analysis
 
 

@@ -34,7 +34,7 @@ from .positions import (
     window_positions,
 )
 from .regression import TASKS
-from .repeats import Repeating
+from .repeating import Repeating
 from .sizes import Maps
 
 

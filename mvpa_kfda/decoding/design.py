@@ -50,7 +50,7 @@ from .problems import (
     find_unequal,
     measure_confounds,
 )
-from .repeats import ONCE
+from .repeating import ONCE
 
 if TYPE_CHECKING:
     from pandas import DataFrame

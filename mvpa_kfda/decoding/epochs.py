@@ -43,7 +43,7 @@ from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
 from .regression import TASKS, refuse_for_regression
-from .repeats import Repeating
+from .repeating import Repeating
 from .sizes import Maps
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .epochs import record_epochs
 from .positions import Positions, WindowPositions, cut_windows, window_positions
-from .repeats import Repeating
+from .repeating import Repeating
 from .sizes import NULLS, KeptNull, Maps
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import warn_of_short_runs
-from .repeats import Repeating
+from .repeating import Repeating
 from .resume import check_checkpoint, describe_run, resumed_seed
 from .sizes import NULLS, KeptNull, Maps, check_null
 

@@ -62,7 +62,7 @@ from .analysis import (
 from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
-from .repeats import ONCE
+from .repeating import ONCE
 from .run import Task
 
 _ADVICE = (

@@ -25,7 +25,7 @@ from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode, make_analysis
 from .arrays import record_windows
 from .positions import Rows, WindowPositions, cut_windows
-from .repeats import Repeating
+from .repeating import Repeating
 from .resume import check_checkpoint, describe_run, resumed_seed
 from .sizes import NULLS, KeptNull, Maps, check_null
 
