@@ -244,6 +244,7 @@ class Repeating:
             "n_repeats": self.n_repeats,
             "equalize": self.equalize,
             "average_test": self.average_test,
+            "folds_by_labels": getattr(made, "sees_labels", False),
         }
 
 
