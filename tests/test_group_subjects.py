@@ -263,7 +263,8 @@ def test_other_metrics():
 
 
 def test_other_chance_levels():
-    three = cross_validate(noise(1, 3), np.tile(["a", "b", "c"], 4), **OPTIONS)
+    y = np.random.default_rng(0).permutation(np.tile(["a", "b", "c"], 4))
+    three = cross_validate(noise(1, 3), y, **OPTIONS)
     match = r"^Subject 2 has another chance level of 'accuracy'.*0\.333333 instead of 0"
     with pytest.raises(ValueError, match=match):
         gather_subjects([single(0), three])
