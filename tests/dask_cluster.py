@@ -1,6 +1,12 @@
-"""A Dask cluster of processes on this machine."""
+"""A Dask cluster of processes on this machine.
+
+As a script, one that prints the address of its scheduler, and ends when it is killed.
+"""
 
 import logging
+import os
+import subprocess
+import sys
 from contextlib import contextmanager, suppress
 
 from distributed import Client, LocalCluster, TimeoutError
@@ -33,3 +39,22 @@ def two_workers():
         with suppress(TimeoutError):
             client.close()
             cluster.close()
+
+
+@contextmanager
+def cluster_script():
+    """Yield a new process which is the scheduler of two workers, and its address."""
+    command = [sys.executable, __file__]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # of what they call
+    with subprocess.Popen(command, **pipes, env=os.environ | path) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    with start_cluster(2) as script_cluster:
+        print(script_cluster.scheduler_address, flush=True)
+        sys.stdin.read()

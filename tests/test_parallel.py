@@ -1,10 +1,13 @@
 """The same results from every kind of workers, whatever happens to the workers."""
 
 import contextlib
+import gc
 import os
 import platform
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -13,12 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from distributed import Client, KilledWorker
+from distributed.comm import CommClosedError
 from joblib import parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dask_cluster import start_cluster, two_workers
+from dask_cluster import cluster_script, start_cluster, two_workers
+from mvpa_kfda.utils import parallel
 from mvpa_kfda.utils.parallel import (
     WorkersLostError,
     _call,
@@ -29,6 +34,7 @@ from mvpa_kfda.utils.parallel import (
 )
 
 LOCAL = ["loky", "threading", "multiprocessing"]
+LOST = "connection to the scheduler of .* was lost.* Start a cluster .* same call again"
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,18 @@ def die_once(path, item):
         path.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return item
+
+
+def large(item):
+    """Return more than there is room for in a pipe that nobody reads."""
+    return b" " * 2**20
+
+
+def run_until_killed(backend):
+    with parallel_config(backend=backend):
+        results = run_in_parallel(large, (), range(100), 2)
+        next(results)  # dropped, they would stop the workers
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def arrays_in_worker(data, item):
@@ -264,6 +282,16 @@ def test_a_killed_worker_of_joblib():
     assert list(again) == EXPECTED[:10]
 
 
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_workers_end_with_a_killed_script(backend):
+    """Its output is not at an end before."""
+    code = f"from test_parallel import run_until_killed as run; run({backend!r})"
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command, env = [sys.executable, "-c", code], os.environ | path
+    script = subprocess.run(command, env=env, capture_output=True, timeout=100)
+    assert script.returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("backend", LOCAL)
 def test_closing_is_quiet_and_quick(backend):
     args = (slow_sum, (make_data(), 2), [0] * 10_000, 2)
@@ -371,6 +399,91 @@ def test_a_call_that_kills_its_dask_workers(mortal_dask):
     with pytest.raises(WorkersLostError, match="died one after the other") as raised:
         list(run_in_parallel(die, (), range(10)))
     assert isinstance(raised.value.__cause__, KilledWorker)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_known"),
+    [
+        ("ncores", False),
+        ("ncores", True),
+        ("scatter", True),
+        ("map", False),
+        ("map", True),
+        ("gather", True),
+    ],
+)
+def test_the_scheduler_is_lost_in_a_call(dask, monkeypatch, call, is_known):
+    """The client knows it then, or milliseconds later."""
+
+    def lose(*args, **kwargs):
+        if is_known:
+            monkeypatch.setattr(parallel, "_is_connected", lambda client: False)
+        raise CommClosedError("Connection reset by peer")
+
+    monkeypatch.setattr(dask, call, lose)
+    with pytest.raises(WorkersLostError, match=LOST) as raised:
+        list(run_in_parallel(column_sum, (make_data(), 2), range(5)))
+    assert isinstance(raised.value.__cause__, CommClosedError)
+    del raised
+    gc.collect()  # the scheduler, which is there, forgets what was not cancelled
+
+
+@pytest.mark.parametrize("call", ["replicate", "map"])
+def test_the_scheduler_is_lost_before_calls_that_would_wait(dask, monkeypatch, call):
+    right_call = getattr(dask, call)
+
+    def lose(*args, **kwargs):
+        monkeypatch.setattr(parallel, "_is_connected", lambda client: False)
+        return right_call(*args, **kwargs)
+
+    monkeypatch.setattr(dask, call, lose)
+    wait = "distributed.as_completed"
+    monkeypatch.setattr(wait, lambda *_, **__: pytest.fail("It waits."))
+    with pytest.raises(WorkersLostError, match=LOST):
+        list(run_in_parallel(column_sum, (make_data(), 2), range(5)))
+
+
+def test_no_calls_without_a_scheduler(dask, monkeypatch):
+    monkeypatch.setattr(dask, "status", "connecting")
+    monkeypatch.setattr(dask, "ncores", pytest.fail)
+    for run in (count_workers, lambda: list(run_in_parallel(where, (), [0]))):
+        with pytest.raises(WorkersLostError, match=LOST):
+            run()
+
+
+def test_the_scheduler_is_lost_after_the_last_result(dask, monkeypatch):
+    """Nothing is left to be cancelled, and errors of the function are not hidden."""
+    cancel = dask.cancel
+
+    def lose(futures):
+        cancel(futures)  # the next test works there
+        raise CommClosedError("Connection reset by peer")
+
+    monkeypatch.setattr(dask, "cancel", lose)
+    results = run_in_parallel(column_sum, (make_data(), 2), range(5))
+    assert list(results) == EXPECTED[:5]
+    with pytest.raises(ValueError, match="3 is flat"):
+        list(run_in_parallel(fail, (), range(5)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", 0.01, 0.02, 0.1, "at work"])
+def test_a_killed_scheduler(moment):
+    """Dask itself would wait half a minute for another one."""
+    with cluster_script() as (script, address), Client(address) as client:
+        client.wait_for_workers(2, timeout=120)
+        with parallel_config(backend="dask"):
+            results = run_in_parallel(slow_sum, (make_data(), 2), [*range(40)] * 5)
+            if moment == "at work":
+                assert next(results) == EXPECTED[0]
+            if isinstance(moment, str):
+                script.kill()
+            else:
+                threading.Timer(moment, script.kill).start()
+            start = time.monotonic()
+            with pytest.raises(WorkersLostError, match=LOST):
+                list(results)
+        assert time.monotonic() - start < 20
 
 
 @pytest.mark.slow

@@ -6,12 +6,14 @@ share, and sums in another order would make the last digits depend on the worker
 """
 
 import ctypes
+import os
 import sys
 import threading
 import time
 import warnings
 from contextlib import closing, suppress
 from functools import cache
+from multiprocessing import parent_process
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
@@ -35,6 +37,9 @@ _SHARED_FROM = 10_000
 #: Calls per worker in one go, where a backend returns results only all at once.
 _CALLS_AT_ONCE = 4
 
+#: Seconds between two looks of a worker whether its parent is still there.
+_LOOK_AFTER = 1
+
 #: How often in a row a cluster may lose its work without finishing an item, and how
 #: many seconds it has to start workers in the place of those that died.
 _MAX_LOSSES, _PATIENCE = 3, 30
@@ -45,8 +50,9 @@ _MAX_LOSSES, _PATIENCE = 3, 30
 _MALLOC_OPTIONS = {-1: 2**30, -3: 2**25}
 
 _NO_SCHEDULER = (
-    "The connection to the scheduler of the Dask cluster was lost. Start a cluster and "
-    "run again."
+    "The connection to the scheduler of the Dask cluster was lost: the scheduler was "
+    "killed or has ended (see its log), or the network broke. Start a cluster and its "
+    "client anew, and make the same call again."
 )
 _ALL_KILLED = (
     "The workers of the Dask cluster died one after the other at the same work. Most "
@@ -134,7 +140,9 @@ def run_in_parallel(function, shared, items, n_jobs=None):
         elif (n_workers := _n_workers(backend, n_jobs)) == 1:
             yield from (function(*shared, item) for item in items)
         else:
-            calls = [delayed(_call)(function, shared, item) for item in items]
+            parent = os.getpid() if type(backend) in _LOCAL else None
+            args = [(parent, function, shared, item) for item in items]
+            calls = [delayed(_call_in_worker)(*each) for each in args]
             yield from _in_workers(calls, n_workers)
 
 
@@ -178,6 +186,36 @@ def _call(function, shared, item):
         return function(*shared, item)
 
 
+def _call_in_worker(parent, function, shared, item):
+    """Call the function in a worker of this machine, which ends with its parent."""
+    # Threads have the process of the caller, which may outlive its own parent.
+    if parent_process() is not None and parent_process().pid == parent:
+        _end_with_parent()
+    return _call(function, shared, item)
+
+
+@cache
+def _end_with_parent():
+    """Have this process end soon after its parent was killed; once is enough."""
+    # A worker of loky holds both ends of its pipes, so it does not see that nobody
+    # reads its results any more. It would wait forever for room in the pipe, and keep
+    # what it shares in memory, and the output of the script, open.
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent():
+    """End this process when its parent has ended."""
+    while _has_parent():
+        time.sleep(_LOOK_AFTER)
+    os._exit(1)
+
+
+def _has_parent():
+    """Tell whether the parent lives; workers of loky know nothing but its number."""
+    parent = parent_process()
+    return os.getppid() == parent.pid if parent.sentinel is None else parent.is_alive()
+
+
 def _in_workers(calls, n_workers):
     """Yield the results of joblib's workers, as they come where the backend can."""
     try:
@@ -219,12 +257,24 @@ def _on_cluster(backend, function, shared, items):
                             yield ready.pop(n_done)
                             n_done += 1
             except _LossError as error:
-                if backend.client.status != "running":
-                    raise WorkersLostError(_NO_SCHEDULER) from error.__cause__
+                _check_scheduler(backend.client, error.__cause__)
                 # Most often the last worker that had the shared data died.
                 n_losses += 1
                 if n_losses > _MAX_LOSSES:
                     raise WorkersLostError(_ALL_KILLED) from error.__cause__
+
+
+def _is_connected(client):
+    """Tell whether a client has, as far as it knows, a scheduler."""
+    return client.status == "running"
+
+
+def _check_scheduler(client, cause=None):
+    """Refuse a client without a scheduler, which may know it from the cause given."""
+    # Its calls would wait for a new scheduler (distributed.comm.timeouts.connect, half
+    # a minute unless configured), and what it submits meanwhile even for longer.
+    if not _is_connected(client):
+        raise WorkersLostError(_NO_SCHEDULER) from cause
 
 
 def _count_on_cluster(backend, patience=0):
@@ -236,17 +286,19 @@ def _count_on_cluster(backend, patience=0):
 
     end = time.monotonic() + patience
     while True:
+        _check_scheduler(backend.client)
         try:
             # Wakes an adaptive cluster; says with a TimeoutError that no worker comes.
             return backend.effective_n_jobs(-1)
         except (TimeoutError, CancelledError, KilledWorker) as error:
-            if backend.client.status != "running":
-                raise WorkersLostError(_NO_SCHEDULER) from error
+            _check_scheduler(backend.client, error)
             if time.monotonic() < end:
                 continue
             if patience or not isinstance(error, TimeoutError):
                 raise WorkersLostError(_NONE_LEFT) from error
             raise
+        except OSError as error:  # of the connection, before the client knows of it
+            raise WorkersLostError(_NO_SCHEDULER) from error
 
 
 def _submit(backend, job, numbers):
@@ -260,9 +312,14 @@ def _submit(backend, job, numbers):
 
     client = backend.client
     data = _spread(client, job)
-    futures = client.map(
-        _call_on_cluster, numbers, job=data, pure=False, **backend.submit_kwargs
-    )
+    _check_scheduler(client)
+    try:
+        futures = client.map(
+            _call_on_cluster, numbers, job=data, pure=False, **backend.submit_kwargs
+        )
+    except OSError as error:
+        raise WorkersLostError(_NO_SCHEDULER) from error
+    _check_scheduler(client)  # a loss from here on cancels the futures
     number_of = dict(zip(futures, numbers, strict=True))
     try:
         done = as_completed(futures, loop=client.loop)
@@ -281,8 +338,10 @@ def _submit(backend, job, numbers):
     except KilledWorker as error:
         raise WorkersLostError(_ALL_KILLED) from error
     finally:
-        if client.status == "running":
-            client.cancel(list(number_of))
+        # Without a scheduler there is nothing to cancel, and what has come is whole.
+        if _is_connected(client):
+            with suppress(Exception):
+                client.cancel(list(number_of))
 
 
 def _spread(client, job):
@@ -298,6 +357,7 @@ def _spread(client, job):
     # Not scatter's own broadcast: it copies to the workers that there were when it
     # began until all of them have it, so if one of these dies it never ends. Where
     # copying fails, a worker gets the job from another one with its first task.
+    _check_scheduler(client)
     with suppress(Exception):
         client.replicate([data])
     return data
