@@ -27,7 +27,7 @@ the kernel between other data and the training rows.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from scipy.linalg import eigh, helmert, solve
 from sklearn.base import BaseEstimator
 
 
@@ -497,6 +497,91 @@ def reference_nested(
         predictions.append(np.array(predicted))
         class_scores.append(np.array(scored))
     return Nested(kernels, chosen, criteria, predictions, class_scores)
+
+
+# ---------------------------------------------- a penalty chosen by `reg="auto"`
+
+
+def auto_errors(K_train, T, groups=None, weights=None, free_scale=True):
+    """Errors of left-out trials for every lambda of the grid, as they are estimated.
+
+    Parameters
+    ----------
+    K_train : (n, n) array
+        Gram matrix of the training rows, not centred.
+    T : (n, q) array
+        What is predicted: contrasts of the classes, or values.
+    groups : (n,) array, optional
+        The rows that are left out together.
+    weights : (q, q) array, optional
+        Of the columns; squares are tr(weights @ E.T @ E).
+    free_scale : bool
+        Whether predictions may be scaled up.
+
+    Returns
+    -------
+    (lambdas, errors, residuals) : (L,) array, (L,) array, list of (n, q) arrays
+    """
+    n, K_c = len(T), center(K_train, K_train)
+    T = T - T.mean(axis=0)
+    weights = np.eye(T.shape[1]) if weights is None else weights
+
+    def product(A, B):
+        return np.sum((A @ weights) * B)
+
+    largest = np.linalg.eigvalsh(K_c)[-1]
+    lambdas = largest * 10.0 ** (np.arange(3, -22, -1) * 7 / 24)
+    errors, residuals = [], []
+    for lam in lambdas:
+        # In the direction of the constant vector the trials do not vary, so that M is
+        # one there; it counts for nothing.
+        M = lam * np.linalg.inv(K_c + lam * np.eye(n))
+        if groups is None:
+            rho = (np.trace(M) - 1) / (n - 1)
+        else:
+            names = np.unique(groups)
+            members = [np.flatnonzero(groups == name) for name in names]
+            means = np.zeros((n, n))
+            own = 0.0
+            for g in members:
+                means[np.ix_(g, g)] = 1 / len(g)
+                own += np.sum(T[g] * (M[np.ix_(g, g)] @ T[g]))
+            R = len(names)
+            between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
+            within = np.trace((np.eye(n) - means) @ M) / (n - R)
+            rho = np.sqrt(between * within)
+        P = T - M @ T / rho
+        scale = max(product(T, P) / product(P, P), 1) if free_scale else 1
+        residuals.append(T - scale * P)
+        errors.append(product(residuals[-1], residuals[-1]) / product(T, T))
+    return lambdas, np.array(errors), residuals
+
+
+def auto_choice(errors, n):
+    """The number of the largest lambda that is as good as the best."""
+    return int(np.flatnonzero(errors <= errors.min() + 0.1 / n)[0])
+
+
+def auto_penalty(K_train, codes, n_classes=None, groups=None):
+    """Lambda that ``reg="auto"`` chooses for codes, or values without `n_classes`.
+
+    Returns lambda and the errors (L,) by which it was chosen.
+    """
+    n = len(codes)
+    if n_classes is None:
+        values = np.asarray(codes, float)[:, None]
+        lambdas, errors, _ = auto_errors(K_train, values, groups, free_scale=False)
+        return lambdas[auto_choice(errors, n)], errors
+    Q = helmert(n_classes).T
+    T = Q[codes]
+    lambdas, errors, residuals = auto_errors(K_train, T, groups)
+    if n_classes > 2:
+        left = residuals[auto_choice(errors, n)]
+        M = left.T @ left
+        M = M + 1e-6 * np.trace(M) * np.eye(len(M))
+        weights = np.linalg.inv(M)
+        lambdas, errors, _ = auto_errors(K_train, T, groups, weights)
+    return lambdas[auto_choice(errors, n)], errors
 
 
 class PenalizedClassCovariance(BaseEstimator):

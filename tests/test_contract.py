@@ -172,6 +172,8 @@ def solve_df(df, K):
 
 
 TUNING = [3.0, 0.3, 0.03]
+#: In the place of penalties: what labels choose in closed form.
+AUTO = "auto"
 METHODS = {
     "linear": kernel(linear),
     "rbf": kernel(rbf(), kernel="rbf"),
@@ -203,6 +205,15 @@ METHODS = {
         (linear, rbf(0.05)),
         lambda X, K: [reg * scale_of(K) for reg in TUNING],
     ),
+    "auto": penalty("auto", lambda X, K: AUTO),
+    "auto, rbf": Method(
+        lambda entry: {"kernel": "rbf", "reg": "auto"}, (rbf(),), lambda X, K: AUTO
+    ),
+    "auto, landmarks": Method(
+        lambda entry: {"kernel": RBF(0.05), "approx": NINE, "reg": "auto"},
+        (nine_landmarks,),
+        lambda X, K: AUTO,
+    ),
 }
 
 
@@ -219,6 +230,12 @@ def loss(K, y, train, test, lam):
 
 def pick(kernels, lambdas, y, train, predicts, n_classes=None):
     """Return number and penalty of the kernel that is best within the training set."""
+    if lambdas[0] == AUTO:
+        if predicts == "classes":
+            n_classes = n_classes or len(np.unique(y))
+        else:
+            n_classes = None
+        return 0, reference.auto_penalty(kernels[0], y[train], n_classes)[0]
     if np.size(lambdas) == 1:
         return 0, lambdas[0][0]
     splits = list(KFold(3, shuffle=True, random_state=0).split(train))
@@ -404,7 +421,7 @@ def foldwise(methods):
     )
 
 
-@foldwise(["linear", "rbf", "tuned"])
+@foldwise(["linear", "rbf", "tuned", "auto"])
 def test_steps_and_confounds_are_learned_anew(entry, options, learned, method):
     more = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
     result = entry(scoring=SCORING[entry.predicts], **options, **more)

@@ -32,7 +32,7 @@ from ..data.pairs import (
 )
 from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
-from ..kfda.foldwise import FoldwiseTransfer
+from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
@@ -134,7 +134,7 @@ class GeneralizationPositions(Positions):
 
     def _transfer(self, position, plan, task):
         """Return the transfer from one training window."""
-        if task.is_foldwise:
+        if isinstance(plan, FoldwisePlan):
             return self._foldwise(plan, task.learned)
         order = plan.order if plan.batches else np.arange(self.n_test)
         X = self.train.features(position)

@@ -29,7 +29,7 @@ from ..kfda.models import (
     plan_of_features,
     plan_of_inner,
 )
-from ..kfda.penalties import Tuned
+from ..kfda.penalties import Auto, Tuned
 from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
 from .sizes import matrix_bytes
@@ -582,7 +582,7 @@ class SubsetPositions(Positions):
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
         alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
-        if task.is_foldwise:
+        if task.is_foldwise or isinstance(self.reg, Auto):
             yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or

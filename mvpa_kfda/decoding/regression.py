@@ -266,7 +266,7 @@ class RegressionAnalysis:
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         penalty = dict(outcome.penalty)
-        if "criterion" in penalty:
+        if self.parameters.get("criterion") == "squared_error":
             penalty["criterion"] = penalty["criterion"] * self.task.scale**2
         return kind(
             metrics=outcome.metrics,

@@ -61,6 +61,8 @@ from ..utils.checks import (
     plain_labels,
 )
 from .arguments import KernelLike, PenaltyLike
+from .automatic import TrialGroups
+from .foldbases import AutoPlan, Source
 from .hat import (
     count_features,
     hat_from_features,
@@ -80,7 +82,7 @@ from .kernels import (
     needs_gram,
 )
 from .nystrom import Nystrom, approximated
-from .penalties import Ridge, Tuned, check_method, check_reg
+from .penalties import Auto, Ridge, Tuned, check_method, check_reg
 from .rules import contrasts
 from .tuning import tune_spectra
 
@@ -330,6 +332,10 @@ class KernelFDA(
         """Return the training rows under one kernel, and a `reg` that is not tuned."""
         candidates = [train(X, choice) for choice in kernels_of(kernel)]
         self.tuning_ = None
+        if isinstance(reg, Auto):
+            plan = AutoPlan(candidates[0].source, TrialGroups(groups), np.dtype(float))
+            self.tuning_ = plan.choose_all(codes, n_classes)
+            return candidates[0], Ridge(self.tuning_.lam)
         if not isinstance(reg, Tuned):
             return candidates[0], reg
         spectra = [training.spectrum() for training in candidates]
@@ -589,6 +595,13 @@ class Training:
         if self.gram is None:
             return hat_from_features(self.features, reg, self.n_features)
         return hat_from_gram(self.gram, reg, n_features=self.n_features)
+
+    @property
+    def source(self):
+        """The features or the kernel matrix."""
+        if self.gram is None:
+            return Source(self.features, True, None)
+        return Source(self.gram, False, None)
 
     def spectrum(self):
         """Return the eigendecomposition of the kernel."""

@@ -1,0 +1,396 @@
+r"""The penalty that labels choose in closed form, in every training set: `reg="auto"`.
+
+A penalty is good if it predicts trials well that are left out. Generalized
+cross-validation [1]_ estimates that from one fit. With the centred kernel matrix of n
+training trials, :math:`U \mathrm{diag}(w) U^\top`, their centred contrasts T and
+:math:`c = U^\top T`, ridge regression leaves of direction j the share
+:math:`l_j = \lambda / (w_j + \lambda)`, so that for any lambda
+
+.. math::
+
+    e_1 = \mathrm{tr}\, T^\top (T - \hat T) = \sum_j l_j c_j^2 + e_0, \qquad
+    e_2 = \lVert T - \hat T \rVert^2 = \sum_j l_j^2 c_j^2 + e_0,
+
+where :math:`e_0` is what of T lies in no direction. A left-out trial has the residual
+:math:`(T - \hat T) / \varrho`, with :math:`\varrho` the mean of :math:`l_j` over all
+n - 1 directions, and the prediction P, T less that residual. A discriminant may have
+any scale: what counts is the error after the best one, :math:`a \ge 1` (of values that
+are no classes, a = 1),
+
+.. math::
+
+    \frac{\lVert T - a P \rVert^2}{\lVert T \rVert^2}, \qquad
+    a = \max\!\left(1, \frac{\mathrm{tr}\, T^\top P}{\lVert P \rVert^2}\right).
+
+Of a grid of 25 lambdas from 7.5 times the largest eigenvalue to 7e-7 of it, the largest
+wins whose error is at most 0.1 / n above the least.
+
+Where trials belong to groups (runs), it is groups that are left out. A group explains
+its own labels in two ways, by what its trials have in common and by the trials. So
+:math:`\varrho` is the geometric mean of the mean of l within groups, that is over the
+n - R directions that sum to zero in each of the R groups, and of the mean of l over
+directions weighted by :math:`v_j`, the variance over groups of what they add to
+:math:`c_j`, times R.
+
+With more than two classes some contrasts are predicted better than others, as a
+discriminant makes use of. The choice is made twice: with equal weights, and then with
+:math:`\mathrm{tr}\, \Omega T^\top T` in the place of :math:`\mathrm{tr}\, T^\top T`,
+with :math:`\Omega` the inverse of the left-out residuals' cross-product (c - 1, c - 1)
+by the first choice.
+
+All of this is a few products for any number of label vectors. No test trial has a part
+in it.
+
+References
+----------
+.. [1] Golub, Heath & Wahba (1979). Generalized cross-validation as a method for
+   choosing a good ridge parameter. Technometrics 21(2), 215-223.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+
+import numpy as np
+from scipy.linalg import lapack
+
+from .rules import solve_positive
+
+#: Lambda over the largest eigenvalue, the largest first.
+GRID = 10.0 ** (np.arange(3, -22, -1) * 7 / 24)
+#: How much worse than the least, times n, is as good.
+_TOLERANCE = 0.1
+#: Eigenvalues that are zero but for rounding, as a share of the largest; and how far
+#: below zero the smallest lambda still lifts them.
+_NULL, _NEGATIVE = 1e-11, 1e-7
+#: A share of the labels' squares that is rounding.
+_ROUNDING = {"float64": 1e-9, "float32": 1e-5}
+#: What is added to the cross-product of residuals, as a share of its trace.
+_RIDGE = 1e-6
+_INDEFINITE = (
+    "The kernel is not positive semi-definite: its centred matrix has eigenvalues from "
+    "{:.3g} to {:.3g}. Give similarities, which are largest between a trial and "
+    "itself, and not distances; or a fixed penalty, such as reg=0.3."
+)
+
+
+@dataclass(frozen=True)
+class TrialGroups:
+    """What takes the place of folds within training sets: each trial's group (n,)."""
+
+    groups: np.ndarray | None
+
+    def of(self, rows):
+        """Return the groups of some trials, None where there are none to leave out.
+
+        A group of every trial's own is no group, and a single one cannot be left out.
+        """
+        if self.groups is None:
+            return None
+        names, numbers = np.unique(self.groups[rows], return_inverse=True)
+        return numbers if 1 < len(names) < len(rows) else None
+
+
+def eigenvectors(matrix):
+    """Return the positive eigenvalues (r,) of a symmetric matrix, the largest first.
+
+    And their eigenvectors (., r).
+    """
+    values, vectors, failed = lapack.dsyevd(matrix, lower=1)
+    if failed:
+        raise ValueError("The eigenvalues of the kernel matrix were not found.")
+    if values[0] < -_NEGATIVE * values[-1]:
+        raise ValueError(_INDEFINITE.format(values[0], values[-1]))
+    first = np.searchsorted(values, _NULL * values[-1], side="right")
+    return values[first:][::-1], vectors[:, first:][:, ::-1]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a training set, in the directions of its kernel."""
+
+    #: Where the trials of every group are (R, size); short groups repeat a trial.
+    places: np.ndarray
+    #: The eigenvectors by groups (R, r, size), zero where a trial is repeated.
+    vectors: np.ndarray
+    #: Their sums over the trials of every group, (R, r), and its size (R,).
+    sums: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, numbers, U, places, dtype):
+        """Return those of eigenvectors U (n, r), of trials at places of contrasts."""
+        rows = [np.flatnonzero(numbers == g) for g in range(numbers.max() + 1)]
+        at = np.zeros((len(rows), max(map(len, rows))), int)
+        vectors = np.zeros((len(rows), U.shape[1], at.shape[1]))
+        for g, mine in enumerate(rows):
+            at[g, : len(mine)] = places[mine]
+            vectors[g, :, : len(mine)] = U[mine].T
+        sizes = np.array([len(mine) for mine in rows])
+        return cls(at, vectors.astype(dtype, copy=False), vectors.sum(axis=2), sizes)
+
+    def project(self, T, mean):
+        """Return c (q, r, B) of contrasts T (q, n, B), and v (r, B)."""
+        parts = self.vectors @ T[:, self.places]  # (q, R, r, B)
+        c, n_groups = parts.sum(axis=1), len(self.sums)
+        parts -= self.sums.astype(T.dtype)[..., None] * mean[:, None, None]
+        v = np.einsum("qgrb,qgrb->rb", parts, parts)
+        v -= np.einsum("qrb,qrb->rb", c, c) / n_groups
+        return c, v * (n_groups / (n_groups - 1))
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What is known of a training set without labels."""
+
+    #: The positive eigenvalues of its centred kernel, the largest first, (r,).
+    values: np.ndarray
+    #: The number of trials.
+    n: int
+    #: trace(K_c) / n, the mean squared norm of a centred trial.
+    scale: float
+    #: The mean of l, within groups where there are any, for every lambda (L,).
+    share: np.ndarray
+
+    @classmethod
+    def of(cls, values, n, groups=None):
+        """Return that of n trials, perhaps in `Groups`."""
+        n_directions, within = n - 1, np.ones(len(values))
+        if groups is not None:
+            n_directions = n - len(groups.sums)
+            within -= (np.square(groups.sums) / groups.sizes[:, None]).sum(axis=0)
+        rest = max(n_directions - within.sum(), 0.0)
+        rest = rest if rest > 1e-6 else 0.0  # not rounding
+        lam = GRID * values[0]
+        left = lam[:, None] / (values + lam[:, None])
+        share = (left @ within + rest) / n_directions
+        return cls(values, n, values.sum() / n, share)
+
+    @property
+    def is_full(self):
+        """Whether the directions are all that centred trials can have."""
+        return len(self.values) == self.n - 1
+
+    @property
+    def lambdas(self):
+        """The grid (L,)."""
+        return GRID * self.values[0]
+
+    def degrees_of_freedom(self, lam):
+        """Return the trace of the hat matrix for a lambda."""
+        return float(1 + (self.values / (self.values + lam)).sum())
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """The spectra of k training sets of equal size, side by side."""
+
+    of_sets: tuple[Spectrum, ...]
+
+    @property
+    def rank(self):
+        """The largest number of directions r."""
+        return max(len(each.values) for each in self.of_sets)
+
+    @property
+    def n(self):
+        """The number of trials."""
+        return self.of_sets[0].n
+
+    @cached_property
+    def left(self):
+        """Shares l, and their squares behind, (k, 2 L, r); 1 where no direction is."""
+        left = np.ones((len(self.of_sets), len(GRID), self.rank))
+        for out, each in zip(left, self.of_sets, strict=True):
+            lam = each.lambdas[:, None]
+            np.divide(lam, each.values + lam, out=out[:, : len(each.values)])
+        return np.concatenate([left, left**2], axis=1)
+
+    @cached_property
+    def share(self):
+        """The means of l (k, L, 1)."""
+        return np.stack([each.share for each in self.of_sets])[..., None]
+
+    @cached_property
+    def is_full(self):
+        """Whether the directions are all that there can be, (k, 1)."""
+        return np.array([[each.is_full] for each in self.of_sets])
+
+    def at(self, index):
+        """Return l (k, r, B) of the lambdas with an index (k, B)."""
+        columns = np.ascontiguousarray(self.left[:, : len(GRID)].swapaxes(1, 2))
+        found = [each.take(i, axis=1) for each, i in zip(columns, index, strict=True)]
+        return np.stack(found)
+
+    def choose(self, C, V, S, are_classes):
+        """Return the :class:`Chosen` of label vectors.
+
+        Parameters
+        ----------
+        C : ndarray, shape (q, k, r, B)
+            The contrasts in the sets' directions.
+        V : ndarray, shape (k, r, B) | None
+            Their variance over groups, where there are any.
+        S : ndarray, shape (q, q, k, B)
+            The contrasts' centred cross-product.
+        are_classes : bool
+            Whether the scale of predictions is free.
+        """
+        labels = _Labels.of(self, C, S)
+        share = self.share if V is None else self._between(V, labels)
+        errors = self._errors(labels, None, share, are_classes)
+        index = self._largest(errors)
+        if len(C) > 1:
+            omega = self._omega(labels, index, share)
+            errors = self._errors(labels, omega, share, are_classes)
+            index = self._largest(errors)
+        return Chosen(self, index, errors[..., 0], labels)
+
+    def _between(self, V, labels):
+        """Return rho (k, L, B) of groups that vary by V (k, r, B) in the directions."""
+        size = labels.trace(labels.S)
+        beside = _cleared(size - V.sum(axis=1), labels.rounding * size)
+        between = self.left[:, : len(GRID)] @ V + beside[:, None]
+        between /= np.where(size > 0, size, 1)[:, None]
+        return np.sqrt(np.maximum(between, 0) * self.share)
+
+    def _errors(self, labels, omega, share, are_classes):
+        r"""Return the errors (k, L, B) of left-out trials.
+
+        With squares as shares of those of T, :math:`P^\top P = 1 - 2 e_1 + e_2`, and
+        without a scale the error is :math:`e_2`, the residuals' square.
+        """
+        size = labels.trace(labels.S, omega)
+        beside = _cleared(labels.trace(labels.beside, omega), labels.rounding * size)
+        inverse = 1 / np.where(size > 0, size, 1)
+        both = self.left @ labels.trace(labels.products, omega)
+        both += beside[:, None]
+        both *= inverse[:, None]
+        first, second = both[:, : len(GRID)], both[:, len(GRID) :]
+        with np.errstate(all="ignore"):  # what has no value is not chosen
+            first *= 1 / share
+            second *= 1 / np.square(share)
+            if are_classes:
+                along = 1 - first  # T'P
+                free = along - first
+                free += second  # P'P
+                np.divide(np.square(along, out=along), free, out=free)
+                np.subtract(1, free, out=second, where=first > second)
+        second[~np.isfinite(second)] = np.inf
+        return second
+
+    def _largest(self, errors):
+        """Return the index (k, B) of the largest lambda that is as good as the best."""
+        least = errors.min(axis=1, keepdims=True)
+        return (errors <= least + _TOLERANCE / self.n).argmax(axis=1)
+
+    def _omega(self, labels, index, share):
+        """Return the weights of contrasts (q, q, k, B), by a first choice (k, B)."""
+        rho = np.broadcast_to(share, (*share.shape[:2], index.shape[1]))
+        rho = np.take_along_axis(rho, index[:, None], axis=1)[:, 0]
+        left, S = self.at(index), labels.S
+        first = labels.sums(left) / rho
+        along = S - first  # T'P
+        length = along - first + labels.sums(np.square(left, out=left)) / rho**2  # P'P
+        with np.errstate(all="ignore"):
+            scale = np.fmax(labels.trace(along) / labels.trace(length), 1)
+        M = labels.matrix(S - scale * (2 * along - scale * length))
+        trace = np.einsum("iikb->kb", M)
+        for i in range(len(M)):
+            M[i, i] += np.where(trace > 0, _RIDGE * trace, 1)
+        return solve_positive(M, np.eye(len(M))[:, :, None, None])
+
+
+def _cleared(values, bound):
+    """Return values, zero where they are rounding."""
+    return np.where(values > bound, values, 0.0)
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """What label vectors are to k training sets, in double precision.
+
+    Cross-products of contrasts are those of pairs i <= j, and have them first.
+    """
+
+    pairs: list
+    #: Of every direction (pairs, k, r, B), of all trials, and beside the directions.
+    products: np.ndarray
+    S: np.ndarray
+    beside: np.ndarray
+    #: A share of the squares that is rounding.
+    rounding: float
+
+    @classmethod
+    def of(cls, spectra, C, S):
+        """Return those of contrasts C (q, k, r, B) in the directions of spectra."""
+        rounding = _ROUNDING[C.dtype.name]
+        C = C.astype(np.float64, copy=False)
+        pairs = list(combinations_with_replacement(range(len(C)), 2))
+        products = np.stack([C[i] * C[j] for i, j in pairs])
+        S = np.stack([S[pair] for pair in pairs])
+        labels = cls(pairs, products, S, S - products.sum(axis=2), rounding)
+        some = labels.trace(labels.beside) > rounding * labels.trace(S)
+        labels.beside[:, ~some | spectra.is_full] = 0
+        return labels
+
+    def trace(self, values, omega=None):
+        """Return tr(omega values) of values (pairs, ...); omega None for identity."""
+        if omega is None:
+            return sum(
+                v for (i, j), v in zip(self.pairs, values, strict=True) if i == j
+            )
+        total = np.zeros(values.shape[1:])
+        for (i, j), each in zip(self.pairs, values, strict=True):
+            weight = omega[i, j] if i == j else 2 * omega[i, j]
+            total += (weight if each.ndim == 2 else weight[:, None]) * each
+        return total
+
+    def sums(self, left):
+        """Return (pairs, k, B): the sums over directions, by l (k, r, B)."""
+        return np.einsum("krb,pkrb->pkb", left, self.products) + self.beside
+
+    def matrix(self, values):
+        """Return values (pairs, k, B) as (q, q, k, B)."""
+        q = self.pairs[-1][0] + 1
+        full = np.empty((q, q, *values.shape[1:]))
+        for (i, j), each in zip(self.pairs, values, strict=True):
+            full[i, j] = full[j, i] = each
+        return full
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What label vectors choose in k training sets."""
+
+    spectra: Spectra
+    #: The number of lambda in the grid, (k, B).
+    index: np.ndarray
+    #: The errors by which the first label vector chose, (k, L).
+    errors: np.ndarray
+    labels: _Labels
+
+    @cached_property
+    def left(self):
+        """The shares l of the chosen lambdas, (k, r, B)."""
+        return self.spectra.at(self.index)
+
+    @property
+    def A(self):
+        """The training cross-products T'(T - fitted), (q, q, k, B)."""
+        return self.labels.matrix(self.labels.sums(self.left))
+
+    def record(self):
+        """Return what the first label vector chose, lists over the training sets."""
+        sets, first = self.spectra.of_sets, self.index[:, 0]
+        lambdas = [each.lambdas[i] for each, i in zip(sets, first, strict=True)]
+        df = [s.degrees_of_freedom(lam) for s, lam in zip(sets, lambdas, strict=True)]
+        grids = [each.lambdas[None] for each in sets]
+        return {
+            "lambda": lambdas,
+            "degrees_of_freedom": df,
+            "kernel": [0] * len(sets),
+            "grid": grids,
+            "scale": [[each.scale] for each in sets],
+            "criterion": [errors[None] for errors in self.errors],
+        }
