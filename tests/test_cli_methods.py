@@ -60,6 +60,7 @@ def folder(tmp_path_factory):
 
 
 METHODS = {
+    "--reg auto": {"reg": "auto"},
     "--reg tuned": {"reg": "tuned"},
     "--reg oas": {"reg": "oas"},
     "--reg ledoit_wolf": {"reg": "ledoit_wolf"},
@@ -237,23 +238,26 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--reg best", "--reg: 'best' is neither a number nor one of tuned, ledoit_w"),
-        ("--reg -1", "--reg: -1.*Or tuned, ledoit_wolf, oas; or --df"),
-        ("--reg nan", "--reg: nan.*Or tuned"),
+        ("--reg best", "--reg: 'best' is neither a number nor one of auto, tuned, led"),
+        ("--reg -1", "--reg: -1.*Or auto, tuned, ledoit_wolf, oas; or --df"),
+        ("--reg nan", "--reg: nan.*Or auto, tuned"),
         ("--reg 0.2 --df 5", "either --reg or --df, not both"),
         ("--reg tuned --df 5", "either --reg or --df, not both"),
         ("--df 1", "Invalid value for --df: 1"),
         ("--df 40", "--df 40 is too large: .*15 independent directions"),
         ("--criterion accuracy", "Add --reg tuned"),
         ("--criterion speed --reg tuned", "invalid choice: 'speed'.*log_loss"),
-        ("--kernel rbf --reg oas", "--reg oas estimates.*Use .*--df or --reg tuned"),
+        (
+            "--kernel rbf --reg oas",
+            "--reg oas estimates.*Use .*--reg auto, --df or --reg tuned",
+        ),
         ("--components 0", "Invalid value for --components: 0"),
         ("--components 3", "Invalid value for --components: 3.*at most 2"),
         ("--average 0", "Invalid value for --average: 0"),
         ("--average 9", "--average 9 leaves class.*Use --average 2 .*e.g. --cv 5"),
         ("--nystrom 0", "--nystrom 0 is no number of landmarks"),
         ("--nystrom 99", "--nystrom 99 has more landmarks .*leave out --nystrom"),
-        ("--nystrom 9 --reg oas", "got --nystrom 9. Use a float, --df or"),
+        ("--nystrom 9 --reg oas", "got --nystrom 9. Use a number, --reg auto, --df or"),
         ("--smooth 1 --kernel rbf", "--smooth is a linear kernel.*--kernel rbf"),
         ("--smooth -1", "Invalid value for --smooth: -1"),
         ("--smooth nan", "--smooth: nan. Allowed: a finite number. It is 0 or more.$"),

@@ -213,6 +213,8 @@ OPTIONS = {
     "df": {"reg": DegreesOfFreedom(2.5)},
     "ledoit": {"reg": "ledoit_wolf"},
     "oas": {"reg": "oas"},
+    "auto": {"reg": "auto"},
+    "auto groups": {"reg": "auto", "groups": RUNS, "cv": None},
     "tuned": {"reg": "tuned"},
     "of one": {"reg": Tuned([0.5], "accuracy")},
     "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], "log_loss", ms.KFold(3))},

@@ -140,7 +140,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class TrainingSpectrum:
     """What is known of a training set without labels."""
 
     #: The positive eigenvalues of its centred kernel, the largest first, (r,).
@@ -182,10 +182,10 @@ class Spectrum:
 
 
 @dataclass(frozen=True)
-class Spectra:
+class TrainingSpectra:
     """The spectra of k training sets of equal size, side by side."""
 
-    of_sets: tuple[Spectrum, ...]
+    of_sets: tuple[TrainingSpectrum, ...]
 
     @property
     def rank(self):
@@ -223,7 +223,7 @@ class Spectra:
         return np.stack(found)
 
     def choose(self, C, V, S, are_classes):
-        """Return the :class:`Chosen` of label vectors.
+        """Return the :class:`ChosenPenalties` of label vectors.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class Spectra:
             omega = self._omega(labels, index, share)
             errors = self._errors(labels, omega, share, are_classes)
             index = self._largest(errors)
-        return Chosen(self, index, errors[..., 0], labels)
+        return ChosenPenalties(self, index, errors[..., 0], labels)
 
     def _between(self, V, labels):
         """Return rho (k, L, B) of groups that vary by V (k, r, B) in the directions."""
@@ -360,10 +360,10 @@ class _Labels:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenPenalties:
     """What label vectors choose in k training sets."""
 
-    spectra: Spectra
+    spectra: TrainingSpectra
     #: The number of lambda in the grid, (k, B).
     index: np.ndarray
     #: The errors by which the first label vector chose, (k, L).

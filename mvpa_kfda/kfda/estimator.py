@@ -114,8 +114,8 @@ class KernelFDA(
         A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred
         kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute. Also
         :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"``
-        (too small for single scans), and ``"tuned"`` or :class:`Tuned`, by which the
-        training rows choose lambda.
+        (too small for single scans), and ``"auto"``, ``"tuned"`` or :class:`Tuned`, by
+        which the training rows choose lambda.
     priors : str | array-like of shape (n_classes,), default="equal"
         Class probabilities: ``"equal"``, by which the nearest centroid wins,
         ``"empirical"``, the proportions in the training set, or positive numbers that
@@ -147,7 +147,8 @@ class KernelFDA(
     degrees_of_freedom_ : float
         The trace of the hat matrix, the intercept included.
     tuning_ : Choice | None
-        With a tuned `reg`: what lambdas and kernels there were, and how good each was.
+        With an automatic or tuned `reg`: what lambdas and kernels there were, and how
+        good each was.
     kernel_ : kernel object
         The kernel, with data-dependent numbers fixed; the one chosen from a list. An
         :class:`EmpiricalMap` with ``penalty="dual"``.
@@ -285,8 +286,8 @@ class KernelFDA(
         y : array-like of shape (n_train,)
             Their class labels.
         groups : array-like of shape (n_train,) | None, default=None
-            The group of every trial, such as its run. A tuned `reg` is chosen by
-            leaving out one group at a time. Of no use otherwise.
+            The group of every trial, such as its run. An automatic or tuned `reg` is
+            chosen by leaving out one group at a time. Of no use otherwise.
 
         Returns
         -------

@@ -23,7 +23,13 @@ from itertools import islice
 
 import numpy as np
 
-from .automatic import Groups, Spectra, Spectrum, TrialGroups, eigenvectors
+from .automatic import (
+    Groups,
+    TrainingSpectra,
+    TrainingSpectrum,
+    TrialGroups,
+    eigenvectors,
+)
 from .direct import PlanMixin, make_targets, prepare
 from .foldmaps import MapMaker, padded, training_means
 from .folds import Layout
@@ -79,7 +85,7 @@ class Source:
 class FoldBasis:
     """The eigenvectors of a fold's training set."""
 
-    spectrum: Spectrum
+    spectrum: TrainingSpectrum
     #: From contrasts to c: of all trials in the layout's order (r, n), or of those that
     #: are taken; where it is shared, from products with features and ones (r, p + 1).
     left: np.ndarray
@@ -158,7 +164,7 @@ class BasisMaker(MapMaker):
         left = np.empty((len(values), len(root) + 1), self.dtype)
         left[:, :-1], left[:, -1] = root.T, mean @ -root
         right = right.astype(self.dtype, copy=False)
-        return FoldBasis(Spectrum.of(values, n), left, right, None, True, None)
+        return FoldBasis(TrainingSpectrum.of(values, n), left, right, None, True, None)
 
     def _dual(self, train, K, K_te, n_features):
         """Return the basis of kernel matrices (n_train, n_train) and (m, n_train)."""
@@ -180,10 +186,10 @@ class BasisMaker(MapMaker):
         right = right.astype(self.dtype)
         if numbers is not None:
             groups = Groups.of(numbers, U, places, self.dtype)
-            spectrum = Spectrum.of(values, len(train), groups)
+            spectrum = TrainingSpectrum.of(values, len(train), groups)
             return FoldBasis(spectrum, right[:0], right, None, False, groups)
         left, take = padded(U.T, places, len(self.layout.order))
-        spectrum = Spectrum.of(values, len(train))
+        spectrum = TrainingSpectrum.of(values, len(train))
         left = left.astype(self.dtype)
         return FoldBasis(spectrum, left, right, take, False, None)
 
@@ -200,8 +206,8 @@ def apply_bases(maker, bases, T, fold_targets=None):
     """Yield residuals E (q, k, m, B), A (q, q, k, B) and choices of batches of folds.
 
     Of contrasts T (q, n, B) in the layout's order; without the targets of the folds,
-    they are no classes. Choices are a list of :class:`~.automatic.Chosen`, of a single
-    label vector only.
+    they are no classes. Choices are a list of :class:`~.automatic.ChosenPenalties`, of
+    a single label vector only.
     """
     bases, shared, total = iter(bases), None, T.sum(axis=1)
     for number, batch in enumerate(maker.layout.batches):
@@ -231,11 +237,12 @@ def apply_bases(maker, bases, T, fold_targets=None):
 
 
 def choose(bases, found, S, are_classes):
-    """Return C (q, k, r, B) and the :class:`~.automatic.Chosen` of k training sets.
+    """Return C (q, k, r, B) and the :class:`~.automatic.ChosenPenalties` of k sets.
 
-    Of what their bases found (`project`), and contrasts with cross-product S.
+    Of what the bases of training sets found (`project`), and contrasts with a
+    cross-product S.
     """
-    spectra = Spectra(tuple(each.spectrum for each in bases))
+    spectra = TrainingSpectra(tuple(each.spectrum for each in bases))
     C, V = _side_by_side(found, spectra.rank)
     return C, spectra.choose(C, V, S, are_classes)
 
@@ -325,7 +332,7 @@ class AutoPlan(PlanMixin):
         numbers, groups = self.groups.of(np.arange(n)), None
         if numbers is not None:
             groups = Groups.of(numbers, U, np.arange(n), self.dtype)
-        spectrum = Spectrum.of(w, n, groups)
+        spectrum = TrainingSpectrum.of(w, n, groups)
         left = U.T.astype(self.dtype)
         basis = FoldBasis(spectrum, left, left[:, :0].T, None, False, groups)
         return basis, np.vstack([root, -origin]).astype(self.dtype)
@@ -357,7 +364,7 @@ class AutoPlan(PlanMixin):
         basis, expansion = self._basis
         mean = T.mean(axis=1)
         c, _ = basis.project(T, None, None, mean)
-        c *= 1 - Spectra((basis.spectrum,)).at(index)[0]
+        c *= 1 - TrainingSpectra((basis.spectrum,)).at(index)[0]
         g = (expansion @ c)[:, None]
         g[:, :, -1] += mean[:, None]
         return g

@@ -246,6 +246,8 @@ CRITERIA = {
     "accuracy": "Share of errors",
     "log_loss": "Log loss",
 }
+#: The same, and that of a penalty that is chosen in closed form.
+CRITERION_LABELS = CRITERIA | {"left_out_error": "Estimated error of left-out trials"}
 
 
 @dataclass(frozen=True)
@@ -460,7 +462,7 @@ def check_method(kernel, reg):
     if isinstance(reg, str) and not kernel.is_linear:
         raise ValueError(
             f"reg={reg!r} estimates the covariance of features, so it needs a linear "
-            f"kernel; got {kernel!r}. Use 'auto', a float, DegreesOfFreedom or Tuned."
+            f"kernel; got {kernel!r}. Use a float, 'auto', DegreesOfFreedom or Tuned."
         )
 
 
