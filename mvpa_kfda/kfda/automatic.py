@@ -131,9 +131,9 @@ class Groups:
 
     def project(self, T, mean):
         """Return c (q, r, B) of contrasts T (q, n, B), and v (r, B)."""
-        parts = self.vectors @ T[:, self.places]  # (q, R, r, B)
-        c, n_groups = parts.sum(axis=1), len(self.sums)
-        parts -= self.sums.astype(T.dtype)[..., None] * mean[:, None, None]
+        centred = T[:, self.places] - mean[:, None, None]  # (q, R, size, B)
+        parts, n_groups = self.vectors @ centred, len(self.sizes)
+        c = parts.sum(axis=1)
         v = np.einsum("qgrb,qgrb->rb", parts, parts)
         v -= np.einsum("qrb,qrb->rb", c, c) / n_groups
         return c, v * (n_groups / (n_groups - 1))
@@ -327,7 +327,9 @@ class _Labels:
         rounding = _ROUNDING[C.dtype.name]
         C = C.astype(np.float64, copy=False)
         pairs = list(combinations_with_replacement(range(len(C)), 2))
-        products = np.stack([C[i] * C[j] for i, j in pairs])
+        products = np.empty((len(pairs), *C.shape[1:]))
+        for (i, j), out in zip(pairs, products, strict=True):
+            np.multiply(C[i], C[j], out=out)
         S = np.stack([S[pair] for pair in pairs])
         labels = cls(pairs, products, S, S - products.sum(axis=2), rounding)
         some = labels.trace(labels.beside) > rounding * labels.trace(S)
@@ -340,10 +342,12 @@ class _Labels:
             return sum(
                 v for (i, j), v in zip(self.pairs, values, strict=True) if i == j
             )
-        total = np.zeros(values.shape[1:])
+        total, term = np.zeros(values.shape[1:]), np.empty(values.shape[1:])
         for (i, j), each in zip(self.pairs, values, strict=True):
             weight = omega[i, j] if i == j else 2 * omega[i, j]
-            total += (weight if each.ndim == 2 else weight[:, None]) * each
+            total += np.multiply(
+                weight if each.ndim == 2 else weight[:, None], each, out=term
+            )
         return total
 
     def sums(self, left):
