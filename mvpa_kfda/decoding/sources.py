@@ -47,7 +47,7 @@ def decode_sources(
     step: float | None = None,
     window_mode: Literal["mean", "concatenate"] = "mean",
     kernel: KernelLike = "linear",
-    reg: PenaltyLike = 0.3,
+    reg: PenaltyLike = "auto",
     cv: CrossValidation = None,
     scoring: Scoring = "accuracy",
     n_permutations: int = 0,
