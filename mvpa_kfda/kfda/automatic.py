@@ -183,7 +183,13 @@ class TrainingSpectrum:
 
 @dataclass(frozen=True)
 class TrainingSpectra:
-    """The spectra of k training sets of equal size, side by side."""
+    """The spectra of k training sets of equal size, side by side.
+
+    Attributes
+    ----------
+    of_sets : tuple of TrainingSpectrum
+        Those of each by itself.
+    """
 
     of_sets: tuple[TrainingSpectrum, ...]
 
