@@ -34,6 +34,7 @@ from mvpa_kfda import (
     generalize_arrays,
     regress,
 )
+from mvpa_kfda.decoding import positions
 from mvpa_kfda.kfda import automatic, foldbases, foldwise
 
 SEED = 3
@@ -301,6 +302,21 @@ def test_blocks_and_memory_do_not_matter(p, n_groups, monkeypatch):
     assert cross_validate(X, y, **options) == expected
     monkeypatch.setattr(foldwise, "_MOST", 0)  # nothing is kept
     assert cross_validate(X, y, **options) == expected
+
+
+def test_workers_and_stacks_do_not_matter(monkeypatch):
+    X, y = build.trials((12, 12, 12), 4, 6, SEED)
+    options = {"reg": "auto", "cv": KFold(4), "n_permutations": 9, "random_state": 0}
+    options |= {"permute": "free", "verbose": False, "groups": build.groups_of(36)}
+    expected = decode_arrays(X, y, **options)
+    assert decode_arrays(X, y, n_jobs=2, **options) == expected
+    monkeypatch.setattr(positions, "_BLOCK_BYTES", 1)
+    assert decode_arrays(X, y, **options) == expected
+    alone = cross_validate(
+        X[:, :, 4], y, **{k: options[k] for k in options if k != "verbose"}
+    )
+    assert_array_equal(alone.predicted, expected.predicted[4])
+    assert_array_equal(alone.null, expected.null[:, 4])
 
 
 @pytest.mark.parametrize(("p", "separation"), [(8, 0.6), (80, 0.6), (80, 6.0)])

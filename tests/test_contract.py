@@ -850,10 +850,11 @@ def test_saved_results_of_groups_come_back(make):
     assert_equal_results(reloaded(result), result)
 
 
+@pytest.mark.parametrize("reg", [Tuned(TUNING, cv=3), "auto"], ids=["tuned", "auto"])
 @everywhere
-def test_tuned_and_averaged_results_come_back(entry):
+def test_tuned_and_averaged_results_come_back(entry, reg):
     options = {"average": 2} if entry.has("average") else {}
-    result = entry(reg=Tuned(TUNING, cv=3), groups=np.arange(N) % 2, **options)
+    result = entry(reg=reg, groups=np.arange(N) % 2, **options)
     loaded = reloaded(result)
     assert_equal_results(loaded, result)
     assert loaded != result_of(entry)

@@ -65,6 +65,8 @@ _TOLERANCE = 0.1
 _NULL, _NEGATIVE = 1e-11, 1e-7
 #: A share of the labels' squares that is rounding.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-5}
+#: Less than this is no direction, but rounding.
+_NO_DIRECTION = 1e-6
 #: What is added to the cross-product of residuals, as a share of its trace.
 _RIDGE = 1e-6
 _INDEFINITE = (
@@ -96,7 +98,7 @@ def eigenvectors(matrix):
 
     And their eigenvectors (., r).
     """
-    values, vectors, failed = lapack.dsyevd(matrix, lower=1)
+    values, vectors, failed = lapack.dsyevd(matrix.T, lower=1)
     if failed:
         raise ValueError("The eigenvalues of the kernel matrix were not found.")
     if values[0] < -_NEGATIVE * values[-1]:
@@ -147,24 +149,23 @@ class TrainingSpectrum:
     values: np.ndarray
     #: The number of trials.
     n: int
-    #: trace(K_c) / n, the mean squared norm of a centred trial.
-    scale: float
-    #: The mean of l, within groups where there are any, for every lambda (L,).
-    share: np.ndarray
+    #: The share of every direction (r,) that is within groups, and how many directions
+    #: that are there are; without groups all.
+    within: np.ndarray | float
+    n_within: int
 
     @classmethod
     def of(cls, values, n, groups=None):
         """Return that of n trials, perhaps in `Groups`."""
-        n_directions, within = n - 1, np.ones(len(values))
-        if groups is not None:
-            n_directions = n - len(groups.sums)
-            within -= (np.square(groups.sums) / groups.sizes[:, None]).sum(axis=0)
-        rest = max(n_directions - within.sum(), 0.0)
-        rest = rest if rest > 1e-6 else 0.0  # not rounding
-        lam = GRID * values[0]
-        left = lam[:, None] / (values + lam[:, None])
-        share = (left @ within + rest) / n_directions
-        return cls(values, n, values.sum() / n, share)
+        if groups is None:
+            return cls(values, n, 1.0, n - 1)
+        between = (np.square(groups.sums) / groups.sizes[:, None]).sum(axis=0)
+        return cls(values, n, 1 - between, n - len(groups.sums))
+
+    @property
+    def scale(self):
+        """trace(K_c) / n, the mean squared norm of a centred trial."""
+        return self.values.sum() / self.n
 
     @property
     def is_full(self):
@@ -183,7 +184,13 @@ class TrainingSpectrum:
 
 @dataclass(frozen=True)
 class TrainingSpectra:
-    """The spectra of k training sets of equal size, side by side."""
+    """The spectra of k training sets of equal size, side by side.
+
+    Attributes
+    ----------
+    of_sets : tuple of TrainingSpectrum
+        Those of each by itself.
+    """
 
     of_sets: tuple[TrainingSpectrum, ...]
 
@@ -208,8 +215,15 @@ class TrainingSpectra:
 
     @cached_property
     def share(self):
-        """The means of l (k, L, 1)."""
-        return np.stack([each.share for each in self.of_sets])[..., None]
+        """The means of l (k, L, 1), within groups where there are any."""
+        sets = self.of_sets
+        within = np.zeros((len(sets), self.rank, 1))
+        for out, each in zip(within, sets, strict=True):
+            out[: len(each.values), 0] = each.within
+        n_within = np.reshape([each.n_within for each in sets], (-1, 1, 1))
+        rest = n_within - within.sum(axis=1, keepdims=True)  # where l is one
+        rest[rest < _NO_DIRECTION] = 0
+        return (self.left[:, : len(GRID)] @ within + rest) / n_within
 
     @cached_property
     def is_full(self):

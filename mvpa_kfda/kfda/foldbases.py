@@ -114,11 +114,19 @@ class FoldBasis:
 
 @dataclass(frozen=True)
 class BasisMaker(MapMaker):
-    """Makes every fold's :class:`FoldBasis` of the data of one position."""
+    """The data of one position, of which every fold's :class:`FoldBasis` is made.
 
-    #: Each trial's group, in the order of X.
+    Attributes
+    ----------
+    X, kernel, reg, layout, dtype
+        As of the :class:`~mvpa_kfda.kfda.foldmaps.MapMaker`.
+    groups : TrialGroups
+        Each trial's group, in the order of X.
+    are_plain : bool
+        Whether features are taken as they are given.
+    """
+
     groups: TrialGroups
-    #: Whether features are taken as they are given.
     are_plain: bool
 
     def __call__(self, train, test, transform):

@@ -265,6 +265,8 @@ class FoldwisePlan(PlanMixin):
     def _map(self, number):
         """Return the map of a fold."""
         train, test = self.pairs[number]
+        if not self.learned and isinstance(self.kernel, (Linear, Precomputed)):
+            return self._maker(train, test, self._learn(train))
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return self._maker(train, test, self._learn(train))
 

@@ -224,11 +224,12 @@ def penalty_words(recorded):
 
 def auto_words(has_groups):
     """Word how ``reg="auto"`` was chosen; `has_groups` None stands for unknown."""
+    left_out = LEFT_OUT_WORDS[has_groups]
     return (
         "The ridge penalty was chosen by generalized cross-validation [@Golub1979] "
-        "within every training set, from 25 values: the one with the smallest squared "
-        f"error, as estimated in closed form, for {LEFT_OUT_WORDS[has_groups]} was "
-        "taken."
+        "within every training set, from 25 values: the largest one whose squared "
+        f"error for {left_out}, as estimated in closed form, was within 0.1 / n of the "
+        "smallest was taken (n training trials)."
     )
 
 
