@@ -683,7 +683,7 @@ class TestPreprocess:
         (rows,), _ = read_tables(path)
         against = [row[2].split(":")[0].split(",")[0] for row in rows[1:]]
         assert against[:5] == ["without"] * 5
-        assert against[5:7] == ["4 stratified folds"] * 2
+        assert against[5:7] == ["4 ordinary folds"] * 2
         assert against[7:] == ["permutation_test_score"] * 2
         assert all(float(row[3].split()[0]) >= 0 for row in rows[1:])
 

@@ -62,9 +62,19 @@ def labels(rng, counts):
     return rng.permutation(np.repeat(np.arange(len(counts)), counts))
 
 
+def in_runs(rng):
+    """Draw labels in random order within 8 runs."""
+    return np.concatenate([labels(rng, (5, 5)) for _ in range(N // 10)])
+
+
+def of_subjects(rng):
+    """Draw labels of 16 subjects with 5 trials each."""
+    return np.repeat(labels(rng, (8, 8)), N // 16)
+
+
 HALVES, THIRDS, RARE, MANY = (40, 40), (27, 27, 26), (75, 5), (100, 100)
 CLASSES = ("accuracy", "roc_auc")
-#: What is decoded how -> numbers of trials, options.
+#: What is decoded how -> numbers of trials of the classes or their labels, options.
 DESIGNS = {
     "the default, 10 folds": (HALVES, {}),
     "``cv=5``": (HALVES, {"cv": 5}),
@@ -77,6 +87,8 @@ DESIGNS = {
         HALVES,
         {"average": 3, "cv": 5, "n_repeats": 2},
     ),
+    "8 runs, left out": (in_runs, {"groups": np.arange(N) // 10}),
+    "16 subjects of two kinds, left out": (of_subjects, {"groups": np.arange(N) // 5}),
 }
 #: Folds that look at labels: shown the permuted ones, and kept for them.
 SHOWN = {"cv": StratifiedKFold(10)}
@@ -88,7 +100,10 @@ SLOW = "``StratifiedKFold(10)``"
 def classify(counts, options, noise, number):
     """Return a result of noise."""
     rng = np.random.default_rng(number)
-    X, y = noise(rng, n=sum(counts)), labels(rng, counts)
+    if callable(counts):
+        X, y = noise(rng), counts(rng)
+    else:
+        X, y = noise(rng, n=sum(counts)), labels(rng, counts)
     options = {"scoring": list(CLASSES), "n_permutations": N_PERMUTATIONS} | options
     return cross_validate(X, y, random_state=number, **options)
 
