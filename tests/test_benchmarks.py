@@ -449,7 +449,7 @@ class TestFolds:
         path = tmp_path / "results.rst"
         lasting.main(["--quick", "--out", str(path)])
         (*noises, power), _ = read_tables(path)
-        assert len(noises) == len(lasting.DESIGNS) + 6
+        assert len(noises) == len(lasting.DESIGNS) + 7
         for _, row in noises:
             shares = [float(cell.rstrip(" ↑↓")) for cell in row[1:]]
             assert len(shares) == 6

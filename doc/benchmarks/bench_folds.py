@@ -225,10 +225,11 @@ def study(n):
     yield "``train_on``", rates(cross_decode, n, CLASSES), n
     yield "generalization to another time", rates(generalize, n, CLASSES), n
     yield "``regress``", rates(partial(predict, {}), n, ("pearsonr", "r2")), n
-    shown, kept = partial(classify, HALVES, SHOWN), partial(classify, HALVES, KEPT)
+    shown = partial(classify, HALVES, SHOWN)
     yield SLOW, rates(shown, few, CLASSES), few
-    words = '``StratifiedKFold(10)``, ``permute="within_folds"``, against advice'
-    yield words, rates(kept, n, CLASSES), n
+    for counts in (HALVES, MANY):
+        words = f'{SLOW}, ``permute="within_folds"``, {sum(counts)} trials'
+        yield words, rates(partial(classify, counts, KEPT), n, CLASSES), n
     yield f"groups of {N_SUBJECTS}, the default", group_rates(n, {}), n
 
 
