@@ -106,6 +106,8 @@ def permuted(codes, n_permutations, cv, groups=None, seed=0, permute="auto"):
     `cv` None stands for a test on other trials.
     """
     folds = None if cv is None else make_folds(cv, codes, groups)
+    if folds is not None and folds.sees_labels and permute != "within_folds":
+        folds = None  # these labels have folds of their own
     options = {"groups": groups, "permute": permute, "random_state": seed}
     return permute_labels(codes, n_permutations, folds=folds, **options).labels
 

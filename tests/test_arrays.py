@@ -212,7 +212,7 @@ def test_a_splitter_of_ones_own(data):
     X, codes = data
     result = cross_validate(X, codes, cv=NamedSplitter(), n_permutations=10)
     assert result.parameters["cv"] == "NamedSplitter()"
-    assert result.parameters["permute"] == "within_folds"
+    assert result.parameters["permute"] == "free"  # it was shown every labelling
     assert len(result.folds) == 3
 
 
@@ -240,7 +240,7 @@ ROWS = np.arange(60)
         (1, "Invalid value for 'cv': 1. Allowed: a whole number of at least 2"),
         (True, "Invalid value for 'cv': True"),
         (-5, "Invalid value for 'cv': -5"),
-        (21, "has 20 trials, fewer than the 21 folds. Use at most cv=20"),
+        (61, "more folds than there are trials, 60. Use cv=60"),
         (2.5, r"Invalid value for 'cv': 2\.5. Allowed: None, a number of folds"),
         ("kfold", "Invalid value for 'cv': 'kfold'"),
         (ms.KFold(61), "cv=KFold.* cannot split these 60 trials"),
@@ -261,11 +261,11 @@ def test_a_class_too_small_for_the_folds_is_named(data):
         ValueError,
         match=r"Class 'rare' has 4 trials, fewer than the 10 folds. Use at m",
     ):
-        cross_validate(X, y)
+        cross_validate(X, y, cv=ms.StratifiedKFold(10))
+    with pytest.warns(UserWarning, match=r"cv=10 leaves .* 20 folds are used"):
+        assert cross_validate(X, y).parameters["n_folds"] == 20
     y[:3] = "cat"
-    with pytest.raises(
-        ValueError, match=r"Class 'rare' has 1 trial, .*Use a splitter that is not str"
-    ):
+    with pytest.raises(ValueError, match=r"Class 'rare' has 1 trial to train with"):
         cross_validate(X, y)
     cv = ms.RepeatedStratifiedKFold(n_splits=5)
     with pytest.raises(ValueError, match="Class 'rare' has 1 trial, "):

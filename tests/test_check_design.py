@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold
 
 import build
 from mvpa_kfda import (
@@ -57,7 +57,7 @@ def test_a_clean_design_has_no_problem_and_the_table_counts():
     assert_array_equal(design.table[["ant", "bee"]], expected)
     assert design.table["trials"].tolist() == [20] * 6
     assert design.table["test_sets"].tolist() == list("012345")
-    assert design.parameters["permute"] == "within_folds"
+    assert design.parameters["permute"] == "within_groups"
     assert design.parameters["arrangements"] == pytest.approx(comb(20, 10) ** 6, 1e-9)
     for (train, test), run in zip(design.folds, range(6), strict=True):
         assert_array_equal(test, np.flatnonzero(run == RUNS))
@@ -223,10 +223,10 @@ def test_a_confound_of_runs_is_none_of_classes():
 
 def test_what_is_refused_is_a_problem_of_its_own():
     y = np.tile([0, 1], 4)
-    design = check_design(y, cv=7)
+    design = check_design(y, cv=9)
     assert design.folds is None
     assert design.problems[0].severity == "error"
-    assert "fewer than the 7 folds" in design.problems[0].text
+    assert "more folds than there are trials" in design.problems[0].text
     runs = np.repeat([0, 1], 4)
     problem = check_design(runs, runs, permute="within_groups").problems[0]
     assert problem.severity == "error"
@@ -364,10 +364,11 @@ def results():
     """Yield results of all kinds of designs, and how many rows and folds each has."""
     X, y = build.features((24, 24, 24))
     half = np.arange(72) % 2 == 0
+    even = list(StratifiedKFold(4).split(X, y))
     options = {"n_permutations": 29, "random_state": 0}
     for more, n, n_folds in (
-        ({"cv": 4, "average": 2}, 36, 4),
-        ({"cv": 4, "average": 2, "n_repeats": 3}, 36, 4),
+        ({"cv": even, "average": 2}, 36, 4),
+        ({"cv": even, "average": 2, "n_repeats": 3}, 36, 4),
         ({"cv": 4, "n_repeats": 3}, 72, 4),
         ({"cv": 4, "average": 2, "average_test": False}, 72, 4),
         ({"groups": build.groups_of(72), "train_on": half}, 72, 4),

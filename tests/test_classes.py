@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from mne.time_frequency import EpochsTFRArray
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold
 
 import build
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result
@@ -19,7 +19,7 @@ EVENT_ID |= {"body": 5, "button": 6}
 CODES = build.codes_of([10] * 6, seed=1)
 FACE, HOUSE, BODY = (np.isin(CODES, codes) for codes in ([0, 1], [2, 3], [4]))
 RUNS = build.groups_of(60)
-OPTIONS = {"cv": StratifiedKFold(5), "n_permutations": 9, "random_state": 0}
+OPTIONS = {"cv": KFold(5), "n_permutations": 9, "random_state": 0}
 
 
 def make_epochs(seed=0, shift=0.0):

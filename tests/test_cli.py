@@ -371,7 +371,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["words", "--kernel", "precomputed"], "invalid choice: 'precomputed'"),
         (["words", "--reg", "0"], "Invalid value for --reg: 0"),
         (["words", "--cv", "1"], "cv"),
-        (["words", "--cv", "30"], "30"),
+        (["words", "--cv", "300"], "300"),
         (["words", "--scoring", "speed"], "Invalid value for --scoring: 'speed'.*kapp"),
         (["words", "--scoring", "confusion_matrix"], "Put a single-number metric"),
         (["words", "--correction", "all"], "invalid choice: 'all'.*tfce"),

@@ -138,9 +138,9 @@ def test_searchlight_passes_every_option_on(inside, tmp_path, capsys):
     files = run(tmp_path / "new" / "out", BOLD, *options)
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
-    assert line.startswith("mvpa-kfda: warning: --cv 3 makes stratified folds")
+    assert line.startswith("mvpa-kfda: warning: --cv 3 makes folds")
     assert plt.get_fignums() == open_before
-    with pytest.warns(UserWarning, match="cv=3 makes stratified folds"):
+    with pytest.warns(UserWarning, match="cv=3 makes folds"):
         expected = searchlight(
             kept_bold(inside),
             Y,

@@ -9,6 +9,7 @@ import pytest
 from nibabel import Nifti1Image
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.model_selection import StratifiedKFold
 
 import islands
 from mvpa_kfda import (
@@ -190,7 +191,7 @@ def test_permutations_must_be_the_same(data, pair):
         ({"n_permutations": 98}, r"n_permutations \(99 and 98\)"),
         ({"cv": 6}, r"folds \(cv: .*5 folds and .*6 folds\)"),
         ({"groups": groups, "cv": a.folds}, "groups"),
-        ({"permute": "within_folds"}, None),
+        ({"permute": "free"}, None),
     ):
         b = run(**options)
         if words is None:  # the same scheme, whether chosen or named
@@ -211,7 +212,8 @@ def test_runs_without_a_record_are_refused(pair):
 def test_all_permutations_need_no_seed(data):
     X, y, _ = data
     keep = np.r_[:4, 30:34]
-    options = {"cv": 2, "n_permutations": 1000, "permute": "within_folds"}
+    halves = list(StratifiedKFold(2).split(X[keep], y[keep]))
+    options = {"cv": halves, "n_permutations": 1000, "permute": "within_folds"}
     a, b = (
         decode_arrays(X[keep, k : k + 3], y[keep], random_state=k, **options)
         for k in (0, 3)

@@ -74,16 +74,77 @@ def test_the_folds_of_the_batches_have_the_numbers_that_they_were_given():
         np.testing.assert_array_equal(batch.trains[0], folds.trains[number])
 
 
-def test_defaults_are_scikit_learns():
-    default = make_folds(None, CODES)
-    assert [list(t) for t in default.tests] == [
-        list(test) for _, test in ms.StratifiedKFold(10).split(CODES, CODES)
-    ]
+def test_defaults_are_folds_of_neighbours():
+    for cv, n_folds in ((None, 10), (np.int64(5), 5)):
+        folds = make_folds(cv, CODES)
+        assert [list(t) for t in folds.tests] == [
+            list(test) for _, test in ms.KFold(n_folds).split(CODES)
+        ]
+        assert folds.sees_labels is False
+        assert folds.name == f"cv={ms.KFold(n_folds)}"
     assert len(make_folds(None, CODES, GROUPS).tests) == 4
-    five = make_folds(np.int64(5), CODES)
-    assert [list(t) for t in five.tests] == [
-        list(test) for _, test in ms.StratifiedKFold(5).split(CODES, CODES)
-    ]
+
+
+def test_neighbours_are_those_in_the_recording():
+    numbers = np.random.default_rng(0).permutation(100)[:24]
+    folds = make_folds(4, CODES, numbers=numbers)
+    in_order = np.argsort(numbers)
+    for fold, test in enumerate(folds.tests):
+        np.testing.assert_array_equal(np.sort(in_order[6 * fold :][:6]), test)
+    # Numbers that several trials have are no order.
+    alike = make_folds(4, CODES, numbers=numbers % 5)
+    assert alike.is_same(make_folds(4, CODES))
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked", "n_folds"),
+    [
+        (
+            np.repeat([0, 1], 12),
+            10,
+            10,
+        ),  # classes in blocks that fold after fold leaves
+        (np.repeat([0, 1], 12), 2, 3),  # of 8, fewer than 12
+        (np.repeat([0, 1], [12, 3]), 5, 8),  # of 2 or 1
+        (np.repeat([0, 1, 2], [10, 8, 2]), 4, 20),
+        (np.r_[1, np.zeros(22, int), 1], 2, 2),
+    ],
+)
+def test_there_are_as_many_folds_as_leave_every_class_to_every_training_set(
+    codes, asked, n_folds
+):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folds = make_folds(asked, codes)
+    assert len(folds.tests) == n_folds
+    said = [str(each.message) for each in caught]
+    assert len(said) == (n_folds > asked)
+    assert all(f"cv={asked} leaves" in s and f"{n_folds} folds" in s for s in said)
+    for order in (codes, np.sort(codes), np.sort(codes)[::-1]):
+        for train, _ in folds.pairs:
+            missing = set(codes) - set(order[train])
+            assert not missing or (order is not codes and n_folds == asked)
+
+
+def test_only_what_is_trained_with_has_to_hold_every_class():
+    codes = np.tile([0, 1], 12)
+    trained = np.ones(24, bool)
+    trained[(codes == 1) & (np.arange(24) > 4)] = False  # leaves trials 1 and 3
+    with pytest.warns(UserWarning, match="cv=4 leaves some training set"):
+        folds = make_folds(4, codes, trained=trained)
+    assert len(folds.tests) == 24
+
+
+def test_a_class_of_one_trial_has_no_folds():
+    codes = np.r_[np.zeros(9, int), 1]
+    with pytest.raises(
+        ValueError, match=r"Class 'b' has 1 trial .* Leave the class ou"
+    ):
+        make_folds(3, codes, classes=["a", "b"])
+    with pytest.raises(
+        ValueError, match=r"cv=11 asks for more folds than .* trials, 10"
+    ):
+        make_folds(11, codes)
 
 
 def test_iterables():

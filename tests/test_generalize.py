@@ -46,7 +46,7 @@ METRICS = [
 ]
 SCALAR = METRICS[:-1]
 CORRECTIONS = ("none", "max", "fdr", "bonferroni", "cluster", "tfce")
-CV = ms.StratifiedKFold(5)
+CV = ms.KFold(5)
 
 
 def make_arrays(n=40, p=5, n_times=6, n_classes=2, seed=0, snr=0.8):

@@ -75,7 +75,7 @@ def test_averages_within_groups_of_one_class_do_not_look_at_labels():
     assert folds.sees_labels is False
 
     def sees(k, groups):
-        return average_trials(k, folds, codes, groups, seed=0).folds.sees_labels
+        return average_trials(k, folds, codes, groups, seed=0).folds.balanced
 
     assert sees(2, groups) is False
     assert sees(2, None) is True  # classes are put together

@@ -111,7 +111,7 @@ def test_labels_are_measured_before_they_are_drawn(no_draw, has, function):
     if function is not regress:  # 6 arrangements in each of 10 folds
         has(10**8)
         with pytest.raises(ValueError, match=r"To draw 60,466,175 p.* needs 7\.26 GB"):
-            function(data, Y, n_permutations=10**12)
+            function(data, Y, n_permutations=10**12, permute="within_folds")
 
 
 def test_what_fits_is_drawn(has):

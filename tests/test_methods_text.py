@@ -71,6 +71,7 @@ from mvpa_kfda.reports.words import (
     tuning_words,
 )
 from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.utils.rounding import rounded
 
 X, CODES = build.trials((10, 10), 4, 3)
 NAMES = build.NAMES[CODES]
@@ -368,7 +369,7 @@ def test_grammar_of_kinds(make):
     body = check_text(result)
     shown = result._scalars
     for metric in shown:
-        assert f"{np.nanmax(result.metrics[metric]):.3f}" in body
+        assert rounded(np.nanmax(result.metrics[metric])) in body
     if result.n_permutations and result.axes:
         p = np.asarray(result.pvalues("max", metric=shown[0]))
         n, marked = np.isfinite(p).sum(), (p <= 0.05).sum()
@@ -414,6 +415,21 @@ NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 #: What is asked -> what the text says then, and what it does not say.
 FACTS = {
     "plain": ({}, ["discriminant analysis", "closed form"], ["ridge regression"]),
+    "neighbours": (
+        {"cv": 4},
+        ["by cross-validation in 4 contiguous folds (4 folds", "among all trials"],
+        ["drawn anew"],
+    ),
+    "stratified": (
+        {"cv": ms.StratifiedKFold(4)},
+        ["depended on the labels, and were drawn anew for those of every permutation"],
+        ["contiguous", "of the same training"],
+    ),
+    "stratified once": (
+        {"cv": ms.StratifiedKFold(4), "permute": "within_folds"},
+        ["stratified 4-fold", "among trials of the same training and test sets"],
+        ["drawn anew"],
+    ),
     "folds learn": (
         {"preprocess": "zscore"},
         ["Z-scoring of each feature was learned from the training trials of"],
@@ -769,16 +785,19 @@ def test_splitters_of_scikit_learn_have_words():
 
 def test_numbers_of_folds_are_one_several_or_unknown():
     inner = repr(Tuned(cv=ms.KFold(5)))
-    assert "in 5-fold cross-validation was taken" in tuning_words(inner, None, False)
+    tuned = tuning_words(inner, None, False)
+    assert "left out in cross-validation in 5 contiguous folds was taken" in tuned
     for splitter, numbers, words in (
-        (ms.KFold(), [4, 6], "4- to 6-fold cross-validation"),
-        (ms.KFold(7), None, "7-fold cross-validation"),
+        (ms.KFold(), [4, 6], "cross-validation in 4 to 6 contiguous folds"),
+        (ms.KFold(7), None, "cross-validation in 7 contiguous folds"),
+        (ms.StratifiedKFold(), [4, 6], "stratified 4- to 6-fold cross-validation"),
         (ms.LeaveOneGroupOut(), None, "leave-one-group-out cross-validation"),
         (ms.RepeatedKFold(n_repeats=2), [8, 10], "4- to 5-fold cross-validation, rep"),
         (ms.GroupShuffleSplit(), [3, 4], "3 to 4 random splits of groups"),
     ):
         assert splitter_words(repr(splitter), numbers).startswith(words)
-    assert splitter_words("KFold()") == "k-fold cross-validation"
+    assert splitter_words("KFold()") == "cross-validation in contiguous folds"
+    assert splitter_words("GroupKFold()").startswith("k-fold cross-validation that")
     assert splitter_words("ShuffleSplit()") == "random splits"
 
 

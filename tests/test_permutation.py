@@ -14,8 +14,8 @@ from sklearn.model_selection import (
     RepeatedKFold,
     RepeatedStratifiedKFold,
     ShuffleSplit,
-    StratifiedGroupKFold,
     StratifiedKFold,
+    TimeSeriesSplit,
 )
 
 from mvpa_kfda.inference.permutation import (
@@ -66,7 +66,9 @@ def balanced(n, n_classes=2):
 def test_within_folds_keeps_every_folds_class_counts():
     codes = np.random.default_rng(0).integers(0, 3, 90)
     folds = make_folds(StratifiedKFold(5, shuffle=True, random_state=0), codes)
-    found = permute_labels(codes, 50, folds=folds, random_state=SEED)
+    options = {"permute": "within_folds", "random_state": SEED}
+    with pytest.warns(RuntimeWarning, match="independent from trial to trial"):
+        found = permute_labels(codes, 50, folds=folds, **options)
     assert found.scheme == "within_folds"
     assert not found.exact
     assert found.n_permutations == 50
@@ -79,8 +81,9 @@ def test_within_folds_keeps_every_folds_class_counts():
 def test_within_folds_and_groups_stays_within_both():
     codes = balanced(80)
     groups = np.repeat(["run 1", "run 2"], 40)
-    folds = make_folds(StratifiedKFold(4), codes)
-    found = permute_labels(codes, 50, folds=folds, groups=groups, random_state=SEED)
+    folds = make_folds(KFold(4), codes)
+    options = {"permute": "within_folds", "random_state": SEED}
+    found = permute_labels(codes, 50, folds=folds, groups=groups, **options)
     assert found.scheme == "within_folds"
     assert_stays_in_blocks(found.labels, folds.blocks)
     assert_stays_in_blocks(found.labels, groups)
@@ -230,8 +233,8 @@ def test_many_blocks_that_allow_one_order_only():
 def test_count_of_large_problems_does_not_overflow():
     codes = balanced(3000, 7)
     folds = make_folds(10, codes)
-    found = permute_labels(codes, 5, folds=folds, random_state=SEED)
-    assert found.scheme == "within_folds"
+    options = {"permute": "within_folds", "random_state": SEED}
+    assert not permute_labels(codes, 5, folds=folds, **options).exact
 
 
 # --------------------------------------------------------------------- seeds and layout
@@ -340,29 +343,40 @@ def test_without_folds_one_arrangement_is_refused():
 # ----------------------------------------------------------------------------- choices
 
 
-def test_auto_wants_far_more_rearrangements_than_permutations():
-    codes = np.tile([0, 1], 10)  # 2 folds of 5 + 5: 252^2 = 63504 rearrangements
-    folds = make_folds(KFold(2), codes)
-    few = permute_labels(codes, 635, folds=folds, random_state=SEED)
-    many = permute_labels(codes, 636, folds=folds, random_state=SEED)
-    assert (few.scheme, many.scheme) == ("within_folds", "free")
-
-
+@pytest.mark.parametrize("n_permutations", [9, 100_000])
 @pytest.mark.parametrize(
-    ("cv", "scheme"),
+    "cv",
     [
-        (KFold(6), "within_folds"),  # folds of 10
-        (KFold(7), "free"),  # of 8 or 9
-        (LeaveOneOut(), "free"),
-        (ShuffleSplit(30, test_size=0.3, random_state=0), "free"),
-        (RepeatedKFold(n_splits=2, n_repeats=2, random_state=0), "free"),
-        (StratifiedKFold(15), "within_folds"),  # which must not be shuffled freely
+        3,
+        KFold(2),
+        LeaveOneOut(),
+        ShuffleSplit(30, test_size=0.3, random_state=0),
+        RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
+        TimeSeriesSplit(3),
+        None,
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    ("groups", "scheme"),
+    [
+        (None, "free"),
+        (np.repeat([0, 1, 2], 6), "within_groups"),
+        (np.tile([0, 1], 9), "groups"),
     ],
 )
-def test_auto_does_not_shuffle_within_small_folds_without_need(cv, scheme):
-    codes = np.tile([0, 1], 30)
-    folds = make_folds(cv, codes)
-    assert permute_labels(codes, 9, folds=folds, random_state=SEED).scheme == scheme
+@pytest.mark.filterwarnings("ignore:The labels have only")
+def test_auto_goes_by_the_groups_where_folds_are_blind(
+    groups, scheme, cv, n_permutations
+):
+    codes = np.tile([0, 1], 9)
+    if scheme == "groups":  # 924 arrangements
+        codes, groups = np.repeat(np.tile([0, 1], 6), 2), np.repeat(np.arange(12), 2)
+    folds = None if cv is None else make_folds(cv, codes)
+    options = {"folds": folds, "groups": groups, "random_state": SEED}
+    found = permute_labels(codes, n_permutations, **options)
+    assert found.scheme == scheme
+    assert found.exact == (n_permutations > 9)
 
 
 @pytest.mark.parametrize(("n_pairs", "warns"), [(2, True), (3, True), (4, False)])
@@ -416,31 +430,69 @@ def test_renamings_are_the_arrangements_of_one_partition(codes, blocks):
     assert count_renamings(codes, blocks) == alike
 
 
-def test_auto_stays_within_folds_when_the_labels_were_seen():
+def test_auto_stays_within_folds_that_may_come_from_labels():
     codes = np.tile([0, 1], 8)
-    folds = make_folds(StratifiedKFold(4), codes)
+    folds = make_folds(list(KFold(4).split(codes)), codes)
     coarse = permute_labels(codes, 1000, folds=folds, random_state=SEED)
     assert (coarse.scheme, coarse.exact) == ("within_folds", False)
     listed = permute_labels(codes, 1295, folds=folds, random_state=SEED)
     assert (listed.scheme, listed.exact) == ("within_folds", True)
 
 
-def test_auto_refuses_when_no_p_value_could_be_small():
-    codes = np.tile([0, 1], 4)  # 4 folds of 1 + 1: 2^4 = 16 rearrangements
-    folds = make_folds(StratifiedKFold(4), codes)
-    with pytest.raises(ValueError, match=r"StratifiedKFold.*looks at .* leaves 16 "):
-        permute_labels(codes, 100, folds=folds)
-    codes = np.tile([0, 1], 5)
-    folds = make_folds(StratifiedKFold(5), codes)  # 32
-    assert permute_labels(codes, 100, folds=folds).exact
-
-
-def test_auto_refuses_overlapping_stratified_folds():
+@pytest.mark.parametrize(
+    "cv", [StratifiedKFold(4), RepeatedStratifiedKFold(n_splits=4, n_repeats=2)]
+)
+def test_auto_refuses_folds_that_other_labels_would_not_have(cv):
     codes = balanced(40)
-    cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=20, random_state=0)
     folds = make_folds(cv, codes)
-    with pytest.raises(ValueError, match="splitter that does not look at the labels"):
+    with pytest.raises(ValueError, match=r"looks at the labels.*an integer, KFold"):
         permute_labels(codes, 100, folds=folds)
+    assert permute_labels(codes, 0, folds=folds).scheme == "free"
+
+
+#: A rare class of two: in the same one of 10 folds, or not.
+RARE = {"as asked": [20, 70], "more": [20, 21]}
+
+
+@pytest.mark.parametrize("which", RARE)
+@pytest.mark.parametrize("n_permutations", [500, 10_000])
+@pytest.mark.filterwarnings("ignore:cv=10 leaves some", "ignore:The labels have only")
+def test_permuted_labels_would_have_had_the_same_folds(which, n_permutations):
+    codes = np.zeros(100, int)
+    codes[RARE[which]] = 1
+    folds = make_folds(10, codes)
+    assert len(folds.tests) == (10 if which == "as asked" else 100)
+    found = permute_labels(codes, n_permutations, folds=folds, random_state=SEED)
+    np.testing.assert_array_equal(found.labels[0], codes)
+    together = np.ptp(np.nonzero(found.labels)[1].reshape(-1, 2) // 10, axis=1) == 0
+    assert (together == (which == "more")).all()
+    if found.exact:  # 45 pairs in each of 10 folds
+        assert len(found.labels) == (450 if which == "more" else 4950 - 450)
+    for labels in found.labels:
+        assert (make_folds(10, labels).is_same(folds)) or which == "more"
+
+
+def test_labels_that_go_with_the_trained_ones_leave_their_classes_to_training_sets():
+    codes = np.zeros(60, int)
+    codes[[3, 40]] = 1
+    folds = make_folds(2, codes)
+    tested = np.arange(60) % 3
+    options = {"folds": folds, "classes": np.array([0, 0, 0, 1, 1, 1])}
+    found = permute_labels(3 * codes + tested, 200, random_state=SEED, **options)
+    assert found.n_permutations == 200
+    assert ((found.labels[:, :30] >= 3).sum(axis=1) == 1).all()
+
+
+@pytest.mark.filterwarnings("ignore:cv=2 leaves some")
+def test_orders_of_labels_that_hardly_ever_come_about():
+    """Sorted labels, and many small classes of which every half has one trial."""
+    codes = np.repeat([0, 1], 50)
+    folds = make_folds(2, codes)
+    assert len(folds.tests) == 3
+    assert permute_labels(codes, 20, folds=folds, random_state=SEED).scheme == "free"
+    codes = np.tile(np.arange(20), 2)
+    with pytest.raises(ValueError, match=r"Hardly any order .*within_folds"):
+        permute_labels(codes, 20, folds=make_folds(2, codes), random_state=SEED)
 
 
 def test_auto_refuses_unknown_folds_that_leave_nothing():
@@ -451,15 +503,6 @@ def test_auto_refuses_unknown_folds_that_leave_nothing():
         permute_labels(codes, 100, folds=folds)
     named = permute_labels(codes, 100, folds=folds, permute="free")
     assert named.scheme == "free"
-
-
-def test_auto_refuses_a_group_factor_with_label_dependent_folds():
-    codes = np.repeat([0, 1] * 4, 3)
-    groups = np.repeat(np.arange(8), 3)
-    folds = make_folds(StratifiedGroupKFold(4), codes, groups)
-    assert folds.sees_labels
-    with pytest.raises(ValueError, match=r"GroupKFold.* permute='groups' by name"):
-        permute_labels(codes, 100, folds=folds, groups=groups)
 
 
 @pytest.mark.parametrize("permute", ["free", "within_groups", "groups"])

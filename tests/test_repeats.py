@@ -94,6 +94,13 @@ def shuffled(procedure, j):
     return type(procedure.cv)(procedure.cv.n_splits, **options)
 
 
+def given(procedure):
+    """Return what is given as cv: of averages the folds, once and for all."""
+    if procedure.k is None:
+        return procedure.cv
+    return split(procedure.cv, CODES, procedure.groups)
+
+
 def split(cv, labels, groups):
     return list(cv.split(np.zeros(N), labels, groups))
 
@@ -257,7 +264,7 @@ def labels_of(procedure):
     """Return the label vectors of trials, (P + 1, n)."""
     options = {"groups": procedure.groups, "seed": SEED}
     if procedure.k is not None:
-        cv, permute = procedure.cv, "within_folds"
+        cv, permute = given(procedure), "within_folds"
     else:
         # Folds are drawn anew: nothing but the groups is in the way of a label.
         cv, permute = None, "auto"
@@ -293,7 +300,7 @@ def assert_equals_loop(result, procedure, cells, rtol=1e-7):
 def run(name, procedure, **options):
     """Run an entry on the trials."""
     options = {
-        "cv": procedure.cv,
+        "cv": given(procedure),
         "groups": procedure.groups,
         "n_repeats": R,
         "n_permutations": PERMUTATIONS,
@@ -416,7 +423,7 @@ def test_one_model_of_averages_is_that_of_the_plain_loop(average_test):
 
 
 def test_without_folds_given_every_repeat_draws_ten():
-    procedure = Procedure(cv=StratifiedKFold(10))
+    procedure = Procedure(cv=KFold(10))
     result = run("cross_validate", procedure, cv=None, scoring="accuracy")
     assert len(result.tests) == 10 * R
     assert_equals_loop(result, procedure, ENTRIES["cross_validate"].cells(DATA))
@@ -451,6 +458,7 @@ def test_the_plain_loop_gives_the_same_with_a_kernel_everywhere(name):
 
 def test_as_many_as_there_can_be_are_averaged():
     options = {"n_repeats": R, "n_permutations": PERMUTATIONS, "random_state": SEED}
+    options["cv"] = EVEN
     found, asked = (
         ENTRIES["arrays"](DATA, NAMES, average=k, **options) for k in ("max", 4)
     )
@@ -486,12 +494,22 @@ MANY = {
     "single": {"average": 2, "average_test": False},
     "folds": {},
 }
+RANDOM = StratifiedKFold(3)
 REPEATED = {"n_repeats": R, "n_permutations": 9, "random_state": SEED}
 many = pytest.mark.parametrize("options", MANY.values(), ids=MANY)
 
 
+#: Stratified once and for all, so that every test set holds every class.
+EVEN = list(StratifiedKFold(3).split(DATA, CODES))
+
+
+def asked(options):
+    """Return what is repeated how."""
+    return REPEATED | {"cv": EVEN if options.get("average") else RANDOM} | options
+
+
 def decode(name="arrays", **options):
-    return ENTRIES[name](DATA, NAMES, **REPEATED | options)
+    return ENTRIES[name](DATA, NAMES, **asked(options))
 
 
 @many
@@ -530,7 +548,7 @@ def test_blocks_of_positions_change_no_bit(options, monkeypatch):
     monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", 2)
     assert_equal_results(decode("table", **options), whole)
     times = decode("arrays", **options)
-    one = ENTRIES["arrays"](DATA[:, :, 1:], NAMES, **REPEATED | options)
+    one = ENTRIES["arrays"](DATA[:, :, 1:], NAMES, **asked(options))
     assert_allclose(one.null, times.null[:, 1:], rtol=0, atol=1e-12)
     assert_array_equal(one.predicted, times.predicted[1:])
 
@@ -777,7 +795,7 @@ REFUSED = [
     ({"cv": RepeatedKFold(n_splits=3)}, "cv=RepeatedKFold.* or repeats them itself"),
     (
         {"groups": RUNS, "cv": LeaveOneGroupOut()},
-        "cv=LeaveOneGroupOut.* has no random folds.* Give GroupKFold, Stratified",
+        "cv=LeaveOneGroupOut.* has no random folds.* Give GroupKFold or Gr",
     ),
     ({"groups": RUNS, "cv": None}, "cv=LeaveOneGroupOut.* has no random folds"),
     ({"average": 2, "permute": "free"}, "permute='free' cannot be .* grouped anew"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import StratifiedKFold
 
 from mvpa_kfda import RBF, cross_validate, decode_arrays, generalize_arrays
 from mvpa_kfda.decoding import grouped, repeats
@@ -60,8 +61,8 @@ def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
         (60, {"reg": "ledoit_wolf", "average_test": False}, 12),
         (20, {"reg": "ledoit_wolf"}, 0),
         (20, {"kernel": RBF(0.1)}, 12),
-        (20, {"average": None}, 0),
-        (60, {"average": None, "reg": "ledoit_wolf"}, 0),
+        (20, {"average": None, "cv": StratifiedKFold(3)}, 0),
+        (60, {"average": None, "cv": StratifiedKFold(3), "reg": "ledoit_wolf"}, 0),
     ],
 )
 def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatch):
@@ -100,13 +101,14 @@ def test_few_matrices_are_held_at_once(monkeypatch):
         return prepare_sorted(hats, *settings, **options)
 
     monkeypatch.setattr(repeats, "prepare_sorted", counted)
-    decode_arrays(X, y, verbose=False, **OPTIONS)
+    options = OPTIONS | {"cv": list(StratifiedKFold(3).split(X[:, :, 0], y))}
+    decode_arrays(X, y, verbose=False, **options)
     assert held == [4 * 15, 2 * 15]  # 5 repeats of 3 permutations, of 4 and of 2 times
     # Of one time they hold a matrix (16, 16) of 8 bytes, and blocks of folds twice.
     each = 8 * (16**2 + 2 * (6**2 + 6**2 + 4**2))
     monkeypatch.setattr(repeats, "_MATRIX_BYTES", 2 * 4 * each)
     held.clear()
-    decode_arrays(X, y, verbose=False, **OPTIONS)
+    decode_arrays(X, y, verbose=False, **options)
     assert max(held) == 8
 
 

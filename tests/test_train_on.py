@@ -13,7 +13,6 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneGroupOut,
     ShuffleSplit,
-    StratifiedKFold,
     TimeSeriesSplit,
 )
 from sklearn.pipeline import make_pipeline
@@ -57,7 +56,7 @@ ALL = (np.arange(N), np.arange(N))
 LAYOUTS = {
     "one model": ({}, [ALL]),
     "runs": ({"groups": RUNS}, list(LeaveOneGroupOut().split(X, CODES, RUNS))),
-    "stratified": ({"cv": 5}, list(StratifiedKFold(5).split(X, CODES))),
+    "neighbours": ({"cv": 5}, list(KFold(5).split(X))),
     "blind": ({"cv": KFold(4)}, list(KFold(4).split(X))),
     "overlapping": ({"cv": SHUFFLE}, list(SHUFFLE.split(X))),
     "in time": ({"cv": TimeSeriesSplit(3)}, list(TimeSeriesSplit(3).split(X))),
@@ -126,8 +125,6 @@ def test_only_the_labels_trained_with_are_permuted(name):
     blocks = np.zeros(N, int)
     if analysis.groups is not None:
         blocks = RUNS
-    elif name == "stratified":
-        blocks = analysis.folds.blocks
     for block in np.unique(blocks):
         mine = CHOSEN & (blocks == block)
         assert_array_equal(
@@ -141,7 +138,8 @@ def test_only_the_labels_trained_with_are_permuted(name):
         ("one model", "auto", "free"),
         ("runs", "auto", "within_groups"),
         ("runs", "within_folds", "within_folds"),
-        ("stratified", "auto", "within_folds"),
+        ("neighbours", "auto", "free"),
+        ("neighbours", "within_folds", "within_folds"),
         ("blind", "auto", "free"),
         ("by hand", "auto", "within_folds"),
     ],
@@ -217,7 +215,7 @@ def test_one_set_of_features(name, kernel, wide):
     )
 
 
-@pytest.mark.parametrize("name", ["runs", "stratified"])
+@pytest.mark.parametrize("name", ["runs", "neighbours"])
 def test_time_generalization(name):
     given, pairs = LAYOUTS[name]
     result = generalize_arrays(
@@ -895,7 +893,7 @@ CALIBRATED = {
     "one model": {"groups": False},
     "runs": {},
     "runs, z-scored": {"preprocess": "zscore"},
-    "stratified": {"groups": False, "cv": StratifiedKFold(4)},
+    "neighbours": {"groups": False, "cv": 4},
     "overlapping": {"groups": False, "cv": ShuffleSplit(6, test_size=0.3)},
 }
 

@@ -1,4 +1,4 @@
-"""Calibration and power of all tests, and why labels are shuffled within folds.
+"""Calibration and power of all tests, and why stratified folds are not kept.
 
 Run ``python doc/benchmarks/bench_calibration.py``; it takes about 20 minutes with one
 thread and rewrites ``results_calibration.rst`` beside it, which the documentation
@@ -370,8 +370,8 @@ def _shuffles(found, n):
         "but not with freely shuffled ones, and a fold that is rich in one class is "
         f"predicted from trials that are poor in it: the null is too low by {gap:.4f}. "
         "In one subject that hides in the spread of accuracies, but the mean over "
-        "subjects has less spread and the same bias, and therefore labels are shuffled "
-        "within folds by default.",
+        "subjects has less spread and the same bias. So folds that were made from the "
+        "labels are never kept for labels that are shuffled freely.",
         "",
     ]
 

@@ -20,6 +20,7 @@ from scipy.ndimage import gaussian_filter
 from scipy.signal import lfilter
 from sklearn.model_selection import (
     ShuffleSplit,
+    StratifiedKFold,
     StratifiedShuffleSplit,
     TimeSeriesSplit,
 )
@@ -444,7 +445,7 @@ def _coverage(n, spread):
 
 
 N_SHUFFLED = 20  # subjects
-SHUFFLES = {"within folds, the default": "auto", "freely": "free"}
+SHUFFLES = {"within folds": "within_folds", "freely": "free"}
 
 
 def shuffling(n):
@@ -456,7 +457,8 @@ def shuffling(n):
             results = []
             for subject in range(N_SHUFFLED):
                 X = rng.standard_normal((len(Y), 20))
-                options = {"n_permutations": 99, "random_state": subject}
+                folds = list(StratifiedKFold(10).split(X, Y))  # the same for all labels
+                options = {"cv": folds, "n_permutations": 99, "random_state": subject}
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "permute='free'")
                     results.append(cross_validate(X, Y, permute=permute, **options))

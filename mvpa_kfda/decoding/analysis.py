@@ -45,7 +45,8 @@ from ..utils.files import versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import warn_of_absent_classes, warn_of_confounds
-from .repeats import ONCE, Samples
+from .repeating import ONCE
+from .repeats import Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 from .spreads import warn_of_spread
@@ -219,14 +220,17 @@ def make_analysis(
     dtype = check_run(dtype, n_permutations, batch_size)
     keep_class_scores = check_flag("keep_class_scores", keep_class_scores)
     classes, codes, groups = _check_trials(y, n_trials, groups)
-    folds, name = draw_folds(cv, codes, groups, classes, n_test, train_on)
+    cv = how.splitter(cv, groups, n_test, train_on)
+    trials = codes, groups, classes
+    folds, name = draw_folds(cv, *trials, n_test, train_on, numbers)
     learned = make_learned(preprocess, confounds, confounds_test)
     check_foldwise(learned, preprocess, folds, kernel, how.average)
     warn_of_confounds(confounds, groups, folds, confounds_test)
     how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
-    single = codes, groups, None if folds is None else folds.chosen
-    trials = folds, codes, groups, seed, classes
-    made = how.prepare(cv, *trials, permuted=n_permutations > 0)
+    how = how.showing(cv, folds, permute, y_test) if n_permutations else how
+    single, of_trials = (codes, groups, folds and folds.chosen), folds
+    asked = cv, folds, codes, groups, seed, classes
+    made = how.prepare(*asked, permuted=n_permutations > 0)
     averaging = made if isinstance(made, Averaging) else None
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
@@ -236,7 +240,7 @@ def make_analysis(
         codes,
         tested if n_test is None else None,
         n_permutations,
-        folds=None if how.redraws_folds else folds,
+        folds=how.kept_folds(folds),
         groups=groups,
         permute=how.scheme(permute, folds),
         random_state=seed,
@@ -270,7 +274,7 @@ def make_analysis(
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)
-    warn_of_order(analysis, numbers)
+    warn_of_order(analysis, of_trials, numbers)
     return analysis
 
 
@@ -373,7 +377,8 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **opti
     n_classes = int(codes.max()) + 1
     pairs = codes if tested is None else codes * n_classes + tested
     used, pairs = np.unique(pairs, return_inverse=True)
-    permutations = permute_labels(pairs, n_permutations, **options)
+    trained = used if tested is None else used // n_classes
+    permutations = permute_labels(pairs, n_permutations, classes=trained, **options)
     used = used.astype(np.min_scalar_type(-int(used.max()) - 1))  # fast to compare
     labels, moved = used[permutations.labels], None
     if tested is not None:
@@ -404,12 +409,12 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
     return permutations, of_all, None
 
 
-def draw_folds(cv, codes, groups, classes, n_test, train_on):
+def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
     """Return the folds, None for a test on other trials, and their name."""
     if train_on is not None:
-        return _draw_cross_folds(cv, codes, groups, classes, train_on)
+        return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
     if n_test is None:
-        folds = make_folds(cv, codes, groups, classes)
+        folds = make_folds(cv, codes, groups, classes, numbers)
         warn_of_absent_classes(folds, codes, classes)
         if groups is not None:
             _check_trained(folds, codes)
@@ -423,12 +428,12 @@ def draw_folds(cv, codes, groups, classes, n_test, train_on):
     return None, _OTHERS
 
 
-def _draw_cross_folds(cv, codes, groups, classes, train_on):
+def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
     """Return folds that train on some trials and test the others, and their name."""
     train_on.split_labels(classes[codes])  # refuses classes of tested trials alone
     given = None
     if cv is not None or groups is not None:
-        given = make_folds(cv, codes, groups, classes)
+        given = make_folds(cv, codes, groups, classes, numbers, train_on.mask)
     folds = cross_folds(given, train_on.mask)
     for number, (train, test) in enumerate(folds.pairs):
         where = ""

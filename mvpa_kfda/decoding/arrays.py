@@ -34,7 +34,7 @@ from .positions import (
     window_positions,
 )
 from .regression import TASKS
-from .repeats import Repeating
+from .repeating import Repeating
 from .sizes import Maps
 
 
@@ -93,12 +93,14 @@ def cross_validate(
         trials that are independent (for single scans it is too small). None of these
         uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Training sets may be any
-        trials outside their test set; if some are not all of them, a relative `reg` and
-        the width of a kernel are those of each training set. Test sets may overlap or
-        miss trials. The folds are drawn once, from the observed labels, and kept for
-        all permutations.
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -109,8 +111,9 @@ def cross_validate(
         predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
         float`` is a metric too: the mean of what it returns for each test set. With
         permutations it is slow. With more than two classes the ROC AUC is the mean
-        over classes too, one against the rest; where no test set holds two classes, it
-        is pooled.
+        over classes too, one against the rest. Test sets of a single class are left out
+        of the mean; where all are, the ROC AUC is that of all test trials together. So
+        it is for permuted labels.
     n_permutations : int
         Label permutations P for the null distribution; 0 for none. When fewer distinct
         ones exist, all of them are used.
@@ -118,7 +121,7 @@ def cross_validate(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
@@ -191,8 +194,8 @@ def cross_validate(
     ------
     ValueError, TypeError
         On data that is not finite, labels or groups of the wrong length, one class
-        only, a class with fewer trials than stratified folds, unknown names, splits
-        that leave out training trials, or a lambda that is too small.
+        only, more folds than trials, unknown names, splits that train on some of their
+        test trials, or a lambda that is too small.
 
     Warns
     -----
@@ -231,7 +234,10 @@ def cross_validate(
 
     >>> X, y = X[:120], y[:120]  # 50, 50 and 20 of the classes
     >>> options = {"average": 1, "equalize": True, "n_repeats": 10, "random_state": 0}
-    >>> result = cross_validate(X, y, cv=5, **options)
+    >>> from sklearn.model_selection import KFold
+    >>> result = cross_validate(
+    ...     X, y, cv=KFold(5, shuffle=True, random_state=0), **options
+    ... )
     >>> result.repeats["accuracy"].shape
     (10,)
     """
@@ -337,12 +343,14 @@ def decode_arrays(
         uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
         Each time point has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Training sets may be any
-        trials outside their test set; if some are not all of them, a relative `reg` and
-        the width of a kernel are those of each training set. Test sets may overlap or
-        miss trials. The folds are drawn once, from the observed labels, and kept for
-        all permutations.
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -360,7 +368,7 @@ def decode_arrays(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
@@ -390,7 +398,7 @@ def decode_arrays(
         smallest class has in any test set (and group).
     task : "classification" | "regression"
         ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
-        regression: `y` holds one for each trial, folds are not stratified, and the
+        regression: `y` holds one for each trial, splitters are not shown it, and the
         score is ``"r2"`` unless `scoring` asks for ``"pearsonr"`` or
         ``"neg_mean_squared_error"``. `n_components` and `average` are for classes only.
     keep_class_scores : bool

@@ -244,8 +244,8 @@ def _check_all_present(counts, given, folds, groups, classes):
         raise ValueError(
             f"{given} needs every class in every {_unit(groups)}, and one of "
             f"{folds.name} has no trial of class {str(label)!r}. Use fewer, larger "
-            "test sets (cv=StratifiedKFold(5)) or groups that hold all classes, or "
-            "leave it out."
+            "test sets (cv=5), random ones (cv=KFold(5, shuffle=True, random_state=0)) "
+            "or groups that hold all classes, or leave it out."
         )
 
 
@@ -266,7 +266,7 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     new = folds_of_averages(folds, first)
     new = replace(
         new,
-        sees_labels=folds.sees_labels if label_free else True,
+        balanced=not label_free,
         name=f"{folds.name} with average={k}",
     )
     groups = None if groups is None else np.asarray(groups)[first]
@@ -279,7 +279,7 @@ def check_disjoint(k, folds):
         raise ValueError(
             f"average={k!r} needs every trial in no more than one test set, since "
             f"trials are averaged within test sets; those of {folds.name} overlap. Use "
-            "KFold, StratifiedKFold, LeaveOneGroupOut or the like."
+            "KFold, LeaveOneGroupOut or the like."
         )
 
 
@@ -291,9 +291,8 @@ def folds_of_averages(folds, first):
 
     trains = None if folds.trains is None else among(folds.trains)
     chosen = None if folds.chosen is None else folds.chosen[first]
-    return replace(
-        folds, tests=among(folds.tests), n=len(first), trains=trains, chosen=chosen
-    )
+    sets = {"tests": among(folds.tests), "trains": trains, "chosen": chosen}
+    return replace(folds, **sets, n=len(first), rule=None)
 
 
 def _group(cells, codes, seed):

@@ -20,6 +20,7 @@ from ..inference.permutation import (
     find_biased,
     find_exchange,
     find_few,
+    find_price,
 )
 from ..kfda.arguments import CrossValidation
 from ..kfda.folds import Folds, find_cut_groups, left_out_folds
@@ -49,6 +50,7 @@ from .problems import (
     find_unequal,
     measure_confounds,
 )
+from .repeating import ONCE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -259,12 +261,14 @@ def check_design(
         use groups are given them, and `permute` respects them. A string is a column of
         y's table.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Training sets may be any
-        trials outside their test set; if some are not all of them, a relative `reg` and
-        the width of a kernel are those of each training set. Test sets may overlap or
-        miss trials. The folds are drawn once, from the observed labels, and kept for
-        all permutations.
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all.
     classes : None | list of labels | dict of name -> label or list of labels
         The labels to be decoded, ``["face", "house"]``, or classes of several labels,
         ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all.
@@ -292,7 +296,7 @@ def check_design(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
 
     Returns
@@ -351,7 +355,8 @@ def check_design(
         parameters["cv"] = folds.name.removeprefix("cv=")
         if n_permutations:
             labels = codes, folds, groups, chosen
-            blocks, more, found = _exchange(*labels, n_permutations, permute)
+            asked = n_permutations, permute, cv
+            blocks, more, found = _exchange(*labels, *asked)
             parameters |= more
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
     trials = codes, groups, classes, chosen, folds, one_by_one
@@ -404,9 +409,9 @@ def design_of(result: SubjectResult) -> Design:
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(40, 5)), rng.permutation(np.tile([0, 1], 20))
     >>> design_of(cross_validate(X, y, cv=5, n_permutations=99, random_state=0))
-    <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (StratifiedKFold(n_splits=5, \
-random_state=None, shuffle=False)); labels exchanged among trials of the same \
-training and test sets, 1.7e+09 arrangements; no problem found>
+    <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (KFold(n_splits=5, \
+random_state=None, shuffle=False)); labels exchanged among all trials, 1.4e+11 \
+arrangements; no problem found>
     """
     if not isinstance(result, SubjectResult):
         raise TypeError(
@@ -484,13 +489,20 @@ def _of_labels(
     return found
 
 
-def _exchange(codes, folds, groups, chosen, n_permutations, permute):
-    """Return the blocks (n,) of exchange, what is known of it, and its problems."""
+def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
+    """Return the blocks (n,) of exchange, what is known of it, and its problems.
+
+    A splitter `cv` that may look at the labels is shown the exchanged ones.
+    """
     blocks, moved = np.full(len(codes), -1), np.arange(len(codes))
-    if chosen is not None:
-        moved, folds = np.flatnonzero(chosen), left_out_folds(folds)
-        codes, groups = codes[chosen], None if groups is None else groups[chosen]
+    price = None
     try:
+        if ONCE.showing(cv, folds, permute, None).shows:
+            price = find_price(folds) if folds.sees_labels else None
+            folds = None
+        elif chosen is not None:
+            moved, folds = np.flatnonzero(chosen), left_out_folds(folds)
+            codes, groups = codes[chosen], None if groups is None else groups[chosen]
         options = {"folds": folds, "groups": groups, "permute": permute}
         options["alike"] = chosen is None
         with collected_warnings() as told:
@@ -500,6 +512,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute):
     blocks[moved] = found.blocks
     known = {"permute": found.scheme, "n_permutations": n_permutations}
     problems = (
+        price,
         find_biased(permute, folds),
         find_few(found.count, n_permutations, found.scheme, found.renamings),
     )

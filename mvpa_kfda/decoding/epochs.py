@@ -43,7 +43,7 @@ from ..utils.checks import Precision, Seed, check_jobs, check_option
 from .analysis import decode
 from .positions import WindowPositions, cut_windows
 from .regression import TASKS, refuse_for_regression
-from .repeats import Repeating
+from .repeating import Repeating
 from .sizes import Maps
 
 if TYPE_CHECKING:
@@ -264,12 +264,14 @@ def decode_epochs(
         uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
         Each position has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Training sets may be any
-        trials outside their test set; if some are not all of them, a relative `reg` and
-        the width of a kernel are those of each training set. Test sets may overlap or
-        miss trials. The folds are drawn once, from the observed labels, and kept for
-        all permutations.
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -287,7 +289,7 @@ def decode_epochs(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,
@@ -318,7 +320,7 @@ def decode_epochs(
         smallest class has in any test set (and group).
     task : "classification" | "regression"
         ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
-        regression: `y` holds one for each trial, folds are not stratified, and the
+        regression: `y` holds one for each trial, splitters are not shown it, and the
         score is ``"r2"`` unless `scoring` asks for ``"pearsonr"`` or
         ``"neg_mean_squared_error"``. `n_components` and `average` are for classes only.
         So are `sensors` and power.

@@ -46,7 +46,7 @@ from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
 from .epochs import record_epochs
 from .positions import Positions, WindowPositions, cut_windows, window_positions
-from .repeats import Repeating
+from .repeating import Repeating
 from .sizes import NULLS, KeptNull, Maps
 
 if TYPE_CHECKING:
@@ -422,12 +422,15 @@ def generalize_arrays(
         uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
         Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Training sets may be any
-        trials outside their test set; if some are not all of them, a relative `reg` and
-        the width of a kernel are those of each training set. Test sets may overlap or
-        miss trials. The folds are drawn once, from the observed labels, and kept for
-        all permutations. Not for tests on other trials.
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all. Not for tests on other
+        trials.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -452,7 +455,7 @@ def generalize_arrays(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
@@ -783,12 +786,15 @@ def generalize_epochs(
         uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
         Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 stratified folds. An
-        int: that many stratified folds, as in scikit-learn. Training sets may be any
-        trials outside their test set; if some are not all of them, a relative `reg` and
-        the width of a kernel are those of each training set. Test sets may overlap or
-        miss trials. The folds are drawn once, from the observed labels, and kept for
-        all permutations. Not for tests on other trials.
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all. Not for tests on other
+        trials.
     scoring : str | callable | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
@@ -813,7 +819,7 @@ def generalize_epochs(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P

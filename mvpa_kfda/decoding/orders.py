@@ -150,13 +150,16 @@ def _count(cells):
 # ------------------------------------------------------------------------ what is asked
 
 
-def warn_of_order(analysis, numbers=None):
-    """Warn of the problems in the order of labels that an analysis runs into."""
+def warn_of_order(analysis, folds, numbers=None):
+    """Warn of the problems in the order of labels that an analysis runs into.
+
+    The `folds` are those of the trials, as the labels are, averaged or not.
+    """
     codes, groups, chosen = analysis.single
     permutations = analysis.permutations
     one_by_one = permutations.n_permutations and permutations.scheme != "groups"
     trials = codes, groups, chosen, numbers
-    for problem in find_in_order(*trials, analysis.folds, one_by_one):
+    for problem in find_in_order(*trials, folds, one_by_one):
         problem.warn()
 
 

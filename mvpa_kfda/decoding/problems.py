@@ -48,8 +48,8 @@ def find_absent_class(folds, codes, classes):
             text = (
                 f"{where.format(str(classes[absent[0]]))} of fold {number} of "
                 f"{folds.name}: its model has never seen the class and cannot predict "
-                "it. Use shuffled or stratified folds, or groups that hold several "
-                "classes."
+                "it. Use a number of folds, shuffled folds, or groups that hold "
+                "several classes."
             )
             return Problem("absent", text, {"fold": number, "class": int(absent[0])})
     return None

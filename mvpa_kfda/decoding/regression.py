@@ -15,17 +15,15 @@ those of a model refitted on the other rows. Permutations of y are further colum
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import model_selection as ms
 
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, Permute, permute_labels
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
-from ..kfda.folds import Folds, find_cut_groups, make_folds, sees_labels
+from ..kfda.folds import Folds, make_folds, may_see_labels, sees_labels
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
 from ..metrics.names import (
@@ -64,7 +62,7 @@ from .analysis import (
 from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
-from .repeats import ONCE
+from .repeating import ONCE
 from .run import Task
 
 _ADVICE = (
@@ -320,7 +318,9 @@ def make_regression_analysis(
     _check_tuned(reg)
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(n_trials, np.intp)
-    folds = make_folds(_splitter(cv, groups), nothing, groups)
+    folds = make_folds(_checked(cv), nothing, groups, numbers=numbers)
+    if folds.sees_labels is None and may_see_labels(cv):
+        folds = replace(folds, sees_labels=False)  # there was nothing to look at
     learned = make_learned(preprocess, confounds)
     check_foldwise(learned, preprocess, folds, kernel)
     warn_of_confounds(confounds, groups, folds)
@@ -365,20 +365,13 @@ def make_regression_analysis(
     return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
 
 
-def _splitter(cv, groups):
-    """Return what `cv` means without classes to stratify."""
+def _checked(cv):
+    """Return `cv`, unless it needs classes."""
     if sees_labels(cv):
         raise ValueError(
             f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, give "
             "cv=list(splitter.split(X, bins))."
         )
-    if cv is None and groups is None:
-        return ms.KFold(10)
-    if isinstance(cv, Integral):
-        leak = find_cut_groups(cv, groups, "folds", "permutations")
-        if leak:
-            leak.warn()
-        return ms.KFold(check_count("cv", cv, minimum=2))
     return cv
 
 
@@ -464,7 +457,7 @@ def regress(
         What may be exchanged. ``"within_folds"``: trials of the same training and test
         sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
         groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, by the rules of
+        groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     random_state : int | Generator | RandomState | None
         Seed of the permutations. None makes p differ from call to call; give a number,

@@ -9,39 +9,24 @@ repeats, and the whole procedure runs on what comes out of it, all regroupings i
   classes. Labels move within test sets and groups, so that every labelling has the same
   number of averages of each class there; only who is averaged differs.
 - :class:`Reshuffled`: a splitter draws other folds in every repeat. One that looks at
-  labels is shown the permuted ones, as it was shown the observed ones.
+  labels is shown the permuted ones, as it was shown the observed ones, be it for one
+  repeat only.
 """
 
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
-from numbers import Integral
 from sys import getsizeof
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from ..kfda.direct import Plan, prepare_sorted
-from ..kfda.folds import Folds, left_out_folds, make_folds
-from ..kfda.kernels import KernelChoice
+from ..kfda.folds import Folds
 from ..kfda.models import Stack
-from ..utils.checks import check_count, check_flag
-from ..utils.memory import check_many
-from .averaging import (
-    Cells,
-    Grouping,
-    average_trials,
-    check_disjoint,
-    count_cells,
-    find_left_out,
-    folds_of_averages,
-)
+from .averaging import Cells, Grouping, folds_of_averages
 from .grouped import BlockHats, GramPositions
 from .run import Task, models_of, score_models
 
-#: Repeats that are enough for a mean score.
-_ENOUGH = 100
 #: Bytes of groupings that are kept, so that they are not drawn anew in every block.
 _DRAWN_BYTES = 2**25
 #: Bytes that the matrices of several repeats may take, to be handled together.
@@ -302,14 +287,12 @@ class Reshuffled:
 
     Attributes
     ----------
-    splitters : tuple
-        One with a seed of its own for every repeat.
+    draws : tuple of callable
+        ``draw(labels)``: the folds for labels (n,), one of these for every repeat.
     labels : ndarray of int, shape (P + 1, n)
         The classes of the trials, observed and permuted.
     groups : ndarray, shape (n,) | None
         What the splitters are given as groups.
-    classes : ndarray, shape (c,)
-        The labels of the classes.
     singles : tuple of Task
         The task of every repeat, with all labels, or if splitters look at the labels
         with the observed ones only.
@@ -317,24 +300,28 @@ class Reshuffled:
         ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
-    splitters: tuple
+    draws: tuple
     labels: np.ndarray
     groups: np.ndarray | None
-    classes: np.ndarray
     singles: tuple = ()
     inner: object = None
 
     @cached_property
     def folds(self):
         """The folds of every repeat, of the observed labels."""
-        codes = self.labels[0]
-        return [make_folds(s, codes, self.groups, self.classes) for s in self.splitters]
+        return [draw(self.labels[0]) for draw in self.draws]
+
+    @property
+    def sees_labels(self):
+        """Whether other labels have other folds."""
+        alike = [getattr(draw, "are_alike", False) for draw in self.draws]
+        sees = [folds.sees_labels is not False for folds in self.folds]
+        return bool((np.array(sees) & ~np.array(alike)).any())
 
     @property
     def sampled(self):
         """Labels (., n), folds, classes and groups of the trials in a repeat."""
-        sees = any(folds.sees_labels is not False for folds in self.folds)
-        labels = self.labels[:1] if sees else self.labels
+        labels = self.labels[:1] if self.sees_labels else self.labels
         return labels, self.folds[0], self.labels[0], self.groups
 
     def tasks(self, single, inner):
@@ -343,9 +330,11 @@ class Reshuffled:
         for folds in self.folds:
             within = inner(self.labels[0], self.groups, folds)
             singles.append(replace(single, folds=folds, inner=within))
+        samples = Samples(self.labels[0], self.groups, self.folds[0])
         r = len(self.folds)
-        groups = None if self.groups is None else [self.groups] * r
-        samples = join_samples([self.labels[0]] * r, groups, self.folds)
+        if r > 1:
+            groups = None if self.groups is None else [self.groups] * r
+            samples = join_samples([self.labels[0]] * r, groups, self.folds)
         repeats = replace(self, singles=tuple(singles), inner=inner)
         return _repeated(repeats, single, self.labels, samples), samples
 
@@ -353,7 +342,8 @@ class Reshuffled:
         """Decode the positions of one block; return its part, with whole nulls."""
         second = None if task.second is None else self.labels[:1]
         singles = [replace(single, second=second) for single in self.singles]
-        part = _mean_of([single.run_block(positions, block) for single in singles])
+        parts = [single.run_block(positions, block) for single in singles]
+        part = parts[0] if len(parts) == 1 else _mean_of(parts)
         if len(singles[0].labels) == len(self.labels):
             return part
         hats = BlockHats.of(positions, block, singles[0])
@@ -397,7 +387,7 @@ class Reshuffled:
         """Return the folds of repeat j that a permuted label vector has."""
         folds = self._drawn.get((b, j))
         if folds is None:
-            folds = make_folds(self.splitters[j], self.labels[b], self.groups)
+            folds = self.draws[j](self.labels[b])
             n_bytes = sum(map(getsizeof, folds.tests))
             if (len(self._drawn) + 1) * n_bytes <= _DRAWN_BYTES:
                 self._drawn[b, j] = folds
@@ -484,192 +474,3 @@ def join_samples(codes, groups, folds, members=None):
         joined,
         None if members is None else np.concatenate(members),
     )
-
-
-@dataclass(frozen=True)
-class Repeating:
-    """The arguments that say how a procedure is repeated."""
-
-    average: int | str | None = None
-    n_repeats: int = 1
-    equalize: bool = False
-    average_test: bool = True
-    #: Whether folds have training sets of their own.
-    own_folds: bool = False
-
-    def checked(self, folds, y_test, kernel):
-        """Return the same for folds, None for tests on other trials; or refuse it."""
-        n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
-        check_many(
-            n_repeats,
-            _ENOUGH,
-            8 * (1 if folds is None else folds.n),
-            f"n_repeats={n_repeats:,} times other folds or averages",
-            f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
-        )
-        for name in ("equalize", "average_test"):
-            check_flag(name, getattr(self, name))
-        if self.average is None:
-            self._check_without_average(folds)
-        if self.n_repeats > 1 or self.average is not None:
-            self._check_folds(folds, y_test)
-        own = folds is not None and folds.trains is not None
-        known = replace(self, own_folds=own)
-        known.check_kernel(kernel)
-        return known
-
-    def _check_without_average(self, folds):
-        """Refuse what says how trials are averaged, where none are."""
-        if self.equalize or not self.average_test:
-            given = "equalize=True" if self.equalize else "average_test=False"
-            raise ValueError(
-                f"{given} says how trials are averaged, and average is None. Give "
-                "average=k; with average=1 no trials are averaged, and equalize=True "
-                "leaves out trials at random until classes are equal."
-            )
-        chosen = None if folds is None else folds.chosen
-        if self.n_repeats > 1 and chosen is not None:
-            raise ValueError(
-                f"n_repeats={self.n_repeats} without average draws other folds in "
-                "every repeat, and cannot be combined with train_on. Give average=k, "
-                "by which trials are grouped anew, or leave n_repeats out."
-            )
-
-    def _check_folds(self, folds, y_test):
-        """Refuse tests on other trials, or by other labels."""
-        if folds is not None and y_test is None:
-            return
-        given, advice = f"n_repeats={self.n_repeats}", "n_repeats out"
-        if self.average is not None:
-            given = f"average={self.average!r}"
-            advice = "average out, and average such trials before you decode them"
-        what = "y_test, a second label for each trial"
-        if folds is None:
-            what = (
-                "tests on other trials (test_epochs, X_test, in time generalization "
-                "train_on without groups or cv)"
-            )
-        raise ValueError(
-            f"{given} works within the test sets of a cross-validation, and cannot be "
-            f"combined with {what}. Leave {advice}."
-        )
-
-    @property
-    def two_sided(self):
-        """Whether trained and tested samples differ, or models have own folds."""
-        return self.average is not None and (self.own_folds or not self.average_test)
-
-    @property
-    def is_repeated(self):
-        """Whether labels of trials are permuted, and the procedure runs on them."""
-        return self.n_repeats > 1 or self.two_sided
-
-    @property
-    def redraws_folds(self):
-        """Whether every repeat has folds of its own."""
-        return self.is_repeated and self.average is None
-
-    def check_kernel(self, kernel):
-        """Refuse a choice among kernels of which no single matrix can be averaged."""
-        if self.two_sided and isinstance(kernel, KernelChoice) and not kernel.is_linear:
-            raise ValueError(
-                f"average={self.average!r} with average_test=False or train_on cannot "
-                "choose among kernels that are not linear. Give one kernel."
-            )
-
-    def scheme(self, permute, folds):
-        """Return what may be exchanged, for `permute`."""
-        if not self.is_repeated:
-            return permute
-        if self.redraws_folds:
-            if permute == "within_folds":
-                raise ValueError(
-                    "permute='within_folds' cannot be combined with n_repeats: every "
-                    "repeat has other folds. Leave permute out, or give "
-                    "'within_groups' or 'free'."
-                )
-            return permute
-        if permute not in ("auto", "within_folds"):
-            raise ValueError(
-                f"permute={permute!r} cannot be combined with trials that are grouped "
-                "anew (n_repeats, average_test=False): their labels are permuted "
-                "within test sets and groups, so that every permutation has as many "
-                "averages of each class there. Leave permute out."
-            )
-        one_model = folds.chosen is not None and left_out_folds(folds) is None
-        return "free" if one_model else "within_folds"
-
-    def prepare(self, cv, folds, codes, groups, seed, classes, permuted):
-        """Return splitters, `Cells` of averages, an `Averaging`, or None for neither.
-
-        Of a regrouping that is `permuted`, some cells must hold several classes.
-        """
-        options = {"equalize": self.equalize}
-        if not self.is_repeated:
-            if self.average is None:
-                return None
-            return average_trials(
-                self.average, folds, codes, groups, seed, classes, **options
-            )
-        if self.redraws_folds:
-            return _splitters(cv, folds, groups, self.n_repeats, seed)
-        check_disjoint(self.average, folds)
-        options["average_test"] = self.average_test
-        cells = count_cells(self.average, folds, codes, groups, classes, **options)
-        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
-            raise ValueError(
-                "Trials that are grouped anew (n_repeats, average_test=False) have "
-                "their labels permuted within test sets and groups, and none of these "
-                "holds trials of two classes. Leave n_repeats and average_test out, or "
-                "use n_permutations=0."
-            )
-        left_out = find_left_out(cells, folds, groups, classes)
-        if left_out:
-            left_out.warn()
-        return cells
-
-    def plan(self, prepared, folds, labels, groups, seed, classes):
-        """Return what repeats the procedure, for label vectors (P + 1, n) of trials."""
-        if self.redraws_folds:
-            return Reshuffled(prepared, labels, groups, classes)
-        cells = prepared
-        return Regrouped(
-            self.n_repeats, cells, labels, seed, folds, groups, self.average_test
-        )
-
-    def record(self, made):
-        """Return what a result records of it, and of the averages that were `made`."""
-        return {
-            "average": getattr(made, "k", None),  # a number where it is "max"
-            "n_repeats": self.n_repeats,
-            "equalize": self.equalize,
-            "average_test": self.average_test,
-        }
-
-
-#: Nothing is averaged or repeated.
-ONCE = Repeating()
-
-
-def _splitters(cv, folds, groups, n_repeats, seed):
-    """Return a splitter with a seed of its own for every repeat."""
-    if cv is None and groups is None:
-        cv = 10
-    if isinstance(cv, Integral):
-        cv = StratifiedKFold(cv)
-    if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
-        advice = "Give a number of folds, KFold, StratifiedKFold or ShuffleSplit"
-        if groups is not None:  # a number of folds would part them
-            advice = "Give GroupKFold, StratifiedGroupKFold or GroupShuffleSplit"
-        raise ValueError(
-            f"n_repeats={n_repeats} draws other folds in every repeat, and "
-            f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
-            "average=k trials are grouped anew within the same folds."
-        )
-    seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
-    splitters = [copy(cv) for _ in seeds]
-    for splitter, each in zip(splitters, seeds, strict=True):
-        splitter.random_state = int(each)
-        if hasattr(splitter, "shuffle"):
-            splitter.shuffle = True
-    return tuple(splitters)

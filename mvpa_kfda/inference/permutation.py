@@ -1,10 +1,13 @@
 """Label permutations: which labels may change places, and the shuffled labels.
 
-A permutation test compares the observed score with the scores of shuffled labels. The
-folds are drawn once, from the observed labels, and stay as they are for every shuffle.
-A shuffle is therefore valid only when it leaves alone whatever the folds depend on,
-and only when the trials that swap labels are exchangeable. Both are rules about
-*blocks*: labels change places inside a block and never leave it.
+A permutation test compares the observed score with the scores of shuffled labels. It is
+valid only when the trials that swap labels are exchangeable, which is a rule about
+*blocks*: labels change places inside a block and never leave it. And only when observed
+and shuffled labels go through the same. Folds that were drawn without the labels are
+the same for all of them. Folds that were drawn from the labels are not: other labels
+would have had others. To shuffle within such folds does not mend it, since they say
+where in time which label is: only noise that is independent from trial to trial leaves
+no trace of that. So a splitter that looks at labels has to be shown the shuffled ones.
 """
 
 import math
@@ -20,18 +23,16 @@ from ..utils.memory import check_many
 from ..utils.problems import Problem
 from .clusters import batches
 
-#: "auto" prefers to shuffle within folds when that leaves this many times more
-#: rearrangements than permutations: drawing with replacement then hardly repeats one.
-FAR_MORE = 100
-
-#: Folds with fewer trials leave too many labels in their place for a powerful test.
-SMALLEST_FOLD = 10
-
 #: With fewer rearrangements than this, no p-value can reach 0.05.
 FEWEST = 20
 
 #: What may be exchanged.
 Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
+#: Splitters that do not look at the labels, for messages.
+BLIND = "an integer, KFold, GroupKFold, LeaveOneOut, LeaveOneGroupOut, ShuffleSplit"
+
+#: Of so many labellings that are drawn, the smallest part that has to be accepted.
+_FEWEST_ACCEPTED, _PILOT = 0.01, 1000
 #: How often the labels are in memory while they are drawn.
 _COPIES = 3
 #: Permutations that are enough for most p-values.
@@ -78,6 +79,7 @@ def permute_labels(
     permute="auto",
     random_state=None,
     check=None,
+    classes=None,
     alike=True,
 ):
     r"""Shuffle labels in a way that is valid for these folds and groups.
@@ -96,7 +98,8 @@ def permute_labels(
         Exchangeability groups, such as runs, sessions or subjects.
     permute : str, default="auto"
         "within_folds": among trials that share exactly the same training and test sets
-        (and the same group, if groups are given). Valid however the folds were drawn.
+        (and the same group, if groups are given). Valid if the folds were drawn without
+        the labels; else for noise alone that is independent from trial to trial.
         "within_groups": among the trials of a group.
         "groups": whole groups exchange labels, for a factor that is constant within
         each group, such as patients and controls.
@@ -107,6 +110,9 @@ def permute_labels(
     check : callable or None, default=None
         Called with the number of permutations before they are drawn, to refuse more
         than the caller has room for.
+    classes : array of int, shape (n_codes,) or None, default=None
+        The class that is trained with for each code, where codes stand for more than
+        that. None: the codes themselves.
     alike : bool, default=True
         Whether scores stay as they are when classes are renamed: not if only the
         labels that are trained on are shuffled, and not if these are numbers.
@@ -126,8 +132,8 @@ def permute_labels(
     Warns
     -----
     RuntimeWarning
-        If a scheme other than "within_folds" is asked for by name although the
-        splitter looked at the labels, which biases the test.
+        If a scheme is asked for by name although the splitter looked at the labels,
+        which biases the test.
 
     Notes
     -----
@@ -138,26 +144,25 @@ def permute_labels(
     distinct rearrangements. If W is at most P + 1 all of them are listed, otherwise P
     are drawn at random with replacement.
 
-    "auto" decides in this order:
+    "auto" depends on folds and groups alone, never on how many permutations are asked
+    for or can be had:
 
-    1. Labels constant within every group, and a splitter known not to look at labels:
-       "groups".
-    2. "within_folds", if it leaves at least 100 P rearrangements; for a splitter known
-       not to look at labels only if the folds are a partition into 10 trials or more,
-       since shuffling within smaller ones costs power and gains nothing.
-    3. A splitter known not to look at labels: "within_groups" if groups are given,
-       otherwise "free".
-    4. "within_folds", if it leaves 20 rearrangements or more. The test is still valid,
-       but its p-values are coarse: none is smaller than 1 / W, and of scores that treat
-       classes alike none than the share of `count_renamings`.
-    5. Otherwise a ValueError says what can be done.
+    1. Folds that were drawn without the labels, or none: "groups" if labels are
+       constant within every group, else "within_groups" if groups are given, else
+       "free".
+    2. Folds of which that is not known, such as a list of index arrays, and averages of
+       trials: "within_folds", if it leaves 20 rearrangements or more. Otherwise a
+       ValueError says what can be done.
+    3. Folds that were drawn from the labels: a ValueError. The decoding functions show
+       such splitters every labelling, and shuffle without folds, as in 1.
 
-    Without folds: "groups" if labels are constant within groups, "within_groups" if
-    groups are given, otherwise "free".
+    Where there are few rearrangements p-values are coarse: none is smaller than 1 / W,
+    and of scores that treat classes alike none than the share of `count_renamings`.
 
-    Shuffling freely over stratified folds is biased: the observed labels are spread
-    evenly over the folds and the shuffled ones are not. A fold rich in one class is
-    then predicted from trials poor in it, which lowers the permuted scores.
+    Shuffling freely over fixed stratified folds is biased: the observed labels are
+    spread evenly over the folds and the shuffled ones are not. A fold rich in one class
+    is then predicted from trials poor in it, which lowers the permuted scores.
+    Shuffling within them is biased where noise lasts or drifts.
     Exchangeability blocks follow [1]_.
 
     References
@@ -170,7 +175,7 @@ def permute_labels(
     >>> import numpy as np
     >>> from mvpa_kfda.kfda.folds import make_folds
     >>> codes = np.array([0, 1, 0, 1, 0, 1])
-    >>> folds = make_folds(3, codes)
+    >>> folds = make_folds(3, codes)  # of neighbours, whatever the codes
     >>> permuted = permute_labels(codes, 7, folds=folds, permute="within_folds")
     >>> permuted.labels
     array([[0, 1, 0, 1, 0, 1],
@@ -194,18 +199,79 @@ def permute_labels(
     biased = find_biased(permute, folds)
     if biased:
         biased.warn(RuntimeWarning)
+    if permute == "auto" and not _shares(folds):
+        raise ValueError(
+            f"{folds.name} looks at the labels, and other labels would have had other "
+            "folds: it has to be shown each permuted labelling, whose folds=None are "
+            f"not these. Use a splitter that does not look at the labels ({BLIND})."
+        )
     exact = count <= n_permutations + 1
     n_rows = count if exact else n_permutations + 1
     _check_size(codes, n_rows - 1)
     if check is not None:
         check(n_rows - 1)
+    shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
+    labels = np.ascontiguousarray(shuffled[:, units.of_trial])
+    if folds is not None and folds.rule is not None and scheme != "within_folds":
+        known = _Known(folds, scheme, classes)
+        labels = known.listed(labels) if exact else known.redrawn(labels, units, rng)
+        count = len(labels) if exact else count
+    # Renamed classes are as many in every training set: the rule keeps all or none.
     renamings = _count_alike(units, folds, alike)
     few = find_few(count, n_permutations, scheme, renamings)
     if few and few.severity == "warning":
         few.warn()
-    shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
-    labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     return Permutations(labels, scheme, exact, renamings if exact else 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Which labellings would have had the same folds, by the rule of these."""
+
+    folds: object
+    scheme: str
+    classes: np.ndarray | None
+
+    def keeps(self, labels):
+        """Tell of labels (B, n), (B,)."""
+        if self.classes is not None:
+            labels = self.classes[labels]
+        rule = self.folds.rule
+        if len(labels) and self.scheme != "groups" and not rule.may_fail(labels[0]):
+            return np.ones(len(labels), bool)  # whatever their order
+        return rule.keeps(labels)
+
+    def listed(self, labels):
+        """Return those of all labels (W, n), the observed ones first."""
+        labels = labels[np.append(True, self.keeps(labels[1:]))]
+        if len(labels) == 1:
+            raise ValueError(_only_one(self.scheme, self.folds))
+        return labels
+
+    def redrawn(self, labels, units, rng):
+        """Return labels (P + 1, n) of which others than these are drawn anew."""
+        wrong = 1 + np.flatnonzero(~self.keeps(labels[1:]))
+        if len(wrong) == len(labels) - 1 and self._is_rare(units, rng):
+            # Random orders need more folds so rarely that it does not matter for the
+            # level of a test what becomes of them, and no order lacks a class now.
+            if not self.folds.rule.as_asked:
+                return labels
+            raise ValueError(
+                f"Hardly any order of these labels leaves every class to every "
+                f"training set of {self.folds.name}, as the observed one does. Use "
+                "more folds, groups, or permute='within_folds'."
+            )
+        while len(wrong):
+            drawn = _draw(units, len(wrong), rng)[1:, units.of_trial]
+            kept = self.keeps(drawn)
+            labels[wrong[kept]] = drawn[kept]
+            wrong = wrong[~kept]
+        return labels
+
+    def _is_rare(self, units, rng):
+        """Tell whether hardly any labelling would have had the same folds."""
+        drawn = _draw(units, _PILOT, rng)[1:, units.of_trial]
+        return self.keeps(drawn).mean() < _FEWEST_ACCEPTED
 
 
 def check_permutations(number, each, what=""):
@@ -261,16 +327,45 @@ def find_exchange(
 
 def find_biased(permute, folds):
     """Return the `Problem` of a scheme asked for that does not fit the folds."""
-    sees_labels = folds is not None and folds.sees_labels
-    if permute in ("auto", "within_folds") or not sees_labels:
+    if permute == "auto" or folds is None:
+        return None
+    if permute == "within_folds":
+        return _find_lasting(folds)
+    if not (folds.sees_labels or folds.balanced):
         return None
     text = (
-        f"permute={permute!r} with {folds.name} gives a biased test: this splitter "
-        "draws its folds from the observed labels, but the permuted labels do not "
-        "fit these folds in the same way. The p-values come out too small. Use "
-        "permute='within_folds', or a splitter that does not look at the labels."
+        f"permute={permute!r} with {folds.name} gives a biased test: these folds "
+        "depend on the observed labels, but the permuted labels do not fit them in "
+        "the same way. The p-values come out too small. Leave permute out, and use a "
+        f"splitter that does not look at the labels ({BLIND})."
     )
     return Problem("biased", text)
+
+
+def _find_lasting(folds):
+    """Return the `Problem` of labels that are exchanged within folds made from them."""
+    if not folds.sees_labels:
+        return None
+    text = (
+        f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
+        "from the observed labels: exchanged labels would have had others. The "
+        "p-values hold only for noise that is independent from trial to trial. Where "
+        "it lasts or drifts, as in most recordings, they can be far too small. Leave "
+        "permute out, and use a splitter that does not look at the labels "
+        f"({BLIND})."
+    )
+    return Problem("lasting", text)
+
+
+def find_price(folds):
+    """Return the `Problem` of a splitter that has to be shown every labelling."""
+    text = (
+        f"{folds.name} looks at the labels, so it is shown those of every "
+        "permutation, whose folds share no model: they take a model each, many times "
+        "longer than folds that are the same for all. Splitters that do not look at "
+        f"the labels have such folds: {BLIND}."
+    )
+    return Problem("price", text)
 
 
 def find_few(count, n_permutations, scheme, renamings=1):
@@ -350,7 +445,7 @@ def _units_of(codes, n_permutations, folds, groups, permute):
         groups = check_per_trial(groups, len(codes), "groups")
     scheme = permute
     if permute == "auto":
-        scheme = _choose(codes, n_permutations, folds, groups)
+        scheme = _choose(codes, folds, groups, n_permutations > 0)
     return codes, scheme, _SCHEMES[scheme](codes, folds, groups)
 
 
@@ -472,37 +567,31 @@ def _number(values):
 # -------------------------------------------------------------- choice of a scheme
 
 
-def _choose(codes, n_permutations, folds, groups):
+def _shares(folds):
+    """Tell whether permuted labels may go with the folds of the observed ones."""
+    return folds is None or folds.balanced or not folds.sees_labels
+
+
+def _choose(codes, folds, groups, permuted):
     """Choose the scheme for "auto"; the notes of `permute_labels` give the rules."""
-    constant = groups is not None and _constant_within(codes, groups)
-    if folds is None:
-        return "groups" if constant else "free" if groups is None else "within_groups"
-    label_free = folds.sees_labels is False
-    if constant and label_free:
-        return "groups"
+    whole = groups is not None and _constant_within(codes, groups)
+    loose = "groups" if whole else "free" if groups is None else "within_groups"
+    if folds is None or (folds.sees_labels is not None and not folds.balanced):
+        return loose
     count = _count(_within_folds(codes, folds, groups))
-    smallest = min(len(test) for test in folds.tests)
-    roomy = folds.is_partition and smallest >= SMALLEST_FOLD
-    if count >= FAR_MORE * n_permutations and (roomy or not label_free):
+    if count >= FEWEST or not permuted:
         return "within_folds"
-    if label_free:
-        return "free" if groups is None else "within_groups"
-    if count >= FEWEST:
-        return "within_folds"
-    if folds.sees_labels:
-        why = f"{folds.name} looks at the labels"
-        named = "by name accepts a biased test"
-    else:
-        why = f"it is not known whether {folds.name} looks at the labels"
-        named = "by name is valid if these folds were drawn without the labels"
-    whole = constant and "permute='groups'"
-    loose = whole or ("permute='free'" if groups is None else "permute='within_groups'")
+    why = f"it is not known whether {folds.name} looks at the labels"
+    named = (
+        f" permute={loose!r} by name is valid if they were drawn without the labels."
+    )
+    if folds.balanced:
+        why, named = f"{folds.name} has averages of each class", ""
     raise ValueError(
         f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
         f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
         f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, or a splitter that does "
-        "not look at the labels (KFold, GroupKFold, LeaveOneOut, LeaveOneGroupOut, "
-        f"ShuffleSplit). {loose} {named}."
+        f"not look at the labels ({BLIND}).{named}"
     )
 
 

@@ -20,7 +20,7 @@ from numbers import Integral
 import numpy as np
 from sklearn import model_selection as ms
 
-from ..utils.checks import check_count
+from ..utils.checks import check_count, warn
 from ..utils.memory import check_many
 from ..utils.problems import Problem
 
@@ -93,6 +93,52 @@ class Layout:
         return bool((self.order[:-1] < self.order[1:]).all())
 
 
+@dataclass(frozen=True, eq=False)
+class Contiguous:
+    """The rule by which a number of folds becomes test sets of neighbouring trials.
+
+    There are as many as were asked for, unless some training set lacks a class: then
+    there are so many that none does, whatever the order of the labels. So the folds
+    depend on the labels by one thing alone, whether it `holds` for them; labels that
+    are exchanged have to be alike in that.
+    """
+
+    #: The fold of each trial (n,), of as many as were asked for.
+    fold_of: np.ndarray
+    #: Whether there are as many.
+    as_asked: bool
+
+    def holds(self, labels):
+        """Tell for labels (B, n) whether every training set has every class, (B,)."""
+        n_classes, n_folds = int(labels.max()) + 1, int(self.fold_of.max()) + 1
+        n_cells = n_classes * n_folds
+        found = np.empty(len(labels), bool)
+        step = max(1, _LABELS_AT_A_TIME // labels.shape[1])
+        for start in range(0, len(labels), step):
+            some = labels[start : start + step]
+            cells = self.fold_of * n_classes + some.astype(np.intp)
+            cells += n_cells * np.arange(len(some))[:, np.newaxis]
+            counts = np.bincount(cells.ravel(), minlength=n_cells * len(some))
+            counts = counts.reshape(len(some), n_folds, n_classes)
+            total = counts.sum(axis=1)
+            lacks = (counts.max(axis=1) == total) & (total > 0)
+            found[start : start + step] = ~lacks.any(axis=1)
+        return found
+
+    def may_fail(self, codes):
+        """Tell whether it fails to hold for codes (n,) in some order."""
+        counts = np.bincount(codes)
+        return bool(counts[counts > 0].min() <= np.bincount(self.fold_of).max())
+
+    def keeps(self, labels):
+        """Tell for labels (B, n) whether they would have had these folds, (B,)."""
+        return self.holds(labels) == self.as_asked
+
+    def among(self, chosen):
+        """Return the rule of chosen trials, of whose classes alone it is."""
+        return replace(self, fold_of=self.fold_of[chosen])
+
+
 @dataclass(frozen=True)
 class Folds:
     """The test sets of a cross-validation.
@@ -112,6 +158,11 @@ class Folds:
         The row indices of each training set, where some are not all other rows.
     chosen : ndarray of bool, shape (n,) | None
         The rows to train with, which are never tested; None: any row may be.
+    rule : Contiguous | None
+        How test sets came from a number of folds.
+    balanced : bool
+        Whether what test sets hold of each class depends on the labels, even if which
+        trials they are of does not: averages.
     """
 
     tests: tuple
@@ -120,6 +171,8 @@ class Folds:
     name: str = "cv"
     trains: tuple | None = None
     chosen: np.ndarray | None = None
+    rule: Contiguous | None = None
+    balanced: bool = False
 
     @property
     def pairs(self):
@@ -133,6 +186,13 @@ class Folds:
     def rows_of_all(self):
         """The rows of a model without folds: all that are trained with."""
         return np.arange(self.n) if self.chosen is None else np.flatnonzero(self.chosen)
+
+    def is_same(self, other):
+        """Tell whether other folds have the same sets in the same order."""
+        if self is other:
+            return True
+        own, theirs = ([*each.tests, *(each.trains or ())] for each in (self, other))
+        return len(own) == len(theirs) and all(map(np.array_equal, own, theirs))
 
     @cached_property
     def is_partition(self):
@@ -194,7 +254,9 @@ def left_out_folds(folds):
     rows = folds.rows_of_all
     tests = [number[np.setdiff1d(rows, train)] for train in folds.trains]
     tests = tuple(test for test in tests if len(test))
-    return Folds(tests, len(rows), folds.sees_labels, folds.name) if tests else None
+    rule = None if folds.rule is None else folds.rule.among(rows)
+    left_out = replace(folds, tests=tests, n=len(rows), trains=None, chosen=None)
+    return replace(left_out, rule=rule) if tests else None
 
 
 def lay_out(folds, n):
@@ -227,6 +289,10 @@ _MOST_TESTED = 2_000_000
 _USUAL = 100
 #: Folds that there may be beyond one for each trial where nobody says how many.
 _MOST_UNKNOWN = 10_000
+#: Folds where nobody says how many.
+DEFAULT_FOLDS = 10
+#: Labels that are counted at a time.
+_LABELS_AT_A_TIME = 2**22
 
 
 def sees_labels(cv):
@@ -234,21 +300,37 @@ def sees_labels(cv):
     return isinstance(cv, _STRATIFIED)
 
 
-def make_folds(cv, codes, groups=None, classes=None):
+def may_see_labels(cv):
+    """Tell whether a splitter looks at the labels, for all that is known of it.
+
+    Explicit sets look at nothing any more, wherever they come from.
+    """
+    blind = type(cv) in (*_LABEL_BLIND, ms.PredefinedSplit)
+    return callable(getattr(cv, "split", None)) and not blind
+
+
+def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None):
     """Return the explicit folds of a `cv` argument.
 
     Parameters
     ----------
     cv : None | int | splitter | iterable of (train, test)
-        None: leave-one-group-out when groups are given, else 10-fold stratified. An
-        int is that many stratified folds without shuffling, as in scikit-learn. Or any
-        scikit-learn splitter, or index (or boolean) arrays for training and test.
+        None: leave-one-group-out when groups are given, else 10 folds. An int is that
+        many folds of neighbouring trials, as equal as can be, as those of KFold. Where
+        some training set lacks a class there are more of them: so many that a test set
+        is smaller than the smallest class. Or any scikit-learn splitter, or index (or
+        boolean) arrays for training and test.
     codes : ndarray of int, shape (n,)
         Class codes; splitters are given these and never the data.
     groups : ndarray, shape (n,) | None
         Groups for the splitters that use them.
     classes : sequence | None
         Names of the classes, for messages.
+    numbers : ndarray of int, shape (n,) | None
+        The numbers of trials in the recording, by which they are neighbours; None:
+        they are in order.
+    trained : ndarray of bool, shape (n,) | None
+        Which trials may be trained with, if not all.
 
     Returns
     -------
@@ -260,8 +342,15 @@ def make_folds(cv, codes, groups=None, classes=None):
     ValueError
         If a class or the groups are too few for the folds, if a split trains on some of
         its test rows, or if there is no end of them.
+
+    Warns
+    -----
+    UserWarning
+        If there are more folds than the int says.
     """
     cv = _check_cv(cv, groups)
+    if isinstance(cv, Integral):
+        return _make_contiguous(cv, codes, classes, numbers, trained)
     if callable(getattr(cv, "split", None)):
         name = f"cv={cv!r}"
         _check_counts(cv, codes, groups, classes)
@@ -288,7 +377,56 @@ def make_folds(cv, codes, groups=None, classes=None):
     return Folds(tests, len(codes), sees_labels, name, trains)
 
 
-def find_cut_groups(cv, groups, made="stratified folds", moved="label permutations"):
+def _make_contiguous(k, codes, classes, numbers, trained):
+    """Return k folds of neighbouring trials, or more of them if some lack a class."""
+    n = len(codes)
+    if k > n:
+        raise ValueError(
+            f"cv={k} asks for more folds than there are trials, {n}. Use cv={n} to "
+            "leave one trial out at a time, or fewer folds."
+        )
+    order = np.arange(n)
+    if numbers is not None and len(np.unique(numbers)) == n:
+        order = np.argsort(numbers, kind="stable")
+    trained = np.ones(n, bool) if trained is None else trained
+    fold_of = np.empty(n, np.intp)
+    fold_of[order] = np.repeat(np.arange(k), _sizes(n, k))
+    rule, used = None, codes[trained]
+    if len(np.unique(used)) > 1:
+        rule = Contiguous(fold_of, as_asked=True)
+        if not rule.among(trained).holds(used[np.newaxis])[0]:
+            rule, k = replace(rule, as_asked=False), _enough_folds(k, n, used, classes)
+    ends = np.cumsum(_sizes(n, k))[:-1]
+    tests = tuple(np.sort(test) for test in np.split(order, ends))
+    return Folds(tests, n, False, f"cv={ms.KFold(k)!r}", rule=rule)
+
+
+def _sizes(n, k):
+    """Return the sizes (k,) of folds of n trials, as equal as can be."""
+    return n // k + (np.arange(k) < n % k)
+
+
+def _enough_folds(asked, n, codes, classes):
+    """Return with how many folds no training set can lack a class, and say so."""
+    code, count = min(Counter(codes.tolist()).items(), key=lambda item: item[1])
+    label = repr(str(code if classes is None else classes[code]))
+    if count == 1:
+        raise ValueError(
+            f"Class {label} has 1 trial to train with: the model that is tested on its "
+            f"test set of cv={asked} has never seen the class. Leave the class out, or "
+            "give a splitter as cv, such as KFold."
+        )
+    k = -(-n // (count - 1))
+    warn(
+        f"cv={asked} leaves some training set without a class: all its trials are in "
+        f"one of {asked} contiguous test sets. {k} folds are used, which are smaller "
+        f"than the smallest class, {label} with {count} trials.",
+        UserWarning,
+    )
+    return k
+
+
+def find_cut_groups(cv, groups, made="folds", moved="label permutations"):
     """Return the `Problem` of a number of folds, which does not regard groups."""
     if groups is None or not isinstance(cv, Integral):
         return None
@@ -303,12 +441,12 @@ def find_cut_groups(cv, groups, made="stratified folds", moved="label permutatio
 def _check_cv(cv, groups):
     """Return a splitter object or the given iterable."""
     if cv is None:
-        return ms.LeaveOneGroupOut() if groups is not None else ms.StratifiedKFold(10)
+        return ms.LeaveOneGroupOut() if groups is not None else DEFAULT_FOLDS
     if isinstance(cv, Integral):
         leak = find_cut_groups(cv, groups)
         if leak:
             leak.warn()
-        return ms.StratifiedKFold(check_count("cv", cv, minimum=2))
+        return check_count("cv", cv, minimum=2)
     if callable(getattr(cv, "split", None)) and not isinstance(cv, str | bytes | type):
         return cv
     # An array of no dimension says it is iterable.

@@ -359,7 +359,8 @@ def evaluate_sets(metrics, scored, shapes, n_classes):
         )
         one_class = (true == true[:1]).all(axis=0)
         for name, values in found.items():
-            value = metrics[name].score(tested)[0]
+            metric = metrics[name]
+            value = getattr(metric, "set_score", metric.score)(tested)[0]
             if metrics[name].needs_two_classes:
                 value = np.where(one_class, np.nan, value)
             values.append(value)

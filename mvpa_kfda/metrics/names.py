@@ -44,7 +44,10 @@ RegressionScoring = (
 
 @dataclass(frozen=True)
 class FunctionMetric:
-    """A function of the user's as a metric: its mean over test sets."""
+    """A function of the user's as a metric: its mean over test sets.
+
+    Of classes it may be NaN for test sets that hold a single one, which are left out.
+    """
 
     #: ``f(y_true (m,), y_pred (m,), class_scores (m, c) | None) -> float``.
     function: Callable
@@ -61,6 +64,16 @@ class FunctionMetric:
 
     def score(self, tested):
         """Return the values (t, ..., B) of what was tested."""
+        values = self.set_score(tested)
+        if np.isnan(values).any():
+            raise ValueError(
+                f"scoring's function {self.name!r} returned NaN for every test set: "
+                "all hold a single class. Use larger test sets, or return a number."
+            )
+        return values
+
+    def set_score(self, tested):
+        """Return the values (t, ..., B), NaN where none of the test sets has one."""
         shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
         true, predicted = (
             self.classes[np.broadcast_to(codes, shape)]
@@ -81,7 +94,8 @@ class FunctionMetric:
             for rows, (_, m, _) in set_batches(shapes)
             for test in (slice(i, i + m) for i in range(rows.start, rows.stop, m))
         ]
-        return float(np.mean(values))
+        defined = [value for value in values if not np.isnan(value)]
+        return float(np.mean(defined)) if defined else np.nan
 
     def _call(self, *arguments):
         """Call the function for one test set, and check what it returns."""
@@ -97,10 +111,14 @@ class FunctionMetric:
         if isinstance(value, np.ndarray) and not value.ndim:
             value = value[()]
         number = isinstance(value, Real | np.bool_) and not np.ma.is_masked(value)
+        alike = self.classes is not None and (arguments[0] == arguments[0][:1]).all()
+        if number and alike and np.isnan(float(value)):
+            return np.nan
         if not number or not np.isfinite(float(value)):
             raise ValueError(
                 f"{self._word(*arguments)} returned {value!r}. Allowed: one finite "
-                "number for any labels of a test set, also permuted ones."
+                "number for any labels of a test set, also permuted ones; NaN for one "
+                "that holds a single class."
             )
         return float(value)
 

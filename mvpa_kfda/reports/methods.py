@@ -483,6 +483,11 @@ def _permutations(result, alternative):
         f"For a null distribution, the {labels} were permuted{drawn}, and models were "
         f"{scored} in the same way."
     ]
+    if p.get("folds_by_labels"):
+        sentences.append(
+            f"Folds depended on the {labels}, and were drawn anew for those of every "
+            "permutation."
+        )
     if result._n_repeats > 1 and p.get("average"):
         sentences.append("Trials were permuted before they were grouped.")
     sentences.append(

@@ -285,9 +285,20 @@ def _k_fold(kind="", more=""):
     return lambda given, k: f"{kind}{_fold(k)} cross-validation{more}"
 
 
+def _some(numbers, noun):
+    """Word how many, or 3 to 5 of several numbers, or that it is not known."""
+    return ranged(numbers, noun) if len(numbers) else plural(noun)
+
+
 def _splits(kind, of=""):
-    noun = f"{kind} split"
-    return lambda given, k: (ranged(k, noun) if len(k) else plural(noun)) + of
+    return lambda given, k: _some(k, f"{kind} split") + of
+
+
+def _k_folds(given, k):
+    """Word folds of neighbouring trials, as a number of folds makes them, or others."""
+    if given.get("shuffle") == "True":
+        return _k_fold()(given, k)
+    return f"cross-validation in {_some(k, 'contiguous fold')}"
 
 
 def _repeated(kind=""):
@@ -304,7 +315,7 @@ def _repeated(kind=""):
 _WHOLE = "that keeps groups together"
 #: Class of a splitter of scikit-learn -> words, of its arguments and numbers of folds.
 SPLITTER_WORDS: dict[str, Callable] = {
-    "KFold": _k_fold(),
+    "KFold": _k_folds,
     "StratifiedKFold": _k_fold("stratified"),
     "GroupKFold": _k_fold(more=_WHOLE),
     "StratifiedGroupKFold": _k_fold("stratified", _WHOLE),
