@@ -40,6 +40,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "parallel": 2,
     "capture_repr": (),
     "remove_config_comments": True,
     "show_signature": False,

@@ -34,6 +34,7 @@ paper = benchmark("bench_paper")
 loo = benchmark("bench_leave_one_out")
 penalty = benchmark("bench_penalty")
 calibration = benchmark("bench_calibration")
+lasting = benchmark("bench_folds")
 speed = benchmark("bench_group")
 betas = benchmark("bench_betas")
 steps = benchmark("bench_preprocess")
@@ -439,6 +440,35 @@ class TestCalibration:
         assert calibration.studies.significant(result, ["max"]) == {"max": True}
 
 
+class TestFolds:
+    """The simulations of folds in noise that lasts; their results are slow tests."""
+
+    def test_writes_its_tables(self, lasting, tmp_path, monkeypatch):
+        monkeypatch.setattr(lasting, "NOISES", {"AR .7": lasting.NOISES["AR .7"]})
+        monkeypatch.setattr(lasting, "N_SUBJECTS", 6)
+        path = tmp_path / "results.rst"
+        lasting.main(["--quick", "--out", str(path)])
+        (*noises, power), _ = read_tables(path)
+        assert len(noises) == len(lasting.DESIGNS) + 7
+        for _, row in noises:
+            shares = [float(cell.rstrip(" ↑↓")) for cell in row[1:]]
+            assert len(shares) == 6
+            assert set(shares) <= {0.0, 50.0, 100.0}
+        assert [row[0] for row in power[1:]] == [
+            "10 folds of neighbours",
+            "stratified, kept",
+        ]
+
+    def test_noise_lasts_and_drifts(self, lasting):
+        rng = np.random.default_rng(0)
+        long = lasting.lasting(rng, 0.9, n=100_000)
+        assert_allclose(
+            np.mean(long[1:] * long[:-1]) / long.var(), 0.9, rtol=0, atol=0.01
+        )
+        first, *_, last = lasting.drifting(rng, 300.0)
+        assert_allclose(np.abs(last - first).mean(), 300, rtol=0.01, atol=0)
+
+
 class TestGroup:
     """Speed and memory of group inference."""
 
@@ -467,9 +497,9 @@ class TestGroup:
 # ------------------------------------------------------------------- ratios of times
 
 
-#: Scripts with --check: all but the one whose tables state no ratios.
+#: Scripts with --check: all but those whose tables state no ratios.
 CHECKED = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
-CHECKED = sorted(CHECKED - {"calibration"})
+CHECKED = sorted(CHECKED - {"calibration", "folds"})
 
 
 class TestRatios:
@@ -653,7 +683,7 @@ class TestPreprocess:
         (rows,), _ = read_tables(path)
         against = [row[2].split(":")[0].split(",")[0] for row in rows[1:]]
         assert against[:5] == ["without"] * 5
-        assert against[5:7] == ["4 stratified folds"] * 2
+        assert against[5:7] == ["4 ordinary folds"] * 2
         assert against[7:] == ["permutation_test_score"] * 2
         assert all(float(row[3].split()[0]) >= 0 for row in rows[1:])
 

@@ -359,7 +359,7 @@ def test_files_and_headers(tmp_path):
         sorted_ = table.sort_values("onset")
         sorted_.to_csv(tmp_path / f"sub-01_run-0{i}_events.tsv", sep="\t", index=False)
         confounds.to_csv(tmp_path / f"sub-01_run-{i}_regressors.csv", index=False)
-    MASK.to_filename(tmp_path / "mask.nii")
+    Nifti1Image(MASK.get_fdata(), AFFINE).to_filename(tmp_path / "mask.nii")
     options = {"conditions": ABC, "mask_img": tmp_path / "mask.nii"}
     files = f"{tmp_path}/*_bold.nii.gz", f"{tmp_path}/*_events.tsv"
     confounds = sorted(tmp_path.glob("*.csv"))

@@ -363,6 +363,7 @@ def test_one_run_at_a_time(path):
             Checkpoint(path)
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_with_all_parts(path):
     random.seed(1)
     saved, n_kills = set(), 0

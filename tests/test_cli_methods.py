@@ -254,7 +254,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--components 0", "Invalid value for --components: 0"),
         ("--components 3", "Invalid value for --components: 3.*at most 2"),
         ("--average 0", "Invalid value for --average: 0"),
-        ("--average 9", "--average 9 leaves class.*Use --average 2 .*e.g. --cv 5"),
+        ("--average 9", "--average 9 leaves class.*Use --average 3 .*e.g. --cv 5"),
         ("--nystrom 0", "--nystrom 0 is no number of landmarks"),
         ("--nystrom 99", "--nystrom 99 has more landmarks .*leave out --nystrom"),
         ("--nystrom 9 --reg oas", "got --nystrom 9. Use a number, --reg auto, --df or"),

@@ -19,6 +19,7 @@ from mvpa_kfda.results.epochs import (
     TimeFrequencyResult,
     TimeResult,
 )
+from mvpa_kfda.utils.rounding import rounded
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:method='sign-flip' finds"),
@@ -537,7 +538,7 @@ def test_the_peak_of_a_difference_may_be_below_zero():
         best = np.nanargmax(np.abs(comparison.scores))
         found.append(comparison.peak("none")["accuracy_difference"])
         assert found[-1] == comparison.scores[best]
-        assert f"{found[-1]:+.3f} at " in comparison._repr_html_()
+        assert f"{rounded(found[-1], 3, '+')} at " in comparison._repr_html_()
     assert found[0] == -found[1] != 0
 
 

@@ -251,7 +251,7 @@ def test_functions_that_are_no_scores_are_refused(scoring, error, message):
 
 def test_a_figure_and_a_table_of_a_function():
     result = decode_arrays(DATA, Y, cv=3, scoring=auc, n_permutations=5)
-    assert result.plot().get_ylabel() == "Auc"
+    assert result.plot().get_ylabel() == "AUC"
     assert "auc" in result.to_dataframe().columns
     assert repr(result).startswith("<TimeResult: auc peak")
 

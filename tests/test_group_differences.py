@@ -85,6 +85,7 @@ def differing(result):
 @pytest.mark.parametrize("kind", [*KINDS, "RegressionResult"])
 def test_one_subject_differs_in_one_thing(kind, monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")
+    monkeypatch.setattr(sections, "views_of", lambda space: [])
     others, how = subjects(kind), {"n_permutations": 49, "random_state": 0}
     expected, names = group_inference(others, **how), []
     for place in (0, 2) if kind == "TimeResult" else (2,):
@@ -205,6 +206,7 @@ OPTIONS = {
 @pytest.mark.parametrize("decode", [decode_arrays, cross_validate])
 def test_subjects_decoded_in_different_ways(decode, tmp_path, monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")
+    monkeypatch.setattr(sections, "views_of", lambda space: [])
     usual = {"cv": 3, "decode": decode}
     others = [decoded(seed, **usual) for seed in range(1, 5)]
     for options in OPTIONS.values():
@@ -227,6 +229,7 @@ def warned_of(number, *texts):
 
 def test_what_subjects_were_warned_of_is_told_once(tmp_path, monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")
+    monkeypatch.setattr(sections, "views_of", lambda space: [])
     alike = "Trials are in order: {} % of them."
     results = [warned_of(k, alike.format(50 + k)) for k in range(4)]
     results.append(warned_of(4, "No trial of <b>."))
@@ -247,6 +250,7 @@ def test_what_subjects_were_warned_of_is_told_once(tmp_path, monkeypatch):
 
 def test_a_page_tells_once_what_several_results_were_warned_of(monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")
+    monkeypatch.setattr(sections, "views_of", lambda space: [])
     results = {f"sub-{k}": warned_of(k, "Mind <b>.", f"Of {k}.") for k in range(5)}
     html = "".join(report(results).html)
     assert html.count("Mind &lt;b&gt;.") == 1

@@ -282,6 +282,7 @@ def test_a_killed_worker_of_joblib():
     assert list(again) == EXPECTED[:10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_workers_end_with_a_killed_script(backend):
     """Its output is not at an end before."""
@@ -305,6 +306,7 @@ def test_closing_is_quiet_and_quick(backend):
         assert list(again) == EXPECTED[:10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", LOCAL)
 def test_interrupting_stops_the_workers(backend, tmp_path):
     path = tmp_path / "begun"
@@ -381,6 +383,7 @@ def test_runs_inside_dask_tasks(dask):
         assert future.result(timeout=60) == EXPECTED[:5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_killed_dask_workers_lose_nothing(mortal_dask, n_workers):
     got = []
@@ -391,6 +394,7 @@ def test_killed_dask_workers_lose_nothing(mortal_dask, n_workers):
     assert got == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_call_that_kills_its_dask_workers(mortal_dask):
     def allow_no_failures(dask_scheduler):
         dask_scheduler.allowed_failures = 0
@@ -578,6 +582,7 @@ def test_dask_workers_that_do_not_come_back(monkeypatch):
                 count_workers()
 
 
+@pytest.mark.slow
 def test_a_call_that_kills_one_dask_worker(mortal_dask, tmp_path):
     results = run_in_parallel(die_once, (tmp_path / "died",), range(10))
     assert list(results) == list(range(10))

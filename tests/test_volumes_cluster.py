@@ -58,6 +58,7 @@ def test_a_cluster_gives_the_same_result(client, compute):
         assert compute() == compute(n_jobs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_checkpoint", [False, True])
 def test_a_killed_worker_loses_nothing(
     client, compute, monkeypatch, tmp_path, with_checkpoint
@@ -80,6 +81,7 @@ def test_a_killed_worker_loses_nothing(
         assert compute(checkpoint=path) == expected
 
 
+@pytest.mark.slow
 def test_workers_that_are_lost_say_how_to_go_on(compute, monkeypatch, tmp_path):
     """Two workers of this machine, one of which is killed at its first block."""
     expected = compute(n_jobs=1)

@@ -30,7 +30,7 @@ import sklearn
 from ratios import CHECK_HELP, Case, check, end
 from scipy.linalg import eig, eigh
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import KernelFDA, Ridge, cross_validate, decode_epochs
@@ -39,7 +39,7 @@ from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Linear
 
-CV = StratifiedKFold(10)
+CV = KFold(10)
 RESULTS = Path(__file__).with_name("results_epochs.rst")
 EPOCHS = "(a) 300 x 64 x 100, 3 classes, 10 folds, 1000 permutations"
 

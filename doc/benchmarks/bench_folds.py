@@ -1,6 +1,6 @@
 """How often noise that lasts or drifts is significant, with every default of folds.
 
-Run ``python doc/benchmarks/bench_folds.py``; it takes about 10 minutes with one thread
+Run ``python doc/benchmarks/bench_folds.py``; it takes about 40 minutes with one thread
 and rewrites ``results_folds.rst`` beside it, which the documentation includes.
 ``--quick`` takes few data sets, ``--out`` says where to write. There is no ``--check``:
 what few data sets can show, the slow tests show.
@@ -21,7 +21,7 @@ from scipy.stats import binom
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda import cross_validate, group_inference, regress
+from mvpa_kfda import cross_validate, generalize_arrays, group_inference, regress
 
 RESULTS = Path(__file__).with_name("results_folds.rst")
 ALPHA, N, P, N_PERMUTATIONS = 0.05, 80, 10, 199
@@ -62,12 +62,23 @@ def labels(rng, counts):
     return rng.permutation(np.repeat(np.arange(len(counts)), counts))
 
 
-HALVES, THIRDS, RARE = (40, 40), (27, 27, 26), (75, 5)
+def in_runs(rng):
+    """Draw labels in random order within 8 runs."""
+    return np.concatenate([labels(rng, (5, 5)) for _ in range(N // 10)])
+
+
+def of_subjects(rng):
+    """Draw labels of 16 subjects with 5 trials each."""
+    return np.repeat(labels(rng, (8, 8)), N // 16)
+
+
+HALVES, THIRDS, RARE, MANY = (40, 40), (27, 27, 26), (75, 5), (100, 100)
 CLASSES = ("accuracy", "roc_auc")
-#: What is decoded how -> numbers of trials, options.
+#: What is decoded how -> numbers of trials of the classes or their labels, options.
 DESIGNS = {
     "the default, 10 folds": (HALVES, {}),
     "``cv=5``": (HALVES, {"cv": 5}),
+    "200 trials": (MANY, {}),
     "three classes": (THIRDS, {}),
     "5 trials of one class, 75 of the other": (RARE, {}),
     "``n_repeats=5``": (HALVES, {"n_repeats": 5}),
@@ -76,20 +87,40 @@ DESIGNS = {
         HALVES,
         {"average": 3, "cv": 5, "n_repeats": 2},
     ),
+    "8 runs, left out": (in_runs, {"groups": np.arange(N) // 10}),
+    "16 subjects of two kinds, left out": (of_subjects, {"groups": np.arange(N) // 5}),
 }
 #: Folds that look at labels: shown the permuted ones, and kept for them.
 SHOWN = {"cv": StratifiedKFold(10)}
 KEPT = SHOWN | {"permute": "within_folds"}
-#: Those of them with a model for every permutation are decoded in fewer data sets.
-SLOW = ("``StratifiedKFold(10)``", "``average=3``, ``n_repeats=2``")
+#: With a model for every permutation, and fewer data sets.
+SLOW = "``StratifiedKFold(10)``"
 
 
 def classify(counts, options, noise, number):
     """Return a result of noise."""
     rng = np.random.default_rng(number)
-    X, y = noise(rng), labels(rng, counts)
+    if callable(counts):
+        X, y = noise(rng), counts(rng)
+    else:
+        X, y = noise(rng, n=sum(counts)), labels(rng, counts)
     options = {"scoring": list(CLASSES), "n_permutations": N_PERMUTATIONS} | options
     return cross_validate(X, y, random_state=number, **options)
+
+
+def cross_decode(noise, number):
+    """Return a result of noise, trained on half of the trials, drawn at random."""
+    half = np.random.default_rng((2, number)).permutation(N) < N // 2
+    return classify(HALVES, {"train_on": half}, noise, number)
+
+
+def generalize(noise, number):
+    """Return a result of noise at two times, half of it the same."""
+    rng = np.random.default_rng(number)
+    common, y = noise(rng), labels(rng, HALVES)
+    X = np.stack([common + noise(rng) for _ in range(2)], axis=2)
+    options = {"scoring": list(CLASSES), "n_permutations": N_PERMUTATIONS}
+    return generalize_arrays(X, y, random_state=number, verbose=False, **options)
 
 
 def predict(options, noise, number):
@@ -110,10 +141,16 @@ def rates(decode, n, metrics):
         results = [decode(noise, number) for number in range(n)]
         for metric in metrics:
             for side in SIDES:
-                p = [r.pvalues(metric=metric, alternative=side) for r in results]
+                p = [_pvalue(result, metric, side) for result in results]
                 rate = np.mean(np.array(p) <= ALPHA + 1e-9)
                 found.setdefault(words, {})[metric, side] = rate
     return found
+
+
+def _pvalue(result, metric, side):
+    """Return the p-value; of two times, that from the first to the second."""
+    p = result.pvalues("none", metric=metric, alternative=side)
+    return p[0, 1] if np.ndim(p) else p
 
 
 def group_rates(n, options):
@@ -182,16 +219,18 @@ def table(found, n):
 
 def study(n):
     """Yield title, what was found, and in how many data sets, one design at a time."""
-    few = max(2, n // 4)
+    few = max(2, n // 2)
     for words, (counts, options) in DESIGNS.items():
-        many = few if words in SLOW else n
-        yield words, rates(partial(classify, counts, options), many, CLASSES), many
+        yield words, rates(partial(classify, counts, options), n, CLASSES), n
+    yield "``train_on``", rates(cross_decode, n, CLASSES), n
+    yield "generalization to another time", rates(generalize, n, CLASSES), n
     yield "``regress``", rates(partial(predict, {}), n, ("pearsonr", "r2")), n
-    shown, kept = partial(classify, HALVES, SHOWN), partial(classify, HALVES, KEPT)
-    yield SLOW[0], rates(shown, few, CLASSES), few
-    words = '``StratifiedKFold(10)``, ``permute="within_folds"``, against advice'
-    yield words, rates(kept, n, CLASSES), n
-    yield f"groups of {N_SUBJECTS}, the default", group_rates(few, {}), few
+    shown = partial(classify, HALVES, SHOWN)
+    yield SLOW, rates(shown, few, CLASSES), few
+    for counts in (HALVES, MANY):
+        words = f'{SLOW}, ``permute="within_folds"``, {sum(counts)} trials'
+        yield words, rates(partial(classify, counts, KEPT), n, CLASSES), n
+    yield f"groups of {N_SUBJECTS}, the default", group_rates(n, {}), n
 
 
 def run(n, path):

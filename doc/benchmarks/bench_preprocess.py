@@ -39,8 +39,8 @@ from ratios import CHECK_HELP, Case, check, end
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import (
+    KFold,
     ShuffleSplit,
-    StratifiedKFold,
     TimeSeriesSplit,
     cross_val_predict,
     permutation_test_score,
@@ -80,7 +80,7 @@ def cross_validated(shape, cv=None, **options):
     """Return a call of the package at one position, with permutations."""
     n, p, n_classes, n_folds = shape
     X, y = make_features(n, p, n_classes)
-    cv = StratifiedKFold(n_folds) if cv is None else cv
+    cv = KFold(n_folds) if cv is None else cv
     options |= {"n_permutations": Sizes.n_permutations, "random_state": 0}
     return partial(cross_validate, X, y, cv=cv, **options)
 
@@ -90,7 +90,7 @@ def check_equal(shape):
     n, p, n_classes, n_folds = shape
     X, y = make_features(n, p, n_classes)
     X = X * np.geomspace(1, 3, p) + 5
-    cv = StratifiedKFold(n_folds)
+    cv = KFold(n_folds)
     for name, step in STEPS.items():
         found = cross_validate(X, y, cv=cv, preprocess=name)
         expected = cross_val_predict(make_pipeline(step, KernelFDA()), X, y, cv=cv)
@@ -142,7 +142,7 @@ def part_b(table):
             table.append(
                 f"(b) {words.rpartition(',')[0]}, {name}",
                 milliseconds(value),
-                f"{k} stratified folds: {milliseconds(plain)}",
+                f"{k} ordinary folds: {milliseconds(plain)}",
                 f"{value / plain:.2f} times it",
             )
 
@@ -158,7 +158,7 @@ def sliding(epochs, y, cv):
 def part_c(table):
     """Time a time course and a searchlight."""
     epochs, y = make_epochs(n_times=Sizes.n_times)
-    cv, steps = StratifiedKFold(10), [None, *STEPS]
+    cv, steps = KFold(10), [None, *STEPS]
 
     def decode(step, n_permutations):
         options = {"n_permutations": n_permutations, "random_state": 0}
@@ -214,9 +214,7 @@ def part_d(table):
             seconds = medians(
                 max(1, Sizes.runs // 3),
                 ours=cross_validated(shape, preprocess="zscore"),
-                theirs=partial(
-                    refit, cv=StratifiedKFold(n_folds), n_permutations=n_refitted
-                ),
+                theirs=partial(refit, cv=KFold(n_folds), n_permutations=n_refitted),
             )
             all_of_them = seconds["theirs"] / (n_refitted + 1) * (n_permutations + 1)
             table.append(
@@ -239,9 +237,7 @@ def time_plain():
     """Print the median seconds of calls without steps."""
     epochs, y = make_epochs(n_times=Sizes.n_times)
     options = {"n_permutations": Sizes.n_permutations, "random_state": 0}
-    course = partial(
-        decode_epochs, epochs, y, cv=StratifiedKFold(10), verbose=False, **options
-    )
+    course = partial(decode_epochs, epochs, y, cv=KFold(10), verbose=False, **options)
     with threadpool_limits(1):
         for shape in SAME.values():
             call = course if shape is None else cross_validated(shape)

@@ -422,7 +422,7 @@ REWORDED = (
     ),
     (r"\by(_test)? names\b", "--classes names"),
     (r" For labels give one for each of the \d+ epochs\.", ""),
-    (r" Give GroupKFold, [^;]*; with average=k", " With --average K"),
+    (r" Give GroupKFold [^;]*; with average=k", " With --average K"),
     (r" Give a number of folds, [^;]*; with", " Give --cv, a number of folds; with"),
     (r" \(cv=5\), random ones \(cv=KFold\([^()]*\)\)", ""),
     (r"\baverage=k\b", "--average K"),

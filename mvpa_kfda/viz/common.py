@@ -23,7 +23,8 @@ from ..utils.text import plain_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
 
-Options, Drawn = ParamSpec("Options"), TypeVar("Drawn")
+Options = ParamSpec("Options")
+Drawn = TypeVar("Drawn")
 
 SCORE_COLOR = "#0072B2"  # blue
 SIGNIFICANT_COLOR = "#D55E00"  # vermilion
