@@ -23,6 +23,7 @@ from mvpa_kfda.data.cifti import cifti_space, load_cifti
 from mvpa_kfda.data.images import read_images
 from mvpa_kfda.data.neighbours import touching
 from mvpa_kfda.viz import brains
+from mvpa_kfda.viz.maps import make_picture
 
 N, AFFINE = 24, build.MNI
 Y = np.array(list("abbabaabbabaabbaaabbabab"))
@@ -472,6 +473,16 @@ def test_groups_of_subjects(tmp_path):
 
 
 # -------------------------------------------------------------------------------- plots
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.999])
+def test_voxels_are_cut_where_they_are_best(result, alpha):
+    shown = make_picture(result, "accuracy", "max", alpha, None, None, "place")
+    assert shown.marked.any() == (alpha > 0.5)
+    part, picture = brains.on_part(result, shown, "stat_map")
+    cut = brains.choose_cuts(part, picture, "ortho", None)
+    scores = part.scores[(part.geometry.points == cut).all(axis=1)]
+    assert_array_equal(scores, [np.nanmax(part.scores)])
 
 
 def test_figures_of_the_cortex_and_of_the_voxels(result):

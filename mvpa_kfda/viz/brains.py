@@ -204,9 +204,13 @@ def on_part(result, picture, kind):
     def take(values, fill):  # which is what there is outside of all regions
         return None if values is None else np.append(values, fill)[where]
 
-    values, marked = take(picture.values, np.nan), take(picture.marked, False)
     decoded, scores = take(result.decoded, False), take(result.scores, np.nan)
-    return _Part(part, decoded, scores), replace(picture, values=values, marked=marked)
+    drawn = {
+        "values": take(picture.values, np.nan),
+        "marked": take(picture.marked, False),
+        "favour": take(picture.favour, np.nan),
+    }
+    return _Part(part, decoded, scores), replace(picture, **drawn)
 
 
 def _make_picture(result, metric, correction, alpha, options):
