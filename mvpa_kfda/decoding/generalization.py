@@ -36,6 +36,7 @@ from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
+from ..kfda.penalties import Auto
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult, exempt_cells
@@ -129,7 +130,10 @@ class GeneralizationPositions(Positions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        for position, plan in zip(block, self.train.plans(block, task), strict=True):
+        # The folds of an automatic penalty take the features of other windows, too.
+        may_sum = not isinstance(self.train.reg, Auto)
+        plans = self.train.plans(block, task, may_sum)
+        for position, plan in zip(block, plans, strict=True):
             yield self._transfer(position, plan, task)
 
     def _transfer(self, position, plan, task):

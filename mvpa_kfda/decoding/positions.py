@@ -287,9 +287,9 @@ class WindowPositions(Positions):
         """Yield the models of a block, of one window or of several."""
         return _in_stacks(self.plans(block, task), task)
 
-    def plans(self, block, task):
-        """Yield the plan of every window in a block."""
-        if self._sums_kernels and not task.is_foldwise:
+    def plans(self, block, task, may_sum=True):
+        """Yield the plan of every window in a block, perhaps of summed products."""
+        if may_sum and self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
                 n_features = self._select(self.data[0], row).shape[1] * self.width
