@@ -25,12 +25,19 @@ are no classes, a = 1),
 Of a grid of 25 lambdas from 7.5 times the largest eigenvalue to 7e-7 of it, the largest
 wins whose error is at most 0.1 / n above the least.
 
-Where trials belong to groups (runs), it is groups that are left out. A group explains
-its own labels in two ways, by what its trials have in common and by the trials. So
-:math:`\varrho` is the geometric mean of the mean of l within groups, that is over the
-n - R directions that sum to zero in each of the R groups, and of the mean of l over
-directions weighted by :math:`v_j`, the variance over groups of what they add to
-:math:`c_j`, times R.
+Where trials belong to groups (runs), it is R groups that are left out, and
+:math:`\varrho` is the geometric mean of two shares. The one is the mean of l within
+groups, over the n - R directions that sum to zero in each. The other is how much a
+group does not explain of its own labels, with the hat matrix H and the rows
+:math:`x_g` of T:
+
+.. math::
+
+    \frac{R}{R - 1} \left( 1 - \frac{\sum_g \mathrm{tr}\, x_g^\top H_{gg} x_g + e_1 / R}
+    {\lVert T \rVert^2} \right).
+
+The first knows the kernel alone, the second how labels follow each other within groups
+in which noise may last.
 
 With more than two classes some contrasts are predicted better than others, as a
 discriminant makes use of. The choice is made twice: with equal weights, and then with
@@ -190,8 +197,8 @@ class SmallGroups:
 
         With the pairs of all n trials; those with a test trial are of no account.
         """
-        sums = np.zeros((numbers.max() + 1, U.shape[1]))
-        np.add.at(sums, numbers, U)
+        members = np.equal.outer(np.arange(numbers.max() + 1), numbers)
+        sums = members.astype(float) @ U
         whole, own = np.zeros((2, n, U.shape[1]))
         whole[places], own[places] = U, sums[numbers]
         first, second = pairs
