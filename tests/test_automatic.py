@@ -160,6 +160,30 @@ def refit(K, labels, groups, train, n_classes):
     )
 
 
+@pytest.mark.parametrize("few", [0, np.inf], ids=["large groups", "small groups"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("p", [9, 70])
+def test_both_ways_to_handle_groups_are_the_same(p, dtype, few, monkeypatch):
+    X, y = build.features((14, 14, 14), p, SEED)
+    groups = build.groups_of(42, 5)
+    options = {"groups": groups, "reg": "auto", "n_permutations": 9, "random_state": 0}
+    values = build.values_of(X)
+    expected = cross_validate(X, y, **options), regress(X, values, **options)
+    monkeypatch.setattr(automatic, "_FEW", few)
+    options["dtype"] = dtype
+    atol = 1e-7 if dtype == "float64" else 1e-4
+    for result, one in zip(
+        (cross_validate(X, y, **options), regress(X, values, **options)),
+        expected,
+        strict=True,
+    ):
+        found = result.penalty["criterion"][..., :12]  # no less, in single precision
+        assert_allclose(found, one.penalty["criterion"][..., :12], rtol=0, atol=atol)
+        if dtype == "float64":
+            assert_allclose(result.lambdas, one.lambdas, rtol=1e-8)
+            assert_allclose(result.null, one.null, rtol=0, atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:No trial of class")
 @pytest.mark.filterwarnings("ignore:The class of a trial")
 @pytest.mark.filterwarnings("ignore:Class .* is absent")
@@ -377,7 +401,10 @@ def test_time_generalization_is_of_the_same_models():
         maps = generalize_arrays(X, y, **options)
         course = decode_arrays(X, y, **options)
         assert_allclose(np.diag(maps.scores), course.scores, rtol=0, atol=1e-12)
-        assert_allclose(maps.lambdas, course.lambdas, rtol=1e-8)
+        assert maps.penalty.keys() == course.penalty.keys()
+        for name, values in maps.penalty.items():
+            assert values.shape == course.penalty[name].shape
+            assert_allclose(values, course.penalty[name], rtol=1e-6)
         diagonal = np.arange(3)
         assert_allclose(
             maps.null[:, diagonal, diagonal], course.null, rtol=0, atol=1e-6

@@ -25,12 +25,19 @@ are no classes, a = 1),
 Of a grid of 25 lambdas from 7.5 times the largest eigenvalue to 7e-7 of it, the largest
 wins whose error is at most 0.1 / n above the least.
 
-Where trials belong to groups (runs), it is groups that are left out. A group explains
-its own labels in two ways, by what its trials have in common and by the trials. So
-:math:`\varrho` is the geometric mean of the mean of l within groups, that is over the
-n - R directions that sum to zero in each of the R groups, and of the mean of l over
-directions weighted by :math:`v_j`, the variance over groups of what they add to
-:math:`c_j`, times R.
+Where trials belong to groups (runs), it is R groups that are left out, and
+:math:`\varrho` is the geometric mean of two shares. The one is the mean of l within
+groups, over the n - R directions that sum to zero in each. The other is how much a
+group does not explain of its own labels, with the hat matrix H and the rows
+:math:`x_g` of T:
+
+.. math::
+
+    \frac{R}{R - 1} \left( 1 - \frac{\sum_g \mathrm{tr}\, x_g^\top H_{gg} x_g + e_1 / R}
+    {\lVert T \rVert^2} \right).
+
+The first knows the kernel alone, the second how labels follow each other within groups
+in which noise may last.
 
 With more than two classes some contrasts are predicted better than others, as a
 discriminant makes use of. The choice is made twice: with equal weights, and then with
@@ -63,6 +70,9 @@ _TOLERANCE = 0.1
 #: Eigenvalues that are zero but for rounding, as a share of the largest; and how far
 #: below zero the smallest lambda still lifts them.
 _NULL, _NEGATIVE = 1e-11, 1e-7
+#: Squared trials of a group for each direction, from which a group is large: pairs of
+#: trials then cost more than what the group adds to every direction.
+_FEW = 10
 #: A share of the labels' squares that is rounding.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-5}
 #: Less than this is no direction, but rounding.
@@ -76,7 +86,7 @@ _INDEFINITE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrialGroups:
     """What takes the place of folds within training sets: each trial's group (n,)."""
 
@@ -89,8 +99,27 @@ class TrialGroups:
         """
         if self.groups is None:
             return None
-        names, numbers = np.unique(self.groups[rows], return_inverse=True)
-        return numbers if 1 < len(names) < len(rows) else None
+        key = rows.tobytes()
+        if key not in self._known:
+            names, numbers = np.unique(self.groups[rows], return_inverse=True)
+            self._known[key] = numbers if 1 < len(names) < len(rows) else None
+        return self._known[key]
+
+    @cached_property
+    def _known(self):
+        return {}
+
+    @cached_property
+    def pairs(self):
+        """All pairs of trials of a group, themselves among them: first and second."""
+        _, numbers = np.unique(self.groups, return_inverse=True)
+        same = np.triu(numbers[:, None] == numbers)
+        return np.nonzero(same)
+
+    def are_small(self, rank):
+        """Tell whether pairs of trials are fewer than what groups add to directions."""
+        _, sizes = np.unique(self.groups, return_counts=True)
+        return (np.square(sizes).sum() / sizes.sum()) ** 2 <= _FEW * rank
 
 
 def eigenvectors(matrix):
@@ -107,20 +136,27 @@ def eigenvectors(matrix):
     return values[first:][::-1], vectors[:, first:][:, ::-1]
 
 
+def explained(values):
+    """Return what ridge regression explains of directions, (L, r)."""
+    return values / (values + GRID[:, None] * values[0])
+
+
 @dataclass(frozen=True)
-class Groups:
+class LargeGroups:
     """The groups of a training set, in the directions of its kernel."""
 
+    #: The sums of eigenvectors over groups (R, r), and their sizes (R,).
+    sums: np.ndarray
+    sizes: np.ndarray
     #: Where the trials of every group are (R, size); short groups repeat a trial.
     places: np.ndarray
     #: The eigenvectors by groups (R, r, size), zero where a trial is repeated.
     vectors: np.ndarray
-    #: Their sums over the trials of every group, (R, r), and its size (R,).
-    sums: np.ndarray
-    sizes: np.ndarray
+    #: What is explained of every direction, (L, r).
+    explained: np.ndarray
 
     @classmethod
-    def of(cls, numbers, U, places, dtype):
+    def of(cls, numbers, U, values, places):
         """Return those of eigenvectors U (n, r), of trials at places of contrasts."""
         rows = [np.flatnonzero(numbers == g) for g in range(numbers.max() + 1)]
         at = np.zeros((len(rows), max(map(len, rows))), int)
@@ -128,17 +164,61 @@ class Groups:
         for g, mine in enumerate(rows):
             at[g, : len(mine)] = places[mine]
             vectors[g, :, : len(mine)] = U[mine].T
-        sizes = np.array([len(mine) for mine in rows])
-        return cls(at, vectors.astype(dtype, copy=False), vectors.sum(axis=2), sizes)
+        sizes = np.bincount(numbers)
+        return cls(vectors.sum(axis=2), sizes, at, vectors, explained(values))
 
-    def project(self, T, mean):
-        """Return c (q, r, B) of contrasts T (q, n, B), and v (r, B)."""
-        centred = T[:, self.places] - mean[:, None, None]  # (q, R, size, B)
-        parts, n_groups = self.vectors @ centred, len(self.sizes)
-        c = parts.sum(axis=1)
-        v = np.einsum("qgrb,qgrb->rb", parts, parts)
-        v -= np.einsum("qrb,qrb->rb", c, c) / n_groups
-        return c, v * (n_groups / (n_groups - 1))
+    def project(self, T, mean, products):
+        """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
+
+        Of their own labels: the sum of x'Hx over groups, with a group's contrasts x
+        less the mean (q, B) of all, and its block H of the hat matrix.
+        """
+        parts = self.vectors @ (T[:, self.places] - mean[:, None, None])
+        energy = np.einsum("qgrb,qgrb->rb", parts, parts)
+        return parts.sum(axis=1), self.explained @ energy
+
+
+@dataclass(frozen=True)
+class SmallGroups:
+    """The same for groups that have few pairs of trials, by products of these."""
+
+    sums: np.ndarray
+    sizes: np.ndarray
+    #: From contrasts (n,) to c, and to what is explained of them and a constant in
+    #: their group, (r + L, n).
+    left: np.ndarray
+    #: From the products of pairs, (L, pairs), and of constants, (L,).
+    of_pairs: np.ndarray
+    of_constants: np.ndarray
+
+    @classmethod
+    def of(cls, numbers, U, values, places, pairs, n):
+        """Return those of eigenvectors U (n_train, r), of trials at places of n.
+
+        With the pairs of all n trials; those with a test trial are of no account.
+        """
+        members = np.equal.outer(np.arange(numbers.max() + 1), numbers)
+        sums = members.astype(float) @ U
+        whole, own = np.zeros((2, n, U.shape[1]))
+        whole[places], own[places] = U, sums[numbers]
+        first, second = pairs
+        products = whole[first] * whole[second]
+        products[first != second] *= 2
+        share = explained(values)
+        left = np.concatenate([whole.T, share @ (whole * own).T])
+        constants = share @ np.square(sums).sum(axis=0)
+        return cls(sums, np.bincount(numbers), left, share @ products.T, constants)
+
+    def project(self, T, mean, products):
+        """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
+
+        With the products of contrasts of all pairs, (pairs, B), summed over contrasts.
+        """
+        both, rank = self.left @ T, self.sums.shape[1]
+        own = self.of_pairs @ products
+        own -= 2 * np.einsum("qlb,qb->lb", both[:, rank:], mean)
+        own += self.of_constants[:, None] * np.square(mean).sum(axis=0)
+        return both[:, :rank], own
 
 
 @dataclass(frozen=True)
@@ -156,11 +236,16 @@ class TrainingSpectrum:
 
     @classmethod
     def of(cls, values, n, groups=None):
-        """Return that of n trials, perhaps in `Groups`."""
+        """Return that of n trials, perhaps in `LargeGroups` or `SmallGroups`."""
         if groups is None:
             return cls(values, n, 1.0, n - 1)
         between = (np.square(groups.sums) / groups.sizes[:, None]).sum(axis=0)
         return cls(values, n, 1 - between, n - len(groups.sums))
+
+    @property
+    def n_groups(self):
+        """The number of groups; 1 without any."""
+        return self.n - self.n_within
 
     @property
     def scale(self):
@@ -236,51 +321,54 @@ class TrainingSpectra:
         found = [each.take(i, axis=1) for each, i in zip(columns, index, strict=True)]
         return np.stack(found)
 
-    def choose(self, C, V, S, are_classes):
+    def choose(self, C, own, S, are_classes):
         """Return the :class:`ChosenPenalties` of label vectors.
 
         Parameters
         ----------
         C : ndarray, shape (q, k, r, B)
             The contrasts in the sets' directions.
-        V : ndarray, shape (k, r, B) | None
-            Their variance over groups, where there are any.
+        own : ndarray, shape (k, L, B) | None
+            What groups explain of their own labels, where there are any.
         S : ndarray, shape (q, q, k, B)
             The contrasts' centred cross-product.
         are_classes : bool
             Whether the scale of predictions is free.
         """
         labels = _Labels.of(self, C, S)
-        share = self.share if V is None else self._between(V, labels)
-        errors = self._errors(labels, None, share, are_classes)
+        size, sums = self._sums(labels)
+        share = self.share if own is None else self._between(own, size, sums)
+        errors = self._errors(sums, share, are_classes)
         index = self._largest(errors)
         if len(C) > 1:
             omega = self._omega(labels, index, share)
-            errors = self._errors(labels, omega, share, are_classes)
+            errors = self._errors(self._sums(labels, omega)[1], share, are_classes)
             index = self._largest(errors)
         return ChosenPenalties(self, index, errors[..., 0], labels)
 
-    def _between(self, V, labels):
-        """Return rho (k, L, B) of groups that vary by V (k, r, B) in the directions."""
-        size = labels.trace(labels.S)
-        beside = _cleared(size - V.sum(axis=1), labels.rounding * size)
-        between = self.left[:, : len(GRID)] @ V + beside[:, None]
-        between /= np.where(size > 0, size, 1)[:, None]
-        return np.sqrt(np.maximum(between, 0) * self.share)
-
-    def _errors(self, labels, omega, share, are_classes):
-        r"""Return the errors (k, L, B) of left-out trials.
-
-        With squares as shares of those of T, :math:`P^\top P = 1 - 2 e_1 + e_2`, and
-        without a scale the error is :math:`e_2`, the residuals' square.
-        """
+    def _sums(self, labels, omega=None):
+        """Return |T|^2 (k, B), and e_1 with e_2 behind as shares of it, (k, 2 L, B)."""
         size = labels.trace(labels.S, omega)
         beside = _cleared(labels.trace(labels.beside, omega), labels.rounding * size)
-        inverse = 1 / np.where(size > 0, size, 1)
-        both = self.left @ labels.trace(labels.products, omega)
-        both += beside[:, None]
-        both *= inverse[:, None]
-        first, second = both[:, : len(GRID)], both[:, len(GRID) :]
+        size = np.where(size > 0, size, 1)
+        sums = self.left @ labels.trace(labels.products, omega)
+        sums += beside[:, None]
+        sums *= (1 / size)[:, None]
+        return size, sums
+
+    def _between(self, own, size, sums):
+        """Return rho (k, L, B) of groups that explain so much of their own labels."""
+        R = np.reshape([each.n_groups for each in self.of_sets], (-1, 1, 1))
+        between = 1 - own / size[:, None] - sums[:, : len(GRID)] / R
+        return np.sqrt(np.maximum(between, 0) * (self.share * R / (R - 1)))
+
+    def _errors(self, sums, share, are_classes):
+        r"""Return the errors (k, L, B) of left-out trials; the sums are used up.
+
+        As shares of the squares of T, :math:`P^\top P = 1 - 2 e_1 + e_2`, and without a
+        scale the error is :math:`e_2`, the residuals' square.
+        """
+        first, second = sums[:, : len(GRID)], sums[:, len(GRID) :]
         with np.errstate(all="ignore"):  # what has no value is not chosen
             first *= 1 / share
             second *= 1 / np.square(share)

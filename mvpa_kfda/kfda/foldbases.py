@@ -24,7 +24,8 @@ from itertools import islice
 import numpy as np
 
 from .automatic import (
-    Groups,
+    LargeGroups,
+    SmallGroups,
     TrainingSpectra,
     TrainingSpectrum,
     TrialGroups,
@@ -95,16 +96,17 @@ class FoldBasis:
     take: np.ndarray | None
     #: Whether products are shared with other folds.
     is_shared: bool
-    groups: Groups | None
+    groups: LargeGroups | SmallGroups | None
 
     def project(self, T, shared, T_te, mean):
-        """Return c (q, r, B), and v (r, B) where there are groups.
+        """Return c (q, r, B), and what groups explain (L, B) where there are any.
 
         Of contrasts T (q, n, B), of which T_te (q, m, B) are tested, with a mean (q, B)
-        over training. `shared` holds the products of all trials with features and ones.
+        over training. `shared` holds the products of all trials with features and ones,
+        or where groups are small those of pairs.
         """
         if self.groups is not None:
-            return self.groups.project(T, mean)
+            return self.groups.project(T, mean, shared)
         if self.is_shared:
             c = self.left @ shared
             c -= self.right.T @ T_te
@@ -151,6 +153,14 @@ class BasisMaker(MapMaker):
         )
 
     @cached_property
+    def pairs(self):
+        """Pairs of trials of a group, in the layout's order; None: they are many."""
+        if self.groups.groups is None or not self.groups.are_small(min(self.X.shape)):
+            return None
+        first, second = self.groups.pairs
+        return self.place[first], self.place[second]
+
+    @cached_property
     def scatter(self):
         """The scatter matrix of all trials, (p, p)."""
         return self.centred.T @ self.centred
@@ -193,7 +203,11 @@ class BasisMaker(MapMaker):
         places, numbers, groups = self.place[train], self.groups.of(train), None
         right = right.astype(self.dtype)
         if numbers is not None:
-            groups = Groups.of(numbers, U, places, self.dtype)
+            about = numbers, U, values, places
+            if self.pairs is None:
+                groups = LargeGroups.of(*about)
+            else:
+                groups = SmallGroups.of(*about, self.pairs, len(self.place))
             spectrum = TrainingSpectrum.of(values, len(train), groups)
             return FoldBasis(spectrum, right[:0], right, None, False, groups)
         left, take = padded(U.T, places, len(self.layout.order))
@@ -210,49 +224,64 @@ def principal_axes(F):
     return V / np.sqrt(values), values, offset, Fc
 
 
-def apply_bases(maker, bases, T, fold_targets=None):
+def apply_bases(maker, bases, T, targets=None):
     """Yield residuals E (q, k, m, B), A (q, q, k, B) and choices of batches of folds.
 
-    Of contrasts T (q, n, B) in the layout's order; without the targets of the folds,
-    they are no classes. Choices are a list of :class:`~.automatic.ChosenPenalties`, of
-    a single label vector only.
+    Of contrasts T (q, n, B) in the layout's order; without targets they are no classes.
+    Choices are a list of :class:`~.automatic.ChosenPenalties`, of a single label vector
+    only.
     """
-    bases, shared, total = iter(bases), None, T.sum(axis=1)
+    bases, total, shared = iter(bases), T.sum(axis=1), {}
+
+    def share(each):
+        """Return what a basis shares with others."""
+        if each.is_shared and "features" not in shared:
+            shared["features"] = maker.products @ T
+        if each.groups is not None and "pairs" not in shared:
+            shared["pairs"] = maker.pairs and pair_products(maker.pairs, T, targets)
+        return shared.get("pairs" if each.groups is not None else "features")
+
     for number, batch in enumerate(maker.layout.batches):
         n_train, means = training_means(batch, T, total)
-        T_te, of_folds = batch.of(T), fold_targets and fold_targets[number]
+        T_te, of_folds = batch.of(T), targets and targets.folds[number]
         S = of_folds.terms.scatter if of_folds else _squares(batch, T, means, n_train)
         E, A, choices = np.empty_like(T_te), np.empty(S.shape, T.dtype), []
         for folds, some in _some(bases, batch.k, T):
-            if shared is None and any(each.is_shared for each in some):
-                shared = maker.products @ T
             new, mean, out = T_te[:, folds], means[:, folds], E[:, folds]
             found = [
-                each.project(T, shared, new[:, i], mean[:, i])
+                each.project(T, share(each), new[:, i], mean[:, i])
                 for i, each in enumerate(some)
             ]
-            C, chosen = choose(some, found, S[:, :, folds], of_folds is not None)
+            C, chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
             C *= 1 - chosen.left
             for i, each in enumerate(some):
                 np.matmul(each.right, C[:, i, : each.right.shape[1]], out=out[:, i])
             out += mean[:, :, None]
             np.subtract(new, out, out=out)
-            if of_folds:
+            if targets:
                 A[:, :, folds] = chosen.A
             if T.shape[2] == 1:
                 choices.append(chosen)
-        yield E, A if of_folds else None, choices
+        yield E, A if targets else None, choices
 
 
-def choose(bases, found, S, are_classes):
+def pair_products(pairs, T, targets=None):
+    """Return the products of contrasts T (q, n, B) of pairs of rows, (pairs, B)."""
+    if targets is not None:
+        return targets.products(*pairs)
+    first, second = pairs
+    return np.einsum("qpb,qpb->pb", T[:, first], T[:, second]).astype(float, copy=False)
+
+
+def choose(bases, found, S, dtype, targets):
     """Return C (q, k, r, B) and the :class:`~.automatic.ChosenPenalties` of k sets.
 
     Of what the bases of training sets found (`project`), and contrasts with a
-    cross-product S.
+    cross-product S, in a precision; without targets, they are no classes.
     """
     spectra = TrainingSpectra(tuple(each.spectrum for each in bases))
-    C, V = _side_by_side(found, spectra.rank)
-    return C, spectra.choose(C, V, S, are_classes)
+    C, own = _side_by_side(found, spectra.rank, dtype)
+    return C, spectra.choose(C, own, S, targets is not None)
 
 
 def _squares(batch, T, means, n_train):
@@ -283,20 +312,16 @@ def _some(bases, k, T):
     yield slice(start, start + len(some)), some
 
 
-def _side_by_side(found, rank):
-    """Return contrasts C (q, k, r, B), and V (k, r, B) or None, of k training sets."""
+def _side_by_side(found, rank, dtype):
+    """Return C (q, k, r, B) and what groups explain (k, L, B) or None, of k sets."""
+    own = None if found[0][1] is None else np.stack([each for _, each in found])
     if len(found) == 1:
-        ((c, v),) = found
-        return c[:, None], None if v is None else v[None].astype(float, copy=False)
+        return found[0][0].astype(dtype, copy=False)[:, None], own
     q, _, n_columns = found[0][0].shape
-    shape = len(found), rank, n_columns
-    C = np.zeros((q, *shape), found[0][0].dtype)
-    V = None if found[0][1] is None else np.zeros(shape)
-    for i, (c, v) in enumerate(found):
+    C = np.zeros((q, len(found), rank, n_columns), dtype)
+    for i, (c, _) in enumerate(found):
         C[:, i, : c.shape[1]] = c
-        if v is not None:
-            V[i, : len(v)] = v
-    return C, V
+    return C, own
 
 
 @dataclass(frozen=True)
@@ -337,22 +362,27 @@ class AutoPlan(PlanMixin):
             U = U - U.mean(axis=0)
             root = U / w
             origin = values.mean(axis=0) @ root
-        numbers, groups = self.groups.of(np.arange(n)), None
+        everything, groups = np.arange(n), None
+        numbers = self.groups.of(everything)
         if numbers is not None:
-            groups = Groups.of(numbers, U, np.arange(n), self.dtype)
+            groups = LargeGroups.of(numbers, U, w, everything)
         spectrum = TrainingSpectrum.of(w, n, groups)
         left = U.T.astype(self.dtype)
         basis = FoldBasis(spectrum, left, left[:, :0].T, None, False, groups)
         return basis, np.vstack([root, -origin]).astype(self.dtype)
 
-    def _choose(self, T, S=None):
-        """Return what contrasts T (q, n, B) choose, with S where they are classes."""
-        basis, _ = self._basis
-        mean, are_classes = T.mean(axis=1), S is not None
-        if not are_classes:
-            S = np.square(T[0] - mean).sum(axis=0).astype(float)[None, None, None]
-        found = [basis.project(T, None, None, mean)]
-        return choose([basis], found, S, are_classes)[1]
+    def _project(self, T):
+        """Return c (q, r, B), and what groups explain, of contrasts T (q, n, B)."""
+        return self._basis[0].project(T, None, None, T.mean(axis=1))
+
+    def _choose(self, T, targets=None):
+        """Return what contrasts T (q, n, B) choose; without targets, as no classes."""
+        if targets is None:
+            S = np.square(T[0] - T[0].mean(axis=0)).sum(axis=0).astype(float)
+            S = S[None, None, None]
+        else:
+            S = targets.terms.scatter
+        return choose([self._basis[0]], [self._project(T)], S, self.dtype, targets)[1]
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -360,7 +390,7 @@ class AutoPlan(PlanMixin):
 
     def all_models(self, targets):
         """Return A (q, q, 1, B) and the choice of models of all trials."""
-        chosen = self._choose(targets.T, targets.terms.scatter)
+        chosen = self._choose(targets.T, targets)
         return chosen.A.astype(self.dtype), chosen.index
 
     def coefficients(self, T, index):
@@ -370,11 +400,10 @@ class AutoPlan(PlanMixin):
         :mod:`mvpa_kfda.kfda.transfer`.
         """
         basis, expansion = self._basis
-        mean = T.mean(axis=1)
-        c, _ = basis.project(T, None, None, mean)
+        c = self._project(T)[0].astype(self.dtype, copy=False)
         c *= 1 - TrainingSpectra((basis.spectrum,)).at(index)[0]
         g = (expansion @ c)[:, None]
-        g[:, :, -1] += mean[:, None]
+        g[:, :, -1] += T.mean(axis=1)[:, None]
         return g
 
     def plain(self, codes, n_classes):
@@ -386,18 +415,17 @@ class AutoPlan(PlanMixin):
         """Return the :class:`Choice` of one label vector (n,)."""
         labels = np.asarray(codes)[None]
         targets = make_targets(labels, n_classes, self.layout, self.dtype)
-        chosen = self._choose(targets.T, targets.terms.scatter)
+        chosen = self._choose(targets.T, targets)
         found = {key: values[0] for key, values in chosen.record().items()}
         return Choice(0, float(found["lambda"]), found["grid"], found["criterion"])
 
     def penalty(self, labels, n_classes):
         """Return what is to be recorded of the penalty, arrays (1, 1, ...)."""
         if n_classes is None:
-            T, S = np.asarray(labels, self.dtype).T[None], None
+            chosen = self._choose(np.asarray(labels, self.dtype).T[None])
         else:
             targets = make_targets(labels, n_classes, self.layout, self.dtype)
-            T, S = targets.T, targets.terms.scatter
-        chosen = self._choose(T, S)
+            chosen = self._choose(targets.T, targets)
         return {key: np.array(each)[None] for key, each in chosen.record().items()}
 
 

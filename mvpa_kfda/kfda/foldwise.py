@@ -152,8 +152,10 @@ class FoldwisePlan(PlanMixin):
     @property
     def n_bytes(self):
         """About what the matrices of all folds take."""
-        n, p = self.X.shape
-        return 8 * len(self.folds.tests) * n * min(n, p)
+        (n, p), n_folds = self.X.shape, len(self.folds.tests)
+        if isinstance(self.reg, Auto) and p < n and self.inner.groups is None:
+            return 8 * p * (n_folds * p + len(self.rows))
+        return 8 * n_folds * n * min(n, p)
 
     @property
     def _sizes(self):
@@ -283,7 +285,7 @@ class FoldwisePlan(PlanMixin):
         if isinstance(self.reg, Tuned):
             found = self._by_parts(targets.T, targets)
         elif isinstance(self.reg, Auto):
-            found = self._by_bases(targets.T, targets.folds)
+            found = self._by_bases(targets.T, targets)
         else:
             found = apply_maps(self._maker, self.maps, targets.T, targets.folds)
         for batch, of_folds, (E, A) in zip(
@@ -302,16 +304,14 @@ class FoldwisePlan(PlanMixin):
         for batch, (E, _) in zip(self.batches, found, strict=True):
             yield batch, E
 
-    def _by_bases(self, T, fold_targets=None):
+    def _by_bases(self, T, targets=None):
         """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
-        choices, key = [], (T.tobytes() if T.shape[2] == 1 else None)
-        for E, A, chosen in apply_bases(self._maker, self.maps, T, fold_targets):
+        choices, keep = [], T.shape[2] == 1 and not self._observed
+        for E, A, chosen in apply_bases(self._maker, self.maps, T, targets):
             choices += chosen
             yield E, A
-        if key is not None:
-            # The observed ones come first, and are asked for again.
-            records = [each.record() for each in choices]
-            self._observed.setdefault(key, records)
+        if keep:  # the observed ones come first, and are asked for again
+            self._observed[T.tobytes()] = choices
 
     def _by_parts(self, T, targets=None):
         """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
@@ -364,16 +364,18 @@ class FoldwisePlan(PlanMixin):
     def penalty(self, labels, n_classes):
         """Return what is to be recorded of the penalties, arrays (1, n_folds, ...)."""
         labels = np.asarray(labels)
-        if isinstance(self.reg, Auto):
+        if isinstance(self.reg, Auto) and not self._parts:
             found = self._record(labels, n_classes)
         elif self._has_parts:
             records = [
                 p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts
             ]
             found = {key: [record[key][0] for record in records] for key in records[0]}
-            if isinstance(self.reg, Tuned):
-                for key in ("lambda", "degrees_of_freedom", "kernel", "criterion"):
-                    found[key] = [values[0] for values in found[key]]  # the only model
+            of_model = ("lambda", "degrees_of_freedom", "kernel", "criterion")
+            if isinstance(self.reg, Auto):
+                of_model = tuple(found)
+            for key in of_model if isinstance(self.reg, (Auto, Tuned)) else ():
+                found[key] = [values[0] for values in found[key]]  # the only model
         else:
             maps = list(self.maps)
             found = {
@@ -385,22 +387,22 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def _observed(self):
-        """What single label vectors chose, by their bytes."""
+        """What the first single label vector chose, by its bytes."""
         return {}
 
     def _record(self, labels, n_classes):
         """Return what labels (1, n) choose in every fold, lists by what it is."""
         if n_classes is None:
-            T, of_folds = np.asarray(labels, self.dtype)[:, self.order].T[None], None
+            T, targets = np.asarray(labels, self.dtype)[:, self.order].T[None], None
         else:
             about = n_classes, self.layout, self.dtype
             targets = make_targets(labels, *about, rank=self.rank)
-            T, of_folds = targets.T, targets.folds
-        key = T.tobytes()
-        if key not in self._observed:
-            for _ in self._by_bases(T, of_folds):
-                pass
-        records = self._observed[key]
+            T = targets.T
+        choices = self._observed.get(T.tobytes())
+        if choices is None:
+            found = apply_bases(self._maker, self.maps, T, targets)
+            choices = [each for _, _, chosen in found for each in chosen]
+        records = [each.record() for each in choices]
         return {
             name: list(chain.from_iterable(each[name] for each in records))
             for name in records[0]
