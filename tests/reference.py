@@ -502,7 +502,7 @@ def reference_nested(
 # ---------------------------------------------- a penalty chosen by `reg="auto"`
 
 
-def auto_errors(K_train, T, groups=None, weights=None, free_scale=True):
+def auto_errors(K_train, T, groups=None, free_scale=True):
     """Errors of left-out trials for every lambda of the grid, as they are estimated.
 
     Parameters
@@ -513,25 +513,18 @@ def auto_errors(K_train, T, groups=None, weights=None, free_scale=True):
         What is predicted: contrasts of the classes, or values.
     groups : (n,) array, optional
         The rows that are left out together.
-    weights : (q, q) array, optional
-        Of the columns; squares are tr(weights @ E.T @ E).
     free_scale : bool
         Whether predictions may be scaled up.
 
     Returns
     -------
-    (lambdas, errors, residuals) : (L,) array, (L,) array, list of (n, q) arrays
+    (lambdas, errors) : (L,) arrays
     """
     n, K_c = len(T), center(K_train, K_train)
     T = T - T.mean(axis=0)
-    weights = np.eye(T.shape[1]) if weights is None else weights
-
-    def product(A, B):
-        return np.sum((A @ weights) * B)
-
     largest = np.linalg.eigvalsh(K_c)[-1]
-    lambdas = largest * 10.0 ** (np.arange(3, -22, -1) * 7 / 24)
-    errors, residuals = [], []
+    lambdas = largest * 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
+    errors = []
     for lam in lambdas:
         # In the direction of the constant vector the trials do not vary, so that M is
         # one there; it counts for nothing.
@@ -551,10 +544,9 @@ def auto_errors(K_train, T, groups=None, weights=None, free_scale=True):
             within = np.trace((np.eye(n) - means) @ M) / (n - R)
             rho = np.sqrt(between * within)
         P = T - M @ T / rho
-        scale = max(product(T, P) / product(P, P), 1) if free_scale else 1
-        residuals.append(T - scale * P)
-        errors.append(product(residuals[-1], residuals[-1]) / product(T, T))
-    return lambdas, np.array(errors), residuals
+        scale = max(np.sum(T * P) / np.sum(P**2), 1) if free_scale else 1
+        errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
+    return lambdas, np.array(errors)
 
 
 def auto_choice(errors, n):
@@ -567,21 +559,10 @@ def auto_penalty(K_train, codes, n_classes=None, groups=None):
 
     Returns lambda and the errors (L,) by which it was chosen.
     """
-    n = len(codes)
-    if n_classes is None:
-        values = np.asarray(codes, float)[:, None]
-        lambdas, errors, _ = auto_errors(K_train, values, groups, free_scale=False)
-        return lambdas[auto_choice(errors, n)], errors
-    Q = helmert(n_classes).T
-    T = Q[codes]
-    lambdas, errors, residuals = auto_errors(K_train, T, groups)
-    if n_classes > 2:
-        left = residuals[auto_choice(errors, n)]
-        M = left.T @ left
-        M = M + 1e-6 * np.trace(M) * np.eye(len(M))
-        weights = np.linalg.inv(M)
-        lambdas, errors, _ = auto_errors(K_train, T, groups, weights)
-    return lambdas[auto_choice(errors, n)], errors
+    free_scale = n_classes is not None
+    T = helmert(n_classes).T[codes] if free_scale else np.array(codes, float)[:, None]
+    lambdas, errors = auto_errors(K_train, T, groups, free_scale)
+    return lambdas[auto_choice(errors, len(T))], errors
 
 
 class PenalizedClassCovariance(BaseEstimator):

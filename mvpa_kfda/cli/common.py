@@ -88,7 +88,7 @@ ANALYSIS_OPTIONS = (
         "ridge penalty relative to the variance of a trial; auto: chosen in closed "
         "form inside every training fold; tuned: chosen there by cross-validation, "
         "which takes 10 to 40 times as long as a number; ledoit_wolf, oas: estimated, "
-        "as fast as a number (default: auto)",
+        "as fast as a number (default: 0.3)",
         _penalty,
     ),
     Option(
@@ -245,7 +245,7 @@ def _reg(arguments):
         return DegreesOfFreedom(arguments.df)
     if arguments.criterion:
         return Tuned(criterion=arguments.criterion)
-    return "auto" if arguments.reg is None else arguments.reg
+    return 0.3 if arguments.reg is None else arguments.reg
 
 
 def _approx(n_landmarks):

@@ -396,7 +396,7 @@ def regress(
     *,
     groups: ArrayLike | None = None,
     kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
+    reg: PenaltyLike = 0.3,
     cv: CrossValidation = None,
     scoring: RegressionScoring = "r2",
     n_permutations: int = 0,

@@ -47,7 +47,7 @@ def decode_sources(
     step: float | None = None,
     window_mode: Literal["mean", "concatenate"] = "mean",
     kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
+    reg: PenaltyLike = 0.3,
     cv: CrossValidation = None,
     scoring: Scoring = "accuracy",
     n_permutations: int = 0,

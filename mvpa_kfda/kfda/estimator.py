@@ -253,7 +253,7 @@ class KernelFDA(
     def __init__(
         self,
         kernel: KernelLike = "linear",
-        reg: PenaltyLike = "auto",
+        reg: PenaltyLike = 0.3,
         *,
         priors: Literal["equal", "empirical"] | ArrayLike = "equal",
         n_components: int | None = None,

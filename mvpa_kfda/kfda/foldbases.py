@@ -253,13 +253,13 @@ def apply_bases(maker, bases, T, targets=None):
                 for i, each in enumerate(some)
             ]
             C, chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
+            if targets:
+                A[:, :, folds] = chosen.A
             C *= 1 - chosen.left
             for i, each in enumerate(some):
                 np.matmul(each.right, C[:, i, : each.right.shape[1]], out=out[:, i])
             out += mean[:, :, None]
             np.subtract(new, out, out=out)
-            if targets:
-                A[:, :, folds] = chosen.A
             if T.shape[2] == 1:
                 choices.append(chosen)
         yield E, A if targets else None, choices
