@@ -199,7 +199,7 @@ def with_error(values):
 # ------------------------------------------------------------------------- run time
 
 TIMED = Case("", 200, 64, 2, 1.2)
-OUTER, INNER = StratifiedKFold(10), KFold(5, shuffle=True, random_state=0)
+OUTER, INNER = KFold(10), KFold(5, shuffle=True, random_state=0)
 GRID = np.geomspace(1e3, 1e-1, 20)  # the largest first, which wins where two are equal
 
 
