@@ -113,8 +113,13 @@ class TrialGroups:
     def pairs(self):
         """All pairs of trials of a group, themselves among them: first and second."""
         _, numbers = np.unique(self.groups, return_inverse=True)
-        same = np.triu(numbers[:, None] == numbers)
-        return np.nonzero(same)
+        first, second = [], []
+        for g in range(numbers.max() + 1):  # no matrix of all trials: they may be many
+            rows = np.flatnonzero(numbers == g)
+            i, j = np.triu_indices(len(rows))
+            first.append(rows[i])
+            second.append(rows[j])
+        return np.concatenate(first), np.concatenate(second)
 
     def are_small(self, rank):
         """Tell whether pairs of trials are fewer than what groups add to directions."""
