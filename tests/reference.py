@@ -557,9 +557,9 @@ def auto_errors(K_train, T, groups=None, weights=None, free_scale=True):
     return lambdas, np.array(errors), residuals
 
 
-def auto_choice(errors, n):
+def auto_choice(errors, margin):
     """The number of the largest lambda that is as good as the best."""
-    return int(np.flatnonzero(errors <= errors.min() + 0.1 / n)[0])
+    return int(np.flatnonzero(errors <= errors.min() + margin)[0])
 
 
 def auto_penalty(K_train, codes, n_classes=None, groups=None):
@@ -571,17 +571,17 @@ def auto_penalty(K_train, codes, n_classes=None, groups=None):
     if n_classes is None:
         values = np.asarray(codes, float)[:, None]
         lambdas, errors, _ = auto_errors(K_train, values, groups, free_scale=False)
-        return lambdas[auto_choice(errors, n)], errors
+        return lambdas[auto_choice(errors, 0.1 / n * errors.min())], errors
     Q = helmert(n_classes).T
     T = Q[codes]
     lambdas, errors, residuals = auto_errors(K_train, T, groups)
     if n_classes > 2:
-        left = residuals[auto_choice(errors, n)]
+        left = residuals[auto_choice(errors, 0.1 / n)]
         M = left.T @ left
         M = M + 1e-6 * np.trace(M) * np.eye(len(M))
         weights = np.linalg.inv(M)
         lambdas, errors, _ = auto_errors(K_train, T, groups, weights)
-    return lambdas[auto_choice(errors, n)], errors
+    return lambdas[auto_choice(errors, 0.1 / n)], errors
 
 
 class PenalizedClassCovariance(BaseEstimator):

@@ -23,7 +23,8 @@ are no classes, a = 1),
     a = \max\!\left(1, \frac{\mathrm{tr}\, T^\top P}{\lVert P \rVert^2}\right).
 
 Of a grid of 25 lambdas from 7.5 times the largest eigenvalue to 7e-7 of it, the largest
-wins whose error is at most 0.1 / n above the least.
+wins whose error is at most 0.1 / n above the least; of values that are no classes, that
+share of the least above it.
 
 Where trials belong to groups (runs), it is R groups that are left out, and
 :math:`\varrho` is the geometric mean of two shares. The one is the mean of l within
@@ -344,11 +345,11 @@ class TrainingSpectra:
         size, sums = self._sums(labels)
         share = self.share if own is None else self._between(own, size, sums)
         errors = self._errors(sums, share, are_classes)
-        index = self._largest(errors)
+        index = self._largest(errors, are_classes)
         if len(C) > 1:
             omega = self._omega(labels, index, share)
             errors = self._errors(self._sums(labels, omega)[1], share, are_classes)
-            index = self._largest(errors)
+            index = self._largest(errors, are_classes)
         return ChosenPenalties(self, index, errors[..., 0], labels)
 
     def _sums(self, labels, omega=None):
@@ -386,10 +387,11 @@ class TrainingSpectra:
         second[~np.isfinite(second)] = np.inf
         return second
 
-    def _largest(self, errors):
+    def _largest(self, errors, are_classes):
         """Return the index (k, B) of the largest lambda that is as good as the best."""
         least = errors.min(axis=1, keepdims=True)
-        return (errors <= least + _TOLERANCE / self.n).argmax(axis=1)
+        margin = _TOLERANCE / self.n * (1 if are_classes else least)
+        return (errors <= least + margin).argmax(axis=1)
 
     def _omega(self, labels, index, share):
         """Return the weights of contrasts (q, q, k, B), by a first choice (k, B)."""
