@@ -549,9 +549,9 @@ def auto_errors(K_train, T, groups=None, free_scale=True):
     return lambdas, np.array(errors)
 
 
-def auto_choice(errors, n):
+def auto_choice(errors, margin):
     """The number of the largest lambda that is as good as the best."""
-    return int(np.flatnonzero(errors <= errors.min() + 0.1 / n)[0])
+    return int(np.flatnonzero(errors <= errors.min() + margin)[0])
 
 
 def auto_penalty(K_train, codes, n_classes=None, groups=None):
@@ -562,7 +562,8 @@ def auto_penalty(K_train, codes, n_classes=None, groups=None):
     free_scale = n_classes is not None
     T = helmert(n_classes).T[codes] if free_scale else np.array(codes, float)[:, None]
     lambdas, errors = auto_errors(K_train, T, groups, free_scale)
-    return lambdas[auto_choice(errors, len(T))], errors
+    margin = 0.1 / len(T) * (1 if free_scale else errors.min())
+    return lambdas[auto_choice(errors, margin)], errors
 
 
 class PenalizedClassCovariance(BaseEstimator):

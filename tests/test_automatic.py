@@ -267,6 +267,12 @@ def test_numbers_are_predicted_as_by_refits(p, n_groups, steps):
         assert_allclose(result.predicted[test], predicted, rtol=1e-8)
 
 
+def test_numbers_without_noise_are_predicted_without_error():
+    X, _ = build.features((20, 20), 6, SEED)
+    result = regress(X, 3 * X[:, 0] + 7, reg="auto")
+    assert result.scores > 1 - 1e-6
+
+
 @pytest.mark.parametrize("kernel", ["linear", "rbf", RBF(0.05)], ids=str)
 @pytest.mark.parametrize("p", [5, 50])
 def test_the_estimator_chooses_as_the_folds_do(kernel, p):

@@ -301,6 +301,7 @@ RESULTS_OF = {
         X[:, :, 0], VALUES, scoring=list(REGRESSION_METRICS), **SOME
     ),
     "tuned regression": lambda: regress(X[:, :, 0], VALUES, reg="tuned", **SOME),
+    "auto regression": lambda: regress(X[:, :, 0], VALUES, reg="auto", **SOME),
     "time": in_time,
     "no permutations": lambda: in_time(n_permutations=0),
     "windows": lambda: in_time(window=0.02, step=0.01),

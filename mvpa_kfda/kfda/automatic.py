@@ -23,7 +23,8 @@ are no classes, a = 1),
     a = \max\!\left(1, \frac{\mathrm{tr}\, T^\top P}{\lVert P \rVert^2}\right).
 
 Of a grid of 13 lambdas from 7.5 times the largest eigenvalue to 7e-7 of it, the largest
-wins whose error is at most 0.1 / n above the least.
+wins whose error is at most 0.1 / n above the least; of values that are no classes, that
+share of the least above it.
 
 Where trials belong to groups (runs), it is R groups that are left out, and
 :math:`\varrho` is the geometric mean of two shares. The one is the mean of l within
@@ -103,8 +104,13 @@ class TrialGroups:
     def pairs(self):
         """All pairs of trials of a group, themselves among them: first and second."""
         _, numbers = np.unique(self.groups, return_inverse=True)
-        same = np.triu(numbers[:, None] == numbers)
-        return np.nonzero(same)
+        first, second = [], []
+        for g in range(numbers.max() + 1):  # no matrix of all trials: they may be many
+            rows = np.flatnonzero(numbers == g)
+            i, j = np.triu_indices(len(rows))
+            first.append(rows[i])
+            second.append(rows[j])
+        return np.concatenate(first), np.concatenate(second)
 
     def are_small(self, rank):
         """Tell whether pairs of trials are fewer than what groups add to directions."""
@@ -329,7 +335,8 @@ class TrainingSpectra:
         sums = self._sums(labels)
         share = self.share if own is None else self._between(own, labels.size, sums)
         errors = self._errors(sums, share, are_classes)
-        return ChosenPenalties(self, self._largest(errors), errors[..., 0], labels)
+        index = self._largest(errors, are_classes)
+        return ChosenPenalties(self, index, errors[..., 0], labels)
 
     def _sums(self, labels):
         """Return e_1, with e_2 behind, as shares of |T|^2, (k, 2 L, B)."""
@@ -363,10 +370,11 @@ class TrainingSpectra:
         second[~np.isfinite(second)] = np.inf
         return second
 
-    def _largest(self, errors):
+    def _largest(self, errors, are_classes):
         """Return the index (k, B) of the largest lambda that is as good as the best."""
         least = errors.min(axis=1, keepdims=True)
-        return (errors <= least + _TOLERANCE / self.n).argmax(axis=1)
+        margin = _TOLERANCE / self.n * (1 if are_classes else least)
+        return (errors <= least + margin).argmax(axis=1)
 
 
 @dataclass(frozen=True)

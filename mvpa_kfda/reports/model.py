@@ -51,7 +51,7 @@ def _penalty(p, has_groups):
     if "reg" not in p:
         return []
     if p["reg"] == "'auto'":
-        return [auto_words(has_groups)]
+        return [auto_words(has_groups, p.get("task") != "regression")]
     if read_call(p["reg"])[0] == "Tuned":
         return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
     return [f"Models were regularised by {penalty_words(p['reg'])}."]

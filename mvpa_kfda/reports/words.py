@@ -222,14 +222,17 @@ def penalty_words(recorded):
     )
 
 
-def auto_words(has_groups):
+def auto_words(has_groups, of_classes=True):
     """Word how ``reg="auto"`` was chosen; `has_groups` None stands for unknown."""
     left_out = LEFT_OUT_WORDS[has_groups]
+    margin = (
+        "0.1 / n of the sum of squares" if of_classes else "a share of 0.1 / n of it"
+    )
     return (
         "The ridge penalty was chosen by generalized cross-validation [@Golub1979] "
-        "within every training set, from 25 values: the largest one whose squared "
-        f"error for {left_out}, as estimated in closed form, was within 0.1 / n of the "
-        "smallest was taken (n training trials)."
+        "within every training set of n trials: from 25 values the largest one whose "
+        f"squared error for {left_out}, as estimated in closed form, exceeded the "
+        f"smallest by no more than {margin}."
     )
 
 
