@@ -162,7 +162,7 @@ def _full(A, terms):
 
     The norms are in discriminant space and (c, k, B), as is d_k' W_k.
     """
-    W = solve_positive(A, terms.D)
+    W = _solve(A, terms.D)
     spread = (terms.D * W).sum(axis=0)  # (c, k, B)
     if terms.missing is not None:
         spread = np.where(terms.missing, 0, spread)
@@ -205,15 +205,15 @@ FITTED_EXACTLY = (
 )
 
 
-def solve_positive(A, D):
-    """Solve A X = D for A (q, q, k, B) positive definite, D (q, c, k or 1, B or 1).
+def _solve(A, D):
+    """Solve A X = D for A (q, q, k, B) positive definite, D (q, c, k, B or 1).
 
     There is one matrix for every fold and permutation. While they are tiny, plain
     elimination over whole arrays is faster than one LAPACK call for each. An A that is
     not positive, by rounding, would turn the classes round.
     """
     q = len(A)
-    D = np.broadcast_to(D, (*D.shape[:2], *A.shape[2:]))
+    D = np.broadcast_to(D, (*D.shape[:3], A.shape[3]))
     if q > 12:
         A, D = (np.moveaxis(x, (0, 1), (-2, -1)) for x in (A, D))
         try:
