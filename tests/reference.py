@@ -27,7 +27,7 @@ the kernel between other data and the training rows.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from scipy.linalg import eigh, helmert, solve
 from sklearn.base import BaseEstimator
 
 
@@ -497,6 +497,73 @@ def reference_nested(
         predictions.append(np.array(predicted))
         class_scores.append(np.array(scored))
     return Nested(kernels, chosen, criteria, predictions, class_scores)
+
+
+# ---------------------------------------------- a penalty chosen by `reg="auto"`
+
+
+def auto_errors(K_train, T, groups=None, free_scale=True):
+    """Errors of left-out trials for every lambda of the grid, as they are estimated.
+
+    Parameters
+    ----------
+    K_train : (n, n) array
+        Gram matrix of the training rows, not centred.
+    T : (n, q) array
+        What is predicted: contrasts of the classes, or values.
+    groups : (n,) array, optional
+        The rows that are left out together.
+    free_scale : bool
+        Whether predictions may be scaled up.
+
+    Returns
+    -------
+    (lambdas, errors) : (L,) arrays
+    """
+    n, K_c = len(T), center(K_train, K_train)
+    T = T - T.mean(axis=0)
+    largest = np.linalg.eigvalsh(K_c)[-1]
+    lambdas = largest * 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
+    errors = []
+    for lam in lambdas:
+        # In the direction of the constant vector the trials do not vary, so that M is
+        # one there; it counts for nothing.
+        M = lam * np.linalg.inv(K_c + lam * np.eye(n))
+        if groups is None:
+            rho = (np.trace(M) - 1) / (n - 1)
+        else:
+            names = np.unique(groups)
+            members = [np.flatnonzero(groups == name) for name in names]
+            means = np.zeros((n, n))
+            own = 0.0
+            for g in members:
+                means[np.ix_(g, g)] = 1 / len(g)
+                own += np.sum(T[g] * (M[np.ix_(g, g)] @ T[g]))
+            R = len(names)
+            between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
+            within = np.trace((np.eye(n) - means) @ M) / (n - R)
+            rho = np.sqrt(between * within)
+        P = T - M @ T / rho
+        scale = max(np.sum(T * P) / np.sum(P**2), 1) if free_scale else 1
+        errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
+    return lambdas, np.array(errors)
+
+
+def auto_choice(errors, margin):
+    """The number of the largest lambda that is as good as the best."""
+    return int(np.flatnonzero(errors <= errors.min() + margin)[0])
+
+
+def auto_penalty(K_train, codes, n_classes=None, groups=None):
+    """Lambda that ``reg="auto"`` chooses for codes, or values without `n_classes`.
+
+    Returns lambda and the errors (L,) by which it was chosen.
+    """
+    free_scale = n_classes is not None
+    T = helmert(n_classes).T[codes] if free_scale else np.array(codes, float)[:, None]
+    lambdas, errors = auto_errors(K_train, T, groups, free_scale)
+    margin = 0.1 / len(T) * (1 if free_scale else errors.min())
+    return lambdas[auto_choice(errors, margin)], errors
 
 
 class PenalizedClassCovariance(BaseEstimator):

@@ -339,7 +339,7 @@ def test_global_random_state_is_left_alone(data):
         (["a"] * 39 + ["b"], ms.KFold(2), "free"),
         (["a"] * 20 + ["b"] * 20, ms.KFold(2), "free"),
         (["a"] * 37 + ["b", "b", "c"], ms.ShuffleSplit(5, random_state=0), "free"),
-        (["a"] * 20 + ["b"] * 20, [([0], np.arange(1, 40))], "free"),
+        (["a"] * 20 + ["b"] * 20, [([0, 1], np.arange(2, 40))], "free"),
         (["a", "b"] * 20, [([0, 39], np.arange(1, 39))], "within_folds"),
     ],
 )

@@ -332,7 +332,7 @@ def test_without_clusters_the_table_is_empty():
 
 @everywhere
 def test_every_entry_has_a_table_or_says_why_not(entry):
-    result = entry(n_permutations=29, random_state=0)
+    result = entry(reg=0.3, n_permutations=29, random_state=0)
     if not result.axes:
         with pytest.raises(ValueError, match="a single position, which has no clust"):
             result.clusters()

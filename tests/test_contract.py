@@ -151,9 +151,12 @@ def nine_landmarks(X, columns):
     return lambda A, B: features(A) @ features(B).T
 
 
+FIXED = {"reg": 0.3}
+
+
 def kernel(*kernels, **options):
-    """Return a method of the same options at every entry."""
-    return Method(lambda entry: options, kernels)
+    """Return a method of the same options at every entry, with a fixed penalty."""
+    return Method(lambda entry: FIXED | options, kernels)
 
 
 def penalty(reg, lam):
@@ -172,6 +175,8 @@ def solve_df(df, K):
 
 
 TUNING = [3.0, 0.3, 0.03]
+#: In the place of penalties: what labels choose in closed form.
+AUTO = "auto"
 METHODS = {
     "linear": kernel(linear),
     "rbf": kernel(rbf(), kernel="rbf"),
@@ -184,11 +189,13 @@ METHODS = {
     "empirical map": kernel(map_of_trials, kernel=EmpiricalMap(RBF(0.05))),
     "landmarks": kernel(nine_landmarks, kernel=RBF(0.05), approx=NINE),
     "graph": Method(
-        lambda entry: {"kernel": GraphSmooth(build.chain(entry.n_features), 2.0, 0.5)},
+        lambda entry: (
+            FIXED | {"kernel": GraphSmooth(build.chain(entry.n_features), 2.0, 0.5)}
+        ),
         (weighted(laplacian),),
     ),
     "weights": Method(
-        lambda entry: {"kernel": Penalty(banded(np.arange(entry.n_features)))},
+        lambda entry: FIXED | {"kernel": Penalty(banded(np.arange(entry.n_features)))},
         (weighted(banded),),
     ),
     "Ridge": penalty(Ridge(7.0), lambda X, K: [7.0]),
@@ -202,6 +209,15 @@ METHODS = {
         lambda entry: {"kernel": ["linear", RBF(0.05)], "reg": Tuned(TUNING, cv=3)},
         (linear, rbf(0.05)),
         lambda X, K: [reg * scale_of(K) for reg in TUNING],
+    ),
+    "auto": penalty("auto", lambda X, K: AUTO),
+    "auto, rbf": Method(
+        lambda entry: {"kernel": "rbf", "reg": "auto"}, (rbf(),), lambda X, K: AUTO
+    ),
+    "auto, landmarks": Method(
+        lambda entry: {"kernel": RBF(0.05), "approx": NINE, "reg": "auto"},
+        (nine_landmarks,),
+        lambda X, K: AUTO,
     ),
 }
 
@@ -219,6 +235,12 @@ def loss(K, y, train, test, lam):
 
 def pick(kernels, lambdas, y, train, predicts, n_classes=None):
     """Return number and penalty of the kernel that is best within the training set."""
+    if lambdas[0] == AUTO:
+        if predicts == "classes":
+            n_classes = n_classes or len(np.unique(y))
+        else:
+            n_classes = None
+        return 0, reference.auto_penalty(kernels[0], y[train], n_classes)[0]
     if np.size(lambdas) == 1:
         return 0, lambdas[0][0]
     splits = list(KFold(3, shuffle=True, random_state=0).split(train))
@@ -404,7 +426,7 @@ def foldwise(methods):
     )
 
 
-@foldwise(["linear", "rbf", "tuned"])
+@foldwise(["linear", "rbf", "tuned", "auto"])
 def test_steps_and_confounds_are_learned_anew(entry, options, learned, method):
     more = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
     result = entry(scoring=SCORING[entry.predicts], **options, **more)
@@ -457,7 +479,7 @@ def test_folds_and_trials_are_those_of_refitted_models(entry, what):
     if not all(map(entry.has, given)):
         return
     options = {"keep_class_scores": True} if entry.has("keep_class_scores") else {}
-    result = entry(scoring=SCORING[entry.predicts], **given, **options)
+    result = entry(scoring=SCORING[entry.predicts], **FIXED, **given, **options)
     codes = np.unique(entry.y, return_inverse=True)[1]
     y, truth = (codes, codes) if classes else (entry.y, entry.y)
     folds = [(fold, result.tests[k]) for k, (fold, _) in enumerate(result.folds)]
@@ -494,7 +516,7 @@ def test_a_kernel_matrix_is_as_good_as_features(name):
     entry, K = ENTRIES[name], rbf_kernel(DATA[:, :, 0], gamma=0.05)
     options = {"kernel": "precomputed", "scoring": SCORING[entry.predicts]}
     options |= {"n_permutations": 2, "random_state": SEED, "cv": entry.cv}
-    result = entry.function(K, entry.y, **options)
+    result = entry.function(K, entry.y, **FIXED, **options)
     assert_equals_oracle(result, entry, METHODS["RBF(0.05)"])
 
 
@@ -619,7 +641,9 @@ def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 @entries_with("batch_size")
 def test_batches_change_no_bit(entry, batch_size):
-    assert_equal_results(entry(batch_size=batch_size, **PERMUTED), result_of(entry))
+    options = PERMUTED | (FIXED if entry.predicts == "numbers" else {})
+    expected = entry(**options) if "reg" in options else result_of(entry)
+    assert_equal_results(entry(batch_size=batch_size, **options), expected)
 
 
 @both_kinds
@@ -833,10 +857,11 @@ def test_saved_results_of_groups_come_back(make):
     assert_equal_results(reloaded(result), result)
 
 
+@pytest.mark.parametrize("reg", [Tuned(TUNING, cv=3), "auto"], ids=["tuned", "auto"])
 @everywhere
-def test_tuned_and_averaged_results_come_back(entry):
+def test_tuned_and_averaged_results_come_back(entry, reg):
     options = {"average": 2} if entry.has("average") else {}
-    result = entry(reg=Tuned(TUNING, cv=3), groups=np.arange(N) % 2, **options)
+    result = entry(reg=reg, groups=np.arange(N) % 2, **options)
     loaded = reloaded(result)
     assert_equal_results(loaded, result)
     assert loaded != result_of(entry)

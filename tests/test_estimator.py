@@ -523,7 +523,7 @@ def test_bad_data(change, match):
         ({"reg": 0}, ValueError, "Invalid value for 'reg': 0.*above zero"),
         ({"reg": -0.3}, ValueError, "Invalid value for 'reg': -0.3.*above zero"),
         ({"reg": np.nan}, ValueError, "Invalid value for 'reg': nan"),
-        ({"reg": "auto"}, TypeError, "Invalid value for 'reg': 'auto'"),
+        ({"reg": "best"}, TypeError, "Invalid value for 'reg': 'best'"),
         ({"reg": 1e-18, "kernel": linear_kernel}, ValueError, "lambda = .* is too sma"),
         ({"penalty": "l2"}, ValueError, "'penalty': 'l2'. Allowed: 'rkhs', 'dual'"),
         ({"approx": 100}, TypeError, "'approx': 100. Allowed: None, or Nystrom"),

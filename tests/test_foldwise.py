@@ -61,7 +61,7 @@ from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.steps import RemoveConfounds, check_steps, fit_steps
-from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
+from test_contract import AUTO, METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
 COUNTS = {
@@ -372,7 +372,7 @@ def test_any_folds_learn_steps(name, steps, p):
 
 
 @both_shapes
-@pytest.mark.parametrize("method", ["linear", "rbf", "tuned"])
+@pytest.mark.parametrize("method", ["linear", "rbf", "tuned", "auto"])
 @pytest.mark.parametrize("name", OWN)
 def test_training_sets_of_any_shape(name, method, p):
     problem = Problem(*make_data(3, p), steps=None, method=method, cv=FOLDS[name])
@@ -519,7 +519,9 @@ def make_confounds(n, codes):
 
 
 @both_shapes
-@pytest.mark.parametrize("method", ["linear", "rbf", "ledoit_wolf", "tuned", "graph"])
+@pytest.mark.parametrize(
+    "method", ["linear", "rbf", "ledoit_wolf", "tuned", "auto", "graph"]
+)
 @pytest.mark.parametrize("steps", [None, "zscore", ["zscore", PCA(3)]], ids=str)
 def test_confounds_are_taken_out_by_training_trials(steps, method, p):
     X, codes = make_data(3, p)
@@ -727,7 +729,9 @@ def test_scores_of_trials_that_several_sets_test_are_averaged():
 
 
 @both_shapes
-@pytest.mark.parametrize("reg", [0.3, Tuned(TUNING, cv=3)], ids=["fixed", "tuned"])
+@pytest.mark.parametrize(
+    "reg", [0.3, Tuned(TUNING, cv=3), "auto"], ids=["fixed", "tuned", "auto"]
+)
 @pytest.mark.parametrize("name", ["partition", "a part", "unequal"])
 @pytest.mark.parametrize("steps", ["zscore", "quantiles", None], ids=str)
 def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
@@ -746,7 +750,7 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
         Z, Z_test = learned(problem, train, test)
         K, rows = linear_kernel(Z), np.arange(len(Z))
         tuned = TUNING if isinstance(reg, Tuned) else [reg]
-        lambdas = [[each * scale_of(K) for each in tuned]]
+        lambdas = [[each * scale_of(K) for each in tuned]] if reg != AUTO else [AUTO]
         _, lam = pick([K], lambdas, y[train], rows, "numbers")
         K_test = linear_kernel(Z_test, Z)
         predicted = reference.regress(K, K_test, y[train, None], lam)[:, 0]

@@ -32,6 +32,8 @@ METHODS = {
     "quantiles": {"preprocess": QuantileTransformer(n_quantiles=9)},
     "rbf": {"preprocess": "zscore", "kernel": "rbf"},
     "tuned": {"preprocess": "zscore", "reg": Tuned([3.0, 0.3, 0.03], cv=3)},
+    "auto": {"reg": "auto"},
+    "z-scores, auto": {"preprocess": "zscore", "reg": "auto"},
     "ledoit_wolf": {"preprocess": "pca", "reg": "ledoit_wolf"},
     "nothing": {},
 }

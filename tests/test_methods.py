@@ -72,7 +72,7 @@ def assert_same(one, other, rtol=0.0):
 # Averages
 
 
-@pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])
+@pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
 @pytest.mark.parametrize("kernel", ["linear", CHAIN], ids=["linear", "smooth"])
 @everywhere
 def test_averages_are_those_by_hand(entry, kernel, reg):
@@ -100,7 +100,7 @@ def averaged_kernel(X, members):
     return S @ rbf_kernel(X, gamma=0.05) @ S.T
 
 
-@pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])
+@pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
 @on_maps
 def test_other_kernels_are_averaged_themselves(entry, reg):
     options = {"reg": reg, "n_permutations": 4, "random_state": 0}
@@ -158,7 +158,7 @@ def test_an_average_of_single_trials_changes_nothing(entry):
 
 
 @pytest.mark.parametrize("average", [None, 2], ids=["trials", "averages"])
-@pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])
+@pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
 @pytest.mark.parametrize(
     "kernel", [RBF(0.05), "rbf", Polynomial(2), CHAIN], ids=["0.05", "rbf", "poly", "W"]
 )
@@ -214,7 +214,7 @@ def test_empirical_maps_know_channels_by_name():
 # Reduced rank
 
 
-@pytest.mark.parametrize("reg", [0.3, TUNED], ids=["fixed", "tuned"])
+@pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
 @entries_with("n_components")
 def test_reduced_rank_everywhere(entry, reg):
     options = {"reg": reg, "n_permutations": 3, "random_state": 0}

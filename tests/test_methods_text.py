@@ -213,6 +213,8 @@ OPTIONS = {
     "df": {"reg": DegreesOfFreedom(2.5)},
     "ledoit": {"reg": "ledoit_wolf"},
     "oas": {"reg": "oas"},
+    "auto": {"reg": "auto"},
+    "auto groups": {"reg": "auto", "groups": RUNS, "cv": None},
     "tuned": {"reg": "tuned"},
     "of one": {"reg": Tuned([0.5], "accuracy")},
     "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], "log_loss", ms.KFold(3))},
@@ -299,6 +301,7 @@ RESULTS_OF = {
         X[:, :, 0], VALUES, scoring=list(REGRESSION_METRICS), **SOME
     ),
     "tuned regression": lambda: regress(X[:, :, 0], VALUES, reg="tuned", **SOME),
+    "auto regression": lambda: regress(X[:, :, 0], VALUES, reg="auto", **SOME),
     "time": in_time,
     "no permutations": lambda: in_time(n_permutations=0),
     "windows": lambda: in_time(window=0.02, step=0.01),

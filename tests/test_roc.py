@@ -306,6 +306,27 @@ def test_relative_penalties_are_those_of_the_grid():
     assert_allclose(np.sort(line.get_xdata()), grid, rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    "reg", ["auto", Tuned([0.1, 1.0, 10.0])], ids=["auto", "tuned"]
+)
+@pytest.mark.parametrize("more", [{"preprocess": "zscore"}, {"n_repeats": 2}], ids=str)
+def test_folds_may_have_grids_of_their_own(reg, more):
+    X, y = problem(3)
+    result = cross_validate(X, y, reg=reg, cv=4, random_state=0, **more)
+    penalty, n = result.penalty, len(result.lambdas)
+    *folds, _, chosen = result.plot_tuning().lines
+    assert len(folds) == n
+    grids = np.reshape(penalty["grid"], (-1, folds[0].get_xdata().size))
+    scales = np.ravel(penalty["scale"])
+    for fold, line in enumerate(folds):
+        at = fold * len(grids) // n
+        assert_allclose(line.get_xdata(), grids[at] / scales[at], rtol=1e-10)
+        assert_array_equal(line.get_ydata(), penalty["criterion"][fold, 0])
+        assert chosen.get_xdata()[fold] in line.get_xdata()
+    relative = result.lambdas / np.repeat(scales, n // len(scales))
+    assert_allclose(chosen.get_xdata(), relative, rtol=1e-9)
+
+
 def test_flexibility_over_time_is_that_of_the_folds():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 4, 5)), np.arange(40) % 2
@@ -329,6 +350,6 @@ def test_flexibility_over_time_is_that_of_the_folds():
 def test_a_fixed_penalty_has_nothing_to_draw():
     result = cross_validate(*problem(2))
     assert isinstance(result, DecodingResult)
-    with pytest.raises(ValueError, match=r"was not tuned \(reg: 0.3\).*reg='tuned'"):
+    with pytest.raises(ValueError, match=r"was fixed \(reg: 0.3\).*reg='auto'"):
         result.plot_tuning()
     assert plt.get_fignums() == []

@@ -134,6 +134,7 @@ def quarter(X):
 #: Name -> reg for the data, of those that mvpa_kfda offers.
 WAYS = {
     "``reg=0.3``": lambda X: 0.3,
+    '``"auto"``': lambda X: "auto",
     "tuned, squared error": lambda X: Tuned(),
     "tuned, accuracy": lambda X: Tuned(criterion="accuracy"),
     "tuned, log loss": lambda X: Tuned(criterion="log_loss"),
@@ -219,6 +220,7 @@ def check_equal(X, y):
 #: What is timed in words, and what its time is compared with.
 TIMES = {
     "fixed": ("``reg=0.3``", None),
+    "auto": ('``"auto"``', "fixed"),
     "loo": ("``Tuned``, leave-one-out inside", "fixed"),
     "fifths": ("``Tuned``, 5 folds inside, by accuracy", "fixed"),
     "grid": ("``GridSearchCV(KernelFDA())``, 5 folds inside, refitted", "fixed"),
@@ -227,6 +229,7 @@ TIMES = {
         "fixed",
     ),
     "fixed_100": ("``reg=0.3``, 100 permutations", None),
+    "auto_100": ('``"auto"``, 100 permutations', "fixed_100"),
     "loo_100": ("``Tuned``, leave-one-out inside, 100 permutations", "fixed_100"),
 }
 OF_FIXED = "Of a fixed penalty's"
@@ -242,9 +245,11 @@ def timed(X, y):
 
     return {
         "fixed": ours(0.3),
+        "auto": ours("auto"),
         "loo": ours(Tuned(lambdas)),
         "fifths": ours(Tuned(lambdas, "accuracy", INNER)),
         "fixed_100": ours(0.3, 100),
+        "auto_100": ours("auto", 100),
         "loo_100": ours(Tuned(lambdas), 100),
         "grid": lambda: cross_val_score(search(INNER), X, y, cv=OUTER),
     }
@@ -272,7 +277,7 @@ def times(n_runs):
 def quick_cases():
     """Return what --check compares with the table: what ``Tuned`` costs."""
     sides = timed(*TIMED.draw(0)[:2])
-    rows = ((name, *TIMES[name]) for name in ("loo", "fifths", "loo_100"))
+    rows = ((name, *TIMES[name]) for name in ("auto", "loo", "fifths", "loo_100"))
     return [
         ratios.Case(words, sides[name], sides[base], column=OF_FIXED)
         for name, words, base in rows

@@ -30,7 +30,7 @@ METRICS = (
 )
 REGRESSION_METRICS = ("r2", "pearsonr", "neg_mean_squared_error")
 #: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
-PENALTIES = ("tuned", "ledoit_wolf", "oas")
+PENALTIES = ("auto", "tuned", "ledoit_wolf", "oas")
 CRITERIA = ("squared_error", "accuracy", "log_loss")
 #: Steps that every fold learns.
 STEPS = ("zscore", "pca", "whiten")
@@ -85,9 +85,10 @@ ANALYSIS_OPTIONS = (
         "--reg",
         "reg",
         "R",
-        "ridge penalty relative to the variance of a trial; tuned: chosen inside every "
-        "training fold, which takes 10 to 40 times as long; ledoit_wolf, oas: "
-        "estimated, as fast as a number (default: 0.3)",
+        "ridge penalty relative to the variance of a trial; auto: chosen in closed "
+        "form inside every training fold; tuned: chosen there by cross-validation, "
+        "which takes 10 to 40 times as long as a number; ledoit_wolf, oas: estimated, "
+        "as fast as a number (default: 0.3)",
         _penalty,
     ),
     Option(
@@ -402,13 +403,14 @@ REWORDED = (
     ),
     (
         r" A float is relative to trace.*?'oas'\.",
-        " Or tuned, ledoit_wolf, oas; or --df.",
+        " Or auto, tuned, ledoit_wolf, oas; or --df.",
     ),
     (
         r"say how to leave trials out: Tuned\(.*?\)\)",
         "set the penalty by another --reg, or by --df",
     ),
     (r"Use Tuned\(criterion='squared_error'\)", "Leave --criterion out"),
+    (r"\bUse a float, 'auto',", "Use a number, --reg auto,"),
     (r"\bmesh=\(left, right\)", "--mesh LEFT RIGHT"),
     (r"\bTuned\b", "--reg tuned"),
     (r"\bDegreesOfFreedom\b", "--df"),

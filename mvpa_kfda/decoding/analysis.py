@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
+from ..kfda.automatic import TrialGroups
 from ..kfda.folds import (
     Folds,
     InnerFolds,
@@ -22,7 +23,7 @@ from ..kfda.folds import (
 )
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
-from ..kfda.penalties import Tuned
+from ..kfda.penalties import Auto, Tuned
 from ..kfda.steps import Learned, check_kernel_after, check_steps
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
@@ -519,8 +520,10 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     """Return the folds within training sets, made now so that errors come early.
 
     One :class:`InnerFolds` for all folds, or where folds have matrices of their own one
-    for each, and one for all trials.
+    for each, and one for all trials. For ``reg="auto"``, each trial's group.
     """
+    if isinstance(reg, Auto):
+        return TrialGroups(groups)
     if not isinstance(reg, Tuned):
         return None
     if permutations.n_permutations and sees_labels(reg.cv):
@@ -563,6 +566,8 @@ def record_method(kernel, reg, n_components=None):
     if isinstance(reg, Tuned):
         recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
         recorded["criterion"] = reg.criterion
+    if isinstance(reg, Auto):
+        recorded["criterion"] = "left_out_error"
     return recorded
 
 

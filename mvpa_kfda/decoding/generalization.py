@@ -32,10 +32,11 @@ from ..data.pairs import (
 )
 from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
-from ..kfda.foldwise import FoldwiseTransfer
+from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels, resolve_method
 from ..kfda.nystrom import Nystrom
+from ..kfda.penalties import Auto
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult, exempt_cells
@@ -129,12 +130,15 @@ class GeneralizationPositions(Positions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        for position, plan in zip(block, self.train.plans(block, task), strict=True):
+        # The folds of an automatic penalty take the features of other windows, too.
+        may_sum = not isinstance(self.train.reg, Auto)
+        plans = self.train.plans(block, task, may_sum)
+        for position, plan in zip(block, plans, strict=True):
             yield self._transfer(position, plan, task)
 
     def _transfer(self, position, plan, task):
         """Return the transfer from one training window."""
-        if task.is_foldwise:
+        if isinstance(plan, FoldwisePlan):
             return self._foldwise(plan, task.learned)
         order = plan.order if plan.batches else np.arange(self.n_test)
         X = self.train.features(position)
@@ -419,7 +423,8 @@ def generalize_arrays(
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
         trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        uses labels. ``"auto"`` chooses it inside every training set in closed form,
+        ``"tuned"`` or :class:`Tuned` by cross-validation.
         Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
@@ -783,7 +788,8 @@ def generalize_epochs(
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
         trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        uses labels. ``"auto"`` chooses it inside every training set in closed form,
+        ``"tuned"`` or :class:`Tuned` by cross-validation.
         Each training time has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that

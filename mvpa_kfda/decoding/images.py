@@ -447,7 +447,8 @@ def searchlight(
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
         trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        uses labels. ``"auto"`` chooses it inside every training set in closed form,
+        ``"tuned"`` or :class:`Tuned` by cross-validation.
         Each sphere has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
@@ -768,7 +769,8 @@ def decode_regions(
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
         trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
+        uses labels. ``"auto"`` chooses it inside every training set in closed form,
+        ``"tuned"`` or :class:`Tuned` by cross-validation.
         Each region has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that

@@ -29,7 +29,7 @@ from ..kfda.models import (
     plan_of_features,
     plan_of_inner,
 )
-from ..kfda.penalties import Tuned
+from ..kfda.penalties import Auto, Tuned
 from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
 from .sizes import matrix_bytes
@@ -287,9 +287,9 @@ class WindowPositions(Positions):
         """Yield the models of a block, of one window or of several."""
         return _in_stacks(self.plans(block, task), task)
 
-    def plans(self, block, task):
-        """Yield the plan of every window in a block."""
-        if self._sums_kernels and not task.is_foldwise:
+    def plans(self, block, task, may_sum=True):
+        """Yield the plan of every window in a block, perhaps of summed products."""
+        if may_sum and self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
                 n_features = self._select(self.data[0], row).shape[1] * self.width
@@ -582,7 +582,7 @@ class SubsetPositions(Positions):
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
         alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
-        if task.is_foldwise:
+        if task.is_foldwise or isinstance(self.reg, Auto):
             yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or

@@ -266,7 +266,7 @@ class RegressionAnalysis:
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         penalty = dict(outcome.penalty)
-        if "criterion" in penalty:
+        if self.parameters.get("criterion") == "squared_error":
             penalty["criterion"] = penalty["criterion"] * self.task.scale**2
         return kind(
             metrics=outcome.metrics,
@@ -436,8 +436,9 @@ def regress(
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
         trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"tuned"`` or :class:`Tuned` choose it inside every training set.
-        A tuned penalty is chosen by the squared error.
+        uses labels. ``"auto"`` chooses it inside every training set in closed form,
+        ``"tuned"`` or :class:`Tuned` by cross-validation. Both do so by the squared
+        error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
         many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be

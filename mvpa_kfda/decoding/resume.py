@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from ..kfda.folds import InnerFolds
 from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
 from ..utils.checkpoint import digest
@@ -103,7 +104,7 @@ def _digest_inner(inner):
     """Return a digest of the folds that a tuned penalty is chosen with."""
     layouts = []
     for each in inner if isinstance(inner, tuple) else (inner,):
-        if each is not None and not each.leaves_one_out:
+        if isinstance(each, InnerFolds) and not each.leaves_one_out:
             within = each.of_folds if each.folds is not None else ()
             layouts += [each.of_all, *(layout for some in within for layout in some)]
     # The sizes tell where one fold ends and the next begins.

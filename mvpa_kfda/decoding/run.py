@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..inference.null import FullNull, NullSummary, summarize_null
+from ..kfda.automatic import TrialGroups
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.steps import Learned
@@ -60,8 +61,9 @@ class Task:
         vector for all permutations or one for each.
     rank : int | None
         How many discriminants to classify by; None: all.
-    inner : InnerFolds | None
-        The folds within the training sets, where the penalty is tuned.
+    inner : InnerFolds | tuple of InnerFolds | TrialGroups | None
+        The folds within the training sets, where the penalty is tuned; each trial's
+        group, where it is chosen in closed form.
     """
 
     labels: np.ndarray
@@ -75,7 +77,7 @@ class Task:
     with_patterns: bool = False
     second: np.ndarray | None = None
     rank: int | None = None
-    inner: InnerFolds | None = None
+    inner: InnerFolds | tuple | TrialGroups | None = None
     functions: dict = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)
 
@@ -103,7 +105,8 @@ class Task:
 
         Numbers are of single positions, and tuning takes long by itself.
         """
-        return self.inner is None and self.n_classes is not None
+        tuned = self.inner is not None and not isinstance(self.inner, TrialGroups)
+        return not tuned and self.n_classes is not None
 
     @property
     def settings(self):

@@ -27,7 +27,7 @@ KernelName = Literal["linear", "rbf", "polynomial", "precomputed"] | str
 OneKernel = KernelName | Kernel | Callable[[Any, Any], Any]
 KernelLike = OneKernel | Sequence[OneKernel]
 
-PenaltyName = Literal["tuned", "ledoit_wolf", "oas"] | str
+PenaltyName = Literal["auto", "tuned", "ledoit_wolf", "oas"] | str
 PenaltyLike = float | PenaltyName | Ridge | Shrinkage | DegreesOfFreedom | Tuned
 
 Matrix = ArrayLike | sparray | spmatrix

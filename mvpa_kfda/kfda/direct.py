@@ -35,6 +35,7 @@ documentation.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
@@ -85,6 +86,22 @@ class Targets:
     def n_labels(self):
         """The number of label vectors B."""
         return self.codes.shape[1]
+
+    def products(self, first, second):
+        """Return the products of the contrasts of pairs of rows, (pairs, B).
+
+        Summed over contrasts. They are kept, for every position asks for the same.
+        """
+        key = first.tobytes(), second.tobytes()
+        if key not in self._kept:
+            same = self.codes[first] == self.codes[second]
+            self._kept.clear()
+            self._kept[key] = same - 1 / self.n_classes  # q_i'q_j of orthonormal Q
+        return self._kept[key]
+
+    @cached_property
+    def _kept(self):
+        return {}
 
     def of_batches(self, batches, totals):
         """Return the targets of other folds, from class counts (c, 1, B) of their rows.

@@ -61,6 +61,8 @@ from ..utils.checks import (
     plain_labels,
 )
 from .arguments import KernelLike, PenaltyLike
+from .automatic import TrialGroups
+from .foldbases import AutoPlan, Source
 from .hat import (
     count_features,
     hat_from_features,
@@ -80,7 +82,7 @@ from .kernels import (
     needs_gram,
 )
 from .nystrom import Nystrom, approximated
-from .penalties import Ridge, Tuned, check_method, check_reg
+from .penalties import Auto, Ridge, Tuned, check_method, check_reg
 from .rules import contrasts
 from .tuning import tune_spectra
 
@@ -112,8 +114,8 @@ class KernelFDA(
         A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred
         kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute. Also
         :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"``
-        (too small for single scans), and ``"tuned"`` or :class:`Tuned`, by which the
-        training rows choose lambda.
+        (too small for single scans), and ``"auto"``, ``"tuned"`` or :class:`Tuned`, by
+        which the training rows choose lambda.
     priors : str | array-like of shape (n_classes,), default="equal"
         Class probabilities: ``"equal"``, by which the nearest centroid wins,
         ``"empirical"``, the proportions in the training set, or positive numbers that
@@ -145,7 +147,8 @@ class KernelFDA(
     degrees_of_freedom_ : float
         The trace of the hat matrix, the intercept included.
     tuning_ : Choice | None
-        With a tuned `reg`: what lambdas and kernels there were, and how good each was.
+        With an automatic or tuned `reg`: what lambdas and kernels there were, and how
+        good each was.
     kernel_ : kernel object
         The kernel, with data-dependent numbers fixed; the one chosen from a list. An
         :class:`EmpiricalMap` with ``penalty="dual"``.
@@ -283,8 +286,8 @@ class KernelFDA(
         y : array-like of shape (n_train,)
             Their class labels.
         groups : array-like of shape (n_train,) | None, default=None
-            The group of every trial, such as its run. A tuned `reg` is chosen by
-            leaving out one group at a time. Of no use otherwise.
+            The group of every trial, such as its run. An automatic or tuned `reg` is
+            chosen by leaving out one group at a time. Of no use otherwise.
 
         Returns
         -------
@@ -330,6 +333,10 @@ class KernelFDA(
         """Return the training rows under one kernel, and a `reg` that is not tuned."""
         candidates = [train(X, choice) for choice in kernels_of(kernel)]
         self.tuning_ = None
+        if isinstance(reg, Auto):
+            plan = AutoPlan(candidates[0].source, TrialGroups(groups), np.dtype(float))
+            self.tuning_ = plan.choose_all(codes, n_classes)
+            return candidates[0], Ridge(self.tuning_.lam)
         if not isinstance(reg, Tuned):
             return candidates[0], reg
         spectra = [training.spectrum() for training in candidates]
@@ -589,6 +596,13 @@ class Training:
         if self.gram is None:
             return hat_from_features(self.features, reg, self.n_features)
         return hat_from_gram(self.gram, reg, n_features=self.n_features)
+
+    @property
+    def source(self):
+        """The features or the kernel matrix."""
+        if self.gram is None:
+            return Source(self.features, True, None)
+        return Source(self.gram, False, None)
 
     def spectrum(self):
         """Return the eigendecomposition of the kernel."""

@@ -163,7 +163,7 @@ class MapMaker:
             shift = Z[:n].mean(axis=0)
             Z = Z - shift
         kernel = kernel.fit(Z[:n])
-        few = kernel.is_linear and 4 * Z.shape[1] < 3 * n
+        few = kernel.is_linear and self.prefers_features(Z.shape[1], n)
         if not (kernel.low_rank or few):
             K, K_te = gram_of(Z[:n], kernel), kernel(Z[n:], Z[:n])
             return self._dual(train, K, K_te, n_features)
@@ -172,6 +172,10 @@ class MapMaker:
             return self._weights(transform, kernel, shift, F, train, test)
 
         return self._primal(train, test, kernel.features(Z), weights, n_features)
+
+    def prefers_features(self, rank, n):
+        """Tell whether r features of n trials are cheaper than a kernel matrix."""
+        return 4 * rank < 3 * n
 
     def _dual(self, train, K, K_te, n_features):
         """Return the map of kernel matrices (n_train, n_train) and (m, n_train)."""
@@ -254,15 +258,36 @@ class MapMaker:
 
     def _pack(self, train, left, right, is_dual, lam, df, mean=None):
         """Return a map in the computing precision."""
-        places, n = self.place[train], len(self.layout.order)
-        take = None if mean is not None else places
-        if take is not None and 2 * len(take) > n:
-            # A product with zeros is cheaper than a copy of the trials.
-            padded = np.zeros((len(left), n))
-            padded[:, take] = left
-            left, take = padded, None
+        places, take = self.place[train], None
+        if mean is None:
+            left, take = padded(left, places, len(self.layout.order))
         left, right = left.astype(self.dtype), right.astype(self.dtype)
         return FoldMap(left, right, take, mean, places, is_dual, lam, df)
+
+
+def padded(left, places, n):
+    """Return a map from trials at places (., n_train) for all n, and None.
+
+    Where a product with zeros is cheaper than a copy of the trials; else itself, and
+    the places.
+    """
+    if 2 * len(places) <= n:
+        return left, places
+    wide = np.zeros((len(left), n))
+    wide[:, places] = left
+    return wide, None
+
+
+def training_means(batch, T, total):
+    """Return how many training trials folds have, and their means (q, k, B).
+
+    Of contrasts T (q, n, B), of which all trials' total is known.
+    """
+    if batch.trains is None:
+        n_train = T.shape[1] - batch.m
+        return n_train, (total[:, None] - batch.of(T).sum(axis=2)) / n_train
+    means = [T[:, train].mean(axis=1) for train in batch.trains]
+    return batch.trains.shape[1], np.stack(means, axis=1)
 
 
 def apply_maps(maker, maps, T, fold_targets=None):
@@ -274,12 +299,7 @@ def apply_maps(maker, maps, T, fold_targets=None):
     maps, shared, total = iter(maps), None, T.sum(axis=1)
     for number, batch in enumerate(maker.layout.batches):
         T_te = batch.of(T)
-        if batch.trains is None:
-            n_train = T.shape[1] - batch.m
-            means = (total[:, None] - T_te.sum(axis=2)) / n_train
-        else:
-            n_train = batch.trains.shape[1]
-            means = np.stack([T[:, tr].mean(axis=1) for tr in batch.trains], axis=1)
+        _, means = training_means(batch, T, total)
         E = np.empty_like(T_te)
         A = np.empty((len(T), *E.shape[:2], E.shape[3]), T.dtype)
         for i in range(batch.k):

@@ -14,16 +14,26 @@ Penalties that are relative, and widths of kernels, are those of the training tr
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 from sklearn import config_context
 
+from .automatic import TrialGroups
 from .direct import FoldModels, Plan, PlanMixin, Predictions, make_targets, prepare
+from .foldbases import (
+    AutoExpansions,
+    AutoPlan,
+    BasisMaker,
+    Source,
+    apply_bases,
+    block_size,
+)
 from .foldmaps import MapMaker, apply_maps
 from .folds import Folds, lay_out
 from .hat import make_hat, spectrum_of
-from .kernels import KernelChoice, Linear, kernels_of, needs_gram
-from .penalties import Tuned
+from .kernels import KernelChoice, Linear, Precomputed, kernels_of, needs_gram
+from .penalties import Auto, Tuned
 from .rules import contrasts
 from .steps import Learned
 from .transfer import Expansions, Transfer
@@ -50,6 +60,8 @@ class Part:
     @cached_property
     def expansions(self):
         """The expansions of the plan, see :mod:`mvpa_kfda.kfda.transfer`."""
+        if isinstance(self.plan, AutoPlan):
+            return AutoExpansions(self.plan.source)
         if isinstance(self.kernel, Linear) and self.X.shape[1] <= len(self.train):
             return Expansions.of_features(self.plan, self.X)
         return Expansions.of_kernel(self.plan, self.X, self.kernel)
@@ -101,13 +113,16 @@ class FoldwisePlan(PlanMixin):
         What every fold learns from its training trials first.
     folds : Folds
         The training and test sets.
-    inner : tuple of InnerFolds | None
-        The folds within every training set, in the order of the user's folds, where
-        the penalty is tuned; the last is within all trials.
+    inner : tuple of InnerFolds | TrialGroups | None
+        Where the penalty is tuned the folds within every training set, in the order of
+        the user's folds, of which the last is within all trials; where it is chosen in
+        closed form each trial's group.
     dtype : dtype
         The precision in which labels are processed.
     rank : int | None
         How many discriminants to use; None: all.
+    given : callable | None
+        From rows as they are given to those of X, where these differ.
     """
 
     X: np.ndarray
@@ -115,9 +130,10 @@ class FoldwisePlan(PlanMixin):
     reg: object
     learned: Learned
     folds: Folds | None
-    inner: tuple | None
+    inner: tuple | TrialGroups | None
     dtype: np.dtype
     rank: int | None = None
+    given: Callable | None = None
 
     @property
     def layout(self):
@@ -136,8 +152,10 @@ class FoldwisePlan(PlanMixin):
     @property
     def n_bytes(self):
         """About what the matrices of all folds take."""
-        n, p = self.X.shape
-        return 8 * len(self.folds.tests) * n * min(n, p)
+        (n, p), n_folds = self.X.shape, len(self.folds.tests)
+        if isinstance(self.reg, Auto) and p < n and self.inner.groups is None:
+            return 8 * p * (n_folds * p + len(self.rows))
+        return 8 * n_folds * n * min(n, p)
 
     @property
     def _sizes(self):
@@ -148,16 +166,32 @@ class FoldwisePlan(PlanMixin):
         """Return what maps rows to those of features, learned from some trials."""
         if needs_gram(self.kernel):
             return partial(_columns, train)
+        if not self.learned:
+            return _Same(self.X.shape[1])
         return self.learned.fit(self.X[train])
 
     def _plan(self, Z, number):
         """Return the plan of training rows; of fold `number`, -1 for all trials."""
+        if isinstance(self.reg, Auto):
+            groups, source = self._groups(number), Source.of(Z, self.kernel, len(Z))
+            return AutoPlan(source, groups, self.dtype, self.rank)
         if isinstance(self.reg, Tuned):
             spectra = [spectrum_of(Z, choice) for choice in kernels_of(self.kernel)]
             inner = self.inner[number]
             return tuned_plan(spectra, self.reg, inner, self.dtype, self.rank)
         hat = make_hat(Z, self.kernel, self.reg)
         return prepare(hat, None, self.dtype, self.rank)
+
+    def _groups(self, number):
+        """Return the groups of the training trials of a fold, -1 for all trials."""
+        rows = self._everything if number < 0 else self.folds.pairs[number][0]
+        groups = self.inner.groups
+        return TrialGroups(None if groups is None else groups[rows])
+
+    @property
+    def _everything(self):
+        """The trials that the model of all of them trains on."""
+        return np.arange(self.n_rows) if self.folds is None else self.folds.rows_of_all
 
     @property
     def parts(self):
@@ -171,23 +205,28 @@ class FoldwisePlan(PlanMixin):
             transform = self._learn(train)
             Z = transform(self.X[train])
             plan = self._plan(Z, self.folds.numbers[number])
-        return Part(train, test, transform, Z, self.kernel, plan)
+        return Part(train, test, self._of_given(transform), Z, self.kernel, plan)
+
+    def _of_given(self, transform):
+        """Return a transform of rows of X, for rows as they are given."""
+        given = self.given
+        return transform if given is None else lambda rows: transform(given(rows))
 
     @cached_property
     def whole(self):
         """The part that trains on all trials that are to be trained with."""
-        folds = self.folds
-        everything = np.arange(self.n_rows) if folds is None else folds.rows_of_all
+        everything = self._everything
         with config_context(assume_finite=True, skip_parameter_validation=True):
             transform = self._learn(everything)
             Z = transform(self.X[everything])
             plan = self._plan(Z, -1)
+        transform = self._of_given(transform)
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
 
     @property
     def _has_parts(self):
         """Whether parts are what is asked, since they are needed or there already."""
-        return isinstance(self.reg, Tuned) or bool(self._parts)
+        return isinstance(self.reg, (Auto, Tuned)) or bool(self._parts)
 
     @cached_property
     def _parts(self):
@@ -219,24 +258,34 @@ class FoldwisePlan(PlanMixin):
 
     @property
     def maps(self):
-        """Yield every fold's :class:`~mvpa_kfda.kfda.foldmaps.FoldMap`."""
+        """Yield every fold's :class:`~mvpa_kfda.kfda.foldmaps.FoldMap`.
+
+        Or :class:`~mvpa_kfda.kfda.foldbases.FoldBasis`, where labels choose lambda.
+        """
         yield from self._each(self._map, self._maps)
 
     def _map(self, number):
         """Return the map of a fold."""
         train, test = self.pairs[number]
+        if not self.learned and isinstance(self.kernel, (Linear, Precomputed)):
+            return self._maker(train, test, self._learn(train))
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return self._maker(train, test, self._learn(train))
 
     @cached_property
     def _maker(self):
         """What makes the map of a fold."""
-        return MapMaker(self.X, self.kernel, self.reg, self.layout, self.dtype)
+        about = self.X, self.kernel, self.reg, self.layout, self.dtype
+        if isinstance(self.reg, Auto):
+            return BasisMaker(*about, self.inner, not self.learned)
+        return MapMaker(*about)
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds."""
         if isinstance(self.reg, Tuned):
             found = self._by_parts(targets.T, targets)
+        elif isinstance(self.reg, Auto):
+            found = self._by_bases(targets.T, targets)
         else:
             found = apply_maps(self._maker, self.maps, targets.T, targets.folds)
         for batch, of_folds, (E, A) in zip(
@@ -248,10 +297,21 @@ class FoldwisePlan(PlanMixin):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
         if isinstance(self.reg, Tuned):
             found = self._by_parts(T)
+        elif isinstance(self.reg, Auto):
+            found = self._by_bases(T)
         else:
             found = apply_maps(self._maker, self.maps, T)
         for batch, (E, _) in zip(self.batches, found, strict=True):
             yield batch, E
+
+    def _by_bases(self, T, targets=None):
+        """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
+        choices, keep = [], T.shape[2] == 1 and not self._observed
+        for E, A, chosen in apply_bases(self._maker, self.maps, T, targets):
+            choices += chosen
+            yield E, A
+        if keep:  # the observed ones come first, and are asked for again
+            self._observed[T.tobytes()] = choices
 
     def _by_parts(self, T, targets=None):
         """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
@@ -277,6 +337,8 @@ class FoldwisePlan(PlanMixin):
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time, for speed and memory."""
+        if isinstance(self.reg, Auto):
+            return block_size(self.X.shape, n_classes)
         values = (len(self.rows) + self.n_rows) * (n_classes - 1)
         return int(np.clip(2**21 // (values * self.dtype.itemsize), 1, 512))
 
@@ -301,15 +363,19 @@ class FoldwisePlan(PlanMixin):
 
     def penalty(self, labels, n_classes):
         """Return what is to be recorded of the penalties, arrays (1, n_folds, ...)."""
-        if self._has_parts:
-            labels = np.asarray(labels)
+        labels = np.asarray(labels)
+        if isinstance(self.reg, Auto) and not self._parts:
+            found = self._record(labels, n_classes)
+        elif self._has_parts:
             records = [
                 p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts
             ]
             found = {key: [record[key][0] for record in records] for key in records[0]}
-            if isinstance(self.reg, Tuned):
-                for key in ("lambda", "degrees_of_freedom", "kernel", "criterion"):
-                    found[key] = [values[0] for values in found[key]]  # the only model
+            of_model = ("lambda", "degrees_of_freedom", "kernel", "criterion")
+            if isinstance(self.reg, Auto):
+                of_model = tuple(found)
+            for key in of_model if isinstance(self.reg, (Auto, Tuned)) else ():
+                found[key] = [values[0] for values in found[key]]  # the only model
         else:
             maps = list(self.maps)
             found = {
@@ -318,6 +384,29 @@ class FoldwisePlan(PlanMixin):
             }
         back = np.argsort(self.folds.numbers)
         return {key: np.array(values)[back][None] for key, values in found.items()}
+
+    @cached_property
+    def _observed(self):
+        """What the first single label vector chose, by its bytes."""
+        return {}
+
+    def _record(self, labels, n_classes):
+        """Return what labels (1, n) choose in every fold, lists by what it is."""
+        if n_classes is None:
+            T, targets = np.asarray(labels, self.dtype)[:, self.order].T[None], None
+        else:
+            about = n_classes, self.layout, self.dtype
+            targets = make_targets(labels, *about, rank=self.rank)
+            T = targets.T
+        choices = self._observed.get(T.tobytes())
+        if choices is None:
+            found = apply_bases(self._maker, self.maps, T, targets)
+            choices = [each for _, _, chosen in found for each in chosen]
+        records = [each.record() for each in choices]
+        return {
+            name: list(chain.from_iterable(each[name] for each in records))
+            for name in records[0]
+        }
 
 
 def foldwise_plan(X, kernel, reg, task):
@@ -328,6 +417,38 @@ def foldwise_plan(X, kernel, reg, task):
     X = learned.augmented(X)
     return FoldwisePlan(
         X, kernel, reg, learned, task.folds, task.inner, dtype, task.rank
+    )
+
+
+@dataclass(frozen=True)
+class _Same:
+    """The transform of features that stay as they are."""
+
+    n_features: int
+
+    @property
+    def matrix(self):
+        """What rows are multiplied by, (p, p)."""
+        return np.eye(self.n_features)
+
+    def __call__(self, X):
+        """Return the features."""
+        return X
+
+
+def auto_plan(source, task):
+    """Return the plan of a :class:`Source` whose kernel serves all folds of a task."""
+    kernel = Linear() if source.are_features else Precomputed()
+    return FoldwisePlan(
+        source.values,
+        kernel,
+        Auto(),
+        Learned(),
+        task.folds,
+        task.inner,
+        np.dtype(task.dtype),
+        task.rank,
+        source.rows,
     )
 
 

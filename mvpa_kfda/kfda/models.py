@@ -27,18 +27,20 @@ from .direct import (
     make_targets,
     prepare,
 )
-from .foldwise import foldwise_plan
+from .foldbases import Source
+from .foldwise import auto_plan, foldwise_plan
 from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
 from .kernels import (
     Kernel,
     KernelChoice,
+    Precomputed,
     check_feature_kernel,
     check_kernel,
     innermost,
     kernels_of,
 )
 from .nystrom import Nystrom, approximated
-from .penalties import Tuned, check_method, check_reg
+from .penalties import Auto, Tuned, check_method, check_reg
 from .tuning import TunedPlan, tuned_plan
 
 
@@ -159,6 +161,8 @@ def plan_of_features(X, kernel, reg, task):
     """
     if task.is_foldwise:
         return foldwise_plan(X, kernel, reg, task)
+    if isinstance(reg, Auto):
+        return auto_plan(Source.of(X, kernel, _n_least(len(X), task.folds)), task)
     if isinstance(reg, Tuned):
         spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
@@ -175,7 +179,14 @@ def plan_of_inner(inner, n_features, kernel, reg, task):
         spectra = [spectrum_of_gram(K, p) for K, p in grams]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
     ((K, p),) = grams
+    if isinstance(reg, Auto):
+        return auto_plan(Source.of(K, Precomputed(), len(K)), task)
     return prepare(hat_from_gram(K, reg, n_features=p), *task.settings)
+
+
+def _n_least(n, folds):
+    """Return the size of the smallest of the training sets of n trials."""
+    return n if folds is None else n - max(map(len, folds.tests))
 
 
 @dataclass(frozen=True)

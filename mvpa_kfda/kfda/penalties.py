@@ -5,9 +5,9 @@ sets it: a number relative to the kernel, a name, or an object such as :class:`R
 *What* lambda multiplies is up to the kernel: :class:`mvpa_kfda.Penalty` is a kernel
 with another norm of the weights.
 
-All rules but :class:`Tuned` take lambda from the kernel alone, without labels, so that
-one inverse still serves every label permutation. Such a rule is a class whose
-``_lambda`` is given the :class:`Moments` of the kernel, or an entry of
+All rules but :class:`Tuned` and :class:`Auto` take lambda from the kernel alone,
+without labels, so that one inverse still serves every label permutation. Such a rule is
+a class whose ``_lambda`` is given the :class:`Moments` of the kernel, or an entry of
 :data:`ESTIMATED`. Moments are those of the centred kernel matrix :math:`K_c` of n
 trials, or for features of the scatter matrix :math:`X_c^\top X_c`, which has the same
 positive eigenvalues.
@@ -246,6 +246,8 @@ CRITERIA = {
     "accuracy": "Share of errors",
     "log_loss": "Log loss",
 }
+#: The same, and that of a penalty that is chosen in closed form.
+CRITERION_LABELS = CRITERIA | {"left_out_error": "Estimated error of left-out trials"}
 
 
 @dataclass(frozen=True)
@@ -324,6 +326,18 @@ class Tuned:
         if not (isinstance(self.grid, str) and self.grid == "auto"):
             object.__setattr__(self, "grid", _check_grid(self.grid))
         _check_inner_cv(self.cv)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """A penalty chosen in closed form inside every training set: ``reg="auto"``.
+
+    See :mod:`mvpa_kfda.kfda.automatic`.
+    """
+
+    def __repr__(self):
+        """Say how it is asked for."""
+        return "'auto'"
 
 
 def _check_between(name, value, low, high, allowed):
@@ -416,17 +430,23 @@ ESTIMATED = {"ledoit_wolf": _ledoit_wolf, "oas": _oas}
 
 _REG_HINT = (
     " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty. "
-    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'tuned', "
+    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'auto', 'tuned', "
     "'ledoit_wolf' and 'oas'."
 )
 _SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
 
 
+#: Rules by name that labels have a part in.
+CHOSEN = {"auto": Auto, "tuned": Tuned}
+
+
 def check_reg(reg):
-    """Return `reg` if it is a positive number or another rule; "tuned" as an object."""
-    if isinstance(reg, str) and reg in ("tuned", *ESTIMATED):
-        return Tuned() if reg == "tuned" else reg
-    if isinstance(reg, (_Rule, Tuned)):
+    """Return `reg` if it is a positive number or another rule; some as an object."""
+    if isinstance(reg, str) and reg in CHOSEN:
+        return CHOSEN[reg]()
+    if isinstance(reg, (_Rule, *CHOSEN.values())):
+        return reg
+    if isinstance(reg, str) and reg in ESTIMATED:
         return reg
     several = "" if isinstance(reg, str) or not isinstance(reg, Iterable) else _SEVERAL
     return check_positive("reg", reg, hint=_REG_HINT + several)
@@ -442,7 +462,7 @@ def check_method(kernel, reg):
     if isinstance(reg, str) and not kernel.is_linear:
         raise ValueError(
             f"reg={reg!r} estimates the covariance of features, so it needs a linear "
-            f"kernel; got {kernel!r}. Use a float, DegreesOfFreedom or Tuned."
+            f"kernel; got {kernel!r}. Use a float, 'auto', DegreesOfFreedom or Tuned."
         )
 
 

@@ -124,6 +124,13 @@ REFERENCES = {
         "Frontiers in Neuroscience",
         *("7", "", "267", "10.3389/fnins.2013.00267"),
     ),
+    "Golub1979": Reference(
+        ("Golub, G. H.", "Heath, M.", "Wahba, G."),
+        "1979",
+        "Generalized cross-validation as a method for choosing a good ridge parameter",
+        "Technometrics",
+        *("21", "2", "215-223", "10.1080/00401706.1979.10489751"),
+    ),
     "Guggenmos2018": Reference(
         ("Guggenmos, M.", "Sterzer, P.", "Cichy, R. M."),
         "2018",

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..utils.checks import counted
 from .words import (
+    auto_words,
     capital,
     enumerated,
     kernel_words,
@@ -49,6 +50,8 @@ def _penalty(p, has_groups):
     """Say how the model was regularised."""
     if "reg" not in p:
         return []
+    if p["reg"] == "'auto'":
+        return [auto_words(has_groups, p.get("task") != "regression")]
     if read_call(p["reg"])[0] == "Tuned":
         return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
     return [f"Models were regularised by {penalty_words(p['reg'])}."]

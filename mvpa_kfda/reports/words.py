@@ -199,8 +199,16 @@ CRITERION_WORDS = {
 }
 
 
+#: Whether trials have groups (None: unknown) -> how training trials are left out.
+LEFT_OUT_WORDS = {
+    None: "left-out training trials",
+    True: "training trials left out one group at a time",
+    False: "training trials left out one at a time",
+}
+
+
 def penalty_words(recorded):
-    """Word a penalty as it is recorded, but for a tuned one."""
+    """Word a penalty as it is recorded, but for one that labels choose."""
     kind, given = read_call(recorded.strip("'"))
     if kind in PENALTY_WORDS:
         return PENALTY_WORDS[kind](given)
@@ -214,17 +222,27 @@ def penalty_words(recorded):
     )
 
 
+def auto_words(has_groups, of_classes=True):
+    """Word how ``reg="auto"`` was chosen; `has_groups` None stands for unknown."""
+    left_out = LEFT_OUT_WORDS[has_groups]
+    margin = (
+        "0.1 / n of the sum of squares" if of_classes else "a share of 0.1 / n of it"
+    )
+    return (
+        "The ridge penalty was chosen by generalized cross-validation [@Golub1979] "
+        "within every training set of n trials: from 25 values the largest one whose "
+        f"squared error for {left_out}, as estimated in closed form, exceeded the "
+        f"smallest by no more than {margin}."
+    )
+
+
 def tuning_words(recorded, kernels, has_groups):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
     given = read_call(recorded)[1]
     grid, cv = given.get("grid", "'auto'"), given.get("cv", "None")
     n = 20 if grid == "'auto'" else len(split_list(grid.strip("()")))
     criterion = CRITERION_WORDS[given.get("criterion", "'squared_error'").strip("'")]
-    left_out = {
-        None: "left-out training trials",
-        True: "training trials left out one group at a time",
-        False: "training trials left out one at a time",
-    }[has_groups]
+    left_out = LEFT_OUT_WORDS[has_groups]
     if cv.isdigit():
         left_out = f"training trials left out in {counted(int(cv), 'random fold')}"
     elif cv != "None":

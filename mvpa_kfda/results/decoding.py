@@ -142,7 +142,8 @@ class RegressionResult(_RegressionMap[float]):
         tuned. Then also "kernel" (n_folds,), the number of the chosen one, "grid"
         (n_kernels, n_lambdas), "scale" (n_kernels,), the trace(K_c)/n that a float is
         relative to, and "criterion" (n_folds, n_kernels, n_lambdas), the mean squared
-        error inside the training sets.
+        error inside the training sets. Where every fold has its own matrix, and with
+        ``reg="auto"``, "grid" and "scale" begin with (n_folds, ...).
 
     Examples
     --------

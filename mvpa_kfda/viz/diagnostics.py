@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kfda.penalties import CRITERIA
+from ..kfda.penalties import CRITERION_LABELS
 from ..metrics.roc import make_roc
 from ..utils.rounding import rounded
 from .common import (
@@ -50,7 +50,7 @@ def plot_tuning(
     Parameters
     ----------
     result : DecodingResult
-        A result whose penalty was tuned.
+        A result whose penalty was chosen, by ``reg="auto"`` or by tuning.
     legend : bool
         Draw the legend.
     ax : matplotlib Axes or None
@@ -66,7 +66,7 @@ def plot_tuning(
     Raises
     ------
     ValueError
-        If the penalty was not tuned.
+        If the penalty was not chosen.
 
     Examples
     --------
@@ -83,28 +83,28 @@ def plot_tuning(
     if "criterion" not in penalty:
         reg = result.parameters.get("reg", "a fixed penalty")
         raise ValueError(
-            f"The penalty of this result was not tuned (reg: {reg}), so there is no "
-            "criterion to plot. Run the analysis again with reg='tuned'."
+            f"The penalty of this result was fixed (reg: {reg}), so there is no "
+            "criterion to plot. Run the analysis again with reg='auto' or 'tuned'."
         )
     criterion = np.asarray(penalty["criterion"])  # (n_folds, n_kernels, L)
-    scale = np.asarray(penalty.get("scale", 1.0))  # not in results of old
-    grid = np.asarray(penalty["grid"]) / scale.reshape(-1, 1)
-    kernels = np.asarray(penalty["kernel"])
-    several = len(grid) > 1
+    scale, grid = _scales_and_grids(penalty, criterion.shape)
+    kernels, folds = np.asarray(penalty["kernel"]), np.arange(len(criterion))
+    several = criterion.shape[1] > 1
     names = result.parameters.get("kernels") if several else ["mean over folds"]
     ax = axes_or_new(ax, figsize=(6.5, 4.4))
-    for k, (lambdas, name) in enumerate(zip(grid, names, strict=True)):
+    for k, name in enumerate(names):
         style = {"color": COLORS[k % len(COLORS)]}
         style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
-        ax.plot(lambdas, criterion[:, k].T, lw=0.6, alpha=0.45, **style)
+        ax.plot(grid[:, k].T, criterion[:, k].T, lw=0.6, alpha=0.45, **style)
+        lambdas = np.exp(np.log(grid[:, k]).mean(axis=0))
         mean = criterion[:, k].mean(axis=0)
         ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **style)
-    lambdas = np.asarray(penalty["lambda"]) / np.resize(scale, len(grid))[kernels]
-    chosen = np.abs(np.log(grid[kernels] / lambdas[:, None])).argmin(axis=1)
+    lambdas = np.asarray(penalty["lambda"]) / scale[folds, kernels]
+    chosen = np.abs(np.log(grid[folds, kernels] / lambdas[:, None])).argmin(axis=1)
     symbol = "reg" if "scale" in penalty else "λ"
     ax.plot(
-        grid[kernels, chosen],
-        criterion[np.arange(len(kernels)), kernels, chosen],
+        grid[folds, kernels, chosen],
+        criterion[folds, kernels, chosen],
         ls="",
         marker="o",
         ms=5,
@@ -112,22 +112,37 @@ def plot_tuning(
         mec="black",
         zorder=4,
         label=f"chosen: {symbol} = {np.median(lambdas):.3g}"
-        + _word_ends(grid, kernels, chosen),
+        + _word_ends(criterion.shape[2], chosen),
     )
     name = result.parameters.get("criterion")
     ax.set(
         xscale="log",
         xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
-        ylabel=f"{CRITERIA.get(name, name)} in training sets",
+        ylabel=f"{CRITERION_LABELS.get(name, name)} in training sets",
     )
     labels = ax.get_legend_handles_labels()[1]
     columns = 1 if max(map(len, labels)) > HALF_LINE else 2
     return finish(ax, result, show, columns=columns, legend=legend)
 
 
-def _word_ends(grid, kernels, chosen):
-    """Word how many folds chose the smallest or the largest penalty of the grid."""
-    n, L = len(chosen), grid.shape[1]
+def _scales_and_grids(penalty, shape):
+    """Return scales (n_folds, n_kernels) and relative grids (n_folds, n_kernels, L).
+
+    Folds share them, or those of a repeat do, or each has its own.
+    """
+    n_folds, n_kernels, n_lambdas = shape
+    grids = np.reshape(penalty["grid"], (-1, n_kernels, n_lambdas))
+    # Results of old have no scales.
+    scales = np.reshape(penalty.get("scale", np.ones(n_kernels)), (-1, n_kernels))
+    grids, scales = (
+        np.repeat(each, n_folds // len(each), axis=0) for each in (grids, scales)
+    )
+    return scales, grids / scales[:, :, None]
+
+
+def _word_ends(L, chosen):
+    """Word how many folds chose the smallest or the largest of L penalties."""
+    n = len(chosen)
     n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
     where = f"at the end of the grid in {n_ends} of {n} folds"
     return f" (median; {where})" if L > 2 and n_ends else " (median)"
