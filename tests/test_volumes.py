@@ -93,16 +93,16 @@ def sphere(mask, centre, radius, affine=AFFINE):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "radius"),
+    ("n_classes", "kernel", "radius"),
     [
-        ("linear", 4.5),  # few voxels: the primal route
-        ("linear", 10.0),  # many voxels
-        (RBF(gamma=0.01), 4.5),
-        (Polynomial(2, gamma=0.01, coef0=1.0), 4.5),
+        (2, "linear", 4.5),  # few voxels: the primal route
+        (4, "linear", 4.5),
+        (4, "linear", 10.0),  # many voxels
+        (2, RBF(gamma=0.01), 4.5),
+        (4, Polynomial(2, gamma=0.01, coef0=1.0), 4.5),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.filterwarnings("ignore:Use a custom estimator:UserWarning")
 def test_scores_equal_nilearns_searchlight(mask, kernel, radius, n_classes):
     data, y = make_data(n_classes)
