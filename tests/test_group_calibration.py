@@ -101,9 +101,11 @@ def test_groups_of_noise(studies, noise):
             if metric == "roc_auc" and column not in studies.ONE_METRIC:
                 check_exact(found[column]["none"])
                 assert np.mean(found[column]["none, any position"]) > most(N_GROUPS)
-        # Nobody has an effect, so that half of the population has one is far off.
-        for rates in found["majority null"].values():
-            assert np.mean(rates) < 0.01
+        # Nobody has an effect, so that half of the population has one is far off; at
+        # some of all positions, uncorrected, it may be found more often.
+        for name, rates in found["majority null"].items():
+            most_often = 0.05 if name == "none, any position" else 0.01
+            assert np.mean(rates) < most_often, name
 
 
 def test_voxels_of_noise(studies):
