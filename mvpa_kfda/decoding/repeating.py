@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
+from typing import get_args
 
 from sklearn.model_selection import KFold
 
-from ..inference.permutation import BLIND, find_price
+from ..inference.permutation import BLIND, Permute, find_price
 from ..kfda.folds import (
     DEFAULT_FOLDS,
     find_cut_groups,
@@ -15,7 +16,7 @@ from ..kfda.folds import (
     may_see_labels,
 )
 from ..kfda.kernels import KernelChoice
-from ..utils.checks import check_count, check_flag
+from ..utils.checks import check_count, check_flag, check_option
 from ..utils.memory import check_many
 from .averaging import average_trials, check_disjoint, count_cells, find_left_out
 from .repeats import Regrouped, Reshuffled
@@ -40,7 +41,8 @@ class Repeating:
 
     def splitter(self, cv, groups, n_test=None, train_on=None):
         """Return `cv`, for a number of folds that are drawn anew a splitter."""
-        once = self.n_repeats == 1 or self.average is not None
+        n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
+        once = n_repeats == 1 or self.average is not None
         if once or n_test is not None or train_on is not None:
             return cv
         if cv is None and groups is None:
@@ -58,6 +60,7 @@ class Repeating:
 
         Of repeats with other folds each is shown the permuted labels anyway.
         """
+        check_option("permute", permute, get_args(Permute))
         kept = permute == "within_folds" or not may_see_labels(cv)
         if kept or folds is None or folds.sees_labels is False:
             return self

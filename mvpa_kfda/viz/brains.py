@@ -18,7 +18,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
-from ..utils.checks import check_option
+from ..utils.checks import check_flag, check_option
 from .common import (
     BOUND,
     NULL_BAND,
@@ -136,6 +136,7 @@ def plot_volume(
     kinds = kinds_of(result.geometry)
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     _check_views(views, kind)
+    check_flag("legend", legend)
     options = {"threshold": threshold, "alternative": alternative}
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
     picture = _make_picture(result, metric, correction, alpha, options)

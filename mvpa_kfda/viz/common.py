@@ -629,7 +629,7 @@ def finish(
     set_title(ax, result, note, name)
     ax.spines[["top", "right"]].set_visible(False)
     make_room(ax)
-    if legend:
+    if check_flag("legend", legend):
         add_legend(ax, handles, columns)
     return maybe_show(ax, show)
 

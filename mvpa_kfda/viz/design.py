@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..utils.checks import check_flag
 from .common import (
     COLORS,
     add_figure_legend,
@@ -103,7 +104,7 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
         ax.set_ylim(len(lines), 0)
     _label_lines(axes, lines)
     _add_words(figure, design)
-    if handles and legend:
+    if check_flag("legend", legend) and handles:
         columns = max(1, int(figure.get_figwidth() / 1.7))
         add_figure_legend(figure, handles, columns=columns)
         (drawn,) = figure.legends

@@ -16,7 +16,7 @@ from scipy.spatial import ConvexHull
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
-from ..utils.checks import check_numbers
+from ..utils.checks import check_flag, check_numbers
 from ..utils.rounding import nearest
 from .common import (
     BOUND,
@@ -345,7 +345,7 @@ def plot_sensors(
     handles = ax.get_legend_handles_labels()[0]
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
-    if legend:
+    if check_flag("legend", legend):
         add_figure_legend(figure, handles)
     return maybe_show(figure, show)
 
