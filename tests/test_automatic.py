@@ -458,3 +458,13 @@ def test_p_values_are_uniform_on_noise(n_groups):
     for alpha in (0.05, 0.1, 0.2, 0.5):
         margin = 3 * np.sqrt(alpha * (1 - alpha) / len(p))
         assert np.mean(np.array(p) <= alpha) < alpha + margin
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_that_features_hold_exactly_in_single_precision(seed):
+    """What is beside the directions is rounding then, of either sign."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 4))
+    y, options = X @ rng.standard_normal(4), {"cv": KFold(5), "scoring": "r2"}
+    result = regress(X, y, reg="auto", dtype="float32", **options)
+    assert result.scores > 0.999
