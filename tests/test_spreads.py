@@ -36,7 +36,13 @@ def test_the_ratio_is_that_of_standard_deviations_in_any_unit():
 
 @pytest.mark.parametrize(
     ("ratio", "counts", "shape"),
-    [(1, (20, 20), (2,)), (1, (12, 6), (30,)), (1.2, (100, 100), (10,))],
+    [
+        (1, (20, 20), (2,)),
+        (1, (12, 6), (30,)),
+        (1.2, (100, 100), (10,)),
+        (1, (78, 2), (64,)),  # each is as far from the median as the other
+        (1, (77, 3), (20,)),
+    ],
 )
 def test_equal_spreads_and_small_differences_are_no_problem(ratio, counts, shape):
     for seed in range(100):

@@ -18,6 +18,9 @@ _MOST, _FEATURES = 16, 200
 #: Ratios of distances that matter, if equal classes have one as large no more often.
 _RATIO, _LEVEL = 1.4, 1e-4
 
+#: Fewer trials of a class say nothing about how they vary.
+_FEWEST = 4
+
 #: Squared distances below this part of their mean are taken for it: logarithms of what
 #: is next to nothing are no measure of it.
 _NEAR = 1e-2
@@ -59,7 +62,7 @@ def find_spread(signals, codes, classes):
     standard deviations of each feature, and by logarithms of these: single trials that
     are far out decide nothing.
     """
-    present = np.flatnonzero(np.bincount(codes) > 1)
+    present = np.flatnonzero(np.bincount(codes) >= _FEWEST)
     kept = np.isin(codes, present)
     if len(present) < 2:
         return None
@@ -93,8 +96,10 @@ def _squares(signal, codes):
     """Return the squared distance (n,) of each trial from the median of its class."""
     rest = np.array(signal, dtype=np.float64)
     size = np.abs(rest).max(axis=0)
-    for k in np.unique(codes):
+    for k, count in zip(*np.unique(codes, return_counts=True), strict=True):
         rest[codes == k] -= np.median(rest[codes == k], axis=0)
+        # Trials are near to a median that few of them make.
+        rest[codes == k] *= np.sqrt(count / (count - 1))
     scale = np.sqrt(np.mean(rest**2, axis=0))
     varies = scale > np.finfo(float).eps * size
     if not varies.any():
