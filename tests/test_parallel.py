@@ -594,12 +594,16 @@ def test_errors_of_the_function_arrive_from_dask(dask):
         list(run_in_parallel(fail, (), range(10)))
 
 
-def test_closing_and_interrupting_with_dask(dask, tmp_path):
-    path = tmp_path / "begun"
+def test_closing_with_dask(dask):
     args = (slow_sum, (make_data(), 2), [0] * 1000)
     with contextlib.closing(run_in_parallel(*args)) as results:
         assert next(results) == EXPECTED[0]
     assert is_idle(dask)
+
+
+@pytest.mark.slow
+def test_interrupting_with_dask(dask, tmp_path):
+    path = tmp_path / "begun"
     interrupt_when_there(path)
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         list(run_in_parallel(begin, (path,), range(1000)))

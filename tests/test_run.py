@@ -1,7 +1,6 @@
 """The run loop and its positions: positions in, maps out, whoever computes them."""
 
 import threading
-import time
 from dataclasses import dataclass, replace
 
 import joblib
@@ -282,9 +281,11 @@ def blas_threads():
 
 def test_parallel_config_is_respected_with_one_blas_thread_each(monkeypatch):
     seen, run_block = [], search._run_block
+    both_at_work = threading.Barrier(2)
 
     def watch(*args):
-        time.sleep(0.02)  # long enough for the other worker to get a block
+        if threading.get_ident() not in {ident for ident, *_ in seen}:
+            both_at_work.wait(timeout=60)
         seen.append((threading.get_ident(), *blas_threads()))
         return run_block(*args)
 
