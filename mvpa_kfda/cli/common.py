@@ -85,10 +85,10 @@ ANALYSIS_OPTIONS = (
         "--reg",
         "reg",
         "R",
-        "ridge penalty relative to the variance of a trial; auto: chosen in closed "
-        "form inside every training fold; tuned: chosen there by cross-validation, "
-        "which takes 10 to 40 times as long as a number; ledoit_wolf, oas: estimated, "
-        "as fast as a number (default: 0.3)",
+        "auto: the ridge penalty is chosen in closed form inside every training fold "
+        "(default); a number: relative to the variance of a trial, the fastest; "
+        "ledoit_wolf, oas: estimated, as fast as a number; tuned: chosen inside every "
+        "training fold by cross-validation, 10 to 40 times as long as a number",
         _penalty,
     ),
     Option(
@@ -245,7 +245,7 @@ def _reg(arguments):
         return DegreesOfFreedom(arguments.df)
     if arguments.criterion:
         return Tuned(criterion=arguments.criterion)
-    return 0.3 if arguments.reg is None else arguments.reg
+    return "auto" if arguments.reg is None else arguments.reg
 
 
 def _approx(n_landmarks):

@@ -104,7 +104,7 @@ def decode_epochs(
     step: float | None = None,
     window_mode: Literal["mean", "concatenate"] = "mean",
     kernel: KernelLike = "linear",
-    reg: PenaltyLike = 0.3,
+    reg: PenaltyLike = "auto",
     cv: CrossValidation = None,
     scoring: Scoring = "accuracy",
     n_permutations: int = 0,
@@ -173,7 +173,7 @@ def decode_epochs(
     step=None,
     window_mode="mean",
     kernel="linear",
-    reg=0.3,
+    reg="auto",
     cv=None,
     scoring="accuracy",
     n_permutations=0,
@@ -255,14 +255,15 @@ def decode_epochs(
         function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
         `reg`. :class:`GraphSmooth` makes weights smooth over neighbouring channels.
     reg : float | str | penalty object
-        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
-        centred kernel matrix K_c of all n trials, so that the unit of the features does
-        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        The penalty. ``"auto"`` chooses it inside every training set, and again for
+        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
+        :class:`Tuned` by cross-validation there. The others use no labels, and are
+        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
+        kernel matrix K_c of all n trials, so that the unit of the features does not
+        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"auto"`` chooses it inside every training set in closed form,
-        ``"tuned"`` or :class:`Tuned` by cross-validation.
+        trials that are independent (for single scans it is too small).
         Each position has its own lambda.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that

@@ -396,7 +396,7 @@ def regress(
     *,
     groups: ArrayLike | None = None,
     kernel: KernelLike = "linear",
-    reg: PenaltyLike = 0.3,
+    reg: PenaltyLike = "auto",
     cv: CrossValidation = None,
     scoring: RegressionScoring = "r2",
     n_permutations: int = 0,
@@ -430,15 +430,16 @@ def regress(
         `reg`. ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"``
         is computed on all rows, without labels.
     reg : float | str | penalty object
-        The penalty. A float is relative: lambda = reg * trace(K_c) / n, with the
-        centred kernel matrix K_c of all n trials, so that the unit of the features does
-        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        The penalty. ``"auto"`` chooses it inside every training set, and again for
+        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
+        :class:`Tuned` by cross-validation there. The others use no labels, and are
+        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
+        kernel matrix K_c of all n trials, so that the unit of the features does not
+        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
         covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small). None of these
-        uses labels. ``"auto"`` chooses it inside every training set in closed form,
-        ``"tuned"`` or :class:`Tuned` by cross-validation. Both do so by the squared
-        error.
+        trials that are independent (for single scans it is too small). The choice is by
+        the squared error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
         many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be

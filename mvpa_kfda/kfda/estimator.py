@@ -110,12 +110,13 @@ class KernelFDA(
         ``"precomputed"``, `fit` takes the (n_train, n_train) kernel matrix and the
         other methods the (n_test, n_train) one. A list of kernels is a choice, for
         which `reg` must be tuned.
-    reg : float | str | penalty object, default=0.3
-        A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred
-        kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is absolute. Also
-        :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"``
-        (too small for single scans), and ``"auto"``, ``"tuned"`` or :class:`Tuned`, by
-        which the training rows choose lambda.
+    reg : float | str | penalty object, default="auto"
+        ``"auto"``: the training rows choose lambda in closed form; ``"tuned"`` or
+        :class:`Tuned`: by cross-validation. A float is relative, lambda = reg *
+        trace(K_c) / n, where K_c is the centred kernel matrix of the n rows given to
+        `fit`. ``Ridge(lam)`` is absolute. Also :class:`Shrinkage`,
+        :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"`` (too small for single
+        scans).
     priors : str | array-like of shape (n_classes,), default="equal"
         Class probabilities: ``"equal"``, by which the nearest centroid wins,
         ``"empirical"``, the proportions in the training set, or positive numbers that
@@ -253,7 +254,7 @@ class KernelFDA(
     def __init__(
         self,
         kernel: KernelLike = "linear",
-        reg: PenaltyLike = 0.3,
+        reg: PenaltyLike = "auto",
         *,
         priors: Literal["equal", "empirical"] | ArrayLike = "equal",
         n_components: int | None = None,
