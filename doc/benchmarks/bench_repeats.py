@@ -342,7 +342,7 @@ def sides(size):
     y = np.arange(size.n) % 2
     X = rng.standard_normal((size.n, size.p, size.n_times))
     X += 0.1 * y[:, np.newaxis, np.newaxis]
-    options = {"cv": N_SETS, "average": size.k, "n_repeats": size.r}
+    options = {"cv": N_SETS, "average": size.k, "n_repeats": size.r, "reg": 0.3}
 
     def decode(n_permutations):
         options["n_permutations"] = n_permutations
