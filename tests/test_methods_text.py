@@ -436,12 +436,12 @@ FACTS = {
     "folds learn": (
         {"preprocess": "zscore"},
         ["Z-scoring of each feature was learned from the training trials of"],
-        ["closed form"],
+        ["folds were computed in closed form"],
     ),
     "a confound": (
         {"confounds": np.arange(20.0)},
         ["The effect of 1 confound regressor was removed"],
-        ["closed form"],
+        ["folds were computed in closed form"],
     ),
     "named confounds": (
         {"confounds": NAMED},

@@ -528,7 +528,7 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
     for changes, message in (
         ({"radius": 5.0}, "radius was 4.5 and is 5.0"),
         ({"random_state": 6}, "random_state was 5 and is 6"),
-        ({"reg": 0.5}, "reg was '0.3' and is '0.5'"),
+        ({"reg": 0.5}, "reg was .*'auto'.* and is '0.5'"),
         ({"kernel": "rbf"}, "kernel was"),
         ({"standardize": False}, "the data of imgs differ"),
         ({"y": y[::-1]}, "the data of y differ"),
