@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
+from scipy.stats import gmean
 from sklearn.model_selection import StratifiedKFold
 
 import build
@@ -587,7 +588,7 @@ def test_maps_are_source_estimates(kind, vector):
         "p": result.pvalues(),
         "neglog10p": -np.log10(result.pvalues()),
         "chance_difference": result.scores - 0.5,
-        "lambda": result.lambdas.mean(axis=-1),
+        "lambda": gmean(result.lambdas, axis=-1),
         "degrees_of_freedom": result.degrees_of_freedom.mean(axis=-1),
     }
     for name, expected in maps.items():

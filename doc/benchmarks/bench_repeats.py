@@ -87,7 +87,8 @@ class Case:
         """Return the features of four data sets and their result."""
         X, y, groups = self.draw(number)
         options = {} if self.has_runs else {"cv": N_SETS}
-        options |= {"n_permutations": N_PERMUTATIONS, "verbose": False} | self.options
+        options |= {"n_permutations": N_PERMUTATIONS, "verbose": False, "reg": 0.3}
+        options |= self.options
         with warnings.catch_warnings():  # of few averages
             warnings.filterwarnings("ignore", category=UserWarning)
             made = decode_arrays(X, y, groups=groups, random_state=number, **options)
