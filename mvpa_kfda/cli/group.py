@@ -196,6 +196,8 @@ def _word(result):
         )
     if result.method == "prevalence":
         yield _word_prevalence(result)
+    for text in result.worded_subject_warnings:
+        yield f"Warned: {text}"
     if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(_MOST).to_string(index=False)
 

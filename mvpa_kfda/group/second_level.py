@@ -462,6 +462,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "scoring": list(group.scoring),
             "first_level_smallest_p": list(group.smallest_p),
             "first_level": group.first_level,
+            "first_level_differences": group.differences,
             "n_alike": tested.n_alike,
             "n_tests": tested.n_tests,
         },

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
-from ..utils.checks import check_option, counted
+from ..utils.checks import check_option, counted, some_of
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
@@ -20,6 +20,7 @@ from .findings import (
 from .model import model_of
 from .words import (
     SECOND_TEST,
+    SETTING_WORDS,
     enumerated,
     metric_words,
     number,
@@ -111,7 +112,7 @@ def group_paragraphs(result, asked):
     correction, alpha = _chosen(result, asked)
     return _joined(
         [
-            [_subjects(result), *first_level_of(result)],
+            [_subjects(result), *first_level_of(result), *_differing(result)],
             [
                 *_group_test(result),
                 *_raised_variances(result),
@@ -121,8 +122,16 @@ def group_paragraphs(result, asked):
             ],
             [*_group_found(result, correction, alpha), *_prevalence(result, alpha)],
             software_of(result.versions, result),
+            _to_consider(result),
         ]
     )
+
+
+def _to_consider(result):
+    """Tell authors what the runs of subjects warned of."""
+    texts = result.worded_subject_warnings
+    lead = "Not for print, but to be considered: the runs of subjects gave warnings."
+    return [lead, *map(name, texts)] if texts else []
 
 
 def _metric(result):
@@ -155,13 +164,36 @@ def first_level_of(result):
     sentences = []
     if "n_trials" in shared:
         trials = ranged(shared["n_trials"], "trial")
-        classes = shared.get("classes", ())
+        classes = shared.get("class_names", ())
         of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
-        sentences.append(f"Each subject's scores were those of {trials}{of}.")
+        groups = shared.get("n_groups")
+        runs = f" that were in {ranged(groups, 'group')}" if groups else ""
+        sentences.append(f"Each subject's scores were those of {trials}{of}{runs}.")
     sentences += model_of(shared, shared.get("groups"))
     if shared.get("cv") and not shared["cv"].startswith("none:"):
         words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
+    return sentences
+
+
+def _differing(result):
+    """Say which subjects were analysed otherwise than the first, and in what."""
+    found = dict(result.parameters.get("first_level_differences") or {})
+    sentences = []
+    for apart, names in found.pop("times", {}).items():
+        sentences.append(
+            f"Times of {some_of([*map(name, names)])} differed from those of the first "
+            f"subject, {apart}, by less than half a sample."
+        )
+    if found:
+        parts = []
+        for field, values in found.items():
+            names = [name(each) for who in values.values() for each in who]
+            parts.append(f"{SETTING_WORDS.get(field, name(field))} ({some_of(names)})")
+        sentences.append(
+            f"Some subjects were analysed differently from the first, in "
+            f"{enumerated(parts)}."
+        )
     return sentences
 
 

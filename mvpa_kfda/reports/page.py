@@ -14,13 +14,12 @@ import pandas as pd
 from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
 from ..results.kinds import RESULTS
-from ..utils.checks import check_path
+from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
 from .html import paragraph, table_html
 from .sections import SECTIONS
 from .summary import corrections_of, heading, smallest_p, word_answer
-from .words import some_of
 
 if TYPE_CHECKING:
     import mne

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from itertools import starmap
 
+import numpy as np
 import pandas as pd
 
 from ..decoding.design import design_of
@@ -41,7 +41,6 @@ from .summary import (
     word_answer,
     word_question,
 )
-from .words import some_of
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,8 @@ def _summary(result, corrections):
 
 
 def _warnings(result):
-    """Return what the run warned of, and those of the subjects of a group."""
-    told = getattr(result, "subject_warnings", {})
-    own = "".join(paragraph(text, "warning") for text in result.warnings)
-    return own + "".join(starmap(_of_subjects, told.items()))
-
-
-def _of_subjects(text, names):
-    """Return what the runs of subjects warned of, once for all of them."""
-    differ = len(names) > 1 and any(letter.isdigit() for letter in text)
-    note = f" (The numbers are those of {names[0]}.)" if differ else ""
-    return paragraph(f"{some_of(names)}: {text}{note}", "warning")
+    """Return what the run warned of, and what the runs of subjects of a group did."""
+    return "".join(paragraph(text, "warning") for text in result.warnings)
 
 
 # ----------------------------------------------------------------------------- figures
@@ -366,8 +356,26 @@ def _subjects(result):
             table.insert(0, "list", name)
         tables.append(table)
     where = f" at {result.places.word(best)}" if result.axes else ""
-    html = table_html(pd.concat(tables, ignore_index=True))
+    table = pd.concat(tables, ignore_index=True).assign(**_numbers(result))
+    html = table_html(table)
     return folded(f"Scores of every subject{where}", html)
+
+
+#: Numbers that a group keeps of each subject -> their column.
+_NUMBERS = {
+    "n_trials": "trials",
+    "n_groups": "groups",
+    "n_folds": "folds",
+    "n_confounds": "confounds",
+    "n_permutations": "permutations",
+}
+
+
+def _numbers(result):
+    """Return numbers of each subject, which make scores more or less precise."""
+    shared = result.parameters.get("first_level") or {}
+    numbers = {column: shared.get(name) for name, column in _NUMBERS.items()}
+    return {column: values for column, values in numbers.items() if np.any(values)}
 
 
 def _design(result):

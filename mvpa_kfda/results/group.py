@@ -18,6 +18,7 @@ from ..inference.corrections import (
     names_in,
 )
 from ..utils.checks import check_option, check_share, counted
+from ..utils.problems import word_told
 from ..utils.rounding import rounded
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
@@ -527,7 +528,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
         Names of the two groups or conditions, if there are two.
     subject_warnings : dict of str -> list of str
         What the runs of the subjects warned of: text -> names of those it was said of,
-        where the numbers in a text are those of the first of them.
+        where the numbers in a text are those of the first of them. `warnings` has
+        these, counted, beside those of the group inference itself.
     method : str
         "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -552,7 +554,9 @@ class GroupResult(PrevalenceMixin, TestedMap):
     parameters : dict
         The arguments of the analysis; at how many positions subjects score so much
         alike that t was computed with a larger variance ("n_alike"), how many tests had
-        to reject ("n_tests"), and how the subjects were analysed ("first_level").
+        to reject ("n_tests"), how the subjects were analysed ("first_level"), and in
+        what some of them differ from the first ("first_level_differences": field ->
+        what is there instead -> their names).
 
     Examples
     --------
@@ -607,6 +611,12 @@ class GroupResult(PrevalenceMixin, TestedMap):
     def n_subjects(self) -> int:
         """Number of subjects in the first list."""
         return len(self.subjects)
+
+    @property
+    def worded_subject_warnings(self) -> list[str]:
+        """What the runs of the subjects warned of, each text with how many of them."""
+        others = () if self.other_subjects is None else self.other_subjects
+        return word_told(self.subject_warnings, self.n_subjects + len(others))
 
     @property
     def scores(self) -> NDArray:

@@ -28,6 +28,8 @@ _WORDS = {
     "test_times": ("test time", " s"),
     "freqs": ("frequency", " Hz"),
 }
+#: Axes of times.
+_TIMES = {"times", "train_times", "test_times"}
 #: What the names along an axis are called.
 _NOUNS = {"ch_names": "sensor", "vertices": "vertex"}
 
@@ -153,14 +155,34 @@ class Places:
         ends = f"{rounded(first)} to {rounded(last)}{unit}"
         return f"{counted(len(values), noun)} from {ends}"
 
-    def difference(self, other):
-        """Word how other places differ from these; empty if they are the same."""
+    def apart(self, other):
+        """Return the seconds between times that count as the same; 0 where they are.
+
+        Samples of recordings that were cut at other fractions of a sample belong to
+        each other as long as they are less than half a sample apart.
+        """
+        return max([0.0, *(self._apart(other, name) for name in _TIMES & {*self.axes})])
+
+    def _apart(self, other, name):
+        """Return how far times along an axis are apart, if less than half a sample."""
+        here, there = self.coordinates[name], other.coordinates.get(name, ())
+        if len(here) != len(there) or len(here) < 2 or _same(here, there):
+            return 0.0
+        apart = float(np.abs(here - there).max())
+        return apart if apart < np.diff(here).min() / 2 else 0.0
+
+    def difference(self, other, within_sample=False):
+        """Word how other places differ from these; empty if they are the same.
+
+        With `within_sample`, times may differ as `apart` allows.
+        """
         if self.kind != other.kind:
             return f"a {other.kind} instead of a {self.kind}"
         if self.geometry is not None:
             return _space_difference(self.geometry, other.geometry)
         for name in self.axes:
-            if not _same(self.coordinates[name], other.coordinates[name]):
+            near = within_sample and name in _TIMES and self._apart(other, name) > 0
+            if not (near or _same(self.coordinates[name], other.coordinates[name])):
                 words = f"{other.describe()} instead of {self.describe()}"
                 return f"{words}{self._first_difference(other, name)}"
         if not _same(self.pairs, other.pairs):
