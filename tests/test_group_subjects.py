@@ -21,7 +21,6 @@ from mvpa_kfda import (
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.subjects import gather_subjects, nearest_voxels, take_voxels
 from mvpa_kfda.results.base import Result
-from mvpa_kfda.results.places import Places
 
 Y = np.repeat(["face", "house"], 6)
 N, P = len(Y), 5
@@ -579,7 +578,7 @@ def test_resampling(name):
     expected = taken >= 0
     expected[1] = False  # where the first one has no score
     assert_array_equal(gathered.counted, expected)
-    assert gathered.places.difference(Places.of(first)) == ""
+    assert gathered.places.difference(first.places) == ""
     assert_array_equal(gathered.scores[0], first.scores[expected])
     assert_array_equal(gathered.scores[1], second.scores[taken[expected]])
     assert gathered.nulls[1].dtype == np.float32

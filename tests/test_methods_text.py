@@ -265,7 +265,7 @@ def test_grammar_at_one_position(options):
     P = result.n_permutations
     assert (f"P = {P:,}" in body) == (P > 0)
     assert (str(result.n_permutations) in body) or P < 3
-    for metric in result._scalars:
+    for metric in result.scalar_metrics:
         assert f"{result.metrics[metric]:.3f}" in body
 
 
@@ -370,7 +370,7 @@ RESULTS_OF = {
 def test_grammar_of_kinds(make):
     result = make()
     body = check_text(result)
-    shown = result._scalars
+    shown = result.scalar_metrics
     for metric in shown:
         assert rounded(np.nanmax(result.metrics[metric])) in body
     if result.n_permutations and result.axes:

@@ -66,7 +66,7 @@ def describe_column(name, result):
         return {"Description": f"{start}, with the correction {correction!r}"}
     if name in metrics:
         at = f"; chance is {chance:g}" if np.isfinite(chance := metrics[name]) else ""
-        what = "Mean score over subjects" if result._has_subjects else "Score"
+        what = "Mean score over subjects" if result.has_subjects else "Score"
         return {"Description": f"{what}, {name.replace('_', ' ')}{at}"}
     return {"Description": name.replace("_", " ").capitalize()}
 
@@ -222,7 +222,7 @@ def add_citations(folder, result, corrections):
     """Add what was used for a result to the works to cite."""
     path = folder / "CITATION.bib"
     texts = [path.read_text(encoding="utf-8")] if path.is_file() else []
-    names = corrections if result._has_p else [None]
+    names = corrections if result.has_p else [None]
     texts += [methods_text(result, "bibtex", correction=name) for name in names]
     entries = {entry.strip() for text in texts for entry in re.split(r"\n(?=@)", text)}
     # In the order of the authors, which the keys begin with.

@@ -182,7 +182,7 @@ def _word(result):
     from ..utils.checks import counted
     from .output import word_spans
 
-    yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
+    yield f"Tested {result.places.describe()}: {', '.join(result.description())}"
     for correction in result.correction if result.axes else result.correction[:1]:
         p = np.asarray(result.pvalues(correction))
         significant = p <= result.alpha

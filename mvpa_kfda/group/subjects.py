@@ -282,10 +282,10 @@ def _inside(who):
 def _read(entry, who, first, metric, need_nulls, resample, seen):
     """Load a subject's result and keep what is needed, at the first one's places."""
     result = _load(entry, who)
-    places = Places.of(result)
+    places = result.places
     # The diagonal of such a map keeps its parameters, but is tested at each time alone.
     general = isinstance(result, GeneralizationResult)
-    mode = result.parameters.get("mode") if general else None
+    mode = result.mode if general else None
     metric = _check_kind(result, places, mode, who, first, metric, resample)
     _refuse_copy(result, entry, who, seen)
     null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
@@ -300,8 +300,8 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         exempt=exempt_of(result),
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
-        smallest_p=result._smallest_p(metric=metric),
-        scoring=tuple(result._scalars),
+        smallest_p=result.smallest_p(metric=metric),
+        scoring=tuple(result.scalar_metrics),
         record=record_of(result) | _timing(places, first),
         warnings=result.warnings,
     )
@@ -332,7 +332,7 @@ def _timing(places, first):
 
 def exempt_of(result):
     """Return where the second test does not count (V,)."""
-    exempt = result._exempt()[-1]
+    exempt = result.exempt()[-1]
     return np.zeros(result.shape, bool).ravel() if exempt is None else exempt.ravel()
 
 
@@ -362,7 +362,7 @@ def _check_kind(result, places, mode, who, first, metric, resample):
     """Return the metric; raise unless a subject has what the first one has."""
     if first is None:
         try:
-            return result._scalar_metric(metric)
+            return result.check_metric(metric)
         except ValueError as error:
             again = ""
             known = METRICS if len(result.classes) else REGRESSION_METRICS
@@ -394,8 +394,8 @@ def _check_kind(result, places, mode, who, first, metric, resample):
     if first.metric not in result.scoring:
         raise ValueError(
             f"{who} has no metric {first.metric!r}, which the first subject has. It "
-            f"has {quoted(result._scalars)}: pass a metric that all have, or run its "
-            f"analysis again with scoring={first.metric!r}."
+            f"has {quoted(result.scalar_metrics)}: pass a metric that all have, or run "
+            f"its analysis again with scoring={first.metric!r}."
         )
     chance = result.chances[first.metric]
     near = {"rtol": 0, "atol": _SAME_CHANCE, "equal_nan": True}
@@ -427,9 +427,9 @@ def _refuse_copy(result, entry, who, seen):
 
 def _nulls_of(result, metric, who, first):
     """Return the scores under permuted labels (P, V), and those of the second test."""
-    null = result.nulls.get(metric, ())
+    null, kept = result.null_of(metric), result.kept_nulls(metric)
     again = f"run the analysis of {_inside(who)} again with n_permutations=100"
-    if len(null) == 0 and metric in getattr(result, "null_summaries", {}):
+    if len(null) == 0 and kept:
         raise ValueError(
             f"{who} has only a summary of its label permutations "
             f"(null={result.parameters.get('null')!r}); {again} and null='full'."
@@ -438,7 +438,7 @@ def _nulls_of(result, metric, who, first):
         raise ValueError(
             f"{who} has no label permutations, which this method needs; {again}."
         )
-    second = getattr(result, "second_nulls", {}).get(metric)
+    second = kept[1] if len(kept) > 1 else None
     if first is not None and (second is None) != (first.second is None):
         raise ValueError(
             f"{who} and the first subject differ in whether the permutations of the "
@@ -457,7 +457,7 @@ def _largest_ratio(result):
     """Return the largest ratio between the tested trials of two classes; 1 without."""
     if len(result.classes) == 0:
         return 1.0
-    counts = np.unique(result._true, return_counts=True)[1]
+    counts = np.unique(result.true_classes, return_counts=True)[1]
     return float(counts.max() / counts.min())
 
 

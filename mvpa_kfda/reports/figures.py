@@ -89,6 +89,6 @@ def _at(data, place):
 
 def best_place(result):
     """Return where a result scores best, as an index of its patterns' positions."""
-    scores = np.asarray(result.metrics[result._scalars[0]], dtype=float)
+    scores = np.asarray(result.metrics[result.scalar_metrics[0]], dtype=float)
     best = np.unravel_index(np.nanargmax(scores), scores.shape)
     return best[: len(result.pattern_axes)]

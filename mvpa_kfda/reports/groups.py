@@ -96,7 +96,7 @@ def _chosen(result, asked):
     correction = asked.correction
     if correction is None and not result.axes:
         correction = "none"
-    correction = result._correction(correction)
+    correction = result.correction_name(correction)
     return correction, result.alpha if asked.alpha is None else asked.alpha
 
 
@@ -140,7 +140,7 @@ def _metric(result):
 
 def _subjects(result):
     """Say whose scores were analysed, and where."""
-    n, at = result.n_subjects, positions_of(result)
+    n, at = result.n_subjects, positions_of(result.places)
     where = f" at {at}" if result.axes else ""
     what = f"Decoding results ({_metric(result)}) of"
     if result.other_scores is None:
@@ -231,7 +231,7 @@ def _raised_variances(result):
         return []
     return [
         f"Variances over subjects below a thousandth of the largest one, here at {n:,} "
-        f"{place_noun(result, n)}, were raised to that [@Ridgway2012]."
+        f"{place_noun(result.places, n)}, were raised to that [@Ridgway2012]."
     ]
 
 
@@ -272,7 +272,7 @@ def _group_draws(result, correction):
             _P.format(draws="second-level permutations", n=n, what="maps"),
             *([f"{SECOND_TEST}."] if p.get("n_tests", 1) > 1 else []),
         ]
-    sentences = [_P.format(draws=f"{result._draws}s", n=n, what="statistic")]
+    sentences = [_P.format(draws=f"{result.draw_noun}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
         sentences.append("These are all that are possible, so that the test is exact.")
     return sentences
@@ -284,7 +284,6 @@ def _corrected(result, correction, alpha):
     if not result.axes:
         return [level]
     score = "difference" if isinstance(result, GroupResult) is False else "statistic"
-    draw = getattr(result, "_draws", "permutation")
     of_t = result.method in ("sign-flip", "t", "wilcoxon")
     mass = "the statistic" if of_t else f"standardised {score}s"
     sentence = correction_sentence(
@@ -293,7 +292,7 @@ def _corrected(result, correction, alpha):
         int(np.count_nonzero(result.counted)),
         result.parameters.get("n_tests", 1),
         score=score,
-        draw=draw,
+        draw=result.draw_noun,
         mass=mass,
         threshold=result.parameters["threshold"],
     )
@@ -339,7 +338,7 @@ def _prevalence(result, alpha):
             f"{sentence} That half of the population or less has an effect was "
             f"rejected ({p_words(float(p[0]))})."
         ]
-    at = f"{n:,} {place_noun(result, n)}"
+    at = f"{n:,} {place_noun(result.places, n)}"
     return [
         f"{sentence} That half of the population or less has an effect was rejected at "
         f"{at}, corrected by Holm's method [@Holm1979]."
@@ -389,7 +388,7 @@ def _analyses(result):
 
 def _compared(result):
     """Say what was compared, and where."""
-    where = f" at {positions_of(result)}" if result.axes else ""
+    where = f" at {positions_of(result.places)}" if result.axes else ""
     trials = result.parameters.get("trials")
     of = f" ({trials})" if trials else ""
     named = f", {' and '.join(_two(result))}," if _has_names(result) else ""
@@ -547,7 +546,7 @@ def _latencies(result):
     share = number(100 * result.confidence)
     sentences = []
     for which in ("onset", "peak"):
-        time, interval = getattr(result, which), getattr(result, f"{which}_interval")
+        time, interval = result.when(which)
         if np.isnan(time):
             sentences.append(f"There was no {which}.")
             continue

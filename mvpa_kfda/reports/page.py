@@ -182,7 +182,7 @@ def _check_correction(correction, named):
     for name, result in named.items():
         for each in corrections_of(result, correction):
             try:
-                result._p_for_plot(each, result._scalars[0])
+                result.p_of_map(each, result.scalar_metrics[0])
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
     return correction
@@ -218,7 +218,7 @@ def _overview(named, asked):
     for name, result in named.items():
         p, corrections = np.nan, corrections_of(result, asked)
         if corrections:
-            p = smallest_p(result, result._scalars[0], corrections[0])
+            p = smallest_p(result, result.scalar_metrics[0], corrections[0])
         row = {"result": name, "analysis": heading(result)}
         row["what was found"] = word_answer(result, *corrections[:1])
         row["p"] = np.nan if p is None else p

@@ -93,6 +93,8 @@ class DecodingResult(EvidenceMixin, SubjectResult[float]):
         return make_roc(self, positive)
 
     plot = figure_method(plot_null)
+    trial_figures: ClassVar[tuple[str, ...]] = ("plot_roc",)
+
     plot_roc = figure_method(plot_roc)
     plot_tuning = figure_method(plot_tuning)
 
@@ -160,6 +162,8 @@ class RegressionResult(_RegressionMap[float]):
     """
 
     plot = figure_method(plot_null)
+    trial_figures: ClassVar[tuple[str, ...]] = ("plot_predictions",)
+
     plot_predictions = figure_method(plot_predictions)
     plot_tuning = figure_method(plot_tuning)
 

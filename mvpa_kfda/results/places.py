@@ -55,17 +55,16 @@ class Places:
 
     @classmethod
     def of(cls, result):
-        """Return the places of a result's map."""
-        if isinstance(known := getattr(result, "places", None), cls):
-            return known  # of a group, or of a comparison
+        """Return the places of the map of one subject's result."""
+        fields = vars(result)
         return cls(
             type(result).__name__,
             dict(result.axes),
-            {name: getattr(result, name) for name in result.axes},
-            getattr(result, "adjacency", None),
-            getattr(result, "space", None),
-            getattr(result, "info_fif", None),
-            getattr(result, "sources", None),
+            {name: result.along(name) for name in result.axes},
+            fields.get("adjacency"),
+            fields.get("space"),
+            fields.get("info_fif"),
+            fields.get("sources"),
         )
 
     @property

@@ -11,13 +11,14 @@ from ..data.sources import unpack_form
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..viz.sources import plot_sources
-from .base import SubjectResult, SummariesMixin
+from .base import SubjectResult
 from .epochs import TimeResult
 from .evidence import EvidenceMixin
 from .images import map_values
 from .kinds import figure_method, result_kind
 from .onset import OnsetMixin
 from .places import sensor_time_adjacency
+from .summaries import SummariesMixin
 
 
 def make_source_estimate(result, values):

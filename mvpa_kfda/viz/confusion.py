@@ -269,7 +269,7 @@ def plot_recall(
     recall = np.stack([Confusion(each, "").recall for each in counts])
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_recall(ax, times, recall, result.classes)
-    tested = _true(result)[(result.predicted >= 0).any(axis=0)]
+    tested = result.y_tested[(result.predicted >= 0).any(axis=0)]
     draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
     label_times(ax, times)
     ax.set_ylabel("Recall")
@@ -310,14 +310,9 @@ def _check_predicted(result):
         )
 
 
-def _true(result):
-    """Return the classes of the trials that predictions are about, (n,)."""
-    return getattr(result, "y_test", result.y)
-
-
 def _count(result, predicted):
     """Return how often (c, c) classes were predicted (n_places, n) for others."""
-    true = np.broadcast_to(_true(result), predicted.shape)
+    true = np.broadcast_to(result.y_tested, predicted.shape)
     there = predicted >= 0
     pairs = true[there][:, np.newaxis], predicted[there][:, np.newaxis]
     return count_confusions(*pairs, len(result.classes))[:, :, 0]
@@ -344,7 +339,7 @@ def _places(result, at):
     if axes == ["positions"]:
         place = _position(result, at)
         mask[place] = True
-        return mask, f"At {result._worded_place(place)}"
+        return mask, f"At {result.worded_place(place)}"
     parts = [at]
     if len(axes) > 1:
         if not isinstance(at, list | tuple) or len(at) != len(axes):
@@ -355,7 +350,7 @@ def _places(result, at):
     ]
     mask[np.ix_(*chosen)] = True
     if mask.sum() == 1:
-        return mask, f"At {result._worded_place(int(np.flatnonzero(mask)[0]))}"
+        return mask, f"At {result.worded_place(int(np.flatnonzero(mask)[0]))}"
     words = [
         _worded_range(result, name, part, along)
         for name, part, along in zip(axes, parts, chosen, strict=True)
@@ -370,7 +365,7 @@ def _peak(result):
         raise ValueError("This result has no scores, so no peak.")
     place = int(np.nanargmax(scores))
     label = metric_in_text(result.scoring[0])
-    return place, f"At {result._worded_place(place)}, where {label} is highest"
+    return place, f"At {result.worded_place(place)}, where {label} is highest"
 
 
 def _words_of(result):
@@ -396,7 +391,7 @@ def _wanted(result, at):
 
 def _along(result, name, part, at):
     """Return which coordinates (n,) along an axis a part of `at` means."""
-    values = getattr(result, name)
+    values = result.along(name)
     if values.dtype.kind in "US":
         if not isinstance(part, str):
             raise ValueError(_wanted(result, at))
@@ -429,7 +424,7 @@ def _along(result, name, part, at):
 
 def _worded_range(result, name, part, along):
     """Word the coordinates that were chosen along an axis."""
-    values, (_, unit) = getattr(result, name)[along], _AXES[name]
+    values, (_, unit) = result.along(name)[along], _AXES[name]
     if len(values) == 1:
         value = values[0] if isinstance(values[0], str) else f"{values[0]:.3g}{unit}"
         noun = _NOUNS[name]

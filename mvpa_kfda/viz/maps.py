@@ -423,7 +423,7 @@ def make_picture(
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
     colors = colors_for(values, chance, vlim, cmap)
-    favour = result._favour(metric, options.get("alternative", "greater"))
+    favour = result.favour(metric, options.get("alternative", "greater"))
     shown = metric, name, chance, level, values, marked, label, *colors, favour
     return Picture(*shown)
 

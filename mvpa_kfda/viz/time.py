@@ -286,7 +286,7 @@ def draw_pair(ax, result):
 
 def map_color(result, metric):
     """Return the color of a map's curve, where none is asked for."""
-    between = result._is_difference and metric == result.metric
+    between = result.is_difference and metric == result.metric
     return DIFFERENCE_COLOR if between else SCORE_COLOR
 
 
@@ -324,7 +324,7 @@ def _draw_singles(ax, times, scores, color=SUBJECT_COLOR, label="subjects"):
 
 def draw_level(ax, result):
     """Draw the chance level of the scores, also where their difference was tested."""
-    if result._is_difference:
+    if result.is_difference:
         draw_chance(ax, result.score_chance)
     else:
         draw_chance(ax, result.chance, result.metric)
