@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import __version__
 from ..reports.methods import methods_text
+from ..utils.axes import BY_COLUMN
 from ..utils.checks import quoted
 from ..utils.files import check_target
 from ..utils.text import plain_cells
@@ -27,9 +28,8 @@ _IGNORED = (
 
 #: Columns of the tables -> what they are.
 COLUMNS = {
-    "time": ("Time of the sample, or the middle of the window", "s"),
-    "train_time": ("Time at which the classifier was trained", "s"),
-    "test_time": ("Time at which the classifier was tested", "s"),
+    **{name: (axis.about, axis.unit) for name, axis in BY_COLUMN.items() if axis.unit},
+    **{name: (axis.about,) for name, axis in BY_COLUMN.items() if not axis.unit},
     "region": ("Name or number of the region",),
     "x": ("Place in the space of the image, to the right", "mm"),
     "y": ("Place in the space of the image, to the front", "mm"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..utils.axes import AXES
 from ..utils.checks import plural
 from ..viz.common import (
     NULL_COLOR,
@@ -77,7 +78,7 @@ def _draw_courses(axes, times, values, largest, label):
     for ax, value in zip(axes, values, strict=True):
         ax.plot(times, value.T, color=SCORE_COLOR, lw=0.8, alpha=0.6)
         ax.axhline(0, color=NULL_COLOR, lw=0.8)
-        ax.set(ylim=(-1.1 * largest, 1.1 * largest), xlabel="Time (s)")
+        ax.set(ylim=(-1.1 * largest, 1.1 * largest), xlabel=AXES["times"].label)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel(label)
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..inference.corrections import check_correction
 from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
+from ..utils.axes import AXES, BY_COLUMN, point_of_axes
 from ..utils.checks import check_option, counted, plural
 from ..utils.rounding import rounded
 from .citations import name
@@ -21,23 +22,6 @@ from .words import (
     number,
     p_words,
 )
-
-#: Columns of a table that say where a position is -> what a position is called.
-PLACE_NOUNS = {
-    ("time",): "time point",
-    ("freq", "time"): "time-frequency point",
-    ("sensor", "time"): "pair of sensor and time point",
-    ("vertex", "time"): "pair of vertex and time point",
-    ("train_time", "test_time"): "pair of training and test times",
-}
-#: What axes of a map are called, and their units.
-_AXES = {
-    "time": ("time point", " s"),
-    "freq": ("frequency", " Hz"),
-    "sensor": ("sensor", ""),
-    "train_time": ("training time", " s"),
-    "test_time": ("test time", " s"),
-}
 
 #: Package -> what it is called, and what is cited for it.
 PACKAGES = {
@@ -54,10 +38,7 @@ def place_noun(places, n):
     """Return what so many positions of a map are called, without the number."""
     if places.geometry is not None:
         return plural(places.geometry.noun, n)
-    columns = tuple(places.axes.values())
-    noun = PLACE_NOUNS.get(columns, "position")
-    first, of, rest = noun.partition(" of ")
-    return f"{plural(first, n)}{of}{rest}" if of else plural(noun, n)
+    return point_of_axes(places.axes, n)
 
 
 def positions_of(places):
@@ -65,9 +46,9 @@ def positions_of(places):
     if places.geometry is not None:
         return f"each of {places.geometry.describe()}"
     parts = []
-    for axis, column in places.axes.items():
-        noun, unit = _AXES.get(column, (column, ""))
-        values = places.coordinates[axis]
+    for axis in map(AXES.get, places.axes):
+        noun, unit = axis.point or axis.noun, axis.end
+        values = places.coordinates[axis.field]
         words = counted(len(values), noun)
         if unit and len(values) > 1:
             words += f" from {number(values[0])} to {number(values[-1])}{unit}"
@@ -79,9 +60,6 @@ def positions_of(places):
 
 def word_place(row):
     """Word one position, from the columns of a table that say where it is."""
-    if "train_time" in row:
-        train, test = number(row["train_time"]), number(row["test_time"])
-        return f"for training at {train} s and testing at {test} s"
     if "region" in row:
         return f"in region {name(row['region'])}"
     for noun in ("feature", "parcel"):
@@ -93,16 +71,13 @@ def word_place(row):
         return f"at vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
     if "x" in row:
         return f"at {_coordinates(row)}"
-    parts = []
-    if "vertex" in row:  # of source estimates, whose words name the structure too
-        parts.append(f"vertex {name(row['vertex'])}")
-    if "sensor" in row:
-        parts.append(f"sensor {name(row['sensor'])}")
-    if "freq" in row:
-        parts.append(f"{number(row['freq'])} Hz")
-    if "time" in row:
-        parts.append(f"{number(row['time'])} s")
-    return f"at {enumerated(parts)}"
+    axes = [BY_COLUMN[column] for column in row]
+    values = [
+        number(x) if axis.unit else name(x)
+        for axis, x in zip(axes, row.values(), strict=True)
+    ]
+    parts = [axis.place.format(x) for axis, x in zip(axes, values, strict=True)]
+    return f"{'for' if 'train_time' in row else 'at'} {enumerated(parts)}"
 
 
 def _word_grayordinate(row):
@@ -319,7 +294,7 @@ def significant(places, p, correction, alpha):
 
 def _span(places, marked):
     """Word the first and the last of the marked times of a time course."""
-    if tuple(places.axes.values()) != ("time",):
+    if tuple(places.axes) != ("times",):
         return ""
     times = places.columns()["time"][marked]
     if len(times) == 1:

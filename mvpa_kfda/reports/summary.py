@@ -12,6 +12,7 @@ from ..metrics.names import metric_in_text
 from ..results.base import SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
 from ..results.latency import Latency
+from ..utils.axes import noun_of_axes
 from ..utils.checks import counted
 from ..viz.common import (
     CORRECTION_LABELS,
@@ -47,15 +48,6 @@ HEADINGS = {
 
 #: Classes are named up to so many.
 _MOST_NAMES = 8
-
-#: Axes of a map -> what one of its positions is called.
-_POSITIONS = {
-    ("times",): "time",
-    ("freqs", "times"): "pair of frequency and time",
-    ("ch_names", "times"): "pair of sensor and time",
-    ("vertices", "times"): "pair of vertex and time",
-    ("train_times", "test_times"): "pair of training and test time",
-}
 
 
 def heading(result):
@@ -266,7 +258,7 @@ def position_noun(result):
     """Return what one position of a map is called."""
     if result.geometry is not None:
         return result.geometry.noun
-    return _POSITIONS[tuple(result.axes)]
+    return noun_of_axes(result.axes)
 
 
 def _where(result):

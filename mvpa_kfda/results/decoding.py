@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..metrics.roc import Roc, make_roc
+from ..utils.axes import axes_of
 from ..viz.diagnostics import (
     plot_flexibility,
     plot_predictions,
@@ -199,7 +200,7 @@ class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
     array([0.3, 0.4, 0.5])
     """
 
-    axes: ClassVar[dict[str, str]] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("times")
 
     times: NDArray
 

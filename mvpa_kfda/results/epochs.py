@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, NullSummary
+from ..utils.axes import axes_of
 from ..utils.checks import counted
 from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
@@ -59,7 +60,7 @@ class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray
     ['face', 'house']
     """
 
-    axes: ClassVar[dict[str, str]] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("times")
 
     times: NDArray
 
@@ -105,7 +106,7 @@ class TimeFrequencyResult(
            [0, 0, 0, 1, 1]])
     """
 
-    axes: ClassVar[dict[str, str]] = {"freqs": "freq", "times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("freqs", "times")
     pattern_axes: ClassVar[tuple[str, ...]] = ("freqs", "times")
 
     freqs: NDArray
@@ -152,7 +153,7 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
            [0, 0, 0, 0, 0, 0]])
     """
 
-    axes: ClassVar[dict[str, str]] = {"ch_names": "sensor", "times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("ch_names", "times")
 
     ch_names: NDArray
     times: NDArray
@@ -240,10 +241,7 @@ class GeneralizationResult(
            [0, 0, 0, 1, 1, 1]])
     """
 
-    axes: ClassVar[dict[str, str]] = {
-        "train_times": "train_time",
-        "test_times": "test_time",
-    }
+    axes: ClassVar[dict[str, str]] = axes_of("train_times", "test_times")
     pattern_axes: ClassVar[tuple[str, ...]] = ("train_times",)
 
     train_times: NDArray

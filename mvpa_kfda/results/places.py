@@ -13,6 +13,7 @@ from scipy import sparse
 from ..data.kinds import unpack_space
 from ..data.space import VolumeSpace
 from ..inference.clusters import adjacency_among
+from ..utils.axes import AXES
 from ..utils.checks import counted, plural
 from ..utils.files import same_content
 from ..utils.rounding import nearest, rounded
@@ -20,18 +21,6 @@ from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
 _SAME = 1e-6
-
-#: What the numbers along an axis are called, and their units.
-_WORDS = {
-    "times": ("time", " s"),
-    "train_times": ("training time", " s"),
-    "test_times": ("test time", " s"),
-    "freqs": ("frequency", " Hz"),
-}
-#: Axes of times.
-_TIMES = {"times", "train_times", "test_times"}
-#: What the names along an axis are called.
-_NOUNS = {"ch_names": "sensor", "vertices": "vertex"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,16 +128,17 @@ class Places:
         for name, i in zip(
             self.axes, np.unravel_index(position, self.shape), strict=True
         ):
-            noun, unit = _WORDS.get(name) or (_NOUNS[name], "")
-            words.append(f"{noun} {_number(self.coordinates[name][i])}{unit}")
+            value = _number(self.coordinates[name][i])
+            words.append(f"{AXES[name].noun} {value}{AXES[name].end}")
         return ", ".join(words)
 
     def _worded(self, name):
         """Word the coordinates along one axis."""
         values = self.coordinates[name]
-        if name not in _WORDS:
-            return counted(len(values), _NOUNS[name])
-        (noun, unit), (first, last) = _WORDS[name], values[[0, -1]]
+        noun, unit = AXES[name].noun, AXES[name].end
+        if not unit:
+            return counted(len(values), noun)
+        first, last = values[[0, -1]]
         if len(values) == 1:
             return f"1 {noun}, {rounded(first)}{unit}"
         ends = f"{rounded(first)} to {rounded(last)}{unit}"
@@ -160,7 +150,11 @@ class Places:
         Samples of recordings that were cut at other fractions of a sample belong to
         each other as long as they are less than half a sample apart.
         """
-        return max([0.0, *(self._apart(other, name) for name in _TIMES & {*self.axes})])
+        return max([0.0, *(self._apart(other, name) for name in self._times())])
+
+    def _times(self):
+        """Return the axes of times."""
+        return [name for name in self.axes if name in AXES and AXES[name].is_time]
 
     def _apart(self, other, name):
         """Return how far times along an axis are apart, if less than half a sample."""
@@ -180,12 +174,14 @@ class Places:
         if self.geometry is not None:
             return _space_difference(self.geometry, other.geometry)
         for name in self.axes:
-            near = within_sample and name in _TIMES and self._apart(other, name) > 0
+            near = (
+                within_sample and name in self._times() and self._apart(other, name) > 0
+            )
             if not (near or _same(self.coordinates[name], other.coordinates[name])):
                 words = f"{other.describe()} instead of {self.describe()}"
                 return f"{words}{self._first_difference(other, name)}"
         if not _same(self.pairs, other.pairs):
-            nouns = [plural(_NOUNS[name]) for name in self.axes if name in _NOUNS]
+            nouns = [plural(AXES[x].noun) for x in self.axes if not AXES[x].unit]
             return f"other neighbouring {nouns[0]}"
         return ""
 

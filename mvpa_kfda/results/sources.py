@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..data.sources import unpack_form
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.axes import axes_of
 from ..viz.sources import plot_sources
 from .base import SubjectResult
 from .epochs import TimeResult
@@ -162,7 +163,7 @@ class SourceTimeResult(
     'VolSourceEstimate'
     """
 
-    axes: ClassVar[dict[str, str]] = {"vertices": "vertex", "times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("vertices", "times")
 
     vertices: NDArray
     times: NDArray

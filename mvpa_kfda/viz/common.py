@@ -17,6 +17,7 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import metric_in_text, metric_limits
+from ..utils.axes import AXES
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
 from ..utils.text import plain_text
 
@@ -493,7 +494,7 @@ def label_times(ax, times):
     if times[0] <= 0 <= times[-1]:
         draw_onset_line(ax)
     span_times(ax, times)
-    ax.set_xlabel("Time (s)")
+    ax.set_xlabel(AXES["times"].label)
 
 
 def draw_onset_line(ax):

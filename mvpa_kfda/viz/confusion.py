@@ -15,7 +15,8 @@ import numpy as np
 from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
 from ..metrics.names import metric_in_text
-from ..utils.checks import quoted
+from ..utils.axes import AXES
+from ..utils.checks import plural, quoted
 from ..utils.rounding import percent
 from .common import (
     COLORS,
@@ -48,25 +49,6 @@ _LONGEST = 22
 _LEFT = 0.6
 #: Inches of a cell, by the number of classes from which on it is so small.
 _CELLS = ((0, 0.85), (4, 0.72), (6, 0.6), (9, 0.5), (15, 0.22), (31, 0.12))
-
-#: How axes are named and measured in words and messages.
-_AXES = {
-    "times": ("a time", " s"),
-    "train_times": ("a training time", " s"),
-    "test_times": ("a test time", " s"),
-    "freqs": ("a frequency", " Hz"),
-    "ch_names": ("a sensor by name", ""),
-    "vertices": ("a vertex by name", ""),
-}
-_NOUNS = {
-    "times": "times",
-    "train_times": "training times",
-    "test_times": "test times",
-    "freqs": "frequencies",
-    "ch_names": "sensors",
-    "vertices": "vertices",
-}
-_SINGULAR = {"frequencies": "frequency", "vertices": "vertex"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,7 +362,7 @@ def _words_of(result):
         }[result.geometry.kind]
     if axes == ["times"]:
         return "at= a time in seconds, or (start, stop)"
-    words = ", ".join(_AXES[name][0] for name in axes)
+    words = ", ".join(AXES[name].asked for name in axes)
     return f"at=({words}), each a number or (start, stop)"
 
 
@@ -396,10 +378,10 @@ def _along(result, name, part, at):
         if not isinstance(part, str):
             raise ValueError(_wanted(result, at))
         if part not in values:
-            noun = _NOUNS[name]
+            noun = AXES[name].noun
             raise ValueError(
-                f"Invalid value for 'at': no {_SINGULAR.get(noun, noun[:-1])} is named "
-                f"{part!r}. The {noun} are: {quoted(values.tolist(), 20)}."
+                f"Invalid value for 'at': no {noun} is named {part!r}. The "
+                f"{plural(noun)} are: {quoted(values.tolist(), 20)}."
             )
         return values == part
     ends = part if isinstance(part, list | tuple) else (part, part)
@@ -407,7 +389,7 @@ def _along(result, name, part, at):
     if len(ends) != 2 or not all(numbers) or ends[0] > ends[1]:
         raise ValueError(_wanted(result, at))
     edges = sample_edges(values)
-    noun, unit = _NOUNS[name], _AXES[name][1]
+    noun, unit = plural(AXES[name].noun), AXES[name].end
     span = f"the {noun} go from {values[0]:g} to {values[-1]:g}{unit}"
     if isinstance(part, list | tuple):
         inside = (values >= ends[0] - 1e-9) & (values <= ends[1] + 1e-9)
@@ -424,13 +406,14 @@ def _along(result, name, part, at):
 
 def _worded_range(result, name, part, along):
     """Word the coordinates that were chosen along an axis."""
-    values, (_, unit) = result.along(name)[along], _AXES[name]
+    values, axis = result.along(name)[along], AXES[name]
+    noun, unit = axis.noun, axis.end
     if len(values) == 1:
         value = values[0] if isinstance(values[0], str) else f"{values[0]:.3g}{unit}"
-        noun = _NOUNS[name]
-        return f"{_SINGULAR.get(noun, noun[:-1])} {value}"
-    noun = _NOUNS[name]
-    return f"{len(values)} {noun} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
+        return f"{noun} {value}"
+    return (
+        f"{len(values)} {plural(noun)} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
+    )
 
 
 def _position(result, at):

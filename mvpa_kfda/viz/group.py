@@ -13,6 +13,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
+from ..utils.axes import AXES
 from ..utils.checks import counted, plural
 from ..utils.rounding import rounded_down
 from .brains import plot_volume
@@ -494,7 +495,7 @@ def plot_latency(
     if edges.min() <= 0 <= edges.max():
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
     _draw_window(ax, courses[0])
-    ax.set(xlabel="Time (s)", ylabel=metric_label(latency.metric))
+    ax.set(xlabel=AXES["times"].label, ylabel=metric_label(latency.metric))
     title = [" minus ".join(latency.labels)] if latency.parts else []
     title = "\n".join([*title, ", ".join(latency.worded())])
     ax.set_title(title, fontsize="medium", loc="left")

@@ -13,6 +13,7 @@ from scipy import stats
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.axes import AXES
 from ..utils.checks import check_flag, check_text, counted
 from ..utils.rounding import rounded
 from .common import (
@@ -354,7 +355,7 @@ def finish_times(axes, times):
             draw_onset_line(ax)
         span_times(ax, times)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xlabel("Time (s)")
+    axes[-1].set_xlabel(AXES["times"].label)
 
 
 # ----------------------------------------------------------------------- single numbers
