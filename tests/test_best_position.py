@@ -51,7 +51,7 @@ def subjects(means=MEANS, kind="TimeResult", first=0):
 def check(result, alternative, score):
     """Assert that all that is said of the best place is of one; return the page."""
     best = BEST[alternative]
-    table, word = result.to_dataframe(), WORDS[alternative][result._is_difference]
+    table, word = result.to_dataframe(), WORDS[alternative][result.is_difference]
     for column in ("time", result.metric):
         key = f"{result.metric}_difference" if column not in table else column
         assert result.peak()[column] == table[key].iloc[best]

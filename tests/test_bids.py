@@ -487,6 +487,22 @@ def test_the_group_is_tested_as_by_hand(eeg, fmri, capsys):
     assert "there already" in capsys.readouterr().out
 
 
+def test_a_subject_with_a_single_run_has_other_folds_and_is_named(tmp_path, capsys):
+    root = bids_data.write_eeg(tmp_path / "data")
+    bids_data.write_eeg(root, ["03"], n_runs=1)
+    out = tmp_path / "out"
+    given = ["--where", STIMULI, "--permutations", "0"]
+    assert run(root, out, "participant", *given) == 0
+    capsys.readouterr()
+    assert run(root, out, "group", "--method", "t", "--correction", "none") == 0
+    told = "cv (StratifiedKFold(shuffle=False) instead of LeaveOneGroupOut()), "
+    assert f"Subject 03 ({out}" in (text := capsys.readouterr().err)
+    assert f"was analysed differently from the first: {told}" in text
+    assert "groups (no instead of yes)" in text
+    (result,) = out.glob("group/*.h5")
+    assert told in " ".join(load_result(result).warnings)
+
+
 def test_results_without_permutations_have_no_p_values(eeg, fmri, tmp_path):
     scores = ["--scoring", "accuracy", "confusion_matrix"]
     none = ["--permutations", "0", "--where", STIMULI, *scores]

@@ -131,7 +131,7 @@ def test_the_overview_links_all_pages(epochs):
     for name in ("sub-01_task-faces_desc-time", "sub-02_task-faces_desc-late"):
         result = result_of(out, name)
         p = equal_p(result.pvalues("max").min())
-        words = f"accuracy {result._worded_peak('accuracy')}</a><br>{p} (max)"
+        words = f"accuracy {result.worded_peak('accuracy')}</a><br>{p} (max)"
         assert words in page
     # The first subject has not been decoded late.
     row = page.partition("<td>sub-01</td>")[2].partition("</tr>")[0]

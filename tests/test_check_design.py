@@ -390,7 +390,7 @@ def test_every_result_has_a_design(i, tmp_path):
     assert len(design.y) == n
     assert (None if design.folds is None else len(design.folds)) == n_folds
     assert design.blocks.shape == (n,)
-    if result._chosen is not None:
+    if result.train_rows is not None:
         assert_array_equal(design.blocks == -1, ~design.chosen)
         assert design.chosen.sum() == 36
     result.save(tmp_path / "result.h5")

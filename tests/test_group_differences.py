@@ -17,6 +17,7 @@ from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, StratifiedKFol
 
 import build
 from mvpa_kfda import (
+    bootstrap_latency,
     cross_validate,
     decode_arrays,
     group_inference,
@@ -24,11 +25,13 @@ from mvpa_kfda import (
     methods_text,
 )
 from mvpa_kfda.cli.main import main
+from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
+from mvpa_kfda.group.subjects import gather_subjects
 from mvpa_kfda.reports import sections
 from mvpa_kfda.reports.page import report
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*analysed differently:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*analysed differently from:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:With .* the prevalence bound:RuntimeWarning"),
 ]
@@ -105,6 +108,30 @@ def test_one_subject_differs_in_one_thing(kind, monkeypatch):
             assert "5 subjects" in "".join(report(group).html)
             names.append(thing)
     assert {*others[0].parameters, *others[0].versions} - REFUSED <= {*names}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "RegressionResult"])
+def test_every_field_of_the_record_is_compared_unless_it_may_differ(kind):
+    others = subjects(kind)
+    for name, value in others[2].parameters.items():
+        changed = others[2].parameters | {name: another(value)}
+        results = [*others[:2], replace(others[2], parameters=changed), *others[3:]]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if name in REFUSED:
+                with pytest.raises(ValueError, match=r"Subject 3"):
+                    gather_subjects(results)
+                continue
+            gather_subjects(results)
+        told = [text for each in caught if "differently" in (text := str(each.message))]
+        called = {"ch_names": "channels"}.get(name, name)
+        free = name in {*MAY_DIFFER, *NUMBERS, "scoring"}
+        if name == "n_confounds":  # some instead of none
+            called, free = "confounds", False
+        assert len(told) == (not free), (name, told)
+        if not free:
+            assert told[0].startswith("Subject 3 was analysed differently from")
+            assert f"first: {called} (" in told[0]
 
 
 @pytest.mark.parametrize("kind", ["TimeResult", "GeneralizationResult", "regions"])
@@ -220,6 +247,43 @@ def test_subjects_decoded_in_different_ways(decode, tmp_path, monkeypatch):
             assert main(["methods", str(tmp_path / "group.h5")]) == 0
 
 
+def test_times_may_differ_by_less_than_half_a_sample():
+    results, step = [*subjects("TimeResult")], 0.01
+    results[2] = replace(results[2], times=results[2].times + 0.4 * step)
+    expected = group_inference(subjects("TimeResult"), random_state=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*differ")
+        group = group_inference(results, random_state=0)
+    assert_array_equal(group.times, results[0].times)
+    assert_array_equal(group.pvalues(), expected.pvalues())
+    assert group.parameters["first_level_differences"] == {
+        "times": {"up to 0.004 s apart": ["subject 3"]}
+    }
+    assert "Times of subject 3 differed from those of the first" in methods_text(group)
+    results[2] = replace(results[2], times=results[0].times + 0.6 * step)
+    with pytest.raises(ValueError, match=r"Subject 3 differs .* 0\.006 to 0\.026"):
+        group_inference(results, random_state=0)
+
+
+def test_what_makes_scores_more_or_less_precise_is_told():
+    n_runs = [3, 4, 3, 5]
+    results = [decoded(s, n_runs=n, cv=None) for s, n in enumerate(n_runs)]
+    results[3] = decoded(3, n=48, n_runs=5, cv=None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*analysed differently from")
+        group = group_inference(results, "sign-flip", random_state=0)
+    shared = group.parameters["first_level"]
+    assert (shared["n_groups"], shared["n_folds"]) == (n_runs, n_runs)
+    assert "that were in 3 to 5 groups" in methods_text(group)
+    table = "".join(report(group).html).partition("Scores of every subject")[2]
+    rows = re.findall(r"(?s)<tr.*?</tr>", table.partition("</table>")[0])
+    heads, *rows = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
+    assert heads[2:] == ["Trials", "Groups", "Folds", "Permutations"]
+    assert [row[2:4] for row in rows] == [["36", f"{n}"] for n in n_runs[:3]] + [
+        ["48", "5"]
+    ]
+
+
 # ------------------------------------------------------- warnings that subjects share
 
 
@@ -242,10 +306,35 @@ def test_what_subjects_were_warned_of_is_told_once(tmp_path, monkeypatch):
     group.save(tmp_path / "group.h5")
     assert load_result(tmp_path / "group.h5").subject_warnings == told
     html = "".join(report(group).html)
-    shown = "sub-0, sub-1, sub-2, and sub-3: Trials are in order: 50 % of them."
-    assert f"{shown} (The numbers are those of sub-0.)" in html
-    assert html.count("Trials are in order") == 1
-    assert "sub-4: No trial of &lt;b&gt;.<" in html
+    shown = "Trials are in order: 50 % of them. (The numbers are those of sub-0.)"
+    assert f"4 of 5 subjects (sub-0, sub-1, sub-2, and sub-3): {shown}" in html
+    assert html.count("Trials are in order") == 2  # and below the text on methods
+    assert "1 of 5 subjects (sub-4): No trial of &lt;b&gt;.<" in html
+
+
+def test_warnings_of_all_subjects_are_counted(tmp_path, capsys):
+    texts = [["Mind the gap.", f"There are {k} of them."] for k in range(5)]
+    results = [warned_of(k, *texts[k]) for k in range(5)]
+    told = (
+        "5 of 5 subjects: Mind the gap.",
+        "5 of 5 subjects: There are 0 of them. (The numbers are those of subject 1.)",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # they were given when subjects were decoded
+        group = group_inference(results, "sign-flip", alpha=0.1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        how = {"min_duration": 0.01, "n_bootstraps": 100, "random_state": 0}
+        latency = bootstrap_latency(results, **how)
+    assert group.warnings == told
+    assert latency.warnings[:2] == told
+    for result, name in zip(results, "abcde", strict=True):
+        result.save(tmp_path / f"{name}.h5")
+    names, out = sorted(map(str, tmp_path.glob("*.h5"))), str(tmp_path / "out")
+    assert main(["group", *names, "--method", "t", "--out", out]) == 0
+    assert f"Warned: {told[0]}\n" in capsys.readouterr().out
+    assert main(["methods", f"{out}/group_t.h5"]) == 0
+    assert told[0] in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_a_page_tells_once_what_several_results_were_warned_of(monkeypatch):

@@ -27,7 +27,7 @@ def drawn(**changed):
         "groups": np.arange(8) // 2,
         "folds": list(KFold(4).split(np.zeros(8))),
         "tests": range(4),
-        "_chosen": None,
+        "train_rows": None,
         "parameters": {"cv": "4", "n_permutations": 9, "random_state": 1},
     }
     return types.SimpleNamespace(**fields | changed)
@@ -51,7 +51,7 @@ def test_results_alike_have_the_same_permutations():
         (drawn(folds=drawn().folds[:3]), "folds"),
         (drawn(groups=np.arange(8) // 4), "groups"),
         (drawn(groups=None), "groups"),
-        (drawn(_chosen=np.arange(8) < 5), "train_on"),
+        (drawn(train_rows=np.arange(8) < 5), "train_on"),
         (with_parameters(random_state=2), "random_state"),
         (with_parameters(exact=True, random_state=2), "random_state"),
     ],

@@ -47,7 +47,7 @@ from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
-from mvpa_kfda.reports.findings import PACKAGES, PLACE_NOUNS
+from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.groups import (
     COMPARISON_WORDS,
     CRITERION_OF_ONSET,
@@ -71,6 +71,7 @@ from mvpa_kfda.reports.words import (
     tuning_words,
 )
 from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.rounding import rounded
 
 X, CODES = build.trials((10, 10), 4, 3)
@@ -265,7 +266,7 @@ def test_grammar_at_one_position(options):
     P = result.n_permutations
     assert (f"P = {P:,}" in body) == (P > 0)
     assert (str(result.n_permutations) in body) or P < 3
-    for metric in result._scalars:
+    for metric in result.scalar_metrics:
         assert f"{result.metrics[metric]:.3f}" in body
 
 
@@ -370,7 +371,7 @@ RESULTS_OF = {
 def test_grammar_of_kinds(make):
     result = make()
     body = check_text(result)
-    shown = result._scalars
+    shown = result.scalar_metrics
     for metric in shown:
         assert rounded(np.nanmax(result.metrics[metric])) in body
     if result.n_permutations and result.axes:
@@ -771,8 +772,8 @@ def test_everything_registered_has_words():
     assert set(COMPARISONS) == set(COMPARISON_WORDS)
     assert set(ONSETS) == set(CRITERION_OF_ONSET)
     axes = [getattr(kind, "axes", None) for kind in RESULTS.values()]
-    columns = {tuple(of.values()) for of in axes if isinstance(of, dict)}
-    assert columns - {(), ("position",)} == set(PLACE_NOUNS)
+    names = {name for of in axes if isinstance(of, dict) for name in of}
+    assert names - {"positions"} == set(AXES)
     assert set(HEADINGS) == set(RESULTS)
 
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -422,7 +423,7 @@ def test_contracts_are_about_rooms():
 
 def test_the_package_reads_as_ten_rooms():
     assert len(ROOMS) <= 12
-    assert len([path for path in FILES if path.stem != "__init__"]) <= 157
+    assert len([path for path in FILES if path.stem != "__init__"]) <= 162
     # What is public is said by the package's own list, not by names of files.
     assert [path for path in FILES if path.stem.startswith("_")] == [
         path for path in FILES if path.stem == "__init__"
@@ -439,6 +440,56 @@ def test_public_functions_and_classes_have_one_name_each():
         and "overload" not in map(ast.unparse, node.decorator_list)
     ]
     assert sorted({name for name in defined if defined.count(name) > 1}) == []
+
+
+def private_names(tree):
+    """Return the names with one underscore that a module defines, at any depth."""
+    named = {getattr(node, "name", None) for node in ast.walk(tree)}
+    named |= {node.attr for node in ast.walk(tree) if is_stored(node)}
+    named |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {name for name in named if name and re.match("_[a-z]", name)}
+
+
+@cache
+def all_private_names():
+    """Return all that modules of the package define with one underscore."""
+    return set().union(*(private_names(ast.parse(path.read_text())) for path in FILES))
+
+
+def is_stored(node):
+    """Tell whether a node sets an attribute."""
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+
+
+def private_reads(path):
+    """Yield what a module reads that others keep to themselves, but not of results."""
+    tree = ast.parse(path.read_text())
+    own = private_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr not in own:
+            if ast.unparse(node.value) not in ("self", "cls", "super()"):
+                yield node.attr, f"{path.name}:{node.lineno} {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_results_are_asked_public_questions(path):
+    tree = ast.parse(path.read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    guessed = [
+        ast.unparse(call)
+        for call in calls
+        if ast.unparse(call.func) in ("getattr", "hasattr")
+        and ast.unparse(call.args[0]) == "result"
+        and (len(call.args) > 2 or ast.unparse(call.func) == "hasattr")
+    ]
+    # Whatever is no result at all has to be told apart where users enter.
+    assert [each for each in guessed if each != "hasattr(result, 'predicted')"] == []
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    assert [x for node in compared if "'mode'" in (x := ast.unparse(node))] == []
+    if path.parent.name == "results":
+        return
+    ours = all_private_names()
+    assert [words for name, words in private_reads(path) if name in ours] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)

@@ -190,8 +190,8 @@ def test_a_level_out_of_reach_by_classes_of_equal_numbers_is_said():
         result = decode_arrays(X, y, scoring=["accuracy", "recall"], **options)
     assert_allclose(result.pvalues("none"), 0.1, rtol=1e-12)
     assert "is out of reach with 19 permutations" in " ".join(legend(plot_time(result)))
-    assert result._smallest_p(metric="accuracy") == pytest.approx(0.1, rel=1e-12)
-    assert result._smallest_p(metric="recall") == pytest.approx(0.05, rel=1e-12)
+    assert result.smallest_p(metric="accuracy") == pytest.approx(0.1, rel=1e-12)
+    assert result.smallest_p(metric="recall") == pytest.approx(0.05, rel=1e-12)
     group = group_inference(
         [
             result,

@@ -66,7 +66,7 @@ def test_datasets_hold_what_tables_hold(result):
             continue
         assert dataset[name].dims == dims
         assert_array_equal(dataset[name].to_numpy().ravel(), table[name])
-    for name in set(result._scalars) - {"statistic"}:
+    for name in set(result.scalar_metrics) - {"statistic"}:
         chance = result.chances[name]
         assert dataset[name].attrs.get("chance", np.nan) == pytest.approx(
             chance, nan_ok=True, abs=0

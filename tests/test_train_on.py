@@ -533,9 +533,9 @@ def test_figures_say_what_was_trained_with():
     assert words in title
     assert "4 folds" in title
     maps = generalize_arrays(X, NAMES, groups=RUNS, train_on=CHOSEN)
-    assert words in ", ".join(maps._title())
+    assert words in ", ".join(maps.title_parts())
     whole = generalize_arrays(X, NAMES, train_on=CHOSEN)
-    assert words in ", ".join(whole._title())
+    assert words in ", ".join(whole.title_parts())
 
 
 def test_curves_and_tables_are_of_the_tested_trials():

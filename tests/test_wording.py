@@ -17,7 +17,6 @@ from mvpa_kfda.results.epochs import (
     TimeFrequencyResult,
     TimeResult,
 )
-from mvpa_kfda.results.places import Places
 from mvpa_kfda.utils.checks import counted, plural
 
 pytestmark = [
@@ -65,9 +64,9 @@ def test_nouns_follow_their_number(noun, several):
 @everywhere
 def test_results_of_one_permutation_say_so(entry):
     result = entry(n_permutations=1, random_state=0)
-    title = ", ".join(result._title())
+    title = ", ".join(result.title_parts())
     assert "1 permutation" in repr(result)
-    assert_no_plural_of_one(repr(result), title, Places.of(result).describe())
+    assert_no_plural_of_one(repr(result), title, result.places.describe())
 
 
 def single(kind, **fields):
@@ -92,10 +91,10 @@ def singles():
 
 @pytest.mark.parametrize("result", singles(), ids=lambda result: type(result).__name__)
 def test_results_of_one_position_say_so(result):
-    title = ", ".join(result._title())
+    title = ", ".join(result.title_parts())
     assert "1 fold" in repr(result)
     assert "1 fold, 1 permutation" in title
-    assert_no_plural_of_one(repr(result), title, Places.of(result).describe())
+    assert_no_plural_of_one(repr(result), title, result.places.describe())
     assert " to 0.100" not in repr(result)
 
 
@@ -104,7 +103,7 @@ def test_one_tested_trial_is_not_several():
     options = {"X_test": X[:1] + 0.1, "y_test": codes[:1], "same_trials": False}
     result = generalize_arrays(X, codes, **options)
     assert "tested on 1 other," in repr(result)
-    assert_no_plural_of_one(repr(result), ", ".join(result._title()))
+    assert_no_plural_of_one(repr(result), ", ".join(result.title_parts()))
 
 
 def test_spaces_of_one_position():
@@ -118,13 +117,13 @@ def test_groups_and_comparisons_of_one_draw():
     results = build.subjects(n=3, n_permutations=3)
     group = group_inference(results, "prevalence", n_permutations=1, random_state=0)
     assert "1 second-level permutation>" in repr(group)
-    assert_no_plural_of_one(repr(group), ", ".join(group._title()))
+    assert_no_plural_of_one(repr(group), ", ".join(group.title_parts()))
     flips = group_inference(results, "sign-flip", n_permutations=1, random_state=0)
-    assert "1 sign flip" in ", ".join(flips._title())
+    assert "1 sign flip" in ", ".join(flips.title_parts())
     a, b = (build.result(n_permutations=1, reg=reg) for reg in (0.3, 30.0))
     for method in ("permutation", "sign-flip", "both"):
         compared = compare(a, b, method, n_permutations=1, random_state=0)
-        assert_no_plural_of_one(repr(compared), ", ".join(compared._title()))
+        assert_no_plural_of_one(repr(compared), ", ".join(compared.title_parts()))
 
 
 # -------------------------------------------------------------------- the command line

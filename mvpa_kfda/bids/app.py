@@ -261,11 +261,11 @@ def _decode_trials(inputs, options, method, kept, checkpoint):
 
 def _summarize(result, correction):
     """Return what the overview says of a result of a subject."""
-    (metric,) = result._scalars[:1] or (None,)
+    (metric,) = result.scalar_metrics[:1] or (None,)
     summary = {"Found": "a table, which has no highest value"}
     if metric is not None:
-        summary["Found"] = f"{metric} {result._worded_peak(metric)}"
-        p = smallest_p(result, metric, correction) if result._has_p else None
+        summary["Found"] = f"{metric} {result.worded_peak(metric)}"
+        p = smallest_p(result, metric, correction) if result.has_p else None
         if p is not None:
             summary["SmallestP"] = f"{equal_p(p)} ({correction})"
     return summary | {"Warnings": len(result.warnings)}

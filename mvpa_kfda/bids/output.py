@@ -179,7 +179,7 @@ class Output:
             table, name = result.to_dataframe(*few), f"{self.stem}_decoding.tsv"
             write_table(table, self.folder / name)
             return [name]
-        if not result._has_p:
+        if not result.has_p:
             return []
         table = result.peaks(*corrections[:1]) if few else result.peaks()
         name = f"{self.stem}_peaks.tsv"
@@ -196,10 +196,10 @@ class Output:
     def _write_maps(self, result, corrections, sources):
         """Write maps of scores and p-values."""
         maps = {}
-        for metric in result._scalars:
+        for metric in result.scalar_metrics:
             words = describe_column(metric, result)["Description"]
             maps[entity_value(metric)] = metric, {}, words
-        if result._has_p:
+        if result.has_p:
             maps["p"] = "p", {"correction": "none"}, COLUMNS["p"][0]
             for name in corrections:
                 if name != "none":
@@ -227,7 +227,7 @@ def _few(result, corrections):
 
 def _in_brain(result):
     """Tell whether the positions of a result are voxels, or regions of a volume."""
-    geometry = getattr(result, "geometry", None)
+    geometry = result.geometry
     return geometry is not None and geometry.base.kind == "volume"
 
 

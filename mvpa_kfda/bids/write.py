@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import __version__
 from ..reports.methods import methods_text
+from ..utils.axes import BY_COLUMN
 from ..utils.checks import quoted
 from ..utils.files import check_target
 from ..utils.text import plain_cells
@@ -27,9 +28,8 @@ _IGNORED = (
 
 #: Columns of the tables -> what they are.
 COLUMNS = {
-    "time": ("Time of the sample, or the middle of the window", "s"),
-    "train_time": ("Time at which the classifier was trained", "s"),
-    "test_time": ("Time at which the classifier was tested", "s"),
+    **{name: (axis.about, axis.unit) for name, axis in BY_COLUMN.items() if axis.unit},
+    **{name: (axis.about,) for name, axis in BY_COLUMN.items() if not axis.unit},
     "region": ("Name or number of the region",),
     "x": ("Place in the space of the image, to the right", "mm"),
     "y": ("Place in the space of the image, to the front", "mm"),
@@ -66,7 +66,7 @@ def describe_column(name, result):
         return {"Description": f"{start}, with the correction {correction!r}"}
     if name in metrics:
         at = f"; chance is {chance:g}" if np.isfinite(chance := metrics[name]) else ""
-        what = "Mean score over subjects" if result._has_subjects else "Score"
+        what = "Mean score over subjects" if result.has_subjects else "Score"
         return {"Description": f"{what}, {name.replace('_', ' ')}{at}"}
     return {"Description": name.replace("_", " ").capitalize()}
 
@@ -222,7 +222,7 @@ def add_citations(folder, result, corrections):
     """Add what was used for a result to the works to cite."""
     path = folder / "CITATION.bib"
     texts = [path.read_text(encoding="utf-8")] if path.is_file() else []
-    names = corrections if result._has_p else [None]
+    names = corrections if result.has_p else [None]
     texts += [methods_text(result, "bibtex", correction=name) for name in names]
     entries = {entry.strip() for text in texts for entry in re.split(r"\n(?=@)", text)}
     # In the order of the authors, which the keys begin with.

@@ -182,7 +182,7 @@ def _word(result):
     from ..utils.checks import counted
     from .output import word_spans
 
-    yield f"Tested {result.places.describe()}: {', '.join(result._description())}"
+    yield f"Tested {result.places.describe()}: {', '.join(result.description())}"
     for correction in result.correction if result.axes else result.correction[:1]:
         p = np.asarray(result.pvalues(correction))
         significant = p <= result.alpha
@@ -196,6 +196,8 @@ def _word(result):
         )
     if result.method == "prevalence":
         yield _word_prevalence(result)
+    for text in result.worded_subject_warnings:
+        yield f"Warned: {text}"
     if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(_MOST).to_string(index=False)
 

@@ -61,13 +61,13 @@ def write_and_print(result, name, stem, correction, start):
     files = _write(result, stem, correction)
     nouns, place = WORDS[tuple(result.axes)]
     best = np.unravel_index(np.argmax(result.scores), result.shape)
-    at = [getattr(result, axis)[i] for axis, i in zip(result.axes, best, strict=True)]
+    at = [result.along(axis)[i] for axis, i in zip(result.axes, best, strict=True)]
     n_channels = len(result.parameters["ch_names"])
     tested = f"tested on {counted(result.n_tested, 'other trial')}"
     if result.parameters["n_folds"]:
-        tested = ", ".join(result._worded_folds())
+        tested = ", ".join(result.worded_folds())
     tell(
-        f"Decoded {name}: {result._worded_trials()}, {_word_predicted(result)}, "
+        f"Decoded {name}: {result.worded_trials()}, {_word_predicted(result)}, "
         f"{counted(n_channels, 'channel')}, "
         f"{' x '.join(map(counted, result.shape, nouns))}, {tested}"
     )
@@ -125,7 +125,7 @@ class _ResultAtLevel(VolumeResult):
 
 def _at_level(result, level):
     """Return the same result with clusters that form at a p-level."""
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    values = {field.name: vars(result)[field.name] for field in fields(result)}
     same = _ResultAtLevel(**values)
     object.__setattr__(same, "level", level)  # results are frozen
     return same
@@ -197,7 +197,7 @@ def _write_figures(result, stem, correction):
             continue
         if kind != "bar":
             figures[FIGURES[kind]] = kind, texts[kind]
-    level = getattr(result, "level", CLUSTER_LEVEL)
+    level = result.level if isinstance(result, _ResultAtLevel) else CLUSTER_LEVEL
     for ending, (kind, _) in figures.items():
         path = stem.with_name(stem.name + ending)
         options = {"correction": correction, "threshold": level}
@@ -254,7 +254,7 @@ def _word_significant(result, correction, what):
 
 def _out_of_reach(result, n_positions, correction):
     """Tell whether no p-value can be small enough, with so few permutations."""
-    return result._smallest_p(correction, n_positions, result.scoring[0]) > ALPHA
+    return result.smallest_p(correction, n_positions, result.scoring[0]) > ALPHA
 
 
 def _word_where(result, correction):
@@ -285,9 +285,9 @@ def _word_span(times):
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = np.bincount(result.y, minlength=len(result.classes)) // result._n_repeats
+    counts = np.bincount(result.y, minlength=len(result.classes)) // result.n_repeats
     classes = zip(result.classes.tolist(), counts, strict=True)
-    tested = ", ".join(result._worded_folds())
+    tested = ", ".join(result.worded_folds())
     if result.groups is not None:
         tested = f"{counted(len(np.unique(result.groups)), 'group')}, {tested}"
     sizes = ", ".join(
@@ -299,8 +299,8 @@ def _word_result(result, name, unit):
     best = np.nanargmax(result.scores)
     at = _word_place({name: of[best] for name, of in space.columns().items()})
     averaged = ""
-    if result.parameters.get("average") is not None or result._chosen is not None:
-        averaged = f", {result._worded_trials()}"
+    if result.parameters.get("average") is not None or result.train_rows is not None:
+        averaged = f", {result.worded_trials()}"
     return [
         f"Decoded {name}, {tested}{averaged}",
         f"{len(counts)} classes: {sizes}",
@@ -324,8 +324,8 @@ def _word_place(place):
 
 def _word_unequal(result):
     """Warn, in at most one line, of accuracies that unequal classes lift."""
-    counts = np.bincount(result._true, minlength=len(result.classes))
-    counts //= result._n_repeats
+    counts = np.bincount(result.true_classes, minlength=len(result.classes))
+    counts //= result.n_repeats
     if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
         return []
     words = quoted(counts.tolist(), MOST_COUNTS)
@@ -348,7 +348,7 @@ def _word_number(result, peaks, correction):
     if _out_of_reach(result, n_decoded, correction):
         return OUT_OF_REACH
     if len(peaks) == 0:
-        least = result._smallest_p(metric=result.scoring[0])
+        least = result.smallest_p(metric=result.scoring[0])
         needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
         if correction == "fdr" and needed > 1:
             return (

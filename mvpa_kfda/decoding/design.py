@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, field
 from numbers import Integral
 from os import PathLike
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -153,14 +153,19 @@ class Design:
             table["test_sets"] = [_word_numbers(numbers) for numbers in inside]
         return table
 
+    #: Its figure is none of a brain.
+    geometry: ClassVar[None] = None
+
     plot = figure_method(plot_design)
 
-    def _summary(self):
-        """Return what there is in words, without the problems, as one line."""
-        return "; ".join(self._words().values())
+    @property
+    def summary(self) -> str:
+        """What there is in words, without the problems, as one line."""
+        return "; ".join(self.facts.values())
 
-    def _words(self):
-        """Return what there is in words, by what it is about."""
+    @property
+    def facts(self) -> dict[str, str]:
+        """What there is in words, by what it is about."""
         words = {"Trials": self._worded_trials()}
         cv = self.parameters.get("cv")
         if self.folds is not None:
@@ -201,10 +206,11 @@ class Design:
 
     def __repr__(self):
         """Describe the design in one line."""
-        return f"<Design: {self._summary()}; {self._worded_problems()}>"
+        return f"<Design: {self.summary}; {self.worded_problems}>"
 
-    def _worded_problems(self):
-        """Word how many problems there are, and which."""
+    @property
+    def worded_problems(self) -> str:
+        """How many problems there are, and which."""
         names = ", ".join(dict.fromkeys(each.name for each in self.problems))
         if not names:
             return "no problem found"
@@ -212,11 +218,11 @@ class Design:
 
     def __str__(self):
         """Say all that is known, problems in full."""
-        lines = [f"{name}: {words}" for name, words in self._words().items()]
+        lines = [f"{name}: {words}" for name, words in self.facts.items()]
         for name, row in self.confounds.iterrows():
             shares = f"eta squared {row['eta_squared']:.2f} (p = {row['p']:.2g})"
             lines.append(f"Confound, {name}: {row['taken_as']}, {shares}")
-        lines.append(self._worded_problems().capitalize())
+        lines.append(self.worded_problems.capitalize())
         for each in self.problems:
             text = f"- {each.name} ({each.severity}): {each.text}"
             lines += textwrap.wrap(text, 88, subsequent_indent="  ")
@@ -224,8 +230,8 @@ class Design:
 
     def _repr_html_(self):
         """Describe the design in a notebook, with its picture."""
-        facts = self._words()
-        facts["Problems"] = self._worded_problems()
+        facts = self.facts
+        facts["Problems"] = self.worded_problems
         facts |= {f"{x.name} ({x.severity})": x.text for x in self.problems}
         return make_html(self, facts)
 
@@ -419,7 +425,7 @@ arrangements; no problem found>
             "one subject, such as one of those that it was made of."
         )
     parameters, folds, groups = result.parameters, _folds_of(result), result.groups
-    n = len(result.y) // result._n_repeats
+    n = len(result.y) // result.n_repeats
     y, groups = result.y[:n], None if groups is None else groups[:n]
     chosen = None if folds is None else folds.chosen
     known = {"cv": str(parameters.get("cv"))} if "cv" in parameters else {}
@@ -525,11 +531,11 @@ def _exchange_of(result, y, folds, groups, chosen):
     """Return the blocks (n,) of exchange in a result, and what is known of it."""
     parameters, p = result.parameters, result.n_permutations
     codes = np.unique(y, return_inverse=True)[1].reshape(-1)
-    if parameters.get("mode") == "other_labels":  # two labels move as one
+    if result.mode == "other_labels":  # two labels move as one
         codes = codes * len(result.classes) + result.y_test
     labels = codes, folds, groups, chosen
     blocks, known, _ = _exchange(*labels, 0, parameters["permute"])  # no more of them
-    if result.members is not None and result._n_repeats > 1:  # trials are exchanged
+    if result.members is not None and result.n_repeats > 1:  # trials are exchanged
         known.pop("arrangements", None)
     if parameters.get("exact"):
         known["arrangements"] = p + 1
@@ -538,11 +544,11 @@ def _exchange_of(result, y, folds, groups, chosen):
 
 def _folds_of(result):
     """Return the folds of the first repeat; None where other trials were tested."""
-    if result.parameters.get("mode") == "other_trials":
+    if result.tests_other_trials:
         return None
-    r = result._n_repeats
+    r = result.n_repeats
     n, n_folds = len(result.y) // r, len(result.tests) // r
-    chosen = result._chosen
+    chosen = result.train_rows
     if chosen is not None:
         chosen = np.isin(np.arange(n), chosen)
     name = str(result.parameters.get("cv", "the folds"))

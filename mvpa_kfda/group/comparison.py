@@ -34,7 +34,6 @@ from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult
 from ..results.kinds import keeps_warnings
 from ..results.load import load_result
-from ..results.places import Places
 from ..utils.advice import advice
 from ..utils.checks import (
     Seed,
@@ -274,7 +273,7 @@ def compare(
         labels=labels or DEFAULT_RESULTS,
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
-        | {"n_tests": tested.n_tests, "scoring": a._scalars},
+        | {"n_tests": tested.n_tests, "scoring": a.scalar_metrics},
         versions=versions(),
     )
     if method == "sign-flip":
@@ -303,8 +302,7 @@ def _read(result, name):
 
 def _check_comparable(a, b):
     """Return the places of two results; refuse results that do not belong together."""
-    places = Places.of(a)
-    other = Places.of(b)
+    places, other = a.places, b.places
     difference = places.difference(other)
     if difference:
         verb = "has" if places.kind == other.kind else "is"
@@ -331,10 +329,14 @@ def _other_trials(a, b):
     """Word how the tested trials of two results differ; empty if they do not."""
     if len(a.classes) != len(b.classes):
         return f"{len(a.classes)} and {len(b.classes)} classes"
-    if a._n_repeats != b._n_repeats:
-        return f"been repeated {a._n_repeats} and {b._n_repeats} times (n_repeats)"
-    for name in ("y", "y_test", "members"):
-        of_a, of_b = getattr(a, name, None), getattr(b, name, None)
+    if a.n_repeats != b.n_repeats:
+        return f"been repeated {a.n_repeats} and {b.n_repeats} times (n_repeats)"
+    pairs = {
+        "y": (a.y, b.y),
+        "y_test": (a.y_tested, b.y_tested),
+        "members": (a.members, b.members),
+    }
+    for name, (of_a, of_b) in pairs.items():
         if _same(of_a, of_b):
             continue
         if name == "members":
@@ -357,20 +359,21 @@ def _same(values, others):
 
 def _worded_trials(result):
     """Word how many trials were tested."""
-    if result.parameters.get("mode") == "other_trials" and hasattr(result, "y_test"):
-        return counted(len(result.y_test), "trial")
-    return result._worded_trials()
+    if result.tests_other_trials:
+        return counted(len(result.y_tested), "trial")
+    return result.worded_trials()
 
 
 def _shared_metric(a, b, metric):
     """Return the name of a metric that both results have for every position."""
-    shared = [name for name in a._scalars if name in b._scalars]
+    shared = [name for name in a.scalar_metrics if name in b.scalar_metrics]
     if not shared:
         raise ValueError(
-            f"The results have no metric in common: result_a has {quoted(a._scalars)}, "
-            f"result_b {quoted(b._scalars)}. Run both analyses with the same scoring."
+            "The results have no metric in common: result_a has "
+            f"{quoted(a.scalar_metrics)}, result_b {quoted(b.scalar_metrics)}. Run "
+            "both analyses with the same scoring."
         )
-    metric = a._scalar_metric(metric)
+    metric = a.check_metric(metric)
     if metric not in b.scoring:
         raise ValueError(
             f"result_b has no metric {metric!r}; both results have {quoted(shared)}. "
@@ -535,10 +538,10 @@ def _permuted(a, b, metric):
     n = sum(map(len, a.tests)) if metric == "accuracy" else None
 
     def make(counted):
-        both = zip(a._kept_nulls(metric), b._kept_nulls(metric), strict=True)
+        both = zip(a.kept_nulls(metric), b.kept_nulls(metric), strict=True)
         return [Differences(scores, pair, counted, n) for pair in both]
 
-    return _Kind(scores, make, a._exempt())
+    return _Kind(scores, make, a.exempt())
 
 
 def _other_permutations(a, b):
@@ -548,7 +551,7 @@ def _other_permutations(a, b):
         words.append("groups")
     if not _same_folds(a.folds, b.folds):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
-    if not _same(a._chosen, b._chosen):
+    if not _same(a.train_rows, b.train_rows):
         words.append("trials to train with (train_on)")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
@@ -628,7 +631,7 @@ class Differences:
 
 def _flipped(a, b, asked):
     """Return the test of the difference with flipped signs."""
-    right, n_both = count_right(a.predicted, b.predicted, getattr(a, "y_test", a.y))
+    right, n_both = count_right(a.predicted, b.predicted, a.y_tested)
     if asked["flip"] == "groups":
         units = _groups_of_both(a, b)
     else:
@@ -658,20 +661,23 @@ def count_right(a, b, true):
 
 def _trials_of_both(a, n):
     """Return the trial, a number, behind each of n tested samples of all repeats."""
-    if a._n_repeats > 1 and a.members is not None:
+    if a.n_repeats > 1 and a.members is not None:
         raise ValueError(
             "flip='trials' needs tested samples that are independent, and the averages "
-            f"of {a._n_repeats} repeats share their trials. Use flip='groups' with "
+            f"of {a.n_repeats} repeats share their trials. Use flip='groups' with "
             "results that have groups, average_test=False or n_repeats=1; "
             "method='permutation' takes any."
         )
-    return np.arange(n) % (n // a._n_repeats)
+    return np.arange(n) % (n // a.n_repeats)
 
 
 def _groups_of_both(a, b):
     """Return the groups of the tested trials as numbers."""
-    own = a.parameters.get("mode") != "other_trials"
-    if a.groups is None or not own or not np.array_equal(a.groups, b.groups):
+    if (
+        a.groups is None
+        or a.tests_other_trials
+        or not np.array_equal(a.groups, b.groups)
+    ):
         raise ValueError(
             "flip='groups' needs results with the same groups of the tested trials; "
             "give groups= to both analyses, or use flip='trials'."

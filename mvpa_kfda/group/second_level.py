@@ -462,6 +462,7 @@ def _pack(name, group, request, tested, labels, alpha):
             "scoring": list(group.scoring),
             "first_level_smallest_p": list(group.smallest_p),
             "first_level": group.first_level,
+            "first_level_differences": group.differences,
             "n_alike": tested.n_alike,
             "n_tests": tested.n_tests,
         },
@@ -503,8 +504,8 @@ def warn_if_out_of_reach(result, majority):
         told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
     if result.method != "prevalence" or told:
         return
-    n_tested = result._n_tested()
-    if n_tested * prevalence_p(result._smallest_by_subject, majority) > alpha:
+    n_tested = result.n_positions_tested()
+    if n_tested * prevalence_p(result.smallest_p_by_subject, majority) > alpha:
         at = f" at {counted(n_tested, 'position', ',')} at once" if n_tested > 1 else ""
         advice = "More subjects can show it"
         if n_tested > 1:
@@ -546,7 +547,7 @@ def _smallest_p(result, correction):
             how = "two-sided" if two_sided else "greater"
             least = min(least, float(parametric_p(*apart, how)[0]))
         return smallest_p_value(1 / least - 1, n_counted, correction)
-    least = result._smallest_p(correction, n_counted)
+    least = result.smallest_p(correction, n_counted)
     # Of all sign flips, and of all exchanges between equal groups, two are equally far
     # out: the observed one and its mirror image.
     mirrored = not METHODS[result.method].by_labels and n_others in (0, n)

@@ -28,38 +28,20 @@ from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
 from ..utils.advice import advice, is_foreign
-from ..utils.checks import all_items, quoted, warn
-from ..utils.problems import who_was_told
+from ..utils.checks import all_items, keep_warning, quoted, warn
+from ..utils.problems import who_was_told, word_told
+from .records import (
+    differences,
+    record_of,
+    shared,
+    tell_differences,
+)
 
 #: What users may give as one result of a list.
 ResultOrPath = SubjectResult[Any] | str | PathLike[str]
 
 #: Scores in single precision go beyond the range of their metric by less.
 _BEYOND = 1e-6
-
-#: What defines an analysis, of what results record in their parameters. Left out is
-#: what differs between subjects for good reasons: seeds, numbers of permutations, of
-#: trials and of folds, and channels.
-_DEFINING = (
-    *("task", "kernel", "reg", "kernels", "criterion", "n_components", "average"),
-    *("permute", "standardize", "radius", "distance", "scale", "window", "step"),
-    *("window_mode", "sfreq", "train_on", "n_repeats", "equalize", "average_test"),
-    *("cv", "preprocess"),
-)
-
-#: Numbers that a group result has of each subject (S,), where all have one.
-_NUMBERS = ("n_trials", "n_folds", "n_confounds")
-
-#: What of a splitter, as Python writes it, follows from the data or is a seed.
-_NOT_OF_SPLITTERS = re.compile(
-    r"\b(?:n_splits|random_state)=[^,()]*(?:\([^()]*\)[^,()]*)?(?:, )?"
-)
-
-#: Numbers that differ by less, as a part of the first, are the same.
-_SAME = 1e-6
-
-#: Subjects that a warning names.
-_NAMED = 3
 
 #: The name of a subject in a path, as BIDS has it.
 _BIDS_SUBJECT = re.compile(r"(?<![A-Za-z0-9])sub-[A-Za-z0-9]+")
@@ -97,6 +79,8 @@ class Subjects:
     scoring: tuple
     #: How all of them were analysed, and their numbers of trials (S,).
     first_level: dict
+    #: In what some of them differ: field -> what is there instead -> their names.
+    differences: dict
     #: What their runs warned of: text -> names of the subjects.
     warnings: dict
 
@@ -121,8 +105,7 @@ class _SubjectMaps:
     unbalanced: float
     smallest_p: float
     scoring: tuple
-    analysis: dict
-    told: dict
+    record: dict
     warnings: tuple
 
 
@@ -146,13 +129,18 @@ def gather_subjects(
         subject_maps.append(
             _read(entry, who, first, metric, need_nulls, resample, seen)
         )
-    analyses = [maps.analysis for maps in subject_maps]
     warnings = {n: maps.warnings for n, maps in zip(names, subject_maps, strict=True)}
+    told = who_was_told(warnings, numbers=False)
+    for text in word_told(told, len(names)):
+        keep_warning(text)
+    records = [maps.record for maps in subject_maps]
+    found = differences(records, len(words) if n_first is None else n_first)
+    tell_differences(found, names, words)
     about = {
-        "first_level": _shared([maps.told for maps in subject_maps]),
-        "warnings": who_was_told(warnings, numbers=False),
+        "first_level": shared(records),
+        "differences": {each.name: each.of(names) for each in found},
+        "warnings": told,
     }
-    _tell_differences(words, analyses, len(words) if n_first is None else n_first)
     return _join(names, words, subject_maps, about)
 
 
@@ -294,10 +282,10 @@ def _inside(who):
 def _read(entry, who, first, metric, need_nulls, resample, seen):
     """Load a subject's result and keep what is needed, at the first one's places."""
     result = _load(entry, who)
-    places = Places.of(result)
+    places = result.places
     # The diagonal of such a map keeps its parameters, but is tested at each time alone.
     general = isinstance(result, GeneralizationResult)
-    mode = result.parameters.get("mode") if general else None
+    mode = result.mode if general else None
     metric = _check_kind(result, places, mode, who, first, metric, resample)
     _refuse_copy(result, entry, who, seen)
     null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
@@ -312,15 +300,16 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         exempt=exempt_of(result),
         one_sided=bool(result.parameters.get("larger_of_two")),
         unbalanced=_largest_ratio(result),
-        smallest_p=result._smallest_p(metric=metric),
-        scoring=tuple(result._scalars),
-        analysis=_recorded(result),
-        told=_told(result),
+        smallest_p=result.smallest_p(metric=metric),
+        scoring=tuple(result.scalar_metrics),
+        record=record_of(result) | _timing(places, first),
         warnings=result.warnings,
     )
     if first is None:
         return maps
-    if first.places.difference(places):  # of voxels, and resampling was asked for
+    if first.places.difference(
+        places, within_sample=True
+    ):  # of voxels, and resampling was asked for
         nearest = nearest_voxels(places.geometry, first.places.geometry)
         if (nearest < 0).all():
             raise ValueError(
@@ -335,9 +324,15 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
     return replace(maps, places=first.places, exempt=first.exempt)
 
 
+def _timing(places, first):
+    """Return how far times are from those of the first subject, for the record."""
+    apart = 0.0 if first is None else first.places.apart(places)
+    return {"times": f"up to {apart:.2g} s apart"} if apart else {}
+
+
 def exempt_of(result):
     """Return where the second test does not count (V,)."""
-    exempt = result._exempt()[-1]
+    exempt = result.exempt()[-1]
     return np.zeros(result.shape, bool).ravel() if exempt is None else exempt.ravel()
 
 
@@ -367,7 +362,7 @@ def _check_kind(result, places, mode, who, first, metric, resample):
     """Return the metric; raise unless a subject has what the first one has."""
     if first is None:
         try:
-            return result._scalar_metric(metric)
+            return result.check_metric(metric)
         except ValueError as error:
             again = ""
             known = METRICS if len(result.classes) else REGRESSION_METRICS
@@ -377,7 +372,7 @@ def _check_kind(result, places, mode, who, first, metric, resample):
                     f"scoring={[*result.scoring, metric]}."
                 )
             raise ValueError(f"{who}: {error}{again}") from None
-    difference = first.places.difference(places)
+    difference = first.places.difference(places, within_sample=True)
     voxels = first.places.in_voxels and places.in_voxels
     if difference and not (resample and voxels):
         advice = "Run its analysis again like the others, or leave it out"
@@ -399,8 +394,8 @@ def _check_kind(result, places, mode, who, first, metric, resample):
     if first.metric not in result.scoring:
         raise ValueError(
             f"{who} has no metric {first.metric!r}, which the first subject has. It "
-            f"has {quoted(result._scalars)}: pass a metric that all have, or run its "
-            f"analysis again with scoring={first.metric!r}."
+            f"has {quoted(result.scalar_metrics)}: pass a metric that all have, or run "
+            f"its analysis again with scoring={first.metric!r}."
         )
     chance = result.chances[first.metric]
     near = {"rtol": 0, "atol": _SAME_CHANCE, "equal_nan": True}
@@ -432,9 +427,9 @@ def _refuse_copy(result, entry, who, seen):
 
 def _nulls_of(result, metric, who, first):
     """Return the scores under permuted labels (P, V), and those of the second test."""
-    null = result.nulls.get(metric, ())
+    null, kept = result.null_of(metric), result.kept_nulls(metric)
     again = f"run the analysis of {_inside(who)} again with n_permutations=100"
-    if len(null) == 0 and metric in getattr(result, "null_summaries", {}):
+    if len(null) == 0 and kept:
         raise ValueError(
             f"{who} has only a summary of its label permutations "
             f"(null={result.parameters.get('null')!r}); {again} and null='full'."
@@ -443,7 +438,7 @@ def _nulls_of(result, metric, who, first):
         raise ValueError(
             f"{who} has no label permutations, which this method needs; {again}."
         )
-    second = getattr(result, "second_nulls", {}).get(metric)
+    second = kept[1] if len(kept) > 1 else None
     if first is not None and (second is None) != (first.second is None):
         raise ValueError(
             f"{who} and the first subject differ in whether the permutations of the "
@@ -462,46 +457,8 @@ def _largest_ratio(result):
     """Return the largest ratio between the tested trials of two classes; 1 without."""
     if len(result.classes) == 0:
         return 1.0
-    counts = np.unique(result._true, return_counts=True)[1]
+    counts = np.unique(result.true_classes, return_counts=True)[1]
     return float(counts.max() / counts.min())
-
-
-def _recorded(result):
-    """Return what a result records of how it was made, and its classes."""
-    recorded = result.parameters
-    analysis = {name: recorded[name] for name in _DEFINING if name in recorded}
-    if "cv" in analysis:
-        analysis["cv"] = _NOT_OF_SPLITTERS.sub("", str(analysis["cv"]))
-    if "n_confounds" in recorded:
-        analysis["confounds"] = bool(recorded["n_confounds"])
-    if len(result.classes):
-        analysis["classes"] = ", ".join(map(str, result.classes))
-    return analysis
-
-
-def _told(result):
-    """Return what a group result tells of how a subject was analysed."""
-    told = {name: result.parameters.get(name) for name in _NUMBERS}
-    if result._chosen is None:
-        told["n_trials"] = result.n_tested // result._n_repeats
-    told["groups"] = result.groups is not None
-    told["classes"] = list(map(str, result.classes))
-    return _recorded(result) | told
-
-
-def _shared(told):
-    """Return what is alike in all subjects, and the numbers (S,) of each."""
-    alike = {
-        name: value
-        for name, value in told[0].items()
-        if all(name in other and _same(other[name], value) for other in told)
-    }
-    for name in _NUMBERS:
-        numbers = [each[name] for each in told]
-        alike.pop(name, None)
-        if None not in numbers:
-            alike[name] = numbers
-    return alike
 
 
 def nearest_voxels(space, onto):
@@ -615,42 +572,3 @@ def _refuse_damage(values, metric, who):
         f"be: they go from {low:.3g} to {high:.3g}. Its result is damaged; take it "
         "from a backup, or run its analysis again."
     )
-
-
-def _tell_differences(words, analyses, n_first):
-    """Warn of subjects that were analysed otherwise than the first of their list."""
-    differing = {}
-    for k, (who, analysis) in enumerate(zip(words, analyses, strict=True)):
-        first = analyses[0 if k < n_first else n_first]
-        differ = [
-            f"{name} ({_worded(analysis[name])} instead of {_worded(first[name])})"
-            for name in first
-            if name in analysis and not _same(analysis[name], first[name])
-        ]
-        if differ:
-            differing[who] = ", ".join(differ)
-    if differing:
-        named = [f"{who}: {differ}" for who, differ in list(differing.items())[:_NAMED]]
-        (who, differ), more = next(iter(differing.items())), len(differing) - len(named)
-        text = f"{who} was analysed differently from the first: {differ}"
-        if len(differing) > 1:
-            rest = f"; and {more} more" if more else ""
-            text = (
-                f"{len(differing)} subjects were analysed differently from the first. "
-                f"{'; '.join(named)}{rest}"
-            )
-        warn(f"{text}. If this is not on purpose, run the analysis again.")
-
-
-def _same(value, other):
-    """Tell whether two recorded values are the same, but for rounding."""
-    if all(isinstance(v, float | int | np.number) for v in (value, other)):
-        return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
-    return _worded(value) == _worded(other)
-
-
-def _worded(value):
-    """Word a recorded value; a place in memory is no part of what a function is."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))

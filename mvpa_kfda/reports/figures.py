@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..utils.axes import AXES
 from ..utils.checks import plural
 from ..viz.common import (
     NULL_COLOR,
@@ -77,7 +78,7 @@ def _draw_courses(axes, times, values, largest, label):
     for ax, value in zip(axes, values, strict=True):
         ax.plot(times, value.T, color=SCORE_COLOR, lw=0.8, alpha=0.6)
         ax.axhline(0, color=NULL_COLOR, lw=0.8)
-        ax.set(ylim=(-1.1 * largest, 1.1 * largest), xlabel="Time (s)")
+        ax.set(ylim=(-1.1 * largest, 1.1 * largest), xlabel=AXES["times"].label)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel(label)
 
@@ -89,6 +90,6 @@ def _at(data, place):
 
 def best_place(result):
     """Return where a result scores best, as an index of its patterns' positions."""
-    scores = np.asarray(result.metrics[result._scalars[0]], dtype=float)
+    scores = np.asarray(result.metrics[result.scalar_metrics[0]], dtype=float)
     best = np.unravel_index(np.nanargmax(scores), scores.shape)
     return best[: len(result.pattern_axes)]

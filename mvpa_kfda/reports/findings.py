@@ -9,7 +9,7 @@ import numpy as np
 from ..inference.corrections import check_correction
 from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
-from ..results.places import Places
+from ..utils.axes import AXES, BY_COLUMN, point_of_axes
 from ..utils.checks import check_option, counted, plural
 from ..utils.rounding import rounded
 from .citations import name
@@ -23,23 +23,6 @@ from .words import (
     p_words,
 )
 
-#: Columns of a table that say where a position is -> what a position is called.
-PLACE_NOUNS = {
-    ("time",): "time point",
-    ("freq", "time"): "time-frequency point",
-    ("sensor", "time"): "pair of sensor and time point",
-    ("vertex", "time"): "pair of vertex and time point",
-    ("train_time", "test_time"): "pair of training and test times",
-}
-#: What axes of a map are called, and their units.
-_AXES = {
-    "time": ("time point", " s"),
-    "freq": ("frequency", " Hz"),
-    "sensor": ("sensor", ""),
-    "train_time": ("training time", " s"),
-    "test_time": ("test time", " s"),
-}
-
 #: Package -> what it is called, and what is cited for it.
 PACKAGES = {
     "mvpa_kfda": ("mvpa_kfda", ""),
@@ -51,32 +34,21 @@ PACKAGES = {
 }
 
 
-def places_of(result):
-    """Return the places of the map of any result."""
-    places = getattr(result, "places", None)
-    return places if isinstance(places, Places) else Places.of(result)
-
-
-def place_noun(result, n):
+def place_noun(places, n):
     """Return what so many positions of a map are called, without the number."""
-    places = places_of(result)
     if places.geometry is not None:
         return plural(places.geometry.noun, n)
-    columns = tuple(places.axes.values())
-    noun = PLACE_NOUNS.get(columns, "position")
-    first, of, rest = noun.partition(" of ")
-    return f"{plural(first, n)}{of}{rest}" if of else plural(noun, n)
+    return point_of_axes(places.axes, n)
 
 
-def positions_of(result):
+def positions_of(places):
     """Word all positions of a map, "100 time points from -0.2 to 0.79 s"."""
-    places = places_of(result)
     if places.geometry is not None:
         return f"each of {places.geometry.describe()}"
     parts = []
-    for axis, column in places.axes.items():
-        noun, unit = _AXES.get(column, (column, ""))
-        values = places.coordinates[axis]
+    for axis in map(AXES.get, places.axes):
+        noun, unit = axis.point or axis.noun, axis.end
+        values = places.coordinates[axis.field]
         words = counted(len(values), noun)
         if unit and len(values) > 1:
             words += f" from {number(values[0])} to {number(values[-1])}{unit}"
@@ -88,9 +60,6 @@ def positions_of(result):
 
 def word_place(row):
     """Word one position, from the columns of a table that say where it is."""
-    if "train_time" in row:
-        train, test = number(row["train_time"]), number(row["test_time"])
-        return f"for training at {train} s and testing at {test} s"
     if "region" in row:
         return f"in region {name(row['region'])}"
     for noun in ("feature", "parcel"):
@@ -102,16 +71,13 @@ def word_place(row):
         return f"at vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
     if "x" in row:
         return f"at {_coordinates(row)}"
-    parts = []
-    if "vertex" in row:  # of source estimates, whose words name the structure too
-        parts.append(f"vertex {name(row['vertex'])}")
-    if "sensor" in row:
-        parts.append(f"sensor {name(row['sensor'])}")
-    if "freq" in row:
-        parts.append(f"{number(row['freq'])} Hz")
-    if "time" in row:
-        parts.append(f"{number(row['time'])} s")
-    return f"at {enumerated(parts)}"
+    axes = [BY_COLUMN[column] for column in row]
+    values = [
+        number(x) if axis.unit else name(x)
+        for axis, x in zip(axes, row.values(), strict=True)
+    ]
+    parts = [axis.place.format(x) for axis, x in zip(axes, values, strict=True)]
+    return f"{'for' if 'train_time' in row else 'at'} {enumerated(parts)}"
 
 
 def _word_grayordinate(row):
@@ -174,17 +140,17 @@ class Asked(NamedTuple):
 
 def inference_of(result, asked):
     """Say how many positions were corrected for, and the level."""
-    if not result._has_p or not result._scalars:
+    if not result.has_p or not result.scalar_metrics:
         return []
     level = f"The significance level was {number(asked.alpha)}."
     if not result.axes:
         return [level]
-    metric = result._scalars[0]
+    metric = result.scalar_metrics[0]
     sentence = correction_sentence(
         result,
         asked.correction,
         int(np.isfinite(result.metrics[metric]).sum()),
-        len(result._kept_nulls(metric)),
+        len(result.kept_nulls(metric)),
         score="score",
         draw="permutation",
         mass="standardised scores",
@@ -195,10 +161,10 @@ def inference_of(result, asked):
 
 def correction_sentence(result, correction, n, n_tests=1, **words):
     """Say how p-values were corrected for n positions, by tests that all reject."""
-    places = place_noun(result, 2)
+    places = place_noun(result.places, 2)
     words["threshold"] = number(words["threshold"])
     how = {"places": places, "Places": capital(places), **words}
-    how["n"] = f"{n:,} {place_noun(result, n)}"
+    how["n"] = f"{n:,} {place_noun(result.places, n)}"
     sentence = CORRECTION_WORDS[correction][0].format(**how)
     common = COMMON_WORDS.get(correction, "") if n_tests > 1 else ""
     return sentence + common
@@ -207,7 +173,7 @@ def correction_sentence(result, correction, n, n_tests=1, **words):
 def named_first(result, correction=None):
     """Say which of several metrics or corrections was tested, and which explore."""
     if isinstance(result, SubjectResult):
-        metrics, metric = (result._scalars if result._has_p else []), None
+        metrics, metric = (result.scalar_metrics if result.has_p else []), None
         corrections = ()
     else:
         metrics = result.parameters.get("scoring", [])
@@ -246,10 +212,10 @@ def named_first(result, correction=None):
 
 def found_of(result, asked):
     """Say how high scores were, and how many were significant."""
-    sentences, places = [], places_of(result)
-    for metric in result._scalars:
+    sentences, places = [], result.places
+    for metric in result.scalar_metrics:
         scores, p, middle = np.asarray(result.metrics[metric]), None, 0
-        if result._has_p:
+        if result.has_p:
             p = result.pvalues(asked.correction, metric=metric, **asked.options)
             p = np.asarray(p)
         side, chance = asked.alternative, result.chances[metric]
@@ -270,11 +236,11 @@ _EXTREMES = {
 
 def most_extreme(result):
     """Return what the score is called that speaks most for what a result tests."""
-    metric = result._scalars[0]
-    side = result._side_of(metric)
+    metric = result.scalar_metrics[0]
+    side = result.side_of(metric)
     if not np.isfinite(result.chances[metric]):
         side = "greater" if side == "two-sided" else side
-    return _EXTREMES[side][result._is_difference]
+    return _EXTREMES[side][result.is_difference]
 
 
 def found(places, scores, p, noun, correction, alpha, alternative="greater", middle=0):
@@ -304,8 +270,7 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
 def significant(places, p, correction, alpha):
     """Say how many positions are significant, and from when to when."""
     n, marked = int(np.isfinite(p).sum()), np.flatnonzero(p <= alpha)
-    one = _Shaped(places)
-    noun, level = place_noun(one, n), f"*p* ≤ {number(alpha)}"
+    noun, level = place_noun(places, n), f"*p* ≤ {number(alpha)}"
     of_clusters = correction.startswith("cluster")
     if len(marked) == 0:
         what = "No cluster" if of_clusters else f"None of the {n:,} {noun}"
@@ -327,16 +292,9 @@ def significant(places, p, correction, alpha):
     return sentence
 
 
-class _Shaped:
-    """Places in the place of a result."""
-
-    def __init__(self, places):
-        self.places = places
-
-
 def _span(places, marked):
     """Word the first and the last of the marked times of a time course."""
-    if tuple(places.axes.values()) != ("time",):
+    if tuple(places.axes) != ("times",):
         return ""
     times = places.columns()["time"][marked]
     if len(times) == 1:
@@ -347,14 +305,17 @@ def _span(places, marked):
 # --------------------------------------------------------------------------- software
 
 
+def _is_of_epochs(result):
+    """Tell whether what was decoded came from MNE-Python."""
+    known = result.places.info_fif is not None or result.places.sources is not None
+    return known or "ch_names" in result.parameters
+
+
 def software_of(versions, result):
     """Name the versions of packages that took part."""
     used = ["mvpa_kfda", "numpy", "scipy", "scikit-learn"]
-    places = places_of(result) if hasattr(result, "axes") else None
-    epochs = "ch_names" in getattr(result, "parameters", {}) or bool(
-        places is not None and places.info_fif is not None
-    )
-    if epochs or getattr(result, "sources", None) is not None:
+    places = result.places  # a latency has none
+    if places is not None and _is_of_epochs(result):
         used.append("mne")
     if places is not None and places.geometry is not None:
         if places.geometry.base.kind in ("volume", "surface"):

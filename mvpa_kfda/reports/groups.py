@@ -6,7 +6,7 @@ import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
-from ..utils.checks import check_option, counted
+from ..utils.checks import check_option, counted, some_of
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
@@ -20,6 +20,7 @@ from .findings import (
 from .model import model_of
 from .words import (
     SECOND_TEST,
+    SETTING_WORDS,
     enumerated,
     metric_words,
     number,
@@ -95,7 +96,7 @@ def _chosen(result, asked):
     correction = asked.correction
     if correction is None and not result.axes:
         correction = "none"
-    correction = result._correction(correction)
+    correction = result.correction_name(correction)
     return correction, result.alpha if asked.alpha is None else asked.alpha
 
 
@@ -111,7 +112,7 @@ def group_paragraphs(result, asked):
     correction, alpha = _chosen(result, asked)
     return _joined(
         [
-            [_subjects(result), *first_level_of(result)],
+            [_subjects(result), *first_level_of(result), *_differing(result)],
             [
                 *_group_test(result),
                 *_raised_variances(result),
@@ -121,8 +122,16 @@ def group_paragraphs(result, asked):
             ],
             [*_group_found(result, correction, alpha), *_prevalence(result, alpha)],
             software_of(result.versions, result),
+            _to_consider(result),
         ]
     )
+
+
+def _to_consider(result):
+    """Tell authors what the runs of subjects warned of."""
+    texts = result.worded_subject_warnings
+    lead = "Not for print, but to be considered: the runs of subjects gave warnings."
+    return [lead, *map(name, texts)] if texts else []
 
 
 def _metric(result):
@@ -131,7 +140,7 @@ def _metric(result):
 
 def _subjects(result):
     """Say whose scores were analysed, and where."""
-    n, at = result.n_subjects, positions_of(result)
+    n, at = result.n_subjects, positions_of(result.places)
     where = f" at {at}" if result.axes else ""
     what = f"Decoding results ({_metric(result)}) of"
     if result.other_scores is None:
@@ -155,13 +164,36 @@ def first_level_of(result):
     sentences = []
     if "n_trials" in shared:
         trials = ranged(shared["n_trials"], "trial")
-        classes = shared.get("classes", ())
+        classes = shared.get("class_names", ())
         of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
-        sentences.append(f"Each subject's scores were those of {trials}{of}.")
+        groups = shared.get("n_groups")
+        runs = f" that were in {ranged(groups, 'group')}" if groups else ""
+        sentences.append(f"Each subject's scores were those of {trials}{of}{runs}.")
     sentences += model_of(shared, shared.get("groups"))
     if shared.get("cv") and not shared["cv"].startswith("none:"):
         words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
+    return sentences
+
+
+def _differing(result):
+    """Say which subjects were analysed otherwise than the first, and in what."""
+    found = dict(result.parameters.get("first_level_differences") or {})
+    sentences = []
+    for apart, names in found.pop("times", {}).items():
+        sentences.append(
+            f"Times of {some_of([*map(name, names)])} differed from those of the first "
+            f"subject, {apart}, by less than half a sample."
+        )
+    if found:
+        parts = []
+        for field, values in found.items():
+            names = [name(each) for who in values.values() for each in who]
+            parts.append(f"{SETTING_WORDS.get(field, name(field))} ({some_of(names)})")
+        sentences.append(
+            f"Some subjects were analysed differently from the first, in "
+            f"{enumerated(parts)}."
+        )
     return sentences
 
 
@@ -199,7 +231,7 @@ def _raised_variances(result):
         return []
     return [
         f"Variances over subjects below a thousandth of the largest one, here at {n:,} "
-        f"{place_noun(result, n)}, were raised to that [@Ridgway2012]."
+        f"{place_noun(result.places, n)}, were raised to that [@Ridgway2012]."
     ]
 
 
@@ -240,7 +272,7 @@ def _group_draws(result, correction):
             _P.format(draws="second-level permutations", n=n, what="maps"),
             *([f"{SECOND_TEST}."] if p.get("n_tests", 1) > 1 else []),
         ]
-    sentences = [_P.format(draws=f"{result._draws}s", n=n, what="statistic")]
+    sentences = [_P.format(draws=f"{result.draw_noun}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
         sentences.append("These are all that are possible, so that the test is exact.")
     return sentences
@@ -252,7 +284,6 @@ def _corrected(result, correction, alpha):
     if not result.axes:
         return [level]
     score = "difference" if isinstance(result, GroupResult) is False else "statistic"
-    draw = getattr(result, "_draws", "permutation")
     of_t = result.method in ("sign-flip", "t", "wilcoxon")
     mass = "the statistic" if of_t else f"standardised {score}s"
     sentence = correction_sentence(
@@ -261,7 +292,7 @@ def _corrected(result, correction, alpha):
         int(np.count_nonzero(result.counted)),
         result.parameters.get("n_tests", 1),
         score=score,
-        draw=draw,
+        draw=result.draw_noun,
         mass=mass,
         threshold=result.parameters["threshold"],
     )
@@ -307,7 +338,7 @@ def _prevalence(result, alpha):
             f"{sentence} That half of the population or less has an effect was "
             f"rejected ({p_words(float(p[0]))})."
         ]
-    at = f"{n:,} {place_noun(result, n)}"
+    at = f"{n:,} {place_noun(result.places, n)}"
     return [
         f"{sentence} That half of the population or less has an effect was rejected at "
         f"{at}, corrected by Holm's method [@Holm1979]."
@@ -357,7 +388,7 @@ def _analyses(result):
 
 def _compared(result):
     """Say what was compared, and where."""
-    where = f" at {positions_of(result)}" if result.axes else ""
+    where = f" at {positions_of(result.places)}" if result.axes else ""
     trials = result.parameters.get("trials")
     of = f" ({trials})" if trials else ""
     named = f", {' and '.join(_two(result))}," if _has_names(result) else ""
@@ -515,7 +546,7 @@ def _latencies(result):
     share = number(100 * result.confidence)
     sentences = []
     for which in ("onset", "peak"):
-        time, interval = getattr(result, which), getattr(result, f"{which}_interval")
+        time, interval = result.when(which)
         if np.isnan(time):
             sentences.append(f"There was no {which}.")
             continue

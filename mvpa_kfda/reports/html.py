@@ -12,6 +12,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..utils.axes import BY_COLUMN
 from ..utils.rounding import nearest, rounded
 from ..viz.common import cut_texts, metric_label
 
@@ -41,12 +42,9 @@ _NONE = "\N{EN DASH}"
 _COLUMNS = {
     "n_features": "Features",
     "cluster_size_mm3": "Cluster size (mm³)",
-    "freq": "Frequency (Hz)",
     "p_none": "p",
     "p": "p",
-    "time": "Time (s)",
-    "train_time": "Training time (s)",
-    "test_time": "Test time (s)",
+    **{name: axis.label for name, axis in BY_COLUMN.items() if axis.unit},
     **{axis: f"{axis} (mm)" for axis in "xyz"},
 }
 

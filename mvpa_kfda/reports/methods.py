@@ -123,7 +123,7 @@ def methods_text(
 
 def _subject_paragraphs(result, asked):
     """Return the paragraphs of the result of one subject."""
-    if not result._has_p:
+    if not result.has_p:
         names = ("correction", "alpha", "threshold", "alternative")
         asked.refuse(names, "has no label permutations, so no p-values")
     asked = asked.completed("max" if result.axes else "none")
@@ -181,12 +181,14 @@ def _data(result):
 
 def _trained_and_tested(result):
     """Return the trials of each class that are trained with and, if others, tested."""
-    c, r = len(result.classes), result._n_repeats
-    if result.parameters.get("mode") == "other_trials":
+    c, r = len(result.classes), result.n_repeats
+    if result.tests_other_trials:
         return _counts(result.y, c, r), _counts(result.y_test, c, 1)
-    if result._chosen is None:
+    if result.train_rows is None:
         return _counts(result.y, c, r), None
-    return _counts(result.y[result._chosen], c, r), _counts(result._true, c, r)
+    return _counts(result.y[result.train_rows], c, r), _counts(
+        result.true_classes, c, r
+    )
 
 
 def _counts(codes, c, r):
@@ -221,7 +223,7 @@ def _averaging(result):
         within = "class, test set and group"
     sentences = []
     if result.members is not None and k != 1:
-        n = result.members.size // result._n_repeats
+        n = result.members.size // result.n_repeats
         sentences.append(
             f"Each pseudo-trial was the average of {k} of {n} trials, drawn at random "
             f"within {within}."
@@ -243,11 +245,11 @@ def _averaging(result):
 def _features(result):
     """Say what the features of a trial were, and where they were decoded."""
     p = result.parameters
-    at = positions_of(result)
+    at = positions_of(result.places)
     columns = tuple(result.axes.values())
     if columns == ("position",):
         return _features_of_images(result)
-    if getattr(result, "sources", None) is not None:
+    if result.places.sources is not None:
         return [f"{_features_of_sources(result)}, at {at}.", *_windows(p)]
     if "ch_names" in p:
         channels = _channels(result)
@@ -276,7 +278,7 @@ def _features_of_sources(result):
     if radius is not None:
         near = f"the estimates of all sources within {number(radius)} mm of a vertex"
         features = f"{near}, among {sources}"
-    if result.sources["vector"]:
+    if result.places.sources["vector"]:
         features += ", in three orientations"
     return f"Features were {features}"
 
@@ -293,7 +295,7 @@ def _channels(result):
 
 def _channel_types(result):
     """Return the types of channels, none where they are not known."""
-    known = getattr(result, "info_fif", None) is not None
+    known = result.places.info_fif is not None
     return result.info.get_channel_types() if known else []
 
 
@@ -325,7 +327,7 @@ def _generalization(result):
     more = {
         "other_labels": " Labels that were predicted differed from those trained with.",
         "same_trials": " Training and test data were two sets of the same trials.",
-    }.get(result.parameters.get("mode"), "")
+    }.get(result.mode, "")
     return [
         "As in temporal generalization [@King2014], the model of every training time "
         "was "
@@ -335,13 +337,13 @@ def _generalization(result):
 
 def _features_of_images(result):
     """Say which voxels, vertices or features were decoded together."""
-    p, noun, decoded = result.parameters, place_noun(result, 2), result.decoded
+    p, noun, decoded = result.parameters, place_noun(result.places, 2), result.decoded
     sizes = result.n_features[decoded]
     if not len(sizes):
         return []
     base = result.geometry.base.noun
     many = ranged(sizes, base)
-    n = counted(int(decoded.sum()), place_noun(result, 1), ",")
+    n = counted(int(decoded.sum()), place_noun(result.places, 1), ",")
     if base != "feature":
         many = f"{many} as features"
     if result.geometry.kind == "regions" or ("radius" not in p):
@@ -384,7 +386,7 @@ def _scaling(result):
             f"Values of {noun} were z-scored {where}{more}, without regard to labels."
         ]
     each = " at every frequency" if "freq" in result.axes.values() else ""
-    others = p.get("train_on") or p.get("mode") == "other_trials"
+    others = p.get("train_on") or result.tests_other_trials
     trials = "the trials trained with" if others else "all trials"
     scale = p.get("scale")
     if scale == "covariance":
@@ -414,7 +416,7 @@ def _has_runs(result):
 
 def _patterns(result):
     """Say that activation patterns were computed, where they were."""
-    if not len(getattr(result, "pattern_maps", ())):
+    if not result.has_patterns:
         return []
     return [
         "Activation patterns were computed from the weights of models [@Haufe2014]."
@@ -439,8 +441,8 @@ def _metrics(result):
         parts.append(words)
     what = "Performance was measured by"
     mean = ""
-    if result._n_repeats > 1:
-        r, how = times_words(result._n_repeats), "other random folds"
+    if result.n_repeats > 1:
+        r, how = times_words(result.n_repeats), "other random folds"
         if result.parameters.get("average") is not None:
             how = "trials averaged or left out anew"
         mean = (
@@ -454,7 +456,7 @@ def _auc(result):
     words = metric_words("roc_auc")[0]
     over = ["classes, each against the rest,"] if len(result.classes) > 2 else []
     # Test sets of a class alone have no area: all are then ranked together.
-    codes = getattr(result, "y_test", result.y)
+    codes = result.y_tested
     if any(len(np.unique(codes[test])) > 1 for test in result.tests):
         over.append("test sets")
     return f"{words}, averaged over {enumerated(over)}" if over else words
@@ -467,9 +469,9 @@ def _permutations(result, alternative):
         return []
     labels = "values" if p.get("task") == "regression" else "labels"
     noun, scored = "trials", f"trained and tested with the permuted {labels}"
-    if result._n_repeats == 1:
+    if result.n_repeats == 1:
         noun = f"{sample_noun(result)}s"
-    if p.get("mode") == "other_trials" or p.get("train_on"):
+    if result.tests_other_trials or p.get("train_on"):
         noun = f"training {noun}"
         scored = "trained with the permuted labels and tested with the true ones"
     group = " (and the same group)" if result.groups is not None else ""
@@ -488,14 +490,14 @@ def _permutations(result, alternative):
             f"Folds depended on the {labels}, and were drawn anew for those of every "
             "permutation."
         )
-    if result._n_repeats > 1 and p.get("average"):
+    if result.n_repeats > 1 and p.get("average"):
         sentences.append("Trials were permuted before they were grouped.")
     sentences.append(
         "The *p*-value of a score is (*b* + 1) / (*P* + 1), where *b* of the *P* "
         f"permutations (*P* = {n:,}) scored {_AS_EXTREME[alternative]} [@Phipson2010]."
     )
     if result.axes:
-        places = place_noun(result, 2)
+        places = place_noun(result.places, 2)
         sentences.append(f"Permutations were the same at all {places}.")
     return sentences + _second_test(result)
 
@@ -507,10 +509,9 @@ def _second_test(result):
             "Each permutation counted with the larger of two scores, those with the "
             "labels permuted in training and testing alike and in one of them alone."
         ]
-    kept = ("second_nulls", "second_summaries")
-    if not any(getattr(result, name, None) for name in kept):
+    if not result.is_tested_twice:
         return []
     but = ""
-    if result.parameters.get("mode") == "plain":
+    if result.mode == "plain":
         but = ", but for equal training and test times, where the first test decides"
     return [f"{SECOND_TEST}{but}."]

@@ -100,11 +100,11 @@ def sample_noun(result):
 def folds_of(result):
     """Say how trials were parted into training and test sets."""
     p = result.parameters
-    if p.get("mode") == "other_trials" or str(p.get("cv", "")).startswith("none:"):
+    if result.tests_other_trials or str(p.get("cv", "")).startswith("none:"):
         return ["One model was trained on all trials of the training set."]
     if "cv" not in p:
         return []
-    n_folds = len(result.tests) // result._n_repeats
+    n_folds = len(result.tests) // result.n_repeats
     folds = result.folds[:n_folds]
     trains = ranged([len(train) for train, _ in folds], "training trial")
     tests = ranged([len(test) for _, test in folds], "test trial")

@@ -14,13 +14,12 @@ import pandas as pd
 from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
 from ..results.kinds import RESULTS
-from ..utils.checks import check_path
+from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
 from .html import paragraph, table_html
 from .sections import SECTIONS
 from .summary import corrections_of, heading, smallest_p, word_answer
-from .words import some_of
 
 if TYPE_CHECKING:
     import mne
@@ -183,7 +182,7 @@ def _check_correction(correction, named):
     for name, result in named.items():
         for each in corrections_of(result, correction):
             try:
-                result._p_for_plot(each, result._scalars[0])
+                result.p_of_map(each, result.scalar_metrics[0])
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
     return correction
@@ -219,7 +218,7 @@ def _overview(named, asked):
     for name, result in named.items():
         p, corrections = np.nan, corrections_of(result, asked)
         if corrections:
-            p = smallest_p(result, result._scalars[0], corrections[0])
+            p = smallest_p(result, result.scalar_metrics[0], corrections[0])
         row = {"result": name, "analysis": heading(result)}
         row["what was found"] = word_answer(result, *corrections[:1])
         row["p"] = np.nan if p is None else p

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from itertools import starmap
 
+import numpy as np
 import pandas as pd
 
 from ..decoding.design import design_of
@@ -41,7 +41,6 @@ from .summary import (
     word_answer,
     word_question,
 )
-from .words import some_of
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,8 @@ def _summary(result, corrections):
 
 
 def _warnings(result):
-    """Return what the run warned of, and those of the subjects of a group."""
-    told = getattr(result, "subject_warnings", {})
-    own = "".join(paragraph(text, "warning") for text in result.warnings)
-    return own + "".join(starmap(_of_subjects, told.items()))
-
-
-def _of_subjects(text, names):
-    """Return what the runs of subjects warned of, once for all of them."""
-    differ = len(names) > 1 and any(letter.isdigit() for letter in text)
-    note = f" (The numbers are those of {names[0]}.)" if differ else ""
-    return paragraph(f"{some_of(names)}: {text}{note}", "warning")
+    """Return what the run warned of, and what the runs of subjects of a group did."""
+    return "".join(paragraph(text, "warning") for text in result.warnings)
 
 
 # ----------------------------------------------------------------------------- figures
@@ -108,10 +98,10 @@ def _of_subjects(text, names):
 def _scores(result, corrections):
     """Return the figures of the scores, for every correction."""
     if not isinstance(result, Latency):
-        if not has_scores(result) or not (result.axes or result._has_p):
+        if not has_scores(result) or not (result.axes or result.has_p):
             return ""  # or a number without permutations: there is nothing to draw
     views = {None: ""}
-    if getattr(result, "geometry", None) is not None:
+    if result.geometry is not None:
         views = _brain_views(result)
     found = []
     for name in corrections or (None,):
@@ -127,7 +117,7 @@ def _scores(result, corrections):
 
 def _view(result):
     """Return an interactive view of the scores in a brain, if there is one."""
-    space = getattr(result, "geometry", None)
+    space = result.geometry
     if space is None or not views_of(space) or not has_scores(result):
         return ""
     try:
@@ -170,15 +160,15 @@ def _maps(result):
 
 def _null(result):
     """Return the null distribution that the whole map is tested against."""
-    if isinstance(result, Latency) or not result._has_p:
+    if isinstance(result, Latency) or not result.has_p:
         return ""
     if isinstance(result, TestedMap):
         if not len(result.null_max):
             return ""
         return _draw(result.plot_null, _NULL_WORDS.format("the tested statistic"))
-    if not result.axes or not result._scalars:
+    if not result.axes or not result.scalar_metrics:
         return ""  # a single number is drawn on its null already
-    metric = result._scalars[0]
+    metric = result.scalar_metrics[0]
     return _draw(
         result.plot_null,
         _NULL_WORDS.format(label_of(result, metric)),
@@ -203,10 +193,9 @@ _MORE_FIGURES = {
 def _trials(result):
     """Return the figures of single trials' predictions."""
     found = []
-    for name, alternative in _MORE_FIGURES.items():
-        if not hasattr(result, name) or (
-            name == "plot_roc" and len(result.classes) > 2
-        ):
+    for name in result.trial_figures:
+        alternative = _MORE_FIGURES[name]
+        if name == "plot_roc" and len(result.classes) > 2:
             continue
         found.append(_draw(getattr(result, name), alternative))
     return "".join(found)
@@ -233,11 +222,11 @@ def _confusion(result):
 
 def _patterns(result):
     """Return the activation patterns where the scores are highest."""
-    if not getattr(result, "pattern_maps", None) or not result._scalars:
+    if not result.has_patterns or not result.scalar_metrics:
         return ""
-    if getattr(result, "geometry", None) is not None:
+    if result.geometry is not None:
         return _region_patterns(result)
-    if getattr(result, "info_fif", None) is None:
+    if result.places.info_fif is None:
         return ""
     return _draw(
         plot_channel_patterns,
@@ -263,9 +252,7 @@ def _region_patterns(result):
 
 def _penalty(result):
     """Return how the penalty was chosen, where it was."""
-    if "grid" not in getattr(result, "penalty", {}) or not hasattr(
-        result, "plot_tuning"
-    ):
+    if not result.is_tuned:
         return ""
     return _draw(
         result.plot_tuning, "How the penalty was chosen inside the training sets."
@@ -284,7 +271,7 @@ def _peaks(result, corrections):
         return table_html(result.to_dataframe())
     if not has_scores(result):
         return ""
-    noun = "difference" if result._is_difference else "score"
+    noun = "difference" if result.is_difference else "score"
     kind = most_extreme(result).format(noun=noun)
     html = [paragraph(f"The {kind} of the map.")]
     html.append(table_html(_best_of_metrics(result, *corrections[:1])))
@@ -306,10 +293,10 @@ def _tested(result, correction):
 
 def _best_of_metrics(result, correction=None):
     """Return a table with the highest score of every metric, and where it is."""
-    correction = correction or result._usual_correction
+    correction = correction or result.default_correction
     of_one = isinstance(result, TestedMap)
     rows = []
-    for name in [result.metric] if of_one else result._scalars:
+    for name in [result.metric] if of_one else result.scalar_metrics:
         chance = result.chances[name]
         options = {} if of_one else {"metric": name}
         peak = result.peak(correction, **options)
@@ -335,13 +322,13 @@ def _is_value(column, metric):
 def _significant(result, correction):
     """Return the table of peaks in a brain, or else of clusters, and what it is of."""
     alpha = level(result)
-    if hasattr(result, "peaks") and result.geometry is not None:
+    if result.geometry is not None:
         noun = plural(position_noun(result))
         what = f"Peaks of the {noun} with p ≤ {alpha:g}"
         return result.peaks(correction, alpha=alpha), what
     of_clusters = correction.startswith("cluster")
     connected = f"Connected {plural(position_noun(result))} with p ≤ {alpha:g}"
-    unit = "s" if getattr(result, "geometry", None) is None else "mm"
+    unit = "s" if result.geometry is None else "mm"
     table = result.clusters(correction).rename(
         columns={name: f"{name} ({unit})" for name in ("from", "to")}
     )
@@ -350,9 +337,9 @@ def _significant(result, correction):
 
 def _subjects(result):
     """Return the scores of every subject where those of the group are highest."""
-    if not getattr(result, "_has_subjects", False):
+    if not result.has_subjects:
         return ""
-    best = result._best(result.metric)
+    best = result.best_position(result.metric)
     lists = {None: (result.subjects, result.subject_scores)}
     if result.other_scores is not None:
         first, second = names_of_two(result)
@@ -366,8 +353,26 @@ def _subjects(result):
             table.insert(0, "list", name)
         tables.append(table)
     where = f" at {result.places.word(best)}" if result.axes else ""
-    html = table_html(pd.concat(tables, ignore_index=True))
+    table = pd.concat(tables, ignore_index=True).assign(**_numbers(result))
+    html = table_html(table)
     return folded(f"Scores of every subject{where}", html)
+
+
+#: Numbers that a group keeps of each subject -> their column.
+_NUMBERS = {
+    "n_trials": "trials",
+    "n_groups": "groups",
+    "n_folds": "folds",
+    "n_confounds": "confounds",
+    "n_permutations": "permutations",
+}
+
+
+def _numbers(result):
+    """Return numbers of each subject, which make scores more or less precise."""
+    shared = result.parameters.get("first_level") or {}
+    numbers = {column: shared.get(name) for name, column in _NUMBERS.items()}
+    return {column: values for column, values in numbers.items() if np.any(values)}
 
 
 def _design(result):
@@ -377,7 +382,7 @@ def _design(result):
     design = design_of(result)
     alternative = (
         "Trials by group, class and fold, and between which of them labels are "
-        f"exchanged: {design._words()['Trials']}."
+        f"exchanged: {design.facts['Trials']}."
     )
     new = [each.text for each in design.problems if each.text not in result.warnings]
     return (

@@ -12,7 +12,7 @@ from ..metrics.names import metric_in_text
 from ..results.base import SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
 from ..results.latency import Latency
-from ..results.places import Places
+from ..utils.axes import noun_of_axes
 from ..utils.checks import counted
 from ..viz.common import (
     CORRECTION_LABELS,
@@ -49,15 +49,6 @@ HEADINGS = {
 #: Classes are named up to so many.
 _MOST_NAMES = 8
 
-#: Axes of a map -> what one of its positions is called.
-_POSITIONS = {
-    ("times",): "time",
-    ("freqs", "times"): "pair of frequency and time",
-    ("ch_names", "times"): "pair of sensor and time",
-    ("vertices", "times"): "pair of vertex and time",
-    ("train_times", "test_times"): "pair of training and test time",
-}
-
 
 def heading(result):
     """Return what the analysis of a result is called."""
@@ -66,13 +57,13 @@ def heading(result):
 
 def has_scores(result):
     """Tell whether some position of a map has a score."""
-    names = result._scalars[:1]
+    names = result.scalar_metrics[:1]
     return any(np.isfinite(result.metrics[name]).any() for name in names)
 
 
 def level(result):
     """Return the significance level of a result."""
-    return getattr(result, "alpha", ALPHA)
+    return result.alpha if isinstance(result, TestedMap) else ALPHA
 
 
 def corrections_of(result, asked=None):
@@ -81,11 +72,12 @@ def corrections_of(result, asked=None):
     Those that a group was tested with; of a subject those that are asked for, a list,
     and none of a result without p-values.
     """
-    if not getattr(result, "_has_p", False) or not result._scalars:
+    if not result.has_p or not result.scalar_metrics:
         return ()
     if not result.axes:
         return ("none",)
-    return getattr(result, "correction", None) or asked or (result._usual_correction,)
+    own = result.correction if isinstance(result, TestedMap) else None
+    return own or asked or (result.default_correction,)
 
 
 # ------------------------------------------------------------------ what was asked
@@ -99,7 +91,7 @@ def word_question(result):
 
 @word_question.register
 def _(result: SubjectResult):
-    details = ", ".join([result._worded_trials(), *_folds(result)])
+    details = ", ".join([result.worded_trials(), *_folds(result)])
     if [*result.axes] == ["train_times", "test_times"]:
         what = f"Does what tells {_classes(result)} apart at one time do so at another"
         return f"{what}, over {_where(result)}? ({capital(details)}.)"
@@ -113,8 +105,8 @@ def _(result: SubjectResult):
 
 @word_question.register
 def _(result: GroupResult):
-    label, details = score_in_text(result), ", ".join(result._title())
-    if result._is_difference:
+    label, details = score_in_text(result), ", ".join(result.title_parts())
+    if result.is_difference:
         first, second = names_of_two(result)
         verb = {"greater": "higher in", "less": "lower in"}.get(result.alternative)
         what = f"Is mean {label} {verb} {first} than {second}"
@@ -131,7 +123,7 @@ def _(result: GroupResult):
 
 @word_question.register
 def _(result: ComparisonResult):
-    label, details = score_in_text(result), ", ".join(result._title())
+    label, details = score_in_text(result), ", ".join(result.title_parts())
     a, b = names_of_results(result)
     verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
     what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
@@ -166,11 +158,11 @@ def word_answer(result, correction=None):
 
 @word_answer.register
 def _(result: SubjectResult, correction=None):
-    if not result._scalars:
+    if not result.scalar_metrics:
         return "The metrics are tables, which have no highest value and no p-value."
     if not has_scores(result):
         return "Nothing could be decoded."
-    metric = result._scalars[0]
+    metric = result.scalar_metrics[0]
     what = f"{metric_label(metric)} is"
     return f"{what} {_found(result, metric, _above(result), correction)}."
 
@@ -178,8 +170,8 @@ def _(result: SubjectResult, correction=None):
 @word_answer.register
 def _(result: TestedMap, correction=None):
     label, metric = score_in_text(result), result.metric
-    what = f"Mean {label} is" if result._has_subjects else f"{capital(label)} is"
-    if result._is_difference:
+    what = f"Mean {label} is" if result.has_subjects else f"{capital(label)} is"
+    if result.is_difference:
         what = f"The difference in {label} is"
     words = f"{what} {_found(result, metric, 'significant', correction)}"
     return f"{words}{_bound(result)}."
@@ -189,7 +181,7 @@ def _(result: TestedMap, correction=None):
 def _(result: Latency, correction=None):
     words = []
     for which in ("onset", "peak"):
-        time, (low, high) = getattr(result, which), getattr(result, f"{which}_interval")
+        time, (low, high) = result.when(which)
         interval = f"{100 * result.confidence:g} % interval {low:.3f} to {high:.3f} s"
         if np.isnan(time):
             words.append(f"there is no {which}")
@@ -202,10 +194,10 @@ def _(result: Latency, correction=None):
 
 def _found(result, metric, significant, correction):
     """Word the highest score of a map, and where it is significant."""
-    best = result._worded_peak(metric)
+    best = result.worded_peak(metric)
     if not result.axes:
-        p = result._has_p and smallest_p(result, metric, "none")
-        return f"{best}, {equal_p(p)}" if result._has_p and p is not None else best
+        p = result.has_p and smallest_p(result, metric, "none")
+        return f"{best}, {equal_p(p)}" if result.has_p and p is not None else best
     most = most_extreme(result).format(noun="").strip()
     where = _where_significant(result, metric, significant, correction)
     return f"{most} with {best}, {where}"
@@ -213,11 +205,11 @@ def _found(result, metric, significant, correction):
 
 def _where_significant(result, metric, significant, correction):
     """Word at how many positions a map is significant, and the smallest p-value."""
-    if not result._has_p:
+    if not result.has_p:
         return "and was not tested, as there are no permutations"
-    correction, alpha = correction or result._usual_correction, level(result)
+    correction, alpha = correction or result.default_correction, level(result)
     try:
-        p = np.asarray(result._p_for_plot(correction, metric))
+        p = np.asarray(result.p_of_map(correction, metric))
     except ValueError:  # a score of the permutations is NaN, for example
         return "and has no p-values"
     p = p[~np.isnan(p)]
@@ -231,7 +223,7 @@ def _where_significant(result, metric, significant, correction):
     test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
     words = f"and {where} ({test}; smallest {equal_p(p.min())})"
     n_drawn = result.n_permutations
-    if n_drawn and result._smallest_p(correction, p.size, metric) > alpha:
+    if n_drawn and result.smallest_p(correction, p.size, metric) > alpha:
         words += ", which so few permutations could not have shown"
     return words
 
@@ -239,7 +231,7 @@ def _where_significant(result, metric, significant, correction):
 def smallest_p(result, metric, correction):
     """Return the smallest p-value of a map; None without any."""
     try:
-        p = np.asarray(result._p_for_plot(correction, metric))
+        p = np.asarray(result.p_of_map(correction, metric))
     except ValueError:  # a score of the permutations is NaN, for example
         return None
     return None if np.isnan(p).all() else float(np.nanmin(p))
@@ -247,7 +239,7 @@ def smallest_p(result, metric, correction):
 
 def _bound(result):
     """Word the largest bound of the prevalence, if there is one."""
-    if getattr(result, "method", None) != "prevalence":
+    if not result.is_prevalence:
         return ""
     bound = np.asarray(result.gamma_0)
     if np.isnan(bound).all():
@@ -264,15 +256,14 @@ def _above(result):
 
 def position_noun(result):
     """Return what one position of a map is called."""
-    geometry = getattr(result, "geometry", None)
-    if geometry is not None:
-        return geometry.noun
-    return _POSITIONS[tuple(result.axes)]
+    if result.geometry is not None:
+        return result.geometry.noun
+    return noun_of_axes(result.axes)
 
 
 def _where(result):
     """Word the positions of a map."""
-    return Places.of(result).describe().replace(" x ", " by ")
+    return result.places.describe().replace(" x ", " by ")
 
 
 def _at(result):
@@ -291,6 +282,6 @@ def _classes(result):
 
 def _folds(result):
     """Word the folds of a result, if it has any."""
-    if result.parameters.get("mode") == "other_trials":
+    if result.tests_other_trials:
         return []
-    return [*result._worded_folds(), counted(result.n_permutations, "permutation", ",")]
+    return [*result.worded_folds(), counted(result.n_permutations, "permutation", ",")]

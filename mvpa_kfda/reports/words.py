@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from ..kfda.automatic import GRID
-from ..utils.checks import counted, plural
+from ..utils.checks import counted, enumerated, plural
 from ..utils.rounding import nearest, rounded, to_digits
 from .citations import name
 
@@ -40,21 +40,6 @@ def split_list(text):
 
 
 # --------------------------------------------------------------------------- of words
-
-
-def enumerated(parts, last="and"):
-    """Return "a", "a and b" or "a, b, and c"."""
-    parts = list(parts)
-    if len(parts) < 3:
-        return f" {last} ".join(parts)
-    return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
-
-
-def some_of(names, most=3):
-    """Return names, or the first of them and how many more there are."""
-    if len(names) <= most + 1:
-        return enumerated(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def capital(text):
@@ -87,6 +72,41 @@ def times_words(n):
     """Word how often."""
     return {1: "once", 2: "twice"}.get(n, f"{n:,} times")
 
+
+# ------------------------------------------------------------------------- of settings
+
+#: Field of a record -> what it is called where subjects differ in it.
+SETTING_WORDS = {
+    "task": "the task",
+    "kernel": "the kernel",
+    "kernels": "the kernels",
+    "reg": "the penalty",
+    "criterion": "the criterion of the penalty",
+    "n_components": "the number of discriminants",
+    "cv": "the kind of folds",
+    "folds_by_labels": "whether folds depend on labels",
+    "groups": "whether trials have groups",
+    "train_on": "the trials to train with",
+    "preprocess": "the preprocessing in folds",
+    "confounds": "the confounds",
+    "average": "the number of trials per average",
+    "average_test": "whether test trials are averaged",
+    "equalize": "whether classes are made equally large",
+    "n_repeats": "the number of repeats",
+    "permute": "how labels are permuted",
+    "scoring": "the first metric",
+    "class_names": "the classes",
+    "ch_names": "the channels",
+    "n_features": "the number of features",
+    "scale": "the scaling of channels",
+    "sfreq": "the sampling rate",
+    "window": "the length of windows",
+    "step": "the step between windows",
+    "window_mode": "how samples of a window are joined",
+    "radius": "the radius",
+    "distance": "the kind of distance",
+    "standardize": "the scaling of features",
+}
 
 # -------------------------------------------------------------------------- of kernels
 

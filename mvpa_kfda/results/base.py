@@ -2,8 +2,8 @@
 
 A `Result` can be saved. Most results are a `ScoreMap`: scores at every position of a
 map, with p-values, a table and figures. A `SubjectResult` has the scores of permuted
-labels for that, with the `SummariesMixin` perhaps only a summary of them; what was
-tested over subjects or between results has p-values alone, see
+labels for that, with the mixin of `mvpa_kfda.results.summaries` perhaps only a summary
+of them; what was tested over subjects or between results has p-values alone, see
 `mvpa_kfda.results.group`.
 """
 
@@ -27,11 +27,7 @@ from ..inference.corrections import (
     p_values_of_kept,
     smallest_p_value,
 )
-from ..inference.null import (
-    ALTERNATIVES,
-    Alternative,
-    NullSummary,
-)
+from ..inference.null import ALTERNATIVES, Alternative
 from ..metrics.names import metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
@@ -71,6 +67,21 @@ class Result:
     """
 
     warnings: tuple[str, ...] = ()
+
+    #: Whether there are p-values.
+    has_p: ClassVar[bool] = False
+    #: Whether the scores are differences, and whether there are those of subjects.
+    is_difference: ClassVar[bool] = False
+    has_subjects: ClassVar[bool] = False
+    #: Whether the prevalence of an effect in the population was tested.
+    is_prevalence: ClassVar[bool] = False
+    #: Whether there are activation patterns, and whether penalties were tuned.
+    has_patterns: ClassVar[bool] = False
+    is_tuned: ClassVar[bool] = False
+    #: Methods that draw single trials' predictions.
+    trial_figures: ClassVar[tuple[str, ...]] = ()
+    #: Where the positions are in a brain; None of all other results.
+    geometry: ClassVar[Any] = None
 
     def _convert(self, convert, *names):
         """Convert the values of some fields."""
@@ -211,25 +222,67 @@ class ScoreMap(Result):
     #: Coordinates -> their column in a table, in the order of the map's dimensions.
     axes: ClassVar[dict[str, str]] = {}
 
-    #: Whether there are p-values.
-    _has_p: ClassVar[bool] = True
-
-    #: Whether the scores are differences, and whether there are those of subjects.
-    _is_difference: ClassVar[bool] = False
-    _has_subjects: ClassVar[bool] = False
+    has_p: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of positions along every axis of the map, a tuple."""
-        return tuple(len(getattr(self, name)) for name in self.axes)
+        return tuple(len(self.along(name)) for name in self.axes)
+
+    def along(self, axis: str) -> NDArray:
+        """Return the coordinates along an axis of the map.
+
+        Parameters
+        ----------
+        axis : str
+            One of `axes`, e.g. "times".
+
+        Returns
+        -------
+        coordinates : array, shape (n_along_axis,)
+            Numbers or names.
+        """
+        return getattr(self, axis)
+
+    def null_of(self, metric: str) -> NDArray:
+        """Return scores under permuted labels, if all of them were kept.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        null : array, shape (P, positions...)
+            Of none at all P is 0.
+        """
+        return np.empty((0, *self.shape))
 
     @property
     def scoring(self) -> list[str]:
         """Names of the metrics, in the order they were asked for."""
         return list(self.metrics)
 
-    def _smallest_p(self, correction="none", n_positions=1, metric=None):
-        """Return the smallest p-value that the permutations can give."""
+    def smallest_p(
+        self, correction: str = "none", n_positions: int = 1, metric: str | None = None
+    ) -> float:
+        """Return the smallest p-value that the permutations can give.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions.
+        n_positions : int
+            Number of positions that are tested.
+        metric : str or None
+            Name of the metric; some have fewer different permutations.
+
+        Returns
+        -------
+        p : float
+            What no p-value of this result can be below.
+        """
         n_rows = self.n_permutations + 1
         if metric not in _OF_ONE_CLASS:
             n_rows /= self.parameters.get("renamings", 1)
@@ -240,13 +293,32 @@ class ScoreMap(Result):
         return np.ndim(self.metrics[name]) == len(self.axes)
 
     @property
-    def _scalars(self):
+    def scalar_metrics(self) -> list[str]:
         """Names of the metrics that have one number per position."""
         return [name for name in self.scoring if self._is_scalar(name)]
 
-    def _scalar_metric(self, metric):
-        """Return the name of a metric that has one number per position."""
-        metric, allowed = self.scoring[0] if metric is None else metric, self._scalars
+    def check_metric(self, metric: str | None) -> str:
+        """Return the name of a metric that has one number per position.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of a metric; None takes the first.
+
+        Returns
+        -------
+        metric : str
+            Its name.
+
+        Raises
+        ------
+        ValueError
+            If the result has no such metric, or if it is a table.
+        """
+        metric, allowed = (
+            self.scoring[0] if metric is None else metric,
+            self.scalar_metrics,
+        )
         if isinstance(metric, str) and metric in set(self.scoring).difference(allowed):
             raise ValueError(
                 f"The metric {metric!r} is not one number per position, so it has no "
@@ -254,12 +326,43 @@ class ScoreMap(Result):
             )
         return check_option("metric", metric, allowed)
 
-    def _correction(self, name):
-        """Return the name of a correction."""
+    def correction_name(self, name: str | None) -> str:
+        """Return the name of a correction.
+
+        Parameters
+        ----------
+        name : str or None
+            Name of a correction; None takes the one that was asked for, if one was.
+
+        Returns
+        -------
+        name : str
+            The name as the package writes it.
+
+        Raises
+        ------
+        ValueError
+            If the correction is not known.
+        """
         return check_correction(name)
 
-    def _p_for_plot(self, correction, metric, **options):
-        """Return the p-values that figures mark; `pvalues` knows the options."""
+    def p_of_map(self, correction: str, metric: str, **options: Any) -> NDArray:
+        """Return the p-values that figures mark; `pvalues` knows the options.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions.
+        metric : str
+            Name of the metric.
+        **options
+            What else `pvalues` takes.
+
+        Returns
+        -------
+        p : array, shape (positions...)
+            The p-values.
+        """
         return np.asarray(self.pvalues(correction, metric=metric, **options))
 
     def _frame(self, maps, corrections, metric=None):
@@ -267,7 +370,7 @@ class ScoreMap(Result):
         import pandas as pd  # slow to import, and only tables need it
 
         table = self._columns() | maps
-        if self._has_p and maps:
+        if self.has_p and maps:
             table |= self._p_columns("none", "p", metric)
             # A single position has nothing to correct for.
             for name in corrections if self.axes else ():
@@ -277,11 +380,11 @@ class ScoreMap(Result):
 
     def _columns(self):
         """Return the columns of a table that say where every position is."""
-        return Places.of(self).columns()
+        return self.places.columns()
 
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
-        return {column: self._p_for_plot(correction, metric)}
+        return {column: self.p_of_map(correction, metric)}
 
     def _peak_of(self, metric, correction):
         """Return the place, score and p-values where a map is highest."""
@@ -289,67 +392,124 @@ class ScoreMap(Result):
         table = self._frame({metric: self.metrics[metric]}, corrections, metric)
         if table[metric].isna().all():
             raise ValueError("This result has no scores, so no peak.")
-        return table.iloc[[self._best(metric)]].to_dict("records")[0]
+        return table.iloc[[self.best_position(metric)]].to_dict("records")[0]
 
-    def _favour(self, metric, alternative="greater"):
-        """Return how far scores (positions...) go where they are tested for."""
+    def favour(self, metric: str, alternative: str = "greater") -> NDArray:
+        """Return how far scores (positions...) go where they are tested for.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+        alternative : {"greater", "less", "two-sided"}
+            Which scores are tested for, where the result does not say that itself.
+
+        Returns
+        -------
+        distance : array, shape (positions...)
+            The larger, the more a score speaks for the alternative.
+        """
         scores, centre = np.asarray(self.metrics[metric], float), self.chances[metric]
-        side = self._side_of(metric) if alternative == "greater" else alternative
+        side = self.side_of(metric) if alternative == "greater" else alternative
         if side == "less":
             return -scores
         two_sided = side == "two-sided" and np.isfinite(centre)
         return np.abs(scores - centre) if two_sided else scores
 
-    def _side_of(self, metric):
-        """Return the alternative that a map is tested for, where no other is asked."""
+    def side_of(self, metric: str) -> str:
+        """Return the alternative that a map is tested for, where no other is asked.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        alternative : {"greater", "less", "two-sided"}
+            What it is tested for, where no other alternative is asked for.
+        """
         return "greater"
 
-    def _best(self, metric):
-        """Return the position, in C order, that speaks most for the alternative."""
-        return int(np.nanargmax(self._favour(metric)))
+    def best_position(self, metric: str) -> int:
+        """Return the position, in C order, that speaks most for the alternative.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        position : int
+            Its number, counted along the whole map in C order.
+        """
+        return int(np.nanargmax(self.favour(metric)))
 
     def __repr__(self):
         """Describe the result in one line."""
         return f"<{type(self).__name__}: {' | '.join(self._words())}>"
 
     #: The correction of the figures.
-    _usual_correction: ClassVar[str] = "max"
+    default_correction: ClassVar[str] = "max"
 
     def _facts(self):
         """Return what a notebook's table shows: name -> words."""
         numbers = [name for name in self.scoring if self._is_scalar(name)]
-        facts = {self._named_best(x): self._worded_peak(x) for x in numbers[:1]}
-        if numbers and self._has_p and self._is_small:
+        facts = {self._named_best(x): self.worded_peak(x) for x in numbers[:1]}
+        if numbers and self.has_p and self._is_small:
             facts |= self._worded_smallest_p(numbers[0])
-        facts["Positions"] = Places.of(self).describe()
-        return facts | {"Computed from": ", ".join(self._title())}
+        facts["Positions"] = self.places.describe()
+        return facts | {"Computed from": ", ".join(self.title_parts())}
 
     def _named_best(self, metric):
         """Name the score that speaks most for the alternative."""
-        side = self._side_of(metric)
+        side = self.side_of(metric)
         best = {"less": "Lowest", "two-sided": "Most extreme"}.get(side, "Best")
-        return f"{'Largest' if self._is_difference else best} {metric_in_text(metric)}"
+        return f"{'Largest' if self.is_difference else best} {metric_in_text(metric)}"
 
-    def _worded_peak(self, metric):
-        """Word the score that speaks most for the alternative, and where it is."""
+    def worded_peak(self, metric: str) -> str:
+        """Word the score that speaks most for the alternative, and where it is.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        words : str
+            The score, its chance level, and where it is.
+        """
         scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
         if not np.isfinite(scores).any():
             return "none"
-        best = self._best(metric)
-        words = rounded(scores[best], sign="+" if self._is_difference else "")
-        if np.isfinite(chance) and not self._is_difference:
+        best = self.best_position(metric)
+        words = rounded(scores[best], sign="+" if self.is_difference else "")
+        if np.isfinite(chance) and not self.is_difference:
             words += f" (chance {rounded(chance)})"
-        return f"{words} at {Places.of(self).word(best)}" if self.axes else words
+        return f"{words} at {self.places.word(best)}" if self.axes else words
 
-    def _worded_place(self, position):
-        """Word a position, counted along the whole map."""
-        return Places.of(self).word(position)
+    def worded_place(self, position: int) -> str:
+        """Word a position, counted along the whole map.
+
+        Parameters
+        ----------
+        position : int
+            Number of a position, counted along the whole map in C order.
+
+        Returns
+        -------
+        words : str
+            Where it is, e.g. "time 0.12 s".
+        """
+        return self.places.word(position)
 
     def _worded_smallest_p(self, metric):
         """Word the smallest p-value, by the name of its row; nothing without any."""
-        correction = self._usual_correction if self.axes else "none"
+        correction = self.default_correction if self.axes else "none"
         try:
-            p = self._p_for_plot(correction, metric)
+            p = self.p_of_map(correction, metric)
         except ValueError:  # a score of the permutations is NaN, for example
             return {}
         words = with_null(self, CORRECTION_LABELS[correction])
@@ -523,7 +683,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
         When other trials were tested: all training trials, and all of the others.
         """
-        if self.parameters.get("mode") == "other_trials":
+        if self.tests_other_trials:
             return [(np.arange(self.parameters["n_trained"]), self.tests[0])]
         if self.trains is not None:
             return list(zip(self.trains, self.tests, strict=True))
@@ -531,17 +691,61 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         return [(np.setdiff1d(rows, test), test) for test in self.tests]
 
     @property
-    def _chosen(self):
+    def train_rows(self) -> NDArray | None:
         """The trials to train with where these are never tested, else None."""
         if self.parameters.get("train_on") is None or self.trains is None:
             return None
         return np.unique(np.concatenate(self.trains))
 
     @property
-    def _true(self):
+    def true_classes(self) -> NDArray:
         """The classes of the trials that are in some test set."""
-        rows = np.unique(np.concatenate(self.tests))
-        return getattr(self, "y_test", self.y)[rows]
+        return self.y_tested[np.unique(np.concatenate(self.tests))]
+
+    @property
+    def y_tested(self) -> NDArray:
+        """Class of every trial that is tested, an index into `classes`."""
+        return self.y
+
+    @property
+    def mode(self) -> str | None:
+        """How training and test data of time generalization belong together."""
+        return self.parameters.get("mode")
+
+    @property
+    def tests_other_trials(self) -> bool:
+        """Whether models are tested on other trials than those of the training data."""
+        return self.mode == "other_trials"
+
+    @property
+    def is_tested_twice(self) -> bool:
+        """Whether two null hypotheses have to be rejected."""
+        return False
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the penalty was tuned, and there is a figure of that."""
+        return "grid" in self.penalty and hasattr(self, "plot_tuning")
+
+    @property
+    def places(self) -> Places:
+        """The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`."""
+        return Places.of(self)
+
+    def null_of(self, metric: str) -> NDArray:
+        """Return scores under permuted labels, if all of them were kept.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        null : array, shape (P, positions...)
+            Of none at all P is 0.
+        """
+        return self.nulls.get(metric, super().null_of(metric))
 
     @property
     def predictions(self) -> NDArray:
@@ -597,8 +801,8 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         .. [1] Phipson, B., & Smyth, G. K. (2010). Permutation p-values should never be
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
-        metric = self._scalar_metric(metric)
-        kept = self._kept_nulls(metric)
+        metric = self.check_metric(metric)
+        kept = self.kept_nulls(metric)
         if not kept:
             summarised = self.parameters.get("null") in ("max", "stream")
             if self.parameters.get("n_permutations") and summarised:
@@ -622,7 +826,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             np.asarray(self.metrics[metric]),
             kept,
             correction,
-            exempt=self._exempt(),
+            exempt=self.exempt(),
             adjacency=self._adjacency(),
             threshold=threshold,
             alternative=alternative,
@@ -630,7 +834,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         return plain(p)
 
     @property
-    def _has_p(self):
+    def has_p(self) -> bool:
         """Whether there are p-values."""
         return self.n_permutations > 0
 
@@ -725,12 +929,12 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """
         check_share("alpha", alpha)
         refuse_single(self)
-        correction, metric = check_correction(correction), self._scalar_metric(metric)
+        correction, metric = check_correction(correction), self.check_metric(metric)
         how = {"threshold": threshold, "alternative": alternative}
         p = np.asarray(self.pvalues(correction, metric=metric, **how))
         strength, height = self._cluster_scores(metric, **how)
         maps = ClusterMaps(
-            places=Places.of(self),
+            places=self.places,
             scores=np.asarray(self.metrics[metric]),
             chance=self.chances[metric],
             strength=strength,
@@ -744,18 +948,36 @@ class SubjectResult(ScoreMap, Generic[Scores]):
 
     def _cluster_scores(self, metric, **options):
         """Return what clusters are formed of, NaN if not kept, and at which height."""
-        scores, kept = self.metrics[metric], self._kept_nulls(metric)
+        scores, kept = self.metrics[metric], self.kept_nulls(metric)
         return cluster_scores(
-            np.isfinite(scores), scores, kept, self._exempt(), **options
+            np.isfinite(scores), scores, kept, self.exempt(), **options
         )
 
-    def _kept_nulls(self, metric):
-        """Return what was kept of each null that a metric is tested against."""
-        null = self.nulls.get(metric, ())
+    def kept_nulls(self, metric: str) -> list[Any]:
+        """Return what was kept of each null that a metric is tested against.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        nulls : list
+            Scores under permuted labels (P, positions...), or their summaries, of each
+            test that has to reject; empty without permutations.
+        """
+        null = self.null_of(metric)
         return [null] if len(null) else []
 
-    def _exempt(self):
-        """Return the positions of each null that are exempt from its test, or None."""
+    def exempt(self) -> tuple[Any, ...]:
+        """Return the positions of each null that are exempt from its test, or None.
+
+        Returns
+        -------
+        exempt : tuple of array, shape (positions...), or None
+            One for each of the tests.
+        """
         return (None,)
 
     def to_dataframe(
@@ -783,7 +1005,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
             and one column per correction.
         """
         corrections = known_corrections(corrections, "corrections")
-        names = self._scalars
+        names = self.scalar_metrics
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric
         return self._frame(maps, corrections, metric)
@@ -816,7 +1038,7 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         ValueError
             If the metric or the correction is unknown, or if no position has a score.
         """
-        metric = self._scalar_metric(metric)
+        metric = self.check_metric(metric)
         return self._peak_of(metric, check_correction(correction))
 
     plot_null = figure_method(plot_map_null)
@@ -828,50 +1050,67 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         if np.isfinite(self.chance):
             parts[0] += f" (chance {rounded(self.chance)})"
         parts += self._worded_positions()
-        tested = ", ".join(self._worded_folds())
-        if self.parameters.get("mode") == "other_trials":
+        tested = ", ".join(self.worded_folds())
+        if self.tests_other_trials:
             tested = f"tested on {counted(self.n_tested, 'other')}"
         classes = f"{len(self.classes)} classes, " if len(self.classes) else ""
         parts.append(
-            f"{self._worded_trials()}, {classes}{tested}, "
+            f"{self.worded_trials()}, {classes}{tested}, "
             f"{counted(self.n_permutations, 'permutation')}"
         )
         return parts
 
-    def _title(self):
-        """Return parts of a figure's title: trials, classes, folds and draws."""
-        parts = [self._worded_trials()]
+    def title_parts(self) -> list[str]:
+        """Return parts of a figure's title: trials, classes, folds and draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a title, which commas join.
+        """
+        parts = [self.worded_trials()]
         if len(self.classes):  # none in regression
             names = ", ".join(str(name) for name in self.classes)
             named = f" ({names})" if len(names) <= 25 else ""
             parts.append(f"{len(self.classes)} classes{named}")
-        if self.parameters.get("mode") != "other_trials":
-            parts += self._worded_folds()
+        if not self.tests_other_trials:
+            parts += self.worded_folds()
         if self.n_permutations:
             parts.append(counted(self.n_permutations, "permutation", ","))
         return parts
 
     @property
-    def _n_repeats(self):
+    def n_repeats(self) -> int:
         """How often the procedure was run on the trials."""
         return self.parameters.get("n_repeats", 1)
 
-    def _worded_folds(self):
-        """Word the folds of a repeat, and the repeats if there are several."""
-        r = self._n_repeats
+    def worded_folds(self) -> list[str]:
+        """Word the folds of a repeat, and the repeats if there are several.
+
+        Returns
+        -------
+        parts : list of str
+            The folds of one repeat and, if there are several, the repeats.
+        """
+        r = self.n_repeats
         folds = [counted(len(self.tests) // r, "fold")]
         return folds if r == 1 else [*folds, counted(r, "repeat")]
 
-    def _worded_trials(self):
+    def worded_trials(self) -> str:
         """Word how many trials there are, and of how many they are averages.
 
         Of one repeat, if there are several.
+
+        Returns
+        -------
+        words : str
+            The trials of one repeat.
         """
-        if self._chosen is not None:
-            trained = counted(len(self._chosen) // self._n_repeats, "trial")
-            tested = counted(len(self._true) // self._n_repeats, "other")
+        if self.train_rows is not None:
+            trained = counted(len(self.train_rows) // self.n_repeats, "trial")
+            tested = counted(len(self.true_classes) // self.n_repeats, "other")
             return f"trained on {trained}, tested on {tested}"
-        n = len(self.y) // self._n_repeats
+        n = len(self.y) // self.n_repeats
         k = self.parameters.get("average") or 1
         if self.members is not None:
             k = np.shape(self.members)[1]
@@ -885,72 +1124,13 @@ class SubjectResult(ScoreMap, Generic[Scores]):
         """Word the positions of the map, one text per axis."""
         parts = []
         for axis, column in self.axes.items():
-            values = getattr(self, axis)
+            values = self.along(axis)
             if len(values):
                 first, last = (_worded(value) for value in values[[0, -1]])
                 number = counted(len(values), column.replace("_", " "))
                 ends = first if len(values) == 1 else f"{first} to {last}"
                 parts.append(f"{number}, {ends}")
         return parts
-
-
-@record
-class SummariesMixin:
-    """A result whose null may be summarised; comes before `SubjectResult` as a base.
-
-    Parameters
-    ----------
-    nulls : dict of str -> array, shape (P, positions...)
-        Name -> scores under permuted labels, in single precision. Empty if only a
-        summary was kept.
-    null_summaries : dict of str -> dict
-        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`.
-    """
-
-    null_summaries: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def n_permutations(self) -> int:
-        """Number of label permutations, the observed labels not counted."""
-        counts = [self._summary(k).n_permutations for k in self.null_summaries]
-        return max([super().n_permutations, *counts])
-
-    @property
-    def null(self) -> NDArray:
-        """Scores of the first metric under permuted labels, (P, positions...)."""
-        self._check_null_kept(self.scoring[0], "result.null")
-        return super().null
-
-    @property
-    def null_max(self) -> NDArray:
-        """The largest score of the first metric in each permuted map, (P,)."""
-        name = self.scoring[0]
-        if not self.n_permutations:
-            return np.empty(0)
-        if name in self.null_summaries:
-            return self._summary(name).maximum
-        null = super().null
-        # Ignores NaN as np.nanmax does, but needs no copy of the null.
-        return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
-
-    def _summary(self, metric):
-        """Return what was kept of a metric's null."""
-        return NullSummary.from_arrays(self.null_summaries[metric])
-
-    def _kept_nulls(self, metric):
-        """Return what was kept of each null that a metric is tested against."""
-        if metric in self.null_summaries:
-            return [self._summary(metric)]
-        return super()._kept_nulls(metric)
-
-    def _check_null_kept(self, metric, what):
-        """Refuse what needs the permutations' maps if they are gone."""
-        if metric in self.null_summaries:
-            raise ValueError(
-                f"{what} was not kept, to save memory; result.null_max has the largest "
-                "score of each permuted map, and result.pvalues() works. For all maps "
-                "run the analysis again with null='full'."
-            )
 
 
 def _peak(scores):

@@ -127,7 +127,7 @@ def _worded(places, here, size):
             return ", ".join(map(str, dict.fromkeys(here[name].tolist())))
     if "vertices" in places.axes:
         return _worded_vertices(here["vertex"])
-    if "freq" in here:
+    if "freqs" in places.axes:
         low, high = here["freq"].min(), here["freq"].max()
         return f"{low:.3g} Hz" if low == high else f"{low:.3g} to {high:.3g} Hz"
     if places.geometry is not None:

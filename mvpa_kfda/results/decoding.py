@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..metrics.roc import Roc, make_roc
+from ..utils.axes import axes_of
 from ..viz.diagnostics import (
     plot_flexibility,
     plot_predictions,
@@ -93,6 +94,8 @@ class DecodingResult(EvidenceMixin, SubjectResult[float]):
         return make_roc(self, positive)
 
     plot = figure_method(plot_null)
+    trial_figures: ClassVar[tuple[str, ...]] = ("plot_roc",)
+
     plot_roc = figure_method(plot_roc)
     plot_tuning = figure_method(plot_tuning)
 
@@ -160,6 +163,8 @@ class RegressionResult(_RegressionMap[float]):
     """
 
     plot = figure_method(plot_null)
+    trial_figures: ClassVar[tuple[str, ...]] = ("plot_predictions",)
+
     plot_predictions = figure_method(plot_predictions)
     plot_tuning = figure_method(plot_tuning)
 
@@ -195,7 +200,7 @@ class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
     array([0.3, 0.4, 0.5])
     """
 
-    axes: ClassVar[dict[str, str]] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("times")
 
     times: NDArray
 

@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, NullSummary
+from ..utils.axes import axes_of
 from ..utils.checks import counted
 from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
-from .base import SubjectResult, SummariesMixin, arrays
+from .base import SubjectResult, arrays
 from .evidence import EvidenceMixin
 from .kinds import figure_method, result_kind
 from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
+from .summaries import SummariesMixin
 
 if TYPE_CHECKING:
     from mne import Info
@@ -58,7 +60,7 @@ class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray
     ['face', 'house']
     """
 
-    axes: ClassVar[dict[str, str]] = {"times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("times")
 
     times: NDArray
 
@@ -104,7 +106,7 @@ class TimeFrequencyResult(
            [0, 0, 0, 1, 1]])
     """
 
-    axes: ClassVar[dict[str, str]] = {"freqs": "freq", "times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("freqs", "times")
     pattern_axes: ClassVar[tuple[str, ...]] = ("freqs", "times")
 
     freqs: NDArray
@@ -151,7 +153,7 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
            [0, 0, 0, 0, 0, 0]])
     """
 
-    axes: ClassVar[dict[str, str]] = {"ch_names": "sensor", "times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("ch_names", "times")
 
     ch_names: NDArray
     times: NDArray
@@ -239,10 +241,7 @@ class GeneralizationResult(
            [0, 0, 0, 1, 1, 1]])
     """
 
-    axes: ClassVar[dict[str, str]] = {
-        "train_times": "train_time",
-        "test_times": "test_time",
-    }
+    axes: ClassVar[dict[str, str]] = axes_of("train_times", "test_times")
     pattern_axes: ClassVar[tuple[str, ...]] = ("train_times",)
 
     train_times: NDArray
@@ -370,18 +369,45 @@ class GeneralizationResult(
         options = {"threshold": threshold, "alternative": alternative}
         return super().pvalues(correction, metric=metric, **options)
 
-    def _kept_nulls(self, metric):
-        """Return what was kept of each null that a metric is tested against."""
-        first, second = super()._kept_nulls(metric), self.second_nulls.get(metric, ())
+    def kept_nulls(self, metric: str) -> list[Any]:
+        """Return what was kept of each null that a metric is tested against.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        nulls : list
+            Scores under permuted labels (P, positions...), or their summaries, of each
+            test that has to reject; empty without permutations.
+        """
+        first, second = super().kept_nulls(metric), self.second_nulls.get(metric, ())
         if metric in self.second_summaries:
             summary = NullSummary.from_arrays(self.second_summaries[metric])
             return [*first, summary]
         return [*first, second] if len(second) else first
 
-    def _exempt(self):
-        """Return the positions of each null that are exempt from its test, or None."""
-        mode = self.parameters.get("mode")
-        return None, exempt_cells(mode, self.train_times, self.test_times)
+    def exempt(self) -> tuple[Any, ...]:
+        """Return the positions of each null that are exempt from its test, or None.
+
+        Returns
+        -------
+        exempt : tuple of array, shape (positions...), or None
+            One for each of the tests.
+        """
+        return None, exempt_cells(self.mode, self.train_times, self.test_times)
+
+    @property
+    def y_tested(self) -> NDArray:
+        """Class of every trial that is tested, an index into `classes`."""
+        return self.y_test
+
+    @property
+    def is_tested_twice(self) -> bool:
+        """Whether two null hypotheses have to be rejected."""
+        return bool(self.second_nulls or self.second_summaries)
 
     def _diagonal(self):
         """Return the rows and columns of the cells with equal times."""
@@ -416,11 +442,10 @@ class GeneralizationResult(
         if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
             patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
         parameters = self.parameters
-        if self.parameters.get("mode") != "plain" and self.second_nulls:
+        if self.mode != "plain" and self.second_nulls:
             for name, null in self.second_nulls.items():  # to be beaten: both scores
                 nulls[name] = np.maximum(nulls[name], null[:, rows, columns])
             parameters = parameters | {"larger_of_two": True}
-        other = self.parameters.get("mode") == "other_trials"
         return TimeResult(
             times=self.train_times[rows],
             metrics={name: value[at] for name, value in self.metrics.items()},
@@ -428,7 +453,7 @@ class GeneralizationResult(
             chances=self.chances,
             classes=self.classes,
             y=self.y_test,
-            groups=None if other else self.groups,
+            groups=None if self.tests_other_trials else self.groups,
             predicted=self.predicted[at],
             fold_metrics={name: each[at] for name, each in self.fold_metrics.items()},
             class_scores=None if self.class_scores is None else self.class_scores[rows],
@@ -445,10 +470,16 @@ class GeneralizationResult(
 
     plot = figure_method(plot_generalization)
 
-    def _title(self):
-        """Return parts of a figure's title: trials, classes, folds and draws."""
-        trials, *parts = super()._title()
-        if self.parameters.get("mode") == "other_trials":
+    def title_parts(self) -> list[str]:
+        """Return parts of a figure's title: trials, classes, folds and draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a title, which commas join.
+        """
+        trials, *parts = super().title_parts()
+        if self.tests_other_trials:
             others = counted(self.n_tested, "other")
             trials = f"trained on {trials}, tested on {others}"
         return [trials, *parts]

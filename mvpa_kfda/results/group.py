@@ -18,6 +18,7 @@ from ..inference.corrections import (
     names_in,
 )
 from ..utils.checks import check_option, check_share, counted
+from ..utils.problems import word_told
 from ..utils.rounding import rounded
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
@@ -40,7 +41,7 @@ class TestedMap(ViewMixin, ScoreMap):
     """A map of scores and of their p-values, which no longer needs a null.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
-    `_description` in a few words what they were computed from.
+    `description` in a few words what they were computed from.
 
     Parameters
     ----------
@@ -209,10 +210,26 @@ class TestedMap(ViewMixin, ScoreMap):
         ValueError
             If the correction is not known, or if it was not asked for.
         """
-        return plain(self._corrected(self._correction(correction)))
+        return plain(self._corrected(self.correction_name(correction)))
 
-    def _correction(self, name):
-        """Return the name of a correction, the default one if None."""
+    def correction_name(self, name: str | None) -> str:
+        """Return the name of a correction, the default one if None.
+
+        Parameters
+        ----------
+        name : str or None
+            Name of a correction; None takes the one that was asked for, if one was.
+
+        Returns
+        -------
+        name : str
+            The name as the package writes it.
+
+        Raises
+        ------
+        ValueError
+            If the correction is not known.
+        """
         if name is None:
             return self.correction[0]
         if not isinstance(name, str):
@@ -240,8 +257,23 @@ class TestedMap(ViewMixin, ScoreMap):
         p[counted] = adjust(p[counted], name)
         return p
 
-    def _p_for_plot(self, correction, metric, **options):
-        """Return the p-values that figures mark: those of the test that was made."""
+    def p_of_map(self, correction: str, metric: str, **options: Any) -> NDArray:
+        """Return the p-values that figures mark: those of the test that was made.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions.
+        metric : str
+            Name of the metric.
+        **options
+            What else `pvalues` takes.
+
+        Returns
+        -------
+        p : array, shape (positions...)
+            The p-values.
+        """
         return np.asarray(self.pvalues(correction))
 
     def to_dataframe(self, corrections: CorrectionNames | None = None) -> DataFrame:
@@ -261,7 +293,7 @@ class TestedMap(ViewMixin, ScoreMap):
         if corrections is None:
             corrections = self.correction
         names = [
-            self._correction(name) for name in names_in(corrections, "corrections")
+            self.correction_name(name) for name in names_in(corrections, "corrections")
         ]
         return self._frame(self._table(), [name for name in names if name != "none"])
 
@@ -299,7 +331,7 @@ class TestedMap(ViewMixin, ScoreMap):
             If `alpha` is not between 0 and 1, if there is one position only, or as in
             `pvalues`.
         """
-        name = self._correction(correction)
+        name = self.correction_name(correction)
         alpha = check_share("alpha", self.alpha if alpha is None else alpha)
         refuse_single(self)
         p, strength = np.asarray(self.pvalues(name)), self.cluster_scores
@@ -342,7 +374,7 @@ class TestedMap(ViewMixin, ScoreMap):
         ValueError
             If no position has a score, or as in `pvalues`.
         """
-        return self._peak_of(self.metric, self._correction(correction))
+        return self._peak_of(self.metric, self.correction_name(correction))
 
     def _columns(self):
         """Return the columns of a table that say where every position is."""
@@ -450,7 +482,7 @@ class TestedMap(ViewMixin, ScoreMap):
         return make_source_estimate(self, map_of_p(name, p, self.n_permutations))
 
     @property
-    def _usual_correction(self):
+    def default_correction(self) -> str:
         """The correction of the figures."""
         return self.correction[0]
 
@@ -459,10 +491,21 @@ class TestedMap(ViewMixin, ScoreMap):
 
     def _words(self):
         """Return parts of a line: best score, positions, and what was tested how."""
-        return [self._worded_best(), self.places.describe(), *self._description()]
+        return [self._worded_best(), self.places.describe(), *self.description()]
 
-    def _side_of(self, metric):
-        """Return the alternative that a map is tested for."""
+    def side_of(self, metric: str) -> str:
+        """Return the alternative that a map is tested for.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        alternative : {"greater", "less", "two-sided"}
+            What it is tested for, where no other alternative is asked for.
+        """
         tested = metric in (self.metric, "statistic")
         return self.alternative if tested else "greater"
 
@@ -474,7 +517,7 @@ class TestedMap(ViewMixin, ScoreMap):
         """Word the score, or the difference, that speaks most for the alternative."""
         scores, best = np.ravel(self.scores), np.nan
         if np.isfinite(scores).any():
-            best = scores[self._best(self.metric)]
+            best = scores[self.best_position(self.metric)]
         words = "lowest " if self.alternative == "less" else "peak "
         return f"{what} {words if self.axes else ''}{rounded(best, sign=sign)}"
 
@@ -527,7 +570,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
         Names of the two groups or conditions, if there are two.
     subject_warnings : dict of str -> list of str
         What the runs of the subjects warned of: text -> names of those it was said of,
-        where the numbers in a text are those of the first of them.
+        where the numbers in a text are those of the first of them. `warnings` has
+        these, counted, beside those of the group inference itself.
     method : str
         "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -552,7 +596,9 @@ class GroupResult(PrevalenceMixin, TestedMap):
     parameters : dict
         The arguments of the analysis; at how many positions subjects score so much
         alike that t was computed with a larger variance ("n_alike"), how many tests had
-        to reject ("n_tests"), and how the subjects were analysed ("first_level").
+        to reject ("n_tests"), how the subjects were analysed ("first_level"), and in
+        what some of them differ from the first ("first_level_differences": field ->
+        what is there instead -> their names).
 
     Examples
     --------
@@ -575,7 +621,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
     """
 
     made_by: ClassVar[str] = "group_inference"
-    _has_subjects: ClassVar[bool] = True
+    has_subjects: ClassVar[bool] = True
 
     subjects: NDArray
     subject_scores: NDArray
@@ -609,6 +655,12 @@ class GroupResult(PrevalenceMixin, TestedMap):
         return len(self.subjects)
 
     @property
+    def worded_subject_warnings(self) -> list[str]:
+        """What the runs of the subjects warned of, each text with how many of them."""
+        others = () if self.other_subjects is None else self.other_subjects
+        return word_told(self.subject_warnings, self.n_subjects + len(others))
+
+    @property
     def scores(self) -> NDArray:
         """Mean over subjects, or the difference of the two means."""
         mean = self.subject_scores.mean(axis=0)
@@ -620,7 +672,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
     def metrics(self) -> dict[str, Any]:
         """All maps by name: scores, statistic, and the prevalence bound."""
         maps = super().metrics
-        if self.method == "prevalence":
+        if self.is_prevalence:
             maps["gamma_0"] = self.gamma_0
         return maps
 
@@ -628,7 +680,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
     def chances(self) -> dict[str, float]:
         """Where the colors of each map have their middle, NaN where it has none."""
         chances = super().chances
-        if self.method == "prevalence":
+        if self.is_prevalence:
             chances["gamma_0"] = np.nan
         return chances
 
@@ -695,13 +747,13 @@ class GroupResult(PrevalenceMixin, TestedMap):
         gamma = self._share(null)
         if gamma == 0:
             return super().pvalues(correction)
-        return plain(self._p_of_share(gamma, self._correction(correction)))
+        return plain(self._p_of_share(gamma, self.correction_name(correction)))
 
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
         columns = super()._p_columns(correction, column, metric)
         majority = correction in ("none", *BY_HOLM, *ADJUSTMENTS)
-        if self.method == "prevalence" and majority:
+        if self.is_prevalence and majority:
             name = column.replace("p", "p_majority", 1)
             name = "p_majority_holm" if correction in BY_HOLM else name
             columns[name] = self.pvalues(correction, null="majority")
@@ -753,7 +805,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
                 f"There are no peaks in a table for {self.places.describe()}; use "
                 "to_dataframe(), or bootstrap_latency for the peak of a time course."
             )
-        name = self._correction(correction)
+        name = self.correction_name(correction)
         alpha = self.alpha if alpha is None else alpha
         return peak_table(self, name, alpha, self.metric, min_distance, None)
 
@@ -764,37 +816,54 @@ class GroupResult(PrevalenceMixin, TestedMap):
         return self._worded_extreme(f"{self.metric} difference")
 
     @property
-    def _is_difference(self):
+    def is_prevalence(self) -> bool:
+        """Whether the prevalence of an effect in the population was tested."""
+        return self.method == "prevalence"
+
+    @property
+    def is_difference(self) -> bool:
         """Whether the scores are differences."""
         return self.other_scores is not None
 
     @property
-    def _statistic_label(self):
+    def statistic_label(self) -> str:
         """What was tested, with places for the labels of score and difference."""
         return GROUP_TESTS[self.method].statistic
 
     @property
-    def _draws(self):
+    def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
-        two_groups = self._is_difference and not self.paired
+        two_groups = self.is_difference and not self.paired
         combined = self.method in ("prevalence", "bootstrap")
         return "permutation" if two_groups or combined else "sign flip"
 
-    def _title(self):
-        """Return parts of a figure's title: the test, the subjects, and the draws."""
+    def title_parts(self) -> list[str]:
+        """Return parts of a figure's title: the test, the subjects, and the draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a title, which commas join.
+        """
         words, n = GROUP_TESTS[self.method], self.n_subjects
         parts = [words.test, f"{n} subjects"]
-        if self._is_difference and self.paired:
+        if self.is_difference and self.paired:
             parts = [words.test, f"{n} subjects in two conditions"]
-        elif self._is_difference:
+        elif self.is_difference:
             n_others = len(self.other_scores)
             parts = [words.of_two_groups, f"{n} and {n_others} subjects"]
         if self.n_permutations:
-            parts.append(counted(self.n_permutations, self._draws, ","))
+            parts.append(counted(self.n_permutations, self.draw_noun, ","))
         return parts
 
-    def _description(self):
-        """Return parts of a line: what the scores were computed from."""
+    def description(self) -> list[str]:
+        """Return parts of a line: what the scores were computed from.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a line, which commas join.
+        """
         parts = [f"{self.n_subjects} subjects"]
         if self.other_scores is not None:
             what = "in two conditions" if self.paired else "against"
@@ -869,7 +938,7 @@ class ComparisonResult(TestedMap):
     """
 
     made_by: ClassVar[str] = "compare"
-    _is_difference: ClassVar[bool] = True
+    is_difference: ClassVar[bool] = True
 
     scores_a: NDArray
     scores_b: NDArray
@@ -909,23 +978,35 @@ class ComparisonResult(TestedMap):
         }
 
     @property
-    def _statistic_label(self):
+    def statistic_label(self) -> str:
         """What was tested, with a place for the label of the difference."""
         flips = self.method == "sign-flip"
         return "{difference}, in standard deviations" if flips else "{difference}"
 
     @property
-    def _draws(self):
+    def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
         return "sign flip" if self.method == "sign-flip" else "permutation"
 
-    def _title(self):
-        """Return parts of a figure's title: the test, the trials, and the draws."""
+    def title_parts(self) -> list[str]:
+        """Return parts of a figure's title: the test, the trials, and the draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a title, which commas join.
+        """
         test = COMPARISON_TESTS[self.method]
         return [test, *self._trials(), *self._worded_draws()]
 
-    def _description(self):
-        """Return parts of a line: the trials, the method, and the draws."""
+    def description(self) -> list[str]:
+        """Return parts of a line: the trials, the method, and the draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a line, which commas join.
+        """
         if self.method == "both":
             method = "methods 'permutation' and 'sign-flip'"
         else:

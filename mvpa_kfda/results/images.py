@@ -23,10 +23,10 @@ from ..viz.common import check_request, find_marked, shown_metric
 from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
-from .base import SubjectResult, SummariesMixin
+from .base import SubjectResult
 from .kinds import figure_method, result_kind
 from .patterns import RegionPatternsMixin
-from .places import Places
+from .summaries import SummariesMixin
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -194,7 +194,7 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
             If the metric or the correction is unknown, without permutations, or if
             the correction needs more of the null than was kept.
         """
-        metric = self._scalar_metric(metric)
+        metric = self.check_metric(metric)
         check_option("alternative", alternative, ALTERNATIVES)
         correction, threshold = check_correction(correction), check_level(threshold)
         key = metric, correction, threshold, alternative
@@ -454,7 +454,7 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
                 "or number in the atlas, others by their number in result.positions."
             )
         if not self.decoded[region]:
-            where = Places.of(self).word(region)
+            where = self.places.word(region)
             raise ValueError(f"Nothing could be decoded at {where}.")
         return int(region)
 
@@ -527,13 +527,13 @@ def peak_table(result, correction, alpha, metric, min_distance, min_score):
     marked, p = find_marked(result, metric, correction, alpha, min_score)
     scores, space = result.metrics[metric], result.geometry
     peaks, clusters, sizes = find_peaks(
-        space, result._favour(metric), marked, result.adjacency, min_distance
+        space, result.favour(metric), marked, result.adjacency, min_distance
     )
     table = space.columns() | {"score": scores}
-    if result._has_p:
-        table["p"] = result._p_for_plot("none", metric)
+    if result.has_p:
+        table["p"] = result.p_of_map("none", metric)
         if correction != "none":
-            p = result._p_for_plot(correction, metric) if p is None else p
+            p = result.p_of_map(correction, metric) if p is None else p
             table[f"p_{correction.replace('-', '_')}"] = p
     table = {name: values[peaks] for name, values in table.items()}
     table["cluster"] = clusters
@@ -690,7 +690,7 @@ def map_values(result, name, metric, correction, threshold, method, also=()):
     if name is None or name in result.metrics:
         name = shown_metric(result, name or metric)
         return name, result.metrics[name]
-    check_option("name", name, (*result._scalars, *MAPS), also)
+    check_option("name", name, (*result.scalar_metrics, *MAPS), also)
     return name, _values(result, name, metric, correction, threshold, method)
 
 

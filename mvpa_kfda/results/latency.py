@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,9 @@ class Latency(Result):
     parameters: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
+    #: There is no map.
+    places: ClassVar[None] = None
+
     def __post_init__(self):
         """Make latencies of the parts, which a file holds as plain values."""
         parts = (Latency(**p) if isinstance(p, dict) else p for p in self.parts)
@@ -109,6 +112,24 @@ class Latency(Result):
     def n_without_onset(self) -> int:
         """Number of resamples that have no onset."""
         return int(np.count_nonzero(np.isnan(self.onsets)))
+
+    def when(self, which: Literal["onset", "peak"]) -> tuple[float, NDArray]:
+        """Return one of the latencies.
+
+        Parameters
+        ----------
+        which : {"onset", "peak"}
+            Its name.
+
+        Returns
+        -------
+        time : float
+            In seconds, NaN for none.
+        interval : array, shape (2,)
+            Its interval.
+        """
+        interval = {"onset": self.onset_interval, "peak": self.peak_interval}
+        return {"onset": self.onset, "peak": self.peak}[which], interval[which]
 
     def to_dataframe(self) -> DataFrame:
         """Make a table of the latencies.
@@ -131,9 +152,9 @@ class Latency(Result):
         for of, latency in named.items():
             missing = {"onset": latency.n_without_onset, "peak": 0}
             for name, without in missing.items():
-                low, high = getattr(latency, f"{name}_interval")
+                time, (low, high) = latency.when(name)
                 row = {"of": of} if of else {}
-                row |= {"latency": name, "time": getattr(latency, name)}
+                row |= {"latency": name, "time": time}
                 rows.append(row | {"low": low, "high": high, "without": without})
         return pd.DataFrame(rows)
 
@@ -141,16 +162,16 @@ class Latency(Result):
 
     def _facts(self):
         """Return what a notebook's table shows: name -> words."""
-        onset, peak = (words.partition(" ")[2] for words in self._worded())
+        onset, peak = (words.partition(" ")[2] for words in self.worded())
         kind = {"Latencies": "differences"} if self.parts else {}
         facts = {"Onset": onset, "Peak": peak, "Subjects": str(self.n_subjects)}
         return kind | facts | {"Metric": self.metric}
 
-    def _worded(self):
+    def worded(self):
         """Word the latencies and their intervals."""
         parts = []
         for which in ("onset", "peak"):
-            time, (low, high) = getattr(self, which), getattr(self, f"{which}_interval")
+            time, (low, high) = self.when(which)
             none = np.isnan(time)
             words = "none" if none else f"{time:.3f} s [{low:.3f}, {high:.3f}]"
             parts.append(f"{which} {words}")
@@ -158,5 +179,5 @@ class Latency(Result):
 
     def __repr__(self):
         """Describe the latencies in one line."""
-        parts = [*self._worded(), f"{self.n_subjects} subjects"]
+        parts = [*self.worded(), f"{self.n_subjects} subjects"]
         return f"<{'Difference in ' * bool(self.parts)}Latency: {' | '.join(parts)}>"

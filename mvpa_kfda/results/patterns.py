@@ -34,6 +34,11 @@ class PatternMaps:
 
     pattern_maps: dict[str, NDArray] = field(default_factory=dict)
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether there are activation patterns."""
+        return len(self.pattern_maps) > 0
+
     def _convert_maps(self):
         """Make arrays of the maps."""
         self._convert(
@@ -50,7 +55,7 @@ class PatternMaps:
                 "Every fold has discriminants of its own, whose patterns cannot be "
                 "averaged. Use kind='class' with average='folds', or average='full'."
             )
-        if average == "folds" and self.parameters.get("mode") == "other_trials":
+        if average == "folds" and self.tests_other_trials:
             raise ValueError(
                 "There are no folds to average over: the models were trained on all "
                 "trials, and tested on others. Use average='full'."
@@ -194,8 +199,8 @@ class PatternsMixin(PatternMaps):
                 "epochs, such as decode_epochs or generalize_epochs."
             )
         maps, labels = self._maps_of(kind, average), self._pattern_labels(kind)
-        trained = self.y if self._chosen is None else self.y[self._chosen]
-        counts = np.bincount(trained, minlength=len(labels)) // self._n_repeats
+        trained = self.y if self.train_rows is None else self.y[self.train_rows]
+        counts = np.bincount(trained, minlength=len(labels)) // self.n_repeats
         if kind == "discriminant":
             counts = [sum(counts)] * len(labels)
         return maps, labels, counts
@@ -303,13 +308,28 @@ class RegionPatternsMixin(PatternMaps):
         .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
-        labels, maps = self._pattern_values(kind, average, region)
+        labels, maps = self.pattern_values(kind, average, region)
         columns = zip(labels, maps.T, strict=True)
         space = self.geometry.base
         return {label: _paint(space, values, label) for label, values in columns}
 
-    def _pattern_values(self, kind, average, region):
-        """Return labels, and patterns (base positions, n_patterns), NaN where none."""
+    def pattern_values(self, kind: str, average: str, region: Any) -> NDArray:
+        """Return labels, and patterns (base positions, n_patterns), NaN where none.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the patterns.
+        average : str
+            How patterns of folds are put together.
+        region : int, str, or None
+            The region whose patterns are returned.
+
+        Returns
+        -------
+        values : array
+            The patterns.
+        """
         self._check_asked(kind, average)
         if self.geometry.kind != "regions":
             raise ValueError(

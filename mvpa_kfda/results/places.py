@@ -13,6 +13,7 @@ from scipy import sparse
 from ..data.kinds import unpack_space
 from ..data.space import VolumeSpace
 from ..inference.clusters import adjacency_among
+from ..utils.axes import AXES
 from ..utils.checks import counted, plural
 from ..utils.files import same_content
 from ..utils.rounding import nearest, rounded
@@ -20,16 +21,6 @@ from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
 _SAME = 1e-6
-
-#: What the numbers along an axis are called, and their units.
-_WORDS = {
-    "times": ("time", " s"),
-    "train_times": ("training time", " s"),
-    "test_times": ("test time", " s"),
-    "freqs": ("frequency", " Hz"),
-}
-#: What the names along an axis are called.
-_NOUNS = {"ch_names": "sensor", "vertices": "vertex"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +44,16 @@ class Places:
 
     @classmethod
     def of(cls, result):
-        """Return the places of a result's map."""
-        if isinstance(known := getattr(result, "places", None), cls):
-            return known  # of a group, or of a comparison
+        """Return the places of the map of one subject's result."""
+        fields = vars(result)
         return cls(
             type(result).__name__,
             dict(result.axes),
-            {name: getattr(result, name) for name in result.axes},
-            getattr(result, "adjacency", None),
-            getattr(result, "space", None),
-            getattr(result, "info_fif", None),
-            getattr(result, "sources", None),
+            {name: result.along(name) for name in result.axes},
+            fields.get("adjacency"),
+            fields.get("space"),
+            fields.get("info_fif"),
+            fields.get("sources"),
         )
 
     @property
@@ -138,33 +128,60 @@ class Places:
         for name, i in zip(
             self.axes, np.unravel_index(position, self.shape), strict=True
         ):
-            noun, unit = _WORDS.get(name) or (_NOUNS[name], "")
-            words.append(f"{noun} {_number(self.coordinates[name][i])}{unit}")
+            value = _number(self.coordinates[name][i])
+            words.append(f"{AXES[name].noun} {value}{AXES[name].end}")
         return ", ".join(words)
 
     def _worded(self, name):
         """Word the coordinates along one axis."""
         values = self.coordinates[name]
-        if name not in _WORDS:
-            return counted(len(values), _NOUNS[name])
-        (noun, unit), (first, last) = _WORDS[name], values[[0, -1]]
+        noun, unit = AXES[name].noun, AXES[name].end
+        if not unit:
+            return counted(len(values), noun)
+        first, last = values[[0, -1]]
         if len(values) == 1:
             return f"1 {noun}, {rounded(first)}{unit}"
         ends = f"{rounded(first)} to {rounded(last)}{unit}"
         return f"{counted(len(values), noun)} from {ends}"
 
-    def difference(self, other):
-        """Word how other places differ from these; empty if they are the same."""
+    def apart(self, other):
+        """Return the seconds between times that count as the same; 0 where they are.
+
+        Samples of recordings that were cut at other fractions of a sample belong to
+        each other as long as they are less than half a sample apart.
+        """
+        return max([0.0, *(self._apart(other, name) for name in self._times())])
+
+    def _times(self):
+        """Return the axes of times."""
+        return [name for name in self.axes if name in AXES and AXES[name].is_time]
+
+    def _apart(self, other, name):
+        """Return how far times along an axis are apart, if less than half a sample."""
+        here, there = self.coordinates[name], other.coordinates.get(name, ())
+        if len(here) != len(there) or len(here) < 2 or _same(here, there):
+            return 0.0
+        apart = float(np.abs(here - there).max())
+        return apart if apart < np.diff(here).min() / 2 else 0.0
+
+    def difference(self, other, within_sample=False):
+        """Word how other places differ from these; empty if they are the same.
+
+        With `within_sample`, times may differ as `apart` allows.
+        """
         if self.kind != other.kind:
             return f"a {other.kind} instead of a {self.kind}"
         if self.geometry is not None:
             return _space_difference(self.geometry, other.geometry)
         for name in self.axes:
-            if not _same(self.coordinates[name], other.coordinates[name]):
+            near = (
+                within_sample and name in self._times() and self._apart(other, name) > 0
+            )
+            if not (near or _same(self.coordinates[name], other.coordinates[name])):
                 words = f"{other.describe()} instead of {self.describe()}"
                 return f"{words}{self._first_difference(other, name)}"
         if not _same(self.pairs, other.pairs):
-            nouns = [plural(_NOUNS[name]) for name in self.axes if name in _NOUNS]
+            nouns = [plural(AXES[x].noun) for x in self.axes if not AXES[x].unit]
             return f"other neighbouring {nouns[0]}"
         return ""
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ class PrevalenceMixin:
                 'group_inference(results, method="prevalence").'
             )
         alpha = check_share("alpha", self.alpha if alpha is None else alpha)
-        level = alpha / self._n_tested(correction)
+        level = alpha / self.n_positions_tested(correction)
         return self._filled(prevalence_bound(self._p_by_subject, level))
 
     @property
@@ -102,28 +103,56 @@ class PrevalenceMixin:
         It takes all of them to exceed each of their permutations. More subjects raise
         it, or fewer positions; more permutations of the subjects a little.
         """
-        level = self.alpha / self._n_tested()
-        return float(prevalence_bound(self._smallest_by_subject, level))
+        level = self.alpha / self.n_positions_tested()
+        return float(prevalence_bound(self.smallest_p_by_subject, level))
 
-    def _smallest_p(self, correction="none", n_positions=1, metric=None):
-        """Return the smallest p-value that the permutations can give; 0 if open."""
+    def smallest_p(
+        self, correction: str = "none", n_positions: int = 1, metric: str | None = None
+    ) -> float:
+        """Return the smallest p-value that the permutations can give; 0 if open.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions.
+        n_positions : int
+            Number of positions that are tested.
+        metric : str or None
+            Name of the metric; some have fewer different permutations.
+
+        Returns
+        -------
+        p : float
+            What no p-value of this result can be below.
+        """
         if correction not in CORRECTIONS:  # the clusters of the bootstrap
             return 0.0
         product = self.method == "prevalence" and self.p_of_minimum is not None
         if not product or correction not in ("none", *ADJUSTMENTS):
-            return super()._smallest_p(correction, n_positions, metric)
-        least = float(prevalence_p(self._smallest_by_subject, 0.0))
+            return super().smallest_p(correction, n_positions, metric)
+        least = float(prevalence_p(self.smallest_p_by_subject, 0.0))
         return smallest_p_value(1 / least - 1, n_positions, correction)
 
     @property
-    def _smallest_by_subject(self):
+    def smallest_p_by_subject(self) -> Any:
         """The smallest p-values (S,) that the permutations of subjects can give."""
         least = self.parameters.get("first_level_smallest_p")
         return np.zeros(self.n_subjects) if least is None else np.asarray(least)
 
-    def _n_tested(self, correction=None):
-        """Return at how many positions the prevalence bound holds at once."""
-        if self._correction(correction) == "none":
+    def n_positions_tested(self, correction: str | None = None) -> int:
+        """Return at how many positions the prevalence bound holds at once.
+
+        Parameters
+        ----------
+        correction : str or None
+            Correction of the p-values.
+
+        Returns
+        -------
+        n : int
+            Number of positions.
+        """
+        if self.correction_name(correction) == "none":
             return 1
         return max(1, int(np.count_nonzero(self.counted)))
 

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from ..data.sources import unpack_form
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.axes import axes_of
 from ..viz.sources import plot_sources
-from .base import SubjectResult, SummariesMixin
+from .base import SubjectResult
 from .epochs import TimeResult
 from .evidence import EvidenceMixin
 from .images import map_values
 from .kinds import figure_method, result_kind
 from .onset import OnsetMixin
 from .places import sensor_time_adjacency
+from .summaries import SummariesMixin
 
 
 def make_source_estimate(result, values):
@@ -161,7 +163,7 @@ class SourceTimeResult(
     'VolSourceEstimate'
     """
 
-    axes: ClassVar[dict[str, str]] = {"vertices": "vertex", "times": "time"}
+    axes: ClassVar[dict[str, str]] = axes_of("vertices", "times")
 
     vertices: NDArray
     times: NDArray

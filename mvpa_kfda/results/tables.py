@@ -6,8 +6,6 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from .places import Places
-
 #: Coordinate -> its unit.
 _UNITS = {
     **dict.fromkeys(("time", "train_time", "test_time"), "s"),
@@ -44,10 +42,10 @@ def make_dataset(result, table):
             "to_xarray needs the package xarray, which is not installed. Install it "
             "by: pip install xarray"
         ) from None
-    if not hasattr(result, "axes"):  # no map
+    places = result.places
+    if places is None:  # no map
         dataset = _rows(table)
     else:
-        places = result.places if hasattr(result, "places") else Places.of(result)
         dims = tuple(_dimensions(places).values())
         coords, variables = _coordinates(places), _maps(result, table, places, dims)
         variables |= _others(result, dims)
@@ -101,14 +99,14 @@ def _maps(result, table, places, dims):
 
 def _others(result, dims):
     """Return fields that hold more than one value for each position."""
-    others = {}
+    others, known = {}, vars(result)
     for field, (before, after) in _FIELDS.items():
-        values = getattr(result, field, None)
+        values = known.get(field)
         names = (*before, *dims, *after)
         if values is not None and np.ndim(values) == len(names):
             others[field] = names, _plain(values)
     for field, dim in _FIELDS_BY_METRIC.items():
-        for metric, values in getattr(result, field, {}).items():
+        for metric, values in known.get(field, {}).items():
             if np.ndim(values) == len(dims) + 1:
                 others[f"{metric}_{dim}s"] = (*dims, dim), _plain(values)
     return others
@@ -123,7 +121,7 @@ def _labels(result, used, variables):
     }
     coords = {}
     for field, dim in _LABELS.items():
-        values = getattr(result, field, None)
+        values = vars(result).get(field)
         if values is None or len(values) == 0:
             continue
         if dim in used and sizes[dim] == len(values):
@@ -147,7 +145,7 @@ def _attributes(result):
     # Files have attributes of their own, such as "mode": no parameter may be one.
     named = {"result": type(result).__name__}
     for field in fields(result):
-        value = getattr(result, field.name)
+        value = vars(result)[field.name]
         texts = isinstance(value, tuple) and all(isinstance(x, str) for x in value)
         if isinstance(value, str | float | int) or (texts and value):
             named[field.name] = _attribute(value)

@@ -88,7 +88,7 @@ class ViewMixin:
                 "of searchlights and regions; use plot()."
             )
         name, values = self._map_of(name, correction, options)
-        tested = {"correction": self._correction(correction), "alpha": alpha}
+        tested = {"correction": self.correction_name(correction), "alpha": alpha}
         look = {"kind": kind, "hemi": hemi, "cut_coords": cut_coords}
         look |= {"bg_img": bg_img, "vlim": vlim, "cmap": cmap, "min_score": min_score}
         return view_map(self, name, values, metric=self.metric, **tested, **look)

@@ -34,6 +34,22 @@ def quoted(values, most=None):
     return ", ".join(repr(value) for value in values[:most]) + more
 
 
+def enumerated(parts, last="and"):
+    """Return "a", "a and b" or "a, b, and c"."""
+    parts = list(parts)
+    if len(parts) < 3:
+        return f" {last} ".join(parts)
+    return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
+
+
+def some_of(names, most=3):
+    """Return names, or the first of them and how many more there are."""
+    names = list(names)
+    if len(names) <= most + 1:
+        return enumerated(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
 #: Plurals that take more than an "s".
 _PLURALS = {"vertex": "vertices", "frequency": "frequencies", "class": "classes"}
 
@@ -77,14 +93,20 @@ def collected_warnings():
             outer += texts
 
 
+def keep_warning(text):
+    """Let the result of the call in progress keep a warning that was given before."""
+    texts = _WARNED_OF.get()
+    if texts is not None:
+        texts.append(text)
+
+
 def warn(message, category=RuntimeWarning, of_result=True):
     """Warn at the first caller outside this package, however deep the call is.
 
     With `of_result` the result of the call in progress keeps the text.
     """
-    texts = _WARNED_OF.get()
-    if of_result and texts is not None:
-        texts.append(str(message))
+    if of_result:
+        keep_warning(str(message))
     package = __name__.partition(".")[0] + "."
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(package):

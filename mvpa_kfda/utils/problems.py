@@ -7,7 +7,7 @@ A problem is worded where it is found, once. A decoding function warns of it;
 import re
 from dataclasses import dataclass, field
 
-from .checks import warn
+from .checks import some_of, warn
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -51,3 +51,17 @@ def who_was_told(texts, numbers=True):
             names = told.setdefault(first.setdefault(key, text), [])
             names += [name] if name not in names else []
     return told
+
+
+def word_told(told, n_subjects):
+    """Return each text once, with how many subjects it was said of, and of which.
+
+    `told` is what `who_was_told` returns.
+    """
+    texts = []
+    for text, names in told.items():
+        who = "" if len(names) == n_subjects else f" ({some_of(names, 10)})"
+        differ = len(names) > 1 and _NUMBER.search(text) is not None
+        note = f" (The numbers are those of {names[0]}.)" if differ else ""
+        texts.append(f"{len(names)} of {n_subjects} subjects{who}: {text}{note}")
+    return texts

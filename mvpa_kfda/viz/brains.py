@@ -565,7 +565,7 @@ def _plot_bars(result, picture, legend):
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
     figure = new_figure(size, "constrained")
     ax = figure.add_subplot()
-    band = _subjects_band if result._has_subjects else _null_band
+    band = _subjects_band if result.has_subjects else _null_band
     (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
     if picture.metric == BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
@@ -580,7 +580,7 @@ def _plot_bars(result, picture, legend):
 def _null_band(result, picture):
     """Return where the middle 95 % of the permutations are, NaN if there are none."""
     low, high = np.full((2, len(picture.values)), np.nan)
-    null = getattr(result, "nulls", {}).get(picture.metric, ())
+    null = result.null_of(picture.metric)
     for i in np.flatnonzero(result.decoded) if len(null) else ():
         # One by one, so that the null is not copied.
         low[i], high[i] = np.percentile(null[:, i], [2.5, 97.5])
@@ -589,7 +589,7 @@ def _null_band(result, picture):
 
 def _subjects_band(result, picture):
     """Return the interval of the mean over subjects, as far as scores go."""
-    if picture.metric != result.metric or result._is_difference:
+    if picture.metric != result.metric or result.is_difference:
         return _null_band(result, picture)
     low, high = np.clip(mean_interval(result.subject_scores)[1:], *limits_of(result))
     return low, high, INTERVAL_LABEL

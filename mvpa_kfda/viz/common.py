@@ -17,6 +17,7 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import metric_in_text, metric_limits
+from ..utils.axes import AXES
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
 from ..utils.text import plain_text
 
@@ -54,26 +55,26 @@ def check_request(
     check_share("alpha", alpha)
     check_level(threshold)
     check_option("alternative", alternative, ALTERNATIVES)
-    return result._scalar_metric(metric), result._correction(correction)
+    return result.check_metric(metric), result.correction_name(correction)
 
 
 def shown_metric(result, metric):
     """Return the name of a metric with one number per position, the first if None."""
-    first = (result._scalars or result.scoring)[0]
-    return result._scalar_metric(first if metric is None else metric)
+    first = (result.scalar_metrics or result.scoring)[0]
+    return result.check_metric(first if metric is None else metric)
 
 
 def find_marked(result, metric, correction, alpha, min_score):
     """Return what is significant, or what scores as much, and p-values that tell."""
     if min_score is not None:
         return result.metrics[metric] >= check_finite("min_score", min_score), None
-    if not result._has_p:
+    if not result.has_p:
         raise ValueError(
             "This result has no label permutations, so nothing is significant. Give "
             "the lowest score that counts, e.g. min_score=0.6, or run the analysis "
             "again with n_permutations=1000 or so."
         )
-    p = result._p_for_plot(correction, metric)
+    p = result.p_of_map(correction, metric)
     return p <= alpha, p
 
 
@@ -215,8 +216,8 @@ def label_of(result, metric):
         return "Prevalence bound γ₀"
     if metric == "statistic" and metric in result.metrics:
         labels = {"score": score_label(result), "difference": difference_label(result)}
-        return result._statistic_label.format(**labels)
-    if not result._is_difference:
+        return result.statistic_label.format(**labels)
+    if not result.is_difference:
         return metric_label(metric)
     for ending, name in zip(("_a", "_b"), result.labels, strict=True):
         if metric.endswith(ending) and metric != result.metric:
@@ -270,8 +271,7 @@ def names_of_results(result):
 
 def with_null(result, words):
     """Add the null hypothesis to words about p-values, where there are several."""
-    several = getattr(result, "method", None) == "prevalence"
-    return f"{words}, global null" if several else words
+    return f"{words}, global null" if result.is_prevalence else words
 
 
 def limits_of(result):
@@ -283,13 +283,13 @@ def level_of(result, metric):
     """Return what the level is called at which there is no effect."""
     if metric == "statistic":
         return "no effect"
-    about_both = result._is_difference and metric == result.metric
+    about_both = result.is_difference and metric == result.metric
     return "no difference" if about_both else "chance"
 
 
 def describe(result):
     """Word what the scores were computed from."""
-    return ", ".join(result._title())
+    return ", ".join(result.title_parts())
 
 
 # ------------------------------------------------------------------------- significance
@@ -320,10 +320,10 @@ def marking(
     if metric == BOUND:
         marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
         return marked, label if marked.any() else f"no {position} with a {label}"
-    if not result._has_p:
+    if not result.has_p:
         return None, ""
     options = {"threshold": threshold, "alternative": alternative}
-    p = result._p_for_plot(correction, metric, **options)
+    p = result.p_of_map(correction, metric, **options)
     words = [f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]}"]
     if correction.startswith("cluster") and threshold != 0.05:
         words.append(f"clusters at p ≤ {threshold:g}")
@@ -331,7 +331,7 @@ def marking(
         words.append(ALTERNATIVE_LABELS[alternative])
     label, counted = ", ".join(words) + ")", p[~np.isnan(p)]
     n = result.n_permutations
-    smallest = result._smallest_p(correction, counted.size, metric) if n else 0
+    smallest = result.smallest_p(correction, counted.size, metric) if n else 0
     label = significance_label(label, counted, alpha, smallest, n, position)
     return p <= alpha, with_null(result, label)
 
@@ -494,7 +494,7 @@ def label_times(ax, times):
     if times[0] <= 0 <= times[-1]:
         draw_onset_line(ax)
     span_times(ax, times)
-    ax.set_xlabel("Time (s)")
+    ax.set_xlabel(AXES["times"].label)
 
 
 def draw_onset_line(ax):

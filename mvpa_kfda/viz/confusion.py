@@ -15,7 +15,8 @@ import numpy as np
 from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
 from ..metrics.names import metric_in_text
-from ..utils.checks import quoted
+from ..utils.axes import AXES
+from ..utils.checks import plural, quoted
 from ..utils.rounding import percent
 from .common import (
     COLORS,
@@ -48,25 +49,6 @@ _LONGEST = 22
 _LEFT = 0.6
 #: Inches of a cell, by the number of classes from which on it is so small.
 _CELLS = ((0, 0.85), (4, 0.72), (6, 0.6), (9, 0.5), (15, 0.22), (31, 0.12))
-
-#: How axes are named and measured in words and messages.
-_AXES = {
-    "times": ("a time", " s"),
-    "train_times": ("a training time", " s"),
-    "test_times": ("a test time", " s"),
-    "freqs": ("a frequency", " Hz"),
-    "ch_names": ("a sensor by name", ""),
-    "vertices": ("a vertex by name", ""),
-}
-_NOUNS = {
-    "times": "times",
-    "train_times": "training times",
-    "test_times": "test times",
-    "freqs": "frequencies",
-    "ch_names": "sensors",
-    "vertices": "vertices",
-}
-_SINGULAR = {"frequencies": "frequency", "vertices": "vertex"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +251,7 @@ def plot_recall(
     recall = np.stack([Confusion(each, "").recall for each in counts])
     ax = axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_recall(ax, times, recall, result.classes)
-    tested = _true(result)[(result.predicted >= 0).any(axis=0)]
+    tested = result.y_tested[(result.predicted >= 0).any(axis=0)]
     draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
     label_times(ax, times)
     ax.set_ylabel("Recall")
@@ -310,14 +292,9 @@ def _check_predicted(result):
         )
 
 
-def _true(result):
-    """Return the classes of the trials that predictions are about, (n,)."""
-    return getattr(result, "y_test", result.y)
-
-
 def _count(result, predicted):
     """Return how often (c, c) classes were predicted (n_places, n) for others."""
-    true = np.broadcast_to(_true(result), predicted.shape)
+    true = np.broadcast_to(result.y_tested, predicted.shape)
     there = predicted >= 0
     pairs = true[there][:, np.newaxis], predicted[there][:, np.newaxis]
     return count_confusions(*pairs, len(result.classes))[:, :, 0]
@@ -344,7 +321,7 @@ def _places(result, at):
     if axes == ["positions"]:
         place = _position(result, at)
         mask[place] = True
-        return mask, f"At {result._worded_place(place)}"
+        return mask, f"At {result.worded_place(place)}"
     parts = [at]
     if len(axes) > 1:
         if not isinstance(at, list | tuple) or len(at) != len(axes):
@@ -355,7 +332,7 @@ def _places(result, at):
     ]
     mask[np.ix_(*chosen)] = True
     if mask.sum() == 1:
-        return mask, f"At {result._worded_place(int(np.flatnonzero(mask)[0]))}"
+        return mask, f"At {result.worded_place(int(np.flatnonzero(mask)[0]))}"
     words = [
         _worded_range(result, name, part, along)
         for name, part, along in zip(axes, parts, chosen, strict=True)
@@ -370,7 +347,7 @@ def _peak(result):
         raise ValueError("This result has no scores, so no peak.")
     place = int(np.nanargmax(scores))
     label = metric_in_text(result.scoring[0])
-    return place, f"At {result._worded_place(place)}, where {label} is highest"
+    return place, f"At {result.worded_place(place)}, where {label} is highest"
 
 
 def _words_of(result):
@@ -385,7 +362,7 @@ def _words_of(result):
         }[result.geometry.kind]
     if axes == ["times"]:
         return "at= a time in seconds, or (start, stop)"
-    words = ", ".join(_AXES[name][0] for name in axes)
+    words = ", ".join(AXES[name].asked for name in axes)
     return f"at=({words}), each a number or (start, stop)"
 
 
@@ -396,15 +373,15 @@ def _wanted(result, at):
 
 def _along(result, name, part, at):
     """Return which coordinates (n,) along an axis a part of `at` means."""
-    values = getattr(result, name)
+    values = result.along(name)
     if values.dtype.kind in "US":
         if not isinstance(part, str):
             raise ValueError(_wanted(result, at))
         if part not in values:
-            noun = _NOUNS[name]
+            noun = AXES[name].noun
             raise ValueError(
-                f"Invalid value for 'at': no {_SINGULAR.get(noun, noun[:-1])} is named "
-                f"{part!r}. The {noun} are: {quoted(values.tolist(), 20)}."
+                f"Invalid value for 'at': no {noun} is named {part!r}. The "
+                f"{plural(noun)} are: {quoted(values.tolist(), 20)}."
             )
         return values == part
     ends = part if isinstance(part, list | tuple) else (part, part)
@@ -412,7 +389,7 @@ def _along(result, name, part, at):
     if len(ends) != 2 or not all(numbers) or ends[0] > ends[1]:
         raise ValueError(_wanted(result, at))
     edges = sample_edges(values)
-    noun, unit = _NOUNS[name], _AXES[name][1]
+    noun, unit = plural(AXES[name].noun), AXES[name].end
     span = f"the {noun} go from {values[0]:g} to {values[-1]:g}{unit}"
     if isinstance(part, list | tuple):
         inside = (values >= ends[0] - 1e-9) & (values <= ends[1] + 1e-9)
@@ -429,13 +406,14 @@ def _along(result, name, part, at):
 
 def _worded_range(result, name, part, along):
     """Word the coordinates that were chosen along an axis."""
-    values, (_, unit) = getattr(result, name)[along], _AXES[name]
+    values, axis = result.along(name)[along], AXES[name]
+    noun, unit = axis.noun, axis.end
     if len(values) == 1:
         value = values[0] if isinstance(values[0], str) else f"{values[0]:.3g}{unit}"
-        noun = _NOUNS[name]
-        return f"{_SINGULAR.get(noun, noun[:-1])} {value}"
-    noun = _NOUNS[name]
-    return f"{len(values)} {noun} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
+        return f"{noun} {value}"
+    return (
+        f"{len(values)} {plural(noun)} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
+    )
 
 
 def _position(result, at):

@@ -309,8 +309,8 @@ def _label_lines(axes, lines):
 def _add_words(figure, design):
     """Write above all panels what there is, and which problems there are."""
     width, lines = int(_DENSITY * figure.get_figwidth()), []
-    for words in design._summary().split("; "):
+    for words in design.summary.split("; "):
         lines += textwrap.wrap(words[0].upper() + words[1:], width)
-    found = design._worded_problems()
+    found = design.worded_problems
     lines.append(found[0].upper() + found[1:])
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize="medium")

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
+from ..utils.axes import AXES
 from ..utils.checks import counted, plural
 from ..utils.rounding import rounded_down
 from .brains import plot_volume
@@ -174,7 +175,7 @@ def plot_group(
     return draw(
         result,
         metric=metric,
-        correction=result._correction(correction),
+        correction=result.correction_name(correction),
         alpha=result.alpha if alpha is None else alpha,
         show=show,
         **options,
@@ -201,8 +202,8 @@ def _plot_time(
     check_color(color)
     marks = marking(result, metric, correction, alpha, "time point")
     is_score = metric == result.metric
-    two_panels = ax is None and is_score and result._is_difference
-    two_groups = is_score and result._is_difference and result._has_subjects
+    two_panels = ax is None and is_score and result.is_difference
+    two_groups = is_score and result.is_difference and result.has_subjects
     if (two_panels or two_groups) and (color, label) != (None, None):
         raise ValueError(
             "This figure has several curves, so it takes no color and no label. Give "
@@ -225,11 +226,11 @@ def _draw_time(ax, result, metric, marks, color, label):
     if metric == BOUND:
         draw_bound(ax, result, color, label)
         return
-    if metric != result.metric or not result._has_subjects:
+    if metric != result.metric or not result.has_subjects:
         draw_map_curve(ax, result, metric, color, label)
         add_ylabel(ax, fit_label(label_of(result, metric), inches_of(ax)[1]))
     else:
-        if result._is_difference:
+        if result.is_difference:
             draw_two_groups(ax, result)
         else:
             draw_group(ax, result, color, label)
@@ -249,7 +250,7 @@ def _plot_pair(result, marks, show, legend):
     """Plot the time courses of two lists or results above their difference."""
     figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
     upper.set_ylabel(score_label(result))
-    if result._has_subjects:
+    if result.has_subjects:
         draw_two_groups(upper, result)
         draw_differences(lower, result)
     else:
@@ -295,7 +296,7 @@ def _plot_single(
             f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
         )
     ax = axes_or_new(ax, figsize=(5.0, 4.4))
-    (draw_dots if result._has_subjects else draw_two_dots)(ax, result)
+    (draw_dots if result.has_subjects else draw_two_dots)(ax, result)
     ax.plot([], [], " ", label=_worded_p(result, correction))
     if BOUND in result.metrics:
         bound = float(result.metrics[BOUND])
@@ -306,8 +307,8 @@ def _plot_single(
 
 def _worded_p(result, correction):
     """Word the p-value of a single position."""
-    p = float(result._p_for_plot(correction, result.metric))
-    if result._is_difference:
+    p = float(result.p_of_map(correction, result.metric))
+    if result.is_difference:
         return f"difference {float(result.scores):.3g}, p = {p:.2g}"
     return with_null(result, f"p = {p:.2g}")
 
@@ -396,7 +397,7 @@ def plot_null_max(
             "correction='max', which needs permutations."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
-    draws = plural(result._draws)
+    draws = plural(result.draw_noun)
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     draw_histogram(ax, null, draws)
     _draw_quantile(ax, result, alpha)
@@ -433,7 +434,7 @@ def _draw_quantile(ax, result, alpha):
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
     if b < 0:
-        drawn = counted(len(null), result._draws, ",")
+        drawn = counted(len(null), result.draw_noun, ",")
         label = f"p ≤ {alpha:g} is out of reach with {drawn}"
         ax.plot([], [], " ", label=with_null(result, label))
         return
@@ -494,9 +495,9 @@ def plot_latency(
     if edges.min() <= 0 <= edges.max():
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
     _draw_window(ax, courses[0])
-    ax.set(xlabel="Time (s)", ylabel=metric_label(latency.metric))
+    ax.set(xlabel=AXES["times"].label, ylabel=metric_label(latency.metric))
     title = [" minus ".join(latency.labels)] if latency.parts else []
-    title = "\n".join([*title, ", ".join(latency._worded())])
+    title = "\n".join([*title, ", ".join(latency.worded())])
     ax.set_title(title, fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     if legend:

@@ -110,7 +110,7 @@ def view_map(
     else:
         label = _WORDS.get(name) or f"{metric_label(metric)} minus chance"
     norm, colors = _colors(name, values, level, alpha, vlim, cmap)
-    favour = result._favour(name) if name in result.metrics else values
+    favour = result.favour(name) if name in result.metrics else values
     favour = -values if name == "p" else favour
     parts = name, label, level, "", values, shown, words, norm, colors, favour
     picture = Picture(*parts)
@@ -137,7 +137,7 @@ def _shown(result, metric, correction, alpha, min_score, options):
     if alpha is None:
         return None, ""
     check_share("alpha", alpha)
-    p = result._p_for_plot(correction, metric, **options)
+    p = result.p_of_map(correction, metric, **options)
     return p <= alpha, f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
 
 

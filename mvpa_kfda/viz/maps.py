@@ -16,6 +16,7 @@ from scipy.spatial import ConvexHull
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.axes import AXES
 from ..utils.checks import check_flag, check_numbers
 from ..utils.rounding import nearest
 from .common import (
@@ -148,7 +149,7 @@ def plot_generalization(
     same_span = np.isclose(np.ptp(across), np.ptp(up), rtol=1e-6, atol=0)
     ax.set(
         xlabel="Testing time (s)",
-        ylabel="Training time (s)",
+        ylabel=AXES["train_times"].label,
         aspect="equal" if same_span else "auto",
     )
     return _finish(ax, mesh, picture, result, show, legend)
@@ -236,7 +237,7 @@ def plot_time_frequency(
         set_log_frequencies(ax.yaxis, up)
     mesh = draw_map(ax, across, up, picture)
     draw_onset(ax.axvline, across)
-    ax.set(xlabel="Time (s)", ylabel="Frequency (Hz)")
+    ax.set(xlabel=AXES["times"].label, ylabel=AXES["freqs"].label)
     return _finish(ax, mesh, picture, result, show, legend)
 
 
@@ -357,7 +358,7 @@ def _draw_sensor_rows(ax, result, picture):
     draw_onset(ax.axvline, across)
     named = range(0, n, -(-n // MOST_NAMES))
     ax.set_yticks(named, [str(result.ch_names[i]) for i in named], fontsize=6)
-    ax.set(xlabel="Time (s)", ylabel="Sensor")
+    ax.set(xlabel=AXES["times"].label, ylabel=AXES["ch_names"].label)
     ax.invert_yaxis()
     return mesh
 
@@ -423,7 +424,7 @@ def make_picture(
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
     colors = colors_for(values, chance, vlim, cmap)
-    favour = result._favour(metric, options.get("alternative", "greater"))
+    favour = result.favour(metric, options.get("alternative", "greater"))
     shown = metric, name, chance, level, values, marked, label, *colors, favour
     return Picture(*shown)
 

@@ -29,8 +29,7 @@ def make_html(result, facts, with_figure=True):
 
 def _draws_fast(result):
     """Tell figures of a moment from those of brains, which take seconds."""
-    space = getattr(result, "geometry", None)
-    return space is None or kinds_of(space)[0] == "bar"
+    return result.geometry is None or kinds_of(result.geometry)[0] == "bar"
 
 
 def _picture(result):

@@ -94,12 +94,12 @@ def plot_null(
     >>> ax.get_xlabel()
     'Accuracy'
     """
-    metric = result._scalar_metric(metric)
+    metric = result.check_metric(metric)
     check_option("alternative", alternative, ALTERNATIVES)
     check_color(color)
     label = check_text("label", label)
     single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
-    p = float(result._p_for_plot("none", metric, alternative=alternative))
+    p = float(result.p_of_map("none", metric, alternative=alternative))
     observed, null = result.metrics[metric], result.nulls[metric]
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     color = choose_color(ax, color)
@@ -185,16 +185,16 @@ def plot_map_null(
     >>> plot_map_null(result).get_xlabel()
     'Accuracy, maximum over positions'
     """
-    metric = result._scalar_metric(metric)
+    metric = result.check_metric(metric)
     check_share("alpha", alpha)
-    p = np.asarray(result._p_for_plot("max", metric))
+    p = np.asarray(result.p_of_map("max", metric))
     if np.isnan(p).all():
         raise ValueError("There is nothing to plot: no position has a score.")
     observed = np.nanmax(result.metrics[metric])
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     names = [permuted, "permuted labels of the training trials alone"]
-    maxima = [_largest(kept) for kept in result._kept_nulls(metric)]
+    maxima = [_largest(kept) for kept in result.kept_nulls(metric)]
     shades = (SCORE_COLOR, SIGNIFICANT_COLOR), (COLORS[4], COLORS[4])
     for null, name, (color, line) in zip(maxima, names, shades, strict=False):
         draw_histogram(ax, null, name, color)

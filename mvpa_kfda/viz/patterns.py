@@ -80,7 +80,7 @@ def plot_patterns(
     ValueError
         As `patterns`; if the result is of an array, whose columns have no place.
     """
-    labels, maps = result._pattern_values(kind, average, region)
+    labels, maps = result.pattern_values(kind, average, region)
     space, positions = part_to_draw(result.geometry.base)
     if space is None:
         raise ValueError(

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.axes import AXES
 from ..utils.rounding import nearest
 from .common import (
     SCORE_COLOR,
@@ -197,7 +198,7 @@ def _draw_rows(ax, sources, times, picture):
     names = [str(sources["structures"][i]) for i in named]
     ax.set_yticks([ends[i] - (sizes[i] + 1) / 2 for i in named], names)
     ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="Time (s)", ylabel="Vertices")
+    ax.set(xlabel=AXES["times"].label, ylabel="Vertices")
     ax.invert_yaxis()
     return mesh
 

@@ -13,6 +13,7 @@ from scipy import stats
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
+from ..utils.axes import AXES
 from ..utils.checks import check_flag, check_text, counted
 from ..utils.rounding import rounded
 from .common import (
@@ -286,7 +287,7 @@ def draw_pair(ax, result):
 
 def map_color(result, metric):
     """Return the color of a map's curve, where none is asked for."""
-    between = result._is_difference and metric == result.metric
+    between = result.is_difference and metric == result.metric
     return DIFFERENCE_COLOR if between else SCORE_COLOR
 
 
@@ -324,7 +325,7 @@ def _draw_singles(ax, times, scores, color=SUBJECT_COLOR, label="subjects"):
 
 def draw_level(ax, result):
     """Draw the chance level of the scores, also where their difference was tested."""
-    if result._is_difference:
+    if result.is_difference:
         draw_chance(ax, result.score_chance)
     else:
         draw_chance(ax, result.chance, result.metric)
@@ -354,7 +355,7 @@ def finish_times(axes, times):
             draw_onset_line(ax)
         span_times(ax, times)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xlabel("Time (s)")
+    axes[-1].set_xlabel(AXES["times"].label)
 
 
 # ----------------------------------------------------------------------- single numbers

@@ -1,0 +1,224 @@
+"""What the records of subjects have in common, and in what they differ.
+
+Every field that a result records is compared, so that nobody has to think of a new one:
+the tables here name what may differ, not what may not.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..utils.checks import some_of, warn
+
+#: Fields that may differ without a word: seeds, numerical precision, what was kept of
+#: permutations, and what follows from the data or from fields that are compared.
+MAY_DIFFER = frozenset(
+    {
+        *("random_state", "dtype", "null", "exact", "renamings", "selected"),
+        *("n_images", "larger_of_two", "checkpoint", "n_jobs", "verbose"),
+    }
+)
+
+#: Numbers that make scores more or less precise; they are told, and not warned of.
+NUMBERS = (
+    *("n_trials", "n_groups", "n_folds", "n_confounds", "n_permutations"),
+    "n_trained",
+)
+
+#: Fields whose differences are told, and not warned of either.
+TOLD = frozenset({"times"})
+
+#: What of a splitter, as Python writes it, follows from the data or is a seed.
+_NOT_OF_SPLITTERS = re.compile(
+    r"\b(?:n_splits|random_state)=[^,()]*(?:\([^()]*\)[^,()]*)?(?:, )?"
+)
+#: A place in memory, which is no part of what a function is.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+#: Numbers that differ by less, as a part of the first, are the same.
+_SAME = 1e-6
+
+#: Subjects, values of a field, and names of channels that a warning lists.
+_NAMED = 3
+
+
+def _confounds(value, record):
+    """Return confounds by name, or whether there are some where they have no names."""
+    unnamed = [isinstance(each, dict) and each["name"] is None for each in value or ()]
+    return value if value and not any(unnamed) else bool(record.get("n_confounds"))
+
+
+#: Fields whose names users never meet -> what they are called.
+_CALLED = {"class_names": "classes", "ch_names": "channels"}
+
+#: Field -> what is compared of it, of its value and of the whole record.
+_COMPARED_AS = {
+    "cv": lambda cv, record: cv if cv is None else _NOT_OF_SPLITTERS.sub("", str(cv)),
+    "ch_names": lambda names, record: None if names is None else sorted(names),
+    "confounds": _confounds,
+    # Metrics beside the first, which is the one that was to be tested, are free.
+    "scoring": lambda names, record: names[0] if names else None,
+    # The diagonal of such a map is what the same times give by themselves.
+    "mode": lambda mode, record: None if mode == "plain" else mode,
+}
+
+
+def record_of(result):
+    """Return what a result records of how it was made, and what its trials tell."""
+    record = _flat(result.parameters)
+    groups, n_repeats = result.groups, result.parameters.get("n_repeats", 1)
+    record["groups"] = groups is not None
+    record["class_names"] = list(map(str, result.classes))
+    record["n_groups"] = None if groups is None else len(np.unique(groups))
+    if record.get("train_on") is None:
+        record["n_trials"] = result.n_tested // n_repeats
+    return record
+
+
+def _flat(record, before=""):
+    """Return a record with the fields of nested ones beside the others, "a.b"."""
+    fields = {}
+    for name, value in record.items():
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            fields |= _flat(value, f"{before}{name}.")
+        else:
+            fields[f"{before}{name}"] = value
+    return fields
+
+
+def _compared(record):
+    """Return the fields that have to be the same, as they are compared."""
+    free = (*MAY_DIFFER, *NUMBERS)
+    names = dict.fromkeys((*record, *_COMPARED_AS))
+    as_given = {name: record.get(name) for name in names if _last(name) not in free}
+    return as_given | {
+        name: convert(as_given[name], record) for name, convert in _COMPARED_AS.items()
+    }
+
+
+def _last(name):
+    """Return the name of a field within the record that holds it."""
+    return name.rpartition(".")[2]
+
+
+def shared(records):
+    """Return the fields that all have alike, and the numbers (S,) of each subject."""
+    first, *others = records
+    alike = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and is_same(other[name], value) for other in others)
+    }
+    for name in NUMBERS:
+        numbers = [each.get(name) for each in records]
+        alike.pop(name, None)
+        if None not in numbers:
+            alike[name] = numbers
+    cv = {str(_compared(each)["cv"]) for each in records}
+    if len(cv) == 1 and first.get("cv") is not None:
+        alike["cv"] = cv.pop()
+    return alike
+
+
+# ------------------------------------------------------------------------- differences
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A field that some subjects have otherwise than the first of their list."""
+
+    name: str
+    #: What they have in the place of what the first has -> the numbers of these.
+    values: dict
+
+    @property
+    def called(self):
+        """What users call the field."""
+        return _CALLED.get(self.name, self.name)
+
+    def of(self, names):
+        """Return the names of the subjects by what they have."""
+        return {text: [names[k] for k in who] for text, who in self.values.items()}
+
+
+def differences(records, n_first):
+    """Return the `Difference` of every field that not all subjects have alike."""
+    found, compared = {}, [_compared(record) for record in records]
+    for k, own in enumerate(compared):
+        first = compared[0 if k < n_first else n_first]
+        for name in dict.fromkeys((*first, *own)):
+            value, usual = own.get(name), first.get(name)
+            if not is_same(value, usual):
+                of_field = found.setdefault(name, {})
+                text = value if name in TOLD else _instead(value, usual)
+                of_field.setdefault(text, []).append(k)
+    return [Difference(name, values) for name, values in found.items()]
+
+
+def tell_differences(found, names, words):
+    """Warn of subjects that were analysed otherwise than the first of their list.
+
+    `words` stand for one subject at the start of a sentence, `names` for several.
+    """
+    found = [each for each in found if each.name not in TOLD]
+    differing = {k for each in found for who in each.values.values() for k in who}
+    if not differing:
+        return
+    who = f"{len(differing)} of {len(names)} subjects were"
+    fields = [f"{each.called} ({_by_subject(each.of(names))})" for each in found]
+    if len(differing) == 1:
+        who = f"{words[differing.pop()]} was"
+        fields = [f"{each.called} ({', '.join(each.values)})" for each in found]
+    warn(
+        f"{who} analysed differently from the first: {', '.join(fields)}. If this is "
+        "not on purpose, run the analysis again."
+    )
+
+
+def _by_subject(values):
+    """Word who has what in the place of what the first has."""
+    pairs = [f"{some_of(who)}: {value}" for value, who in values.items()]
+    more = len(pairs) - _NAMED
+    return "; ".join([*pairs[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def is_same(value, other):
+    """Tell whether two recorded values are the same, but for rounding."""
+    pair = value, other
+    if all(isinstance(each, float | int | np.number) for each in pair):
+        return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
+    if all(isinstance(each, list | tuple | np.ndarray) for each in pair):
+        return len(value) == len(other) and all(map(is_same, value, other))
+    if all(isinstance(each, dict) for each in pair):
+        return value.keys() == other.keys() and all(
+            is_same(value[key], other[key]) for key in value
+        )
+    return _worded(value) == _worded(other)
+
+
+def _instead(value, usual):
+    """Word a value, and what the first has in its place."""
+    if _are_names(value) and _are_names(usual) and 0 < len({*value} & {*usual}):
+        lost = [name for name in usual if name not in value]
+        new = [name for name in value if name not in usual]
+        parts = [f"without {some_of(lost)}"] if lost else []
+        return " and ".join([*parts, *([f"with {some_of(new)}"] if new else [])])
+    return f"{_worded(value)} instead of {_worded(usual)}"
+
+
+def _are_names(value):
+    """Tell whether a value is a list of names."""
+    several = isinstance(value, list | tuple)
+    return several and all(isinstance(each, str) for each in value)
+
+
+def _worded(value):
+    """Word a recorded value."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if _are_names(value):
+        return ", ".join(value) or "none"
+    return _ADDRESS.sub("", str(value))

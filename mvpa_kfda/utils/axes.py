@@ -1,0 +1,140 @@
+"""Axes of maps: what each is called, in tables, figures, texts and files.
+
+A new axis is one entry of `AXES`; results name theirs by `axes_of`, and everything that
+shows a result asks the entry. Positions of a brain are worded by their space.
+"""
+
+from dataclasses import dataclass
+
+from .checks import enumerated, plural
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is said of an axis of a map, by the field of its coordinates."""
+
+    #: Field of the coordinates in results, and their column of a table.
+    field: str
+    column: str
+    #: What a coordinate is called, and what it is measured in; no unit for names.
+    noun: str
+    unit: str = ""
+    #: What a coordinate is called in a paper, where that is another word.
+    point: str = ""
+    #: What a column of coordinates says, for files that describe tables.
+    about: str = ""
+    #: Where a position is, in a sentence, of the worded coordinate.
+    place: str = "{}"
+
+    @property
+    def end(self):
+        """What stands behind a number: its unit."""
+        return f" {self.unit}" if self.unit else ""
+
+    @property
+    def label(self):
+        """What figures and tables write at the axis, "Time (s)"."""
+        noun = self.noun[:1].upper() + self.noun[1:]
+        return f"{noun} ({self.unit})" if self.unit else noun
+
+    @property
+    def is_time(self):
+        """Whether coordinates are times."""
+        return self.unit == "s"
+
+    @property
+    def asked(self):
+        """What stands for a coordinate in a message, "a time", "a sensor by name"."""
+        return f"a {self.noun}" if self.unit else f"a {self.noun} by name"
+
+
+#: Field of the coordinates -> the axis.
+AXES = {
+    axis.field: axis
+    for axis in (
+        Axis(
+            field="times",
+            column="time",
+            noun="time",
+            unit="s",
+            point="time point",
+            about="Time of the sample, or the middle of the window",
+            place="{} s",
+        ),
+        Axis(
+            field="train_times",
+            column="train_time",
+            noun="training time",
+            unit="s",
+            about="Time at which the classifier was trained",
+            place="training at {} s",
+        ),
+        Axis(
+            field="test_times",
+            column="test_time",
+            noun="test time",
+            unit="s",
+            about="Time at which the classifier was tested",
+            place="testing at {} s",
+        ),
+        Axis(
+            field="freqs",
+            column="freq",
+            noun="frequency",
+            unit="Hz",
+            about="Frequency of the power",
+            place="{} Hz",
+        ),
+        Axis(
+            field="ch_names",
+            column="sensor",
+            noun="sensor",
+            about="Name of the sensor in the middle of its neighbours",
+            place="sensor {}",
+        ),
+        Axis(
+            field="vertices",
+            column="vertex",
+            noun="vertex",
+            about="Number of the vertex in the middle, with its structure",
+            place="vertex {}",
+        ),
+    )
+}
+
+#: Column of a table -> the axis.
+BY_COLUMN = {axis.column: axis for axis in AXES.values()}
+
+#: Axes of a map -> what one of its positions is called, here and in a paper, where that
+#: is not "pair of sensor and time" and the like.
+_POSITIONS = {
+    ("freqs", "times"): ("pair of frequency and time", "time-frequency point"),
+    ("train_times", "test_times"): (
+        "pair of training and test time",
+        "pair of training and test times",
+    ),
+}
+
+
+def axes_of(*names):
+    """Return what a class of results says of its axes: field -> column."""
+    return {name: AXES[name].column for name in names}
+
+
+def noun_of_axes(names):
+    """Return what a position of a map with these axes is called."""
+    if tuple(names) in _POSITIONS:
+        return _POSITIONS[tuple(names)][0]
+    nouns = [AXES[name].noun for name in names]
+    return nouns[0] if len(nouns) == 1 else f"pair of {enumerated(nouns)}"
+
+
+def point_of_axes(names, number=1):
+    """Return what so many positions are called in a paper, "time points"."""
+    noun = "position"
+    if tuple(names) in _POSITIONS:
+        noun = _POSITIONS[tuple(names)][1]
+    elif names:
+        points = [AXES[name].point or AXES[name].noun for name in names]
+        noun = points[0] if len(points) == 1 else f"pair of {enumerated(points)}"
+    return plural(noun, number)
