@@ -8,6 +8,7 @@ import nibabel
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import StratifiedKFold
 
 import build
 from mvpa_kfda import (
@@ -22,6 +23,7 @@ from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.subjects import gather_subjects, nearest_voxels, take_voxels
 from mvpa_kfda.results.base import Result
 from mvpa_kfda.results.places import Places
+from mvpa_kfda.utils.record import as_call, recorded
 
 Y = np.repeat(["face", "house"], 6)
 N, P = len(Y), 5
@@ -294,8 +296,8 @@ def differing(*recorded, make=timed):
 
 
 DEFINING = {
-    "kernel": "'rbf'",
-    "reg": "1.0",
+    "kernel": {"name": "RBF", "gamma": 0.1},
+    "reg": 1.0,
     "average": 3,
     "n_components": 1,
     "permute": "within_groups",
@@ -303,7 +305,7 @@ DEFINING = {
     "step": 0.02,
     "window_mode": "flatten",
     "sfreq": 250.0,
-    "preprocess": ["StandardScaler()"],
+    "preprocess": [{"name": "StandardScaler"}],
 }
 
 
@@ -311,8 +313,11 @@ DEFINING = {
 def test_another_analysis_warns(name):
     results = differing({}, {}, {name: DEFINING[name]})
     before = results[0].parameters[name]
-    words = f"{before:.6g}" if isinstance(before, float) else str(before)
-    after = re.escape(str(DEFINING[name])).replace(r"250\.0", "250")
+    words, after = (
+        each if isinstance(each, str) else as_call(each).removesuffix(".0")
+        for each in (before, DEFINING[name])
+    )
+    after = re.escape(after)
     match = (
         rf"^Subject 3 was analysed differently from the first: {name} "
         rf"\({after} instead of {re.escape(words)}\)\. If this is not on pu"
@@ -323,7 +328,7 @@ def test_another_analysis_warns(name):
 
 
 def test_other_kinds_of_folds_and_confounds_in_some_warn():
-    folds = {"cv": "LeaveOneGroupOut()", "n_confounds": 3}
+    folds = {"cv": {"name": "LeaveOneGroupOut"}, "n_confounds": 3}
     match = (
         r"cv \(LeaveOneGroupOut\(\) instead of KFold\(shuffle=False\)\), "
         r"confounds \(True instead of False\)\."
@@ -347,7 +352,7 @@ def test_other_radii_and_classes_warn():
 
 
 def test_one_warning_names_three_subjects():
-    other = {"kernel": "'rbf'"}
+    other = {"kernel": {"name": "RBF", "gamma": 0.1}}
     with pytest.warns(RuntimeWarning) as caught:
         gather_subjects(
             differing({}, *[other] * 5), subjects=[f"sub-{k}" for k in range(6)]
@@ -360,9 +365,9 @@ def test_one_warning_names_three_subjects():
 
 
 def test_analyses_that_are_the_same_do_not_warn():
-    function = "<function f at 0x7f00aa>"
-    cv = "StratifiedKFold(n_splits=5, random_state=1, shuffle=True)"
-    others = "StratifiedKFold(n_splits=6, random_state=Generator(PCG64), shuffle=True)"
+    function = {"name": "Callable", "function": {"function": "f"}}
+    cv = recorded(StratifiedKFold(5, random_state=1, shuffle=True))
+    others = cv | {"n_splits": 6, "random_state": {"name": "Generator"}}
     seeded = {"random_state": 1, "n_confounds": 3, "cv": cv}
     gather_subjects(
         differing(
@@ -375,7 +380,7 @@ def test_analyses_that_are_the_same_do_not_warn():
                 "n_folds": 6,
                 "n_permutations": 7,
                 "ch_names": ["Cz"],
-                "kernel": function.replace("aa", "bb"),
+                "kernel": dict(function),
                 "radius": 8.0,  # not recorded by the first
             },
         )
@@ -383,7 +388,7 @@ def test_analyses_that_are_the_same_do_not_warn():
 
 
 def test_lists_may_differ_from_each_other_only():
-    other = {"kernel": "'rbf'"}
+    other = {"kernel": {"name": "RBF", "gamma": 0.1}}
     results = differing({}, {}, other, other)
     gather_subjects(results, n_first=2)
     with pytest.warns(RuntimeWarning, match=r"^2 subjects were analysed differently"):

@@ -23,7 +23,7 @@ from ..kfda.folds import (
 )
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of, resolve_method
-from ..kfda.penalties import Auto, Tuned
+from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.steps import Learned, check_kernel_after, check_steps
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
@@ -43,6 +43,7 @@ from ..utils.checks import (
     word_bytes,
 )
 from ..utils.files import versions
+from ..utils.record import recorded
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import warn_of_absent_classes, warn_of_confounds
@@ -52,8 +53,6 @@ from .run import Task, is_foldwise, run
 from .sizes import check_null
 from .spreads import warn_of_spread
 
-#: How a result records that there are no folds.
-_OTHERS = "none: tested on other trials"
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
 
@@ -411,7 +410,7 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
 
 
 def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
-    """Return the folds, None for a test on other trials, and their name."""
+    """Return the folds, None for a test on other trials, and their record."""
     if train_on is not None:
         return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
     if n_test is None:
@@ -419,18 +418,18 @@ def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
         warn_of_absent_classes(folds, codes, classes)
         if groups is not None:
             _check_trained(folds, codes)
-        return folds, folds.name.removeprefix("cv=")
+        return folds, folds.splitter
     if cv is not None:
         raise ValueError(
             "cv has no meaning here: the model is trained on all trials and "
             "tested on others. Leave cv out; for test data that are the same trials in "
             "the same order, say same_trials=True."
         )
-    return None, _OTHERS
+    return None, None
 
 
 def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
-    """Return folds that train on some trials and test the others, and their name."""
+    """Return folds that train on some trials and test the others, and their record."""
     train_on.split_labels(classes[codes])  # refuses classes of tested trials alone
     given = None
     if cv is not None or groups is not None:
@@ -457,7 +456,7 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
                 "more trials, or give folds whose training sets hold more of them."
             )
     warn_of_absent_classes(folds, codes, classes)
-    return folds, _OTHERS if given is None else given.name.removeprefix("cv=")
+    return folds, folds.splitter
 
 
 def _word_group(groups, rows):
@@ -561,14 +560,14 @@ def _of(groups, rows):
 
 def record_method(kernel, reg, n_components=None):
     """Return what a result records about the method."""
-    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
-    recorded |= {"n_components": n_components, "average": None}
+    method = {"kernel": recorded(kernel), "reg": recorded(name_of_rule(reg))}
+    method |= {"n_components": n_components, "average": None}
     if isinstance(reg, Tuned):
-        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
-        recorded["criterion"] = reg.criterion
+        method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
+        method["criterion"] = reg.criterion
     if isinstance(reg, Auto):
-        recorded["criterion"] = "left_out_error"
-    return recorded
+        method["criterion"] = "left_out_error"
+    return method
 
 
 def record_run(task, learned, permutations, seed):

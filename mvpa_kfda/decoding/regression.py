@@ -358,7 +358,7 @@ def make_regression_analysis(
     parameters = {
         "task": "regression",
         **record_method(kernel, reg),
-        "cv": folds.name.removeprefix("cv="),
+        "cv": folds.splitter,
         **record_run(task, learned, permutations, seed),
     }
     warn_of_order_of_values(values.given, groups, numbers)

@@ -30,6 +30,7 @@ from ..results.places import Places
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import all_items, quoted, warn
 from ..utils.problems import who_was_told
+from ..utils.record import as_call, recorded
 
 #: What users may give as one result of a list.
 ResultOrPath = SubjectResult[Any] | str | PathLike[str]
@@ -50,10 +51,8 @@ _DEFINING = (
 #: Numbers that a group result has of each subject (S,), where all have one.
 _NUMBERS = ("n_trials", "n_folds", "n_confounds")
 
-#: What of a splitter, as Python writes it, follows from the data or is a seed.
-_NOT_OF_SPLITTERS = re.compile(
-    r"\b(?:n_splits|random_state)=[^,()]*(?:\([^()]*\)[^,()]*)?(?:, )?"
-)
+#: What of a splitter follows from the data or is a seed.
+_NOT_OF_SPLITTERS = ("n_splits", "random_state")
 
 #: Numbers that differ by less, as a part of the first, are the same.
 _SAME = 1e-6
@@ -471,12 +470,19 @@ def _recorded(result):
     recorded = result.parameters
     analysis = {name: recorded[name] for name in _DEFINING if name in recorded}
     if "cv" in analysis:
-        analysis["cv"] = _NOT_OF_SPLITTERS.sub("", str(analysis["cv"]))
+        analysis["cv"] = _of_any_subject(analysis["cv"])
     if "n_confounds" in recorded:
         analysis["confounds"] = bool(recorded["n_confounds"])
     if len(result.classes):
         analysis["classes"] = ", ".join(map(str, result.classes))
     return analysis
+
+
+def _of_any_subject(splitter):
+    """Return what is recorded of a splitter, but for what may differ."""
+    if not isinstance(splitter, dict):
+        return splitter
+    return {k: v for k, v in splitter.items() if k not in _NOT_OF_SPLITTERS}
 
 
 def _told(result):
@@ -653,4 +659,4 @@ def _worded(value):
     """Word a recorded value; a place in memory is no part of what a function is."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
+    return value if isinstance(value, str) else as_call(recorded(value))

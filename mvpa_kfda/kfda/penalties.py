@@ -452,6 +452,11 @@ def check_reg(reg):
     return check_positive("reg", reg, hint=_REG_HINT + several)
 
 
+def name_of_rule(reg):
+    """Return a checked `reg` as users write it."""
+    return "auto" if isinstance(reg, Auto) else reg
+
+
 def check_method(kernel, reg):
     """Refuse a checked `reg` that does not go with the kernel."""
     if isinstance(kernel, KernelChoice) and not isinstance(reg, Tuned):

@@ -159,7 +159,7 @@ def first_level_of(result):
         of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
         sentences.append(f"Each subject's scores were those of {trials}{of}.")
     sentences += model_of(shared, shared.get("groups"))
-    if shared.get("cv") and not shared["cv"].startswith("none:"):
+    if shared.get("cv"):
         words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
     return sentences
@@ -392,7 +392,7 @@ def _of_channels(p):
 
 
 def _folds(p):
-    if "cv" not in p or p["cv"].startswith("none:"):
+    if not p.get("cv"):
         return []
     return [f"Scores were estimated by {splitter_words(p['cv'], p.get('n_folds'))}."]
 

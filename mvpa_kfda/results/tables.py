@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..utils.record import as_call, is_record
 from .places import Places
 
 #: Coordinate -> its unit.
@@ -170,4 +171,6 @@ def _attribute(value):
         return value
     if isinstance(value, np.ndarray):
         value = value.tolist()
+    if is_record(value):
+        return as_call(value)
     return json.dumps(value, default=str)
