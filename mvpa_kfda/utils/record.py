@@ -31,10 +31,11 @@ def recorded(value):
         return os.fspath(value)
     if isinstance(value, list | tuple):
         return [recorded(each) for each in value]
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {str(name): recorded(each) for name, each in value.items()}
     if isinstance(value, np.ndarray):
-        check = f"{zlib.crc32(repr(value.tolist()).encode()):08x}"
+        plain = value if value.dtype.kind in "biufcSUmM" else value.astype(str)
+        check = f"{zlib.crc32(np.ascontiguousarray(plain)):08x}"
         return {"name": "array", "shape": list(value.shape), "checksum": check}
     if callable(value) and hasattr(value, "__name__"):  # a function, or a class
         return {"function": getattr(value, "__qualname__", value.__name__)}
