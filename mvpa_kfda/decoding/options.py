@@ -182,9 +182,11 @@ def _defaults(kinds):
 def _unexpected(function, name, signature):
     """Word the error of an argument that a function does not have."""
     text = f"{function}() got an unexpected keyword argument {name!r}"
-    others = [f"{k}()" for k, each in _all().items() if _has(each, name)]
+    others = sorted(f"{k}()" for k, each in _all().items() if _has(each, name))
     if others:
-        return f"{text}, which is one of {', '.join(others)}"
+        *most, last = others
+        words = f"{', '.join(most)} and {last} have" if most else f"{last} has"
+        return f"{text}, which {words}"
     near = get_close_matches(name, signature.parameters, n=1)
     return f"{text}. Did you mean {near[0]!r}?" if near else text
 

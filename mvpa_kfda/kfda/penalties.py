@@ -454,7 +454,9 @@ def check_reg(reg):
 
 def name_of_rule(reg):
     """Return a checked `reg` as users write it."""
-    return "auto" if isinstance(reg, Auto) else reg
+    if isinstance(reg, Auto):
+        return "auto"
+    return float(reg) if isinstance(reg, Real) else reg
 
 
 def check_method(kernel, reg):

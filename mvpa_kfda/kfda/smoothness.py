@@ -228,7 +228,7 @@ class Penalty(Kernel):
         """Return what stands between the parentheses of the representation."""
         return f"{self._factor.matrix.shape[0]} features, {self._factor.digest}"
 
-    def recorded_arguments(self):
+    def _recorded_arguments(self):
         """Return what a result records; digits stand for the matrix."""
         return {
             "n_features": self.n_features,
@@ -426,11 +426,11 @@ class GraphSmooth(Penalty):
             f"strength={self.strength:g}, eps={self.eps:g}, {self._factor.digest}"
         )
 
-    def recorded_arguments(self):
+    def _recorded_arguments(self):
         """Return what a result records; digits stand for the matrix."""
         edges = {"n_edges": self.adjacency.nnz // 2}
         numbers = {"strength": float(self.strength), "eps": float(self.eps)}
-        return edges | numbers | super().recorded_arguments()
+        return edges | numbers | super()._recorded_arguments()
 
     def take(self, columns: NDArray) -> Penalty:
         """Return the penalty of the graph between some of the columns."""
