@@ -510,7 +510,7 @@ def decode_regions(
     *,
     labels_img: Atlas | None = None,
     lut: Table | None = None,
-    threshold: float | None = None,
+    atlas_threshold: float | None = None,
     groups: Labels | None = None,
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
@@ -531,8 +531,8 @@ def decode_regions(
     labels_img : None | 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
         None: the whole mask is one region, see `mask_img`. Else
         whole numbers, one per region; 0 is background. Or maps of probabilities (4D),
-        one per region; see `threshold`. A volume on another grid is resampled to that
-        of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
+        one per region; see `atlas_threshold`. A volume on another grid is resampled to
+        that of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
         return will do, with its names. Of CIFTI files: a ``.dlabel.nii`` on the same
         surfaces and grid, its names being those of the regions; of parcels a
         ``.plabel.nii``. For an array of images, and for parcels: the number or name of
@@ -540,7 +540,7 @@ def decode_regions(
     lut : None | DataFrame | path
         Names of the regions, a table with columns ``index`` and ``name``. Maps count
         from 1.
-    threshold : None | float
+    atlas_threshold : None | float
         With maps of probabilities, which voxels are in a region. None: those where no
         other map is higher, and above 0; of equal maps the first has the voxel. A
         number above 0: all voxels where the map is at or above it, in the unit of the
@@ -566,8 +566,8 @@ def decode_regions(
     Raises
     ------
     ValueError, TypeError
-        On labels that are not whole numbers or hold no region, on a `threshold` that
-        no map reaches or without maps, on `lut` without `labels_img`, and all that
+        On labels that are not whole numbers or hold no region, on an `atlas_threshold`
+        that no map reaches or without maps, on `lut` without `labels_img`, and all that
         :func:`searchlight` refuses.
 
     Warns
@@ -599,7 +599,7 @@ def decode_regions(
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
-    atlas = labels_img, mask_img, lut, threshold
+    atlas = labels_img, mask_img, lut, atlas_threshold
     images, regions = read_regions(imgs, *atlas, reading.mesh)
     members = regions.membership
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region

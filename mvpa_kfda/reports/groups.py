@@ -298,7 +298,9 @@ def _prevalence(result, alpha):
         f"{where} lower bound of the share of the population with an effect was "
         f"{share} % (level {number(alpha)}{corrected if result.axes else ''})."
     )
-    p = np.ravel(result.pvalues("max" if result.axes else "none", null="majority"))
+    p = np.ravel(
+        result.pvalues("max" if result.axes else "none", hypothesis="majority")
+    )
     n = int(np.count_nonzero(p <= alpha))
     if not n:
         return [sentence]
