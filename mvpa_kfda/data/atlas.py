@@ -211,8 +211,8 @@ def _no_maps():
     """Return the error for a threshold without maps."""
     return ValueError(
         "atlas_threshold is for maps of probabilities: a 4D image, or surfaces of "
-        "shape (n_vertices, n_maps), with a map for each region. labels_img holds the number "
-        "of each voxel's region: leave atlas_threshold out."
+        "shape (n_vertices, n_maps), with a map for each region. labels_img holds the "
+        "number of each voxel's region: leave atlas_threshold out."
     )
 
 
